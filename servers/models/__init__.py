@@ -1,0 +1,23 @@
+from servers.models.audit import Entry
+from servers.models.box import Box
+from servers.models.log import LogChunk
+from servers.models.profile import Profile, ProfileVersion
+from servers.models.run import Run
+from servers.models.secret import Secret
+from servers.models.server import Server
+from servers.models.user import Invite, LoginFailure, Role, User
+
+__all__ = [
+    "Box",
+    "Entry",
+    "Invite",
+    "LogChunk",
+    "LoginFailure",
+    "Profile",
+    "ProfileVersion",
+    "Role",
+    "Run",
+    "Secret",
+    "Server",
+    "User",
+]

@@ -1,0 +1,11 @@
+"""The Celery app. Tasks are nudges that carry ids; what is to be done stands in the database."""
+
+import os
+
+from celery import Celery
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "inferdash.settings")
+
+app = Celery("inferdash")
+app.config_from_object("django.conf:settings", namespace="CELERY")
+app.autodiscover_tasks()

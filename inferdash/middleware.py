@@ -1,0 +1,73 @@
+"""What every request and every socket passes through."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+from urllib.parse import urlsplit
+
+from asgiref.sync import iscoroutinefunction
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+from django.http.request import split_domain_port, validate_host
+from django.http.response import HttpResponseRedirectBase
+from django.utils.decorators import sync_and_async_middleware
+from django_htmx.http import HttpResponseClientRedirect
+
+__all__ = ["SameOriginSockets", "htmx_redirects"]
+
+
+@sync_and_async_middleware
+def htmx_redirects(get_response: Callable[[HttpRequest], Any]) -> Callable[[HttpRequest], Any]:
+    """Send an htmx request's redirect to the whole page, not into its target.
+
+    fetch() follows a 302 by itself, so a login page would land inside a card.
+    """
+
+    def moved(request: HttpRequest, response: HttpResponse) -> HttpResponse:
+        if "HX-Request" in request.headers and isinstance(response, HttpResponseRedirectBase):
+            return HttpResponseClientRedirect(response.url)
+        return response
+
+    if iscoroutinefunction(get_response):
+
+        async def async_middleware(request: HttpRequest) -> HttpResponse:
+            return moved(request, await get_response(request))
+
+        return async_middleware
+
+    def middleware(request: HttpRequest) -> HttpResponse:
+        return moved(request, get_response(request))
+
+    return middleware
+
+
+class SameOriginSockets:
+    """Refuses a WebSocket whose Origin is not the scheme and host that it was opened on.
+
+    Browsers send cookies along with sockets that other sites open, and no CSRF token
+    protects a handshake: the Origin is the only thing that tells them apart.
+    """
+
+    def __init__(self, application: Callable[..., Awaitable[None]]) -> None:
+        self.application = application
+
+    async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
+        if _is_same_origin(scope):
+            await self.application(scope, receive, send)
+            return
+        await send({"type": "websocket.close", "code": 4403})
+
+
+def _is_same_origin(scope: dict[str, Any]) -> bool:
+    headers = {name.lower(): value.decode("latin1") for name, value in scope.get("headers", [])}
+    host = headers.get(b"host", "")
+    domain, _port = split_domain_port(host)
+    if not domain or not validate_host(domain, settings.ALLOWED_HOSTS):
+        return False
+    scheme = "https" if scope.get("scheme") == "wss" else "http"
+    proto_header = settings.SECURE_PROXY_SSL_HEADER
+    if proto_header is not None:
+        name = proto_header[0].removeprefix("HTTP_").replace("_", "-").lower().encode()
+        if headers.get(name) == proto_header[1]:
+            scheme = "https"
+    origin = urlsplit(headers.get(b"origin", ""))
+    return (origin.scheme, origin.netloc) == (scheme, host)

@@ -1,0 +1,226 @@
+"""Every setting, read from the environment; nonsense stops the start with a sentence."""
+
+import os
+import re
+import secrets
+import socket
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from django.core.exceptions import ImproperlyConfigured
+from django.utils.csp import CSP
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+
+
+def env(name: str, default: str = "") -> str:
+    return os.environ.get(name, "").strip() or default
+
+
+def env_bool(name: str) -> bool:
+    value = env(name, "False")
+    if value not in ("True", "False"):
+        raise ImproperlyConfigured(f"{name} is {value!r}: write True or False.")
+    return value == "True"
+
+
+def env_list(name: str) -> list[str]:
+    return [item.strip() for item in env(name).split(",") if item.strip()]
+
+
+# The data folder holds the database, keys, Redis' socket and the box's limits: nobody
+# else on the machine may read it.
+DATA = Path(env("INFERDASH_DATA", str(BASE_DIR / "var"))).expanduser().resolve()
+DATA.mkdir(mode=0o700, parents=True, exist_ok=True)
+DATA.chmod(0o700)
+
+
+def kept_secret(name: str) -> str:
+    """The text of a file in the data folder, made on first use and readable by its owner only."""
+    path = DATA / name
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return path.read_text().strip()
+    with os.fdopen(descriptor, "w") as file:
+        file.write(secrets.token_urlsafe(48))
+    return path.read_text().strip()
+
+
+def database(url: str) -> dict[str, Any]:
+    """Django's settings for the database that DATABASE_URL names; SQLite where it is empty."""
+    if not url:
+        return {
+            "ENGINE": "django.db.backends.sqlite3",
+            "NAME": DATA / "inferdash.sqlite3",
+            "OPTIONS": {
+                # Web, worker and watcher write at the same time: without IMMEDIATE a
+                # transaction that reads first and writes later fails with "locked" at once.
+                "transaction_mode": "IMMEDIATE",
+                "timeout": 20,
+                "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
+            },
+        }
+    parts = urlsplit(url)
+    if parts.scheme not in ("postgres", "postgresql"):
+        raise ImproperlyConfigured(
+            f"DATABASE_URL starts with {parts.scheme!r}: inferdash knows postgresql://, "
+            "or SQLite when DATABASE_URL is not set."
+        )
+    options = dict(parse_qsl(parts.query))
+    return {
+        "ENGINE": "django.db.backends.postgresql",
+        "NAME": unquote(parts.path.lstrip("/")),
+        "USER": unquote(parts.username or ""),
+        "PASSWORD": unquote(parts.password or ""),
+        # A folder in ?host= is the Unix socket's, as in libpq.
+        "HOST": options.pop("host", parts.hostname or ""),
+        "PORT": str(parts.port or ""),
+        "OPTIONS": options,
+        "CONN_HEALTH_CHECKS": True,
+    }
+
+
+SECRET_KEY = env("SECRET_KEY") or kept_secret("django.key")
+DEBUG = env_bool("DEBUG")
+
+HOST = env("HOST", "127.0.0.1")
+PORT = int(env("PORT", "8470"))
+ALLOWED_HOSTS = env_list("INFERDASH_ALLOWED_HOSTS") or ["127.0.0.1", "localhost", "[::1]"]
+if "*" in ALLOWED_HOSTS:
+    raise ImproperlyConfigured(
+        "INFERDASH_ALLOWED_HOSTS is '*': name the hosts that people type, such as rtx8.lan."
+    )
+
+# True behind a reverse proxy that ends TLS and sets X-Forwarded-Proto.
+BEHIND_TLS = env_bool("INFERDASH_TLS")
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if BEHIND_TLS else None
+SECURE_HSTS_SECONDS = 3600 if BEHIND_TLS else 0
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = BEHIND_TLS
+SESSION_COOKIE_NAME = f"inferdash_{PORT}"  # cookies ignore ports: two installs on one host
+CSRF_COOKIE_NAME = f"inferdash_csrf_{PORT}"
+SESSION_COOKIE_AGE = 14 * 24 * 3600
+SECURE_CSP = {
+    "default-src": [CSP.SELF],
+    "form-action": [CSP.SELF],
+    "base-uri": [CSP.NONE],
+    "frame-ancestors": [CSP.NONE],
+    "img-src": [CSP.SELF, "data:"],
+}
+SECURE_REFERRER_POLICY = "same-origin"
+X_FRAME_OPTIONS = "DENY"
+
+INSTALLED_APPS = [
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "django_htmx",
+    "channels",
+    "servers",
+]
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "django.middleware.csp.ContentSecurityPolicyMiddleware",
+    "servestatic.middleware.ServeStaticMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.auth.middleware.LoginRequiredMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "inferdash.middleware.htmx_redirects",
+    "django_htmx.middleware.HtmxMiddleware",
+]
+ROOT_URLCONF = "inferdash.urls"
+ASGI_APPLICATION = "inferdash.asgi.application"
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "builtins": ["servers.templatetags.format"],
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    }
+]
+
+DATABASES = {"default": database(env("DATABASE_URL"))}
+
+AUTH_USER_MODEL = "servers.User"
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
+    {
+        "NAME": "django.contrib.auth.password_validation.MinimumLengthValidator",
+        "OPTIONS": {"min_length": 10},
+    },
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
+LOGIN_URL = "login"
+LOGIN_REDIRECT_URL = "/"
+LOGOUT_REDIRECT_URL = "login"
+
+REDIS_URL = env("REDIS_URL", f"unix://{DATA}/redis/redis.sock")
+CHANNEL_LAYERS = {
+    "default": {
+        "BACKEND": "channels_redis.core.RedisChannelLayer",
+        "CONFIG": {"hosts": [REDIS_URL], "capacity": 500, "prefix": "inferdash"},
+    }
+}
+
+# The name of this box: the worker that runs on it takes its work from the queue box.<name>.
+BOX = env("INFERDASH_BOX", re.sub(r"[^a-z0-9-]+", "-", socket.gethostname().lower()).strip("-"))
+# What this box allows to containers; read by its worker only (see docs/architecture.md).
+BOX_FILE = Path(env("INFERDASH_BOX_FILE", str(DATA / "box.toml")))
+
+CELERY_BROKER_URL = re.sub(r"^unix://", "redis+socket://", REDIS_URL)
+CELERY_TASK_DEFAULT_QUEUE = f"box.{BOX}"
+CELERY_TASK_SERIALIZER = "json"
+CELERY_ACCEPT_CONTENT = ["json"]
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_TASK_ACKS_LATE = False
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_WORKER_SEND_TASK_EVENTS = False
+CELERY_WORKER_ENABLE_REMOTE_CONTROL = False
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_BROKER_TRANSPORT_OPTIONS = {"socket_timeout": 10, "socket_connect_timeout": 5}
+
+STATIC_URL = "static/"
+STATIC_ROOT = BASE_DIR / "staticfiles"
+STATICFILES_DIRS = [
+    BASE_DIR / "static",
+    ("vendor/htmx", BASE_DIR / "node_modules/htmx.org/dist"),
+    ("vendor/uplot", BASE_DIR / "node_modules/uplot/dist"),
+    ("vendor/marked", BASE_DIR / "node_modules/marked/lib"),
+    ("vendor/dompurify", BASE_DIR / "node_modules/dompurify/dist"),
+    ("vendor/highlight", BASE_DIR / "node_modules/@highlightjs/cdn-assets/es"),
+]
+# Straight from static/ and node_modules: no collectstatic step between an update and the page.
+SERVESTATIC_USE_FINDERS = True
+SERVESTATIC_AUTOREFRESH = DEBUG
+SERVESTATIC_MAX_AGE = 0 if DEBUG else 3600
+
+USE_TZ = True
+TIME_ZONE = env("TZ", "UTC")
+LANGUAGE_CODE = "en-gb"
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "%(levelname)s %(name)s: %(message)s"}},
+    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["console"], "level": env("LOG_LEVEL", "INFO")},
+    "loggers": {
+        "httpx": {"level": "WARNING"},
+        "django.server": {"level": "WARNING"},
+    },
+}

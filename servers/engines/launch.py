@@ -1,0 +1,61 @@
+"""What a profile says: a checkpoint, an engine with its flags, and the container around it."""
+
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Self
+
+
+@dataclass(frozen=True, kw_only=True)
+class Launch:
+    """One version of a profile, complete. Empty means "the engine's or Docker's own default"."""
+
+    engine: str  # a key of servers.engines.ENGINES
+    image: str
+    checkpoint: str  # Hugging Face id, or an absolute path inside the container
+    revision: str = ""
+    served_name: str = ""
+    flags: tuple[str, ...] = ()  # words of the engine's command line
+    env: dict[str, str] = field(default_factory=dict)
+    secret_env: dict[str, int] = field(default_factory=dict)  # variable -> Secret.pk
+
+    port: int = 0  # inside the container; 0 = the engine's default
+    host_address: str = "127.0.0.1"
+    host_port: int = 0  # 0 = a free one of 18000-18099
+    network: str = "bridge"
+
+    volumes: tuple[str, ...] = ()  # source:target[:ro]
+    mount_hf_cache: bool = True
+    pass_hf_token: bool = True
+
+    gpus: str = "all"  # "all", "none", or indices: "0,1"
+    runtime: str = ""
+    shm_size: int = 0  # bytes; 0 = Docker's 64 MiB
+    ipc: str = ""  # "host", "private", "shareable"
+    ulimits: dict[str, int] = field(default_factory=dict)  # soft = hard
+    entrypoint: tuple[str, ...] = ()
+    cap_add: tuple[str, ...] = ()
+    devices: tuple[str, ...] = ()
+    security_opt: tuple[str, ...] = ()
+    privileged: bool = False
+    cpuset_cpus: str = ""
+    user: str = ""
+    workdir: str = ""
+    pid: str = ""  # "host"
+    init: bool = True  # an engine as PID 1 ignores SIGTERM while it loads
+    grace: int = 120  # seconds between SIGTERM and SIGKILL
+
+    def to_json(self) -> dict[str, Any]:
+        """Only what differs from the defaults, so that a later field needs no migration."""
+        mine = asdict(self)
+        always = ("engine", "image", "checkpoint")
+        return {
+            f.name: list(mine[f.name]) if isinstance(mine[f.name], tuple) else mine[f.name]
+            for f in fields(self)
+            if f.name in always or mine[f.name] not in (f.default, {}, ())
+        }
+
+    @classmethod
+    def from_json(cls, spec: dict[str, Any]) -> Self:
+        values: dict[str, Any] = {
+            key: tuple(value) if isinstance(value, list) else value for key, value in spec.items()
+        }
+        return cls(**values)

@@ -1,0 +1,85 @@
+"""Tells open browsers that something changed; the only sender to them.
+
+A message says what to look at again, never what it looks like: each consumer reads the
+truth when it gets to it, so a slow browser skips states and never sees an old one last.
+"""
+
+import json
+from typing import Any, Literal, TypedDict, cast
+
+import redis
+from asgiref.sync import async_to_sync
+from channels.layers import get_channel_layer
+from django.conf import settings
+
+LIVE = "live"  # every page but the log listens here
+
+# One point a second for the 15-minute charts.
+HISTORY = 900
+_SAMPLE_TTL = 60
+
+_redis = redis.Redis.from_url(settings.REDIS_URL, socket_timeout=5)
+
+
+class Changed(TypedDict):
+    """`server`: this card. `servers`: the list of cards. `box`: GPUs, memory, facts."""
+
+    type: Literal["changed"]
+    kind: Literal["server", "servers", "box"]
+    id: int | None
+
+
+class Grew(TypedDict):
+    """A run's log has lines up to this number."""
+
+    type: Literal["grew"]
+    run: int
+    upto: int
+
+
+def log_group(run_id: int) -> str:
+    return f"log.{run_id}"
+
+
+def server_changed(server_id: int) -> None:
+    _send(LIVE, Changed(type="changed", kind="server", id=server_id))
+
+
+def servers_changed() -> None:
+    _send(LIVE, Changed(type="changed", kind="servers", id=None))
+
+
+def box_changed(box_id: int) -> None:
+    _send(LIVE, Changed(type="changed", kind="box", id=box_id))
+
+
+def log_grew(run_id: int, upto: int) -> None:
+    _send(log_group(run_id), Grew(type="grew", run=run_id, upto=upto))
+
+
+def box_sampled(box_slug: str, box_id: int, sample: dict[str, Any], point: dict[str, Any]) -> None:
+    """Keep the newest sample and one more point of the chart, and tell the browsers."""
+    with _redis.pipeline(transaction=False) as pipe:
+        pipe.set(f"inferdash:sample:{box_slug}", json.dumps(sample), ex=_SAMPLE_TTL)
+        pipe.rpush(f"inferdash:history:{box_slug}", json.dumps(point))
+        pipe.ltrim(f"inferdash:history:{box_slug}", -HISTORY, -1)
+        pipe.execute()
+    box_changed(box_id)
+
+
+def sample(box_slug: str) -> dict[str, Any] | None:
+    """The collector's newest sample; None when there was none in the last minute."""
+    text = cast(bytes | None, _redis.get(f"inferdash:sample:{box_slug}"))
+    return json.loads(text) if text else None
+
+
+def history(box_slug: str) -> list[dict[str, Any]]:
+    points = cast(list[bytes], _redis.lrange(f"inferdash:history:{box_slug}", 0, -1))
+    return [json.loads(point) for point in points]
+
+
+def _send(group: str, message: Changed | Grew) -> None:
+    layer = get_channel_layer()
+    if layer is None:
+        raise RuntimeError("CHANNEL_LAYERS is not configured.")
+    async_to_sync(layer.group_send)(group, cast(dict[str, Any], message))

@@ -1,0 +1,42 @@
+"""A machine with GPUs, a Docker Engine and one inferdash worker."""
+
+from datetime import timedelta
+
+from django.db import models
+from django.utils import timezone
+
+from servers.models.secret import Secret
+
+# The worker writes a sign of life every 10 s; three missed ones are no accident.
+SILENT_AFTER = timedelta(seconds=35)
+
+
+class Box(models.Model):
+    slug = models.SlugField(max_length=63, unique=True)  # also the queue: box.<slug>
+    # Where ~ and $HOME in a profile's volumes lead on this box.
+    home = models.CharField(max_length=300, blank=True)
+    # Mounted into every engine unless its profile says otherwise.
+    hf_cache = models.CharField("Hugging Face cache", max_length=300, blank=True)
+    hf_token = models.ForeignKey(
+        Secret, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    created_at = models.DateTimeField(default=timezone.now)
+    seen_at = models.DateTimeField(null=True)
+    # What the worker found: docker {version, gpus, error}, limits {mount_roots, ...},
+    # problems [{what, fix}].
+    facts = models.JSONField(default=dict)
+
+    class Meta:
+        ordering = ["slug"]
+        verbose_name_plural = "boxes"
+
+    def __str__(self) -> str:
+        return self.slug
+
+    @property
+    def queue(self) -> str:
+        return f"box.{self.slug}"
+
+    @property
+    def is_silent(self) -> bool:
+        return self.seen_at is None or timezone.now() - self.seen_at > SILENT_AFTER

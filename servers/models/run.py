@@ -1,0 +1,134 @@
+"""One container's life, from the click to the exit.
+
+    queued ──> pulling ──> creating ──> starting ──> ready ──> stopping ──> stopped
+       │          │           │            │           │           │
+       └──────────┴───────────┴────────────┴───────────┴───────────┴──────> failed
+
+Workers and watchers move a run forward, each move being one UPDATE that only one of
+them wins. People never move it: they set what they want (wanted), which the worker obeys.
+"""
+
+from datetime import timedelta
+from typing import Any, Self
+
+from django.db import models
+from django.utils import timezone
+
+from servers.models.profile import ProfileVersion
+from servers.models.server import Server
+from servers.models.user import User
+
+
+class State(models.TextChoices):
+    QUEUED = "queued"
+    PULLING = "pulling"
+    CREATING = "creating"
+    STARTING = "starting"
+    READY = "ready"
+    STOPPING = "stopping"
+    STOPPED = "stopped"
+    FAILED = "failed"
+
+
+ENDED = [State.STOPPED, State.FAILED]
+ACTIVE = [state for state in State if state not in ENDED]
+
+
+class Wanted(models.TextChoices):
+    RUNNING = "running"
+    STOPPED = "stopped"
+    DRAINED = "drained"  # stopped, but only after the running requests
+
+
+class RunQuerySet(models.QuerySet["Run"]):
+    def active(self) -> Self:
+        """Runs that hold, or are about to hold, a container."""
+        return self.filter(state__in=ACTIVE)
+
+    def move(self, *, old: "list[State]", new: "State", **fields: Any) -> bool:
+        """Change the state in one UPDATE, and return whether this call won the race."""
+        return self.filter(state__in=old).update(state=new, moved_at=timezone.now(), **fields) == 1
+
+
+class Run(models.Model):
+    State = State
+    Wanted = Wanted
+
+    server = models.ForeignKey(Server, on_delete=models.CASCADE, related_name="runs")
+    version = models.ForeignKey(ProfileVersion, on_delete=models.PROTECT, related_name="runs")
+    state = models.CharField(max_length=10, choices=State, default=State.QUEUED)
+    wanted = models.CharField(max_length=10, choices=Wanted, default=Wanted.RUNNING)
+    started_by = models.ForeignKey(User, null=True, on_delete=models.SET_NULL, related_name="+")
+    stopped_by = models.ForeignKey(User, null=True, on_delete=models.SET_NULL, related_name="+")
+    # Set by Restart: who gets the next run as soon as this one has ended.
+    restart_for = models.ForeignKey(User, null=True, on_delete=models.SET_NULL, related_name="+")
+
+    created_at = models.DateTimeField(default=timezone.now, db_index=True)  # the click
+    moved_at = models.DateTimeField(default=timezone.now)  # the last change of state
+    started_at = models.DateTimeField(null=True)  # the container's start
+    ready_at = models.DateTimeField(null=True)
+    stop_requested_at = models.DateTimeField(null=True)
+    kill_at = models.DateTimeField(null=True)  # when the grace after SIGTERM is over
+    ended_at = models.DateTimeField(null=True)
+
+    # Pulling: bytes so far and in all; None until Docker tells.
+    pulled = models.BigIntegerField(null=True)
+    pull_total = models.BigIntegerField(null=True)
+
+    # What a tag cannot say.
+    container_id = models.CharField(max_length=64, blank=True)
+    image_id = models.CharField(max_length=80, blank=True)
+    image_digest = models.CharField(max_length=300, blank=True)
+    checkpoint_revision = models.CharField(max_length=64, blank=True)
+    engine_version = models.CharField(max_length=60, blank=True)
+    command: "models.JSONField[list[str], list[str]]" = models.JSONField(default=list)
+
+    # Where the engine answers, as seen from its own box.
+    address = models.GenericIPAddressField(null=True)
+    port = models.PositiveIntegerField(null=True)
+    served_name = models.CharField(max_length=200, blank=True)
+
+    # What the engine last said of itself. None: it does not say.
+    requests_running = models.PositiveIntegerField(null=True)
+    last_request_at = models.DateTimeField(null=True)
+    tokens_per_second = models.FloatField(null=True)
+
+    exit_code = models.IntegerField(null=True)
+    oom_killed = models.BooleanField(default=False)
+    failure = models.TextField(blank=True)  # one sentence for a person
+    failure_detail = models.TextField(blank=True)  # Docker's or the engine's own words
+    last_lines: "models.JSONField[list[str], list[str]]" = models.JSONField(default=list)
+
+    log_lines = models.PositiveIntegerField(default=0)  # stored so far
+    log_complete = models.BooleanField(default=False)  # compared with Docker's after the end
+
+    objects = RunQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["-created_at", "-pk"]
+        constraints = [
+            # Two clicks, two browsers or a repeated task: the second one fails here.
+            models.UniqueConstraint(
+                fields=["server"],
+                condition=models.Q(state__in=[str(state) for state in ACTIVE]),
+                name="one_active_run_a_server",
+            )
+        ]
+        indexes = [models.Index(fields=["server", "-created_at"])]
+
+    def __str__(self) -> str:
+        return f"{self.server} run {self.pk}"
+
+    @property
+    def is_active(self) -> bool:
+        return self.state in ACTIVE
+
+    @property
+    def time_to_ready(self) -> timedelta | None:
+        return self.ready_at - self.created_at if self.ready_at else None
+
+    @property
+    def time_to_stop(self) -> timedelta | None:
+        if self.ended_at is None or self.stop_requested_at is None:
+            return None
+        return self.ended_at - self.stop_requested_at
