@@ -1,9 +1,12 @@
 """Every setting, read from the environment; nonsense stops the start with a sentence."""
 
+import contextlib
 import os
 import re
 import secrets
 import socket
+import uuid
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -11,7 +14,10 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from django.core.exceptions import ImproperlyConfigured
 from django.utils.csp import CSP
 
+from inferdash.dotenv import read_env_file
+
 BASE_DIR = Path(__file__).resolve().parent.parent
+read_env_file(BASE_DIR / ".env")
 
 
 def env(name: str, default: str = "") -> str:
@@ -25,6 +31,13 @@ def env_bool(name: str) -> bool:
     return value == "True"
 
 
+def env_port(name: str, default: str) -> int:
+    value = env(name, default)
+    if not value.isdecimal() or not 0 < int(value) < 65536:
+        raise ImproperlyConfigured(f"{name} is {value!r}: write a port from 1 to 65535.")
+    return int(value)
+
+
 def env_list(name: str) -> list[str]:
     return [item.strip() for item in env(name).split(",") if item.strip()]
 
@@ -36,15 +49,18 @@ DATA.mkdir(mode=0o700, parents=True, exist_ok=True)
 DATA.chmod(0o700)
 
 
-def kept_secret(name: str) -> str:
+def kept_secret(name: str, make: Callable[[], str] = lambda: secrets.token_urlsafe(48)) -> str:
     """The text of a file in the data folder, made on first use and readable by its owner only."""
     path = DATA / name
-    try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        return path.read_text().strip()
-    with os.fdopen(descriptor, "w") as file:
-        file.write(secrets.token_urlsafe(48))
+    if not path.exists():
+        # Linked into place whole: web, worker and watcher start at the same moment, and the
+        # one that comes second must not read an empty file.
+        draft = DATA / f".{name}.{os.getpid()}"
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:
+            file.write(make())
+        with contextlib.suppress(FileExistsError):
+            path.hardlink_to(draft)
+        draft.unlink()
     return path.read_text().strip()
 
 
@@ -82,12 +98,15 @@ def database(url: str) -> dict[str, Any]:
     }
 
 
+# Containers carry it as a label: inferdash touches none that carries another.
+INSTALL = kept_secret("install.id", lambda: str(uuid.uuid4()))
+
 SECRET_KEY = env("SECRET_KEY") or kept_secret("django.key")
 DEBUG = env_bool("DEBUG")
 
 HOST = env("HOST", "127.0.0.1")
-PORT = int(env("PORT", "8470"))
-ALLOWED_HOSTS = env_list("INFERDASH_ALLOWED_HOSTS") or ["127.0.0.1", "localhost", "[::1]"]
+PORT = env_port("PORT", "8470")
+ALLOWED_HOSTS = ["127.0.0.1", "localhost", "[::1]", *env_list("INFERDASH_ALLOWED_HOSTS")]
 if "*" in ALLOWED_HOSTS:
     raise ImproperlyConfigured(
         "INFERDASH_ALLOWED_HOSTS is '*': name the hosts that people type, such as rtx8.lan."
@@ -119,6 +138,7 @@ INSTALLED_APPS = [
     "django.contrib.staticfiles",
     "django_htmx",
     "channels",
+    "inferdash",
     "servers",
 ]
 MIDDLEWARE = [

@@ -5,12 +5,16 @@ truth when it gets to it, so a slow browser skips states and never sees an old o
 """
 
 import json
+import logging
+from collections.abc import Callable
 from typing import Any, Literal, TypedDict, cast
 
 import redis
 from asgiref.sync import async_to_sync
 from channels.layers import get_channel_layer
 from django.conf import settings
+
+log = logging.getLogger(__name__)
 
 LIVE = "live"  # every page but the log listens here
 
@@ -67,6 +71,15 @@ def box_sampled(box_slug: str, box_id: int, sample: dict[str, Any], point: dict[
     box_changed(box_id)
 
 
+def wake_watcher(box_slug: str) -> None:
+    """There is work that only the watcher does. It would look within 10 s anyway."""
+    _quietly(lambda: _redis.publish(wake_channel(box_slug), "wake"))
+
+
+def wake_channel(box_slug: str) -> str:
+    return f"inferdash:wake:{box_slug}"
+
+
 def sample(box_slug: str) -> dict[str, Any] | None:
     """The collector's newest sample; None when there was none in the last minute."""
     text = cast(bytes | None, _redis.get(f"inferdash:sample:{box_slug}"))
@@ -82,4 +95,13 @@ def _send(group: str, message: Changed | Grew) -> None:
     layer = get_channel_layer()
     if layer is None:
         raise RuntimeError("CHANNEL_LAYERS is not configured.")
-    async_to_sync(layer.group_send)(group, cast(dict[str, Any], message))
+    _quietly(lambda: async_to_sync(layer.group_send)(group, cast(dict[str, Any], message)))
+
+
+def _quietly(send: Callable[[], object]) -> None:
+    """Messages may be lost: what they speak of stands in the database, and a browser that
+    reconnects reads it there. So a Redis that is away must not stop a container's move."""
+    try:
+        send()
+    except (redis.RedisError, OSError) as error:
+        log.warning("Redis is away, browsers are not told: %s", error)

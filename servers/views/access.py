@@ -14,7 +14,7 @@ from servers.models import Role, User
 class PersonRequest(HttpRequest):
     """A request behind @allow: somebody is logged in."""
 
-    user: User  # type: ignore[assignment]
+    user: User
 
 
 def allow[View: Callable[..., Any]](role: Role) -> Callable[[View], View]:

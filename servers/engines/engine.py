@@ -1,0 +1,101 @@
+"""What inferdash must know of an engine to run it and to understand what it says."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from servers.engines.launch import Launch
+
+
+@dataclass(frozen=True, kw_only=True)
+class Engine:
+    key: str
+    title: str
+    default_port: int
+    # The program as it is typed where the image has no entrypoint of its own.
+    program: tuple[str, ...]
+    # Answers 200 when ready and costs no generation.
+    health_path: str
+    # Served model names: the second half of "ready".
+    models_path: str = "/v1/models"
+    version_path: str
+    version_key: str
+    running_metric: str
+    waiting_metric: str
+    generated_metric: str
+    # Set unless the profile sets them.
+    env: dict[str, str] = field(default_factory=dict)
+    # Engine's own words for checkpoint, revision, name, host and port.
+    own_flags: Callable[[Launch, str], tuple[str, ...]]
+    # What of the program an image's entrypoint already says.
+    said_by: Callable[[tuple[str, ...]], int]
+
+    def port(self, launch: Launch) -> int:
+        """The port inside the container: the flag's, else the profile's, else the default."""
+        flag = flag_value(launch.flags, "--port")
+        if flag is not None and flag.isdigit():
+            return int(flag)
+        return launch.port or self.default_port
+
+    def served_name(self, launch: Launch) -> str:
+        """The name that requests must give: what the engine lists under its models path."""
+        names = (
+            flag_value(launch.flags, "--served-model-name"),
+            flag_value(launch.flags, "--alias"),
+            launch.served_name,
+            launch.checkpoint,
+        )
+        return next(name for name in names if name)
+
+    def is_open(self, launch: Launch) -> bool:
+        """Whether other machines reach the port: a host address or network beyond loopback."""
+        if launch.network == "host":
+            return listens_beyond_loopback(flag_value(launch.flags, "--host") or "127.0.0.1")
+        return listens_beyond_loopback(launch.host_address)
+
+    def has_key(self, launch: Launch) -> bool:
+        """Whether the engine asks callers for a key."""
+        return flag_value(launch.flags, "--api-key") is not None or any(
+            name in launch.env or name in launch.secret_env
+            for name in ("VLLM_API_KEY", "LLAMA_API_KEY")
+        )
+
+    def command(self, launch: Launch, entrypoint: tuple[str, ...]) -> tuple[str, ...]:
+        """The words after the entrypoint.
+
+        `entrypoint` is the container's: the profile's own, else the image's. What it
+        already says of the program is not said twice: vllm/vllm-openai has "vllm serve",
+        lmsysorg/sglang has none that serves.
+        """
+        # Inside a bridge the loopback is the container's own: Docker's port binding, not
+        # the engine, decides who gets in. On the host's network the engine decides.
+        host = "127.0.0.1" if launch.network == "host" else "0.0.0.0"  # noqa: S104
+        said = self.said_by(entrypoint)
+        return self.program[said:] + self.own_flags(launch, host) + launch.flags
+
+
+def flag_value(flags: tuple[str, ...], *names: str) -> str | None:
+    """The value of the last of these flags, None when none is there; "" for one without a value.
+
+    Understands "--flag value", "--flag=value" and underscores, as vLLM does.
+    """
+    wanted = {name.replace("_", "-") for name in names}
+    found: str | None = None
+    for position, word in enumerate(flags):
+        flag, equals, value = word.partition("=")
+        if flag.replace("_", "-") in wanted:
+            following = flags[position + 1] if position + 1 < len(flags) else ""
+            found = value if equals else ("" if following.startswith("-") else following)
+    return found
+
+
+def unless_set(launch: Launch, *pairs: tuple[tuple[str, ...], str]) -> tuple[str, ...]:
+    """The flags of these (names, value) pairs that have a value and that the profile leaves out."""
+    words: list[str] = []
+    for names, value in pairs:
+        if value and flag_value(launch.flags, *names) is None:
+            words += [names[0], value]
+    return tuple(words)
+
+
+def listens_beyond_loopback(address: str) -> bool:
+    return not (address.startswith("127.") or address in ("::1", "localhost"))

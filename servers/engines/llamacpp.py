@@ -1,0 +1,38 @@
+"""llama.cpp: `llama-server -m FILE` or `-hf USER/REPO`."""
+
+from servers.engines.engine import Engine, unless_set
+from servers.engines.launch import Launch
+
+
+def _own_flags(launch: Launch, host: str) -> tuple[str, ...]:
+    is_file = launch.checkpoint.startswith("/") or launch.checkpoint.endswith(".gguf")
+    names = ("-m", "--model") if is_file else ("-hf", "-hfr", "--hf-repo")
+    return unless_set(
+        launch,
+        (names, launch.checkpoint),
+        (("--alias", "-a"), launch.served_name),
+        (("--host",), host),
+        (("--port",), str(LLAMACPP.port(launch))),
+    )
+
+
+def _said_by(entrypoint: tuple[str, ...]) -> int:
+    return 1 if entrypoint and entrypoint[-1].rsplit("/", 1)[-1] == "llama-server" else 0
+
+
+LLAMACPP = Engine(
+    key="llamacpp",
+    title="llama.cpp",
+    default_port=8080,
+    program=("/app/llama-server",),
+    health_path="/health",
+    version_path="/props",
+    version_key="build_info",
+    running_metric="llamacpp:requests_processing",
+    waiting_metric="llamacpp:requests_deferred",
+    generated_metric="llamacpp:tokens_predicted_total",
+    # /metrics answers 501 without it, and the card could not say how many requests run.
+    env={"LLAMA_ARG_ENDPOINT_METRICS": "1"},
+    own_flags=_own_flags,
+    said_by=_said_by,
+)

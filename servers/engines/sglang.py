@@ -1,0 +1,37 @@
+"""SGLang: `python3 -m sglang.launch_server`, which every release understands."""
+
+from servers.engines.engine import Engine, unless_set
+from servers.engines.launch import Launch
+
+
+def _own_flags(launch: Launch, host: str) -> tuple[str, ...]:
+    return unless_set(
+        launch,
+        (("--model-path", "--model"), launch.checkpoint),
+        (("--revision",), launch.revision),
+        (("--served-model-name",), launch.served_name),
+        (("--host",), host),
+        (("--port",), str(SGLANG.port(launch))),
+    )
+
+
+def _said_by(entrypoint: tuple[str, ...]) -> int:
+    return len(SGLANG.program) if "sglang.launch_server" in entrypoint else 0
+
+
+SGLANG = Engine(
+    key="sglang",
+    title="SGLang",
+    default_port=30000,
+    program=("python3", "-m", "sglang.launch_server"),
+    health_path="/health",
+    version_path="/server_info",
+    version_key="version",
+    running_metric="sglang:num_running_reqs",
+    waiting_metric="sglang:num_queue_reqs",
+    generated_metric="sglang:generation_tokens_total",
+    # Otherwise every health check generates a token and waits up to 20 s for it.
+    env={"SGLANG_ENABLE_HEALTH_ENDPOINT_GENERATION": "0"},
+    own_flags=_own_flags,
+    said_by=_said_by,
+)

@@ -1,0 +1,39 @@
+"""vLLM: `vllm serve MODEL`."""
+
+from servers.engines.engine import Engine, flag_value, unless_set
+from servers.engines.launch import Launch
+
+
+def _own_flags(launch: Launch, host: str) -> tuple[str, ...]:
+    named = flag_value(launch.flags, "--model") is not None
+    positional = () if named or not launch.checkpoint else (launch.checkpoint,)
+    return positional + unless_set(
+        launch,
+        (("--revision",), launch.revision),
+        (("--served-model-name",), launch.served_name),
+        (("--host",), host),
+        (("--port",), str(VLLM.port(launch))),
+    )
+
+
+def _said_by(entrypoint: tuple[str, ...]) -> int:
+    names = [word.rsplit("/", 1)[-1] for word in entrypoint]
+    if names[-2:] == ["vllm", "serve"]:
+        return 2
+    return 1 if names[-1:] == ["vllm"] else 0
+
+
+VLLM = Engine(
+    key="vllm",
+    title="vLLM",
+    default_port=8000,
+    program=("vllm", "serve"),
+    health_path="/health",
+    version_path="/version",
+    version_key="version",
+    running_metric="vllm:num_requests_running",
+    waiting_metric="vllm:num_requests_waiting",
+    generated_metric="vllm:generation_tokens_total",
+    own_flags=_own_flags,
+    said_by=_said_by,
+)

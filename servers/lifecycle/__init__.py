@@ -1,0 +1,24 @@
+"""The verbs. People's (wishes) write rows; the worker's (moves) bring containers there."""
+
+from servers.lifecycle.moves import (
+    advance,
+    clear,
+    finish_pull,
+    observe,
+    pull_failed,
+    reached_ready,
+)
+from servers.lifecycle.wishes import remove, restart, start, stop
+
+__all__ = [
+    "advance",
+    "clear",
+    "finish_pull",
+    "observe",
+    "pull_failed",
+    "reached_ready",
+    "remove",
+    "restart",
+    "start",
+    "stop",
+]

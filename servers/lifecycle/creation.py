@@ -1,0 +1,207 @@
+"""Making the container of a run, from the profile's version and the box's own limits."""
+
+import os
+import socket
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from django.conf import settings
+
+from servers.engines import ENGINES, placement
+from servers.engines.volumes import VolumeError, resolve
+from servers.host.containers import Container, ContainerError, Docker
+from servers.judge import limits
+from servers.models import Box, Run, Secret
+from servers.models.run import ACTIVE
+from servers.models.secret import mask
+
+# Engines' own ports (8000, 8080, 30000 …) are what other people's scripts on the box want.
+HOST_PORTS = range(18000, 18100)
+
+
+class Refused(Exception):
+    """The run cannot be made; the text says why and what to do."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Made:
+    container: Container
+    image_digest: str
+    command: list[str]
+    address: str
+    port: int
+    served_name: str
+
+
+@cache
+def docker() -> Docker:
+    return Docker()
+
+
+def container_name(run: Run) -> str:
+    """The lock of a run: Docker gives a name to one container only."""
+    return f"inferdash-{settings.INSTALL[:8]}-{run.pk}"
+
+
+def site(run: Run) -> placement.Site:
+    """What this box adds to the profile, secrets in the clear. For the worker's eyes only."""
+    box = run.server.box
+    launch = run.version.launch
+    wanted = Secret.objects.in_bulk(list(launch.secret_env.values()))
+    missing = [name for name, pk in launch.secret_env.items() if pk not in wanted]
+    if missing:
+        raise Refused(
+            f"The secret behind {missing[0]} was deleted. Edit the profile and enter it again."
+        )
+    return placement.Site(
+        home=box.home,
+        hf_cache=box.hf_cache,
+        hf_token=box.hf_token.reveal() if box.hf_token else "",
+        secrets={name: wanted[pk].reveal() for name, pk in launch.secret_env.items()},
+    )
+
+
+def secret_values(run: Run) -> list[str]:
+    """Every value that must not appear in this run's log, errors or command."""
+    try:
+        here = site(run)
+    except Refused:
+        return []
+    return [value for value in (here.hf_token, *here.secrets.values()) if value]
+
+
+def masked(run: Run, text: str) -> str:
+    return mask(text, secret_values(run))
+
+
+def create(run: Run) -> Made:
+    """Create and start the container, or find the one that an earlier attempt made.
+
+    Raises Refused when the profile or the box's limits say no, ContainerError when Docker does.
+    """
+    launch = run.version.launch
+    engine = ENGINES[launch.engine]
+    image = docker().image(launch.image)
+    if image is None:
+        raise ContainerError(
+            f"The image {launch.image} was removed before it could be used. Start again.",
+            kind="no_image",
+        )
+    here = site(run)
+    refused_ports: set[int] = set()
+    while True:
+        port = _host_port(run, refused_ports)
+        try:
+            spec = placement.spec(
+                launch,
+                here,
+                name=container_name(run),
+                labels=labels(run),
+                host_port=port,
+                entrypoint=image.entrypoint,
+                kernels_volume=f"inferdash-kernels-{image.id.removeprefix('sha256:')[:12]}",
+                image=image.id,
+            )
+        except VolumeError as error:
+            raise Refused(str(error)) from error
+        _check(spec)
+        try:
+            container = docker().run(spec)
+        except ContainerError as error:
+            if error.kind == "port_taken" and not launch.host_port and launch.network != "host":
+                refused_ports.add(port)
+                continue
+            raise
+        break
+    on_host = launch.network == "host"
+    address = "127.0.0.1" if on_host or launch.host_address == "0.0.0.0" else launch.host_address  # noqa: S104
+    return Made(
+        container=container,
+        image_digest=next(iter(image.digests), ""),
+        command=list(spec.command),
+        address=address,
+        port=engine.port(launch) if on_host else port,
+        served_name=engine.served_name(launch),
+    )
+
+
+def labels(run: Run) -> dict[str, str]:
+    return {
+        "inferdash.install": settings.INSTALL,
+        "inferdash.run": str(run.pk),
+        "inferdash.server": str(run.server),
+        "inferdash.box": str(run.server.box),
+    }
+
+
+def _check(spec: placement.Spec) -> None:
+    try:
+        allowed = limits.read(settings.BOX_FILE)
+    except limits.LimitsError as error:
+        raise Refused(str(error)) from error
+    except FileNotFoundError:
+        raise Refused(
+            f"{settings.BOX_FILE} is missing: it says what containers may do on this box. "
+            "Restart inferdash on the box; it writes the file anew."
+        ) from None
+    if refusals := limits.refusals(spec, allowed):
+        raise Refused(" ".join(refusals))
+    for mount in spec.mounts:
+        # Docker's -v would create an empty folder owned by root.
+        if mount.kind == "bind" and not os.path.lexists(mount.source):
+            raise Refused(
+                f"{mount.source} does not exist on {settings.BOX}, and the profile mounts it at "
+                f"{mount.target}. Create it there, or change the profile's volumes."
+            )
+
+
+def _host_port(run: Run, refused: set[int]) -> int:
+    launch = run.version.launch
+    if launch.network == "host":
+        return 0
+    if launch.host_port:
+        return launch.host_port
+    taken = set(
+        Run.objects.filter(server__box=run.server.box, state__in=ACTIVE)
+        .exclude(port=None)
+        .values_list("port", flat=True)
+    )
+    for port in HOST_PORTS:
+        if port not in taken | refused and _is_free(launch.host_address, port):
+            return port
+    raise Refused(
+        f"Every port from {HOST_PORTS.start} to {HOST_PORTS.stop - 1} is taken on this box. "
+        "Stop a server, or write a port into the profile."
+    )
+
+
+def _is_free(address: str, port: int) -> bool:
+    with socket.socket() as probe:
+        try:
+            probe.bind((address, port))
+        except OSError:
+            return False
+    return True
+
+
+def remove_predecessors(run: Run) -> None:
+    """Delete the containers of this server's earlier runs; their logs are in the database."""
+    for earlier in run.server.runs.exclude(pk=run.pk).exclude(container_id="").order_by("-pk")[:5]:
+        if not earlier.is_active and earlier.log_complete:
+            docker().remove(earlier.container_id)
+
+
+def checkpoint_revision(run: Run) -> str:
+    """The commit of the checkpoint in the box's Hugging Face cache; "" where there is none."""
+    launch = run.version.launch
+    box: Box = run.server.box
+    if not (launch.mount_hf_cache and box.hf_cache) or launch.checkpoint.startswith("/"):
+        return ""
+    cache_folder = Path(resolve(box.hf_cache, home=box.home)) / "hub"
+    folder = cache_folder / ("models--" + launch.checkpoint.split(":")[0].replace("/", "--"))
+    wanted = launch.revision or "main"
+    ref = folder / "refs" / wanted
+    if ref.is_file():
+        return ref.read_text().strip()[:64]
+    return wanted[:64] if (folder / "snapshots" / wanted).is_dir() else ""

@@ -1,0 +1,271 @@
+"""What workers and watchers do to bring a run to where people want it.
+
+Every move is short, may be repeated, and is won by one caller only: the worker moves on a
+nudge, the watcher on events and every few seconds, and neither knows of the other.
+"""
+
+import logging
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.utils import timezone
+
+from servers import live
+from servers.host.containers import Container, ContainerError
+from servers.lifecycle import creation, wishes
+from servers.models import Run, Server
+from servers.models.run import State, Wanted
+
+log = logging.getLogger(__name__)
+
+# A worker that died between the move to creating and Docker's answer leaves the run
+# there. The container's name keeps a second attempt from making a second container.
+CREATING_GIVES_UP = timedelta(seconds=60)
+
+SIGNALS = {1: "SIGHUP", 2: "SIGINT", 3: "SIGQUIT", 4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS"}
+SIGNALS |= {8: "SIGFPE", 9: "SIGKILL", 11: "SIGSEGV", 13: "SIGPIPE", 15: "SIGTERM"}
+
+
+def advance(run: Run) -> None:
+    """Take the next step of a run, whatever it is."""
+    if run.wanted != Wanted.RUNNING:
+        _wind_down(run)
+    elif run.state == State.QUEUED:
+        _begin(run)
+    elif run.state == State.CREATING and timezone.now() - run.moved_at > CREATING_GIVES_UP:
+        _create(run, old=State.CREATING)
+    elif run.state in (State.STARTING, State.READY, State.STOPPING):
+        observe(run)
+
+
+def _begin(run: Run) -> None:
+    try:
+        image = creation.docker().image(run.version.launch.image)
+    except ContainerError as error:
+        _fail(run, str(error), detail=error.detail)
+        return
+    if image is not None:
+        _create(run, old=State.QUEUED)
+    elif _move(run, old=[State.QUEUED], new=State.PULLING):
+        # A pull can take an hour: it is the watcher's.
+        live.wake_watcher(run.server.box.slug)
+
+
+def finish_pull(run: Run) -> None:
+    """The image is there now."""
+    _create(run, old=State.PULLING)
+
+
+def pull_failed(run: Run, error: ContainerError) -> None:
+    _fail(run, str(error), detail=error.detail)
+
+
+def _create(run: Run, *, old: State) -> None:
+    if not _move(run, old=[old], new=State.CREATING):
+        return
+    try:
+        creation.remove_predecessors(run)
+        made = creation.create(run)
+    except creation.Refused as refusal:
+        _fail(run, str(refusal))
+        return
+    except ContainerError as error:
+        _fail(run, str(error), detail=error.detail)
+        return
+    _move(
+        run,
+        old=[State.CREATING],
+        new=State.STARTING,
+        container_id=made.container.id,
+        image_id=made.container.image_id,
+        image_digest=made.image_digest,
+        command=made.command,
+        address=made.address,
+        port=made.port,
+        served_name=made.served_name,
+        started_at=made.container.started_at or timezone.now(),
+    )
+    live.wake_watcher(run.server.box.slug)
+    run.refresh_from_db()
+    if run.wanted != Wanted.RUNNING:
+        _wind_down(run)
+
+
+def reached_ready(run: Run, *, engine_version: str) -> bool:
+    """The engine answers and lists its model. False if somebody else moved the run first."""
+    return _move(
+        run,
+        old=[State.STARTING],
+        new=State.READY,
+        ready_at=timezone.now(),
+        engine_version=engine_version,
+        # Only now is a checkpoint that the engine itself downloads complete.
+        checkpoint_revision=creation.checkpoint_revision(run),
+    )
+
+
+def _wind_down(run: Run) -> None:
+    if run.state in (State.QUEUED, State.PULLING):
+        if _move(
+            run, old=[State.QUEUED, State.PULLING], new=State.STOPPED, ended_at=timezone.now()
+        ):
+            _follow_up(run)
+    elif run.state == State.CREATING:
+        # Whoever creates looks at what is wanted as soon as Docker has answered.
+        if timezone.now() - run.moved_at > CREATING_GIVES_UP:
+            _abandon_creation(run)
+    elif run.state in (State.STARTING, State.READY):
+        if run.wanted == Wanted.DRAINED and run.state == State.READY and run.requests_running:
+            return
+        grace = timedelta(seconds=run.version.launch.grace)
+        if _move(
+            run,
+            old=[State.STARTING, State.READY],
+            new=State.STOPPING,
+            kill_at=timezone.now() + grace,
+        ):
+            _signal(run, "SIGTERM")
+        observe(run)
+    elif run.state == State.STOPPING:
+        if run.kill_at is not None and timezone.now() >= run.kill_at:
+            _signal(run, "SIGKILL")
+        observe(run)
+
+
+def _abandon_creation(run: Run) -> None:
+    found = creation.docker().inspect(creation.container_name(run))
+    if found is None:
+        if _move(run, old=[State.CREATING], new=State.STOPPED, ended_at=timezone.now()):
+            _follow_up(run)
+        return
+    _move(
+        run,
+        old=[State.CREATING],
+        new=State.STARTING,
+        container_id=found.id,
+        image_id=found.image_id,
+        started_at=found.started_at,
+    )
+    _wind_down(run)
+
+
+def _signal(run: Run, name: str) -> None:
+    try:
+        creation.docker().signal(run.container_id, name)
+    except ContainerError as error:
+        # It may just have ended by itself, which observe() will see; anything else is
+        # tried again on the next round and must be visible until then.
+        log.warning("run %s: %s: %s", run.pk, name, error)
+
+
+def observe(run: Run) -> None:
+    """Look at the run's container and record an end that it has come to."""
+    if run.state not in (State.STARTING, State.READY, State.STOPPING):
+        return
+    try:
+        container = creation.docker().inspect(run.container_id)
+        if container is None:
+            _vanished(run)
+        elif container.state == "created":
+            # The worker died between create and start.
+            creation.docker().start(container.id)
+        elif container.has_ended:
+            _ended(run, container, creation.docker().tail(container.id, 20))
+    except ContainerError as error:
+        # Docker is away: nothing is known, so nothing is claimed.
+        log.warning("run %s cannot be looked at: %s", run.pk, error)
+
+
+def _vanished(run: Run) -> None:
+    active = [State.STARTING, State.READY, State.STOPPING]
+    now = timezone.now()
+    if run.wanted != Wanted.RUNNING:
+        moved = _move(run, old=active, new=State.STOPPED, ended_at=now)
+    else:
+        moved = _move(
+            run,
+            old=active,
+            new=State.FAILED,
+            ended_at=now,
+            failure="The container was removed by somebody outside inferdash. Its log is kept "
+            "as far as it was read.",
+        )
+    if moved:
+        _follow_up(run)
+
+
+def _ended(run: Run, container: Container, tail: list[str]) -> None:
+    seen: dict[str, Any] = {
+        "exit_code": container.exit_code,
+        "oom_killed": container.oom_killed,
+        "last_lines": [creation.masked(run, line) for line in tail],
+        "ended_at": container.finished_at or timezone.now(),
+    }
+    active = [State.STARTING, State.READY, State.STOPPING]
+    if run.wanted != Wanted.RUNNING:
+        moved = _move(run, old=active, new=State.STOPPED, **seen)
+    else:
+        moved = _move(
+            run, old=active, new=State.FAILED, failure=why_ended(run.ready_at, container), **seen
+        )
+    if moved:
+        _follow_up(run)
+
+
+def why_ended(ready_at: datetime | None, container: Container) -> str:
+    """One sentence on an end that nobody asked for.
+
+    An exit code of 0 is no success here: SGLang as PID 1 exits 0 when its start fails,
+    vLLM when its engine dies while serving.
+    """
+    when = "while it was serving" if ready_at else "before it was ready"
+    code = container.exit_code
+    if container.oom_killed:
+        return (
+            f"The kernel killed the engine {when}: it wanted more memory than its container may "
+            "use (OOMKilled). This is main memory, not GPU memory."
+        )
+    if code is None:
+        return f"The engine ended {when}; Docker does not say how. {container.error}".strip()
+    if code > 128 and (name := SIGNALS.get(code - 128)):
+        return f"The engine was ended by {name} (exit code {code}) {when}, not by inferdash."
+    return f"The engine ended by itself {when}, with exit code {code}."
+
+
+def clear(server: Server) -> None:
+    """Delete the containers that a removed server left; runs and logs stay."""
+    for run in server.runs.exclude(container_id="").order_by("-pk"):
+        if not run.is_active:
+            creation.docker().remove(run.container_id)
+
+
+def _follow_up(run: Run) -> None:
+    """Restart asked for a successor."""
+    run.refresh_from_db()
+    if run.restart_for is None or run.state != State.STOPPED:
+        return
+    server = run.server
+    if server.run_id != run.pk:
+        return
+    successor = wishes.start(server, by=run.restart_for)
+    if successor is not None:
+        advance(successor)
+
+
+def _fail(run: Run, sentence: str, *, detail: str = "") -> None:
+    _move(
+        run,
+        old=[State.QUEUED, State.PULLING, State.CREATING],
+        new=State.FAILED,
+        failure=creation.masked(run, sentence),
+        failure_detail=creation.masked(run, detail),
+        ended_at=timezone.now(),
+    )
+
+
+def _move(run: Run, *, old: list[State], new: State, **fields: Any) -> bool:
+    moved = Run.objects.filter(pk=run.pk).move(old=old, new=new, **fields)
+    if moved:
+        run.refresh_from_db()
+        live.server_changed(run.server_id)
+    return moved

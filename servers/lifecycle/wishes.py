@@ -1,0 +1,76 @@
+"""What people ask for: start, stop, restart, remove. Rows only; these run in the web process."""
+
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from servers import live
+from servers.models import Entry, Run, Server, User
+from servers.models.run import ACTIVE, Wanted
+
+
+def start(server: Server, *, by: User | None) -> Run | None:
+    """Queue a run of the server's current profile version.
+
+    None when it already runs or is about to: a second click starts nothing.
+    """
+    version = server.profile.current
+    if version is None:
+        raise ValueError(f"Profile {server.profile.slug} has no version.")
+    try:
+        with transaction.atomic():
+            run = Run.objects.create(server=server, version=version, started_by=by)
+            Server.objects.filter(pk=server.pk).update(run=run, removed_at=None)
+            Entry.note(by, "start", server, version=version.number, run=run.pk)
+    except IntegrityError:
+        # The database allows one active run a server. Anything else that is wrong with
+        # the row must not pass for a second click.
+        if not server.runs.active().exists():
+            raise
+        return None
+    transaction.on_commit(lambda: live.server_changed(server.pk))
+    return run
+
+
+def stop(run: Run, *, by: User | None, after_requests: bool = False) -> bool:
+    """Ask for the end of a run, now or after the running requests; False if it has ended.
+
+    "Now" also overrides an earlier "after the requests"; never the other way round.
+    """
+    wish = Wanted.DRAINED if after_requests else Wanted.STOPPED
+    before = [Wanted.RUNNING] if after_requests else [Wanted.RUNNING, Wanted.DRAINED]
+    asked = (
+        Run.objects.active()
+        .filter(pk=run.pk, wanted__in=before)
+        .update(wanted=wish, stopped_by=by, stop_requested_at=timezone.now())
+    )
+    if asked:
+        Entry.note(by, "stop", run.server, run=run.pk, when=wish.label)
+        transaction.on_commit(lambda: live.server_changed(run.server_id))
+    return bool(asked)
+
+
+def restart(server: Server, *, by: User | None) -> Run | None:
+    """Stop the running run and let the next one follow, or start where none runs.
+
+    Returns the run to be moved next.
+    """
+    run = server.runs.active().first()
+    if run is None:
+        return start(server, by=by)
+    Run.objects.filter(pk=run.pk).update(restart_for=by)
+    stop(run, by=by)
+    return run
+
+
+def remove(server: Server, *, by: User | None) -> bool:
+    """Take a server that does not run off the dashboard; its runs and their logs stay.
+
+    False while it runs. The worker deletes its last container when it is nudged.
+    """
+    with transaction.atomic():
+        if server.runs.filter(state__in=ACTIVE).exists():
+            return False
+        Server.objects.filter(pk=server.pk).update(removed_at=timezone.now())
+        Entry.note(by, "remove", server)
+    transaction.on_commit(live.servers_changed)
+    return True

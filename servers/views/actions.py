@@ -1,0 +1,65 @@
+"""The buttons on a server's card. They answer 204: the socket changes the card everywhere."""
+
+from typing import cast
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404
+from django.views.decorators.http import require_POST
+
+from servers import lifecycle, tasks
+from servers.models import Role, Server, User
+from servers.views.access import allow
+
+DONE = 204
+CONFLICT = 409
+
+
+def _find(slug: str) -> Server:
+    return get_object_or_404(Server.objects.select_related("profile__current", "box"), slug=slug)
+
+
+def _person(request: HttpRequest) -> User:
+    return cast(User, request.user)
+
+
+@require_POST
+@allow(Role.OPERATOR)
+def server_start(request: HttpRequest, slug: str) -> HttpResponse:
+    run = lifecycle.start(_find(slug), by=_person(request))
+    if run is not None:
+        tasks.nudge(run)
+    return HttpResponse(status=DONE)
+
+
+@require_POST
+@allow(Role.OPERATOR)
+def server_stop(request: HttpRequest, slug: str) -> HttpResponse:
+    run = _find(slug).runs.active().first()
+    if run is not None:
+        drained = request.POST.get("when") == "drained"
+        lifecycle.stop(run, by=_person(request), after_requests=drained)
+        tasks.nudge(run)
+    return HttpResponse(status=DONE)
+
+
+@require_POST
+@allow(Role.OPERATOR)
+def server_restart(request: HttpRequest, slug: str) -> HttpResponse:
+    run = lifecycle.restart(_find(slug), by=_person(request))
+    if run is not None:
+        tasks.nudge(run)
+    return HttpResponse(status=DONE)
+
+
+@require_POST
+@allow(Role.OPERATOR)
+def server_remove(request: HttpRequest, slug: str) -> HttpResponse:
+    server = _find(slug)
+    if not lifecycle.remove(server, by=_person(request)):
+        return HttpResponse(
+            f"{server} is running. Stop it first, then remove it.",
+            status=CONFLICT,
+            content_type="text/plain",
+        )
+    tasks.nudge_removal(server)
+    return HttpResponse(status=DONE)

@@ -1,0 +1,62 @@
+"""Keeps the box's own row true: that it lives, and what it has and lacks."""
+
+import logging
+import os
+import pwd
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.utils import timezone
+
+from servers import live
+from servers.host.containers import ContainerError
+from servers.judge import limits
+from servers.lifecycle import creation
+from servers.models import Box
+
+log = logging.getLogger(__name__)
+
+
+def enrol() -> Box:
+    """This box's row and limits file, made on the first start."""
+    home = pwd.getpwuid(os.getuid()).pw_dir
+    if not settings.BOX_FILE.exists():
+        settings.BOX_FILE.write_text(limits.default_text(home))
+    cache = Path(home) / ".cache" / "huggingface"
+    box, _made = Box.objects.get_or_create(
+        slug=settings.BOX,
+        defaults={"home": home, "hf_cache": str(cache) if cache.is_dir() else ""},
+    )
+    return box
+
+
+def sign_of_life(box: Box, sample: dict[str, Any] | None) -> None:
+    """Write down what Docker, the limits file and the newest sample say."""
+    facts = gather(sample)
+    changed = facts != box.facts or box.is_silent
+    box.seen_at = timezone.now()
+    box.facts = facts
+    Box.objects.filter(pk=box.pk).update(seen_at=box.seen_at, facts=facts)
+    if changed:
+        live.box_changed(box.pk)
+
+
+def gather(sample: dict[str, Any] | None) -> dict[str, Any]:
+    problems: list[dict[str, str]] = []
+    docker: dict[str, Any] = {}
+    try:
+        facts = creation.docker().facts()
+        docker = {"version": facts.version, "root": facts.root}
+    except ContainerError as error:
+        problems.append({"what": "Docker cannot be used", "fix": str(error)})
+    if sample is not None and sample.get("error"):
+        problems.append({"what": "No GPU is seen", "fix": str(sample["error"])})
+    allowed: dict[str, Any] = {}
+    try:
+        read = limits.read(settings.BOX_FILE)
+        allowed = {name: getattr(read, name) for name in read.__dataclass_fields__}
+        allowed = {k: list(v) if isinstance(v, tuple) else v for k, v in allowed.items()}
+    except (limits.LimitsError, OSError) as error:
+        problems.append({"what": "The limits file cannot be used", "fix": str(error)})
+    return {"docker": docker, "limits": allowed, "problems": problems}

@@ -1,0 +1,129 @@
+"""The watcher's threads: each waits for one thing and wakes the others' work."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import redis
+from django.conf import settings
+from django.db import close_old_connections
+from django.db.utils import OperationalError
+
+from servers import lifecycle, live
+from servers.host.collector import Collector
+from servers.host.containers import ContainerError
+from servers.lifecycle import creation
+from servers.models import Box, Run
+from servers.watcher import boxes, logs
+from servers.watcher.runs import Runs
+
+log = logging.getLogger(__name__)
+
+RECONCILE_EVERY = 10.0
+TICK = 1.0
+RETRY = 2.0
+
+
+class Watcher:
+    def __init__(self) -> None:
+        self.box: Box = boxes.enrol()
+        self.runs = Runs(self.box)
+        self.stopping = threading.Event()
+        self.wake = threading.Event()  # something for reconcile() to do
+        self.collector = Collector()
+        self.sample: dict[str, Any] | None = None
+
+    def run(self) -> None:
+        """Watch until stop() is called."""
+        loops = [self._reconciling, self._asking, self._sampling, self._docker_events, self._wakes]
+        threads = [
+            threading.Thread(target=loop, name=loop.__name__.strip("_"), daemon=True)
+            for loop in loops
+        ]
+        for thread in threads:
+            thread.start()
+        self.stopping.wait()
+        self.collector.stop()
+        logs.stop_all()
+
+    def stop(self) -> None:
+        self.stopping.set()
+        self.wake.set()
+
+    def _reconciling(self) -> None:
+        while not self.stopping.is_set():
+            self.wake.clear()
+            self._surviving(self._look_after_box)
+            self.wake.wait(RECONCILE_EVERY)
+
+    def _look_after_box(self) -> None:
+        self.runs.reconcile()
+        boxes.sign_of_life(self.box, self.sample)
+
+    def _asking(self) -> None:
+        while not self.stopping.wait(TICK):
+            self._surviving(self.runs.tick)
+
+    def _sampling(self) -> None:
+        self.collector.start()
+        while not self.stopping.is_set():
+            sample = self.collector.next_sample(timeout=TICK * 5)
+            if sample is None:
+                continue
+            is_first = self.sample is None
+            self.sample = sample
+            self._surviving(self._tell_sample)
+            if is_first:
+                self.wake.set()
+
+    def _tell_sample(self) -> None:
+        if self.sample is not None:
+            live.box_sampled(self.box.slug, self.box.pk, self.sample)
+
+    def _docker_events(self) -> None:
+        """A container that dies is seen at once, not at the next round."""
+        while not self.stopping.is_set():
+            try:
+                for event in creation.docker().events(settings.INSTALL):
+                    self._surviving(lambda event=event: self._on_event(event.run))
+            except ContainerError as error:
+                log.warning("Docker's events: %s", error)
+            # Whatever happened while nobody listened is found by looking.
+            self.wake.set()
+            self.stopping.wait(RETRY)
+
+    def _on_event(self, run_id: int | None) -> None:
+        run = (
+            Run.objects.select_related("server__box__hf_token", "version")
+            .filter(pk=run_id, server__box=self.box)
+            .first()
+        )
+        if run is not None:
+            lifecycle.observe(run)
+            self.runs.follow_logs()
+
+    def _wakes(self) -> None:
+        while not self.stopping.is_set():
+            try:
+                with redis.Redis.from_url(settings.REDIS_URL) as client, client.pubsub() as pubsub:
+                    pubsub.subscribe(live.wake_channel(self.box.slug))
+                    while not self.stopping.is_set():
+                        if pubsub.get_message(ignore_subscribe_messages=True, timeout=RETRY):
+                            self.wake.set()
+            except redis.RedisError as error:
+                log.warning("Redis is away: %s", error)
+                self.stopping.wait(RETRY)
+
+    def _surviving(self, work: Callable[[], None]) -> None:
+        """Do a round of work; a database that is away ends the round, not the watcher."""
+        started = time.monotonic()
+        try:
+            work()
+        except OperationalError as error:
+            log.warning("The database is away: %s", error)
+            close_old_connections()
+        took = time.monotonic() - started
+        if took > RECONCILE_EVERY:
+            log.warning("A round took %.1f s", took)
