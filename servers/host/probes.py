@@ -1,0 +1,299 @@
+"""The only module that speaks HTTP to engines: is it up, what does it serve, chat with it."""
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncGenerator, Collection
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from enum import StrEnum
+from http.cookiejar import DefaultCookiePolicy
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import httpx
+
+from servers.host import prometheus
+
+# Seconds. A healthy engine answers these in milliseconds, also under full load.
+PROBE_TIMEOUT = 5.0
+# An answer to a probe is a few KiB, vLLM's metrics some hundred; more is not an engine.
+PROBE_LIMIT = 8 * 1024 * 1024
+ERROR_LIMIT = 64 * 1024
+CHAT_PATH = "/v1/chat/completions"
+
+
+class EngineError(Exception):
+    """An engine refused a chat or went away; the text is fit for a person.
+
+    `detail` holds the engine's own words. `status` is its HTTP status, None when there
+    was none.
+    """
+
+    def __init__(self, message: str, *, detail: str = "", status: int | None = None) -> None:
+        super().__init__(message)
+        self.detail = detail
+        self.status = status
+
+
+class Health(StrEnum):
+    """What an engine's health path says.
+
+    LOADING is a 503, which engines also answer once they have died inside: after the
+    first OK it means a fault, and only the caller knows whether there was one.
+    """
+
+    REFUSED = "refused"  # nothing listens: normal until the weights are loaded
+    LOADING = "loading"
+    OK = "ok"
+    UNHEALTHY = "unhealthy"  # any other answer, or none in time
+
+
+@dataclass(frozen=True, kw_only=True)
+class Endpoint:
+    """One engine's address and port: nothing else can be reached with it."""
+
+    address: str
+    port: int
+    key: str = field(default="", repr=False)  # what the engine wants as bearer token
+
+    def url(self, path: str) -> httpx.URL:
+        if not path.startswith("/"):
+            raise ValueError(f"{path!r} is not the absolute path of an engine.")
+        return httpx.URL(scheme="http", host=self.address, port=self.port).copy_with(
+            raw_path=path.encode()
+        )
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.key}"} if self.key else {}
+
+
+def health(endpoint: Endpoint, path: str) -> Health:
+    """Ask the engine's cheap health path. Never raises: "not yet" is an answer.
+
+    Which path costs a generation differs by engine: servers.engines names the cheap one.
+    """
+    try:
+        status, _body = _get(endpoint, path)
+    except httpx.ConnectError:
+        return Health.REFUSED
+    except (httpx.TransportError, _TooMuchError):
+        return Health.UNHEALTHY
+    if status == httpx.codes.OK:
+        return Health.OK
+    return Health.LOADING if status == httpx.codes.SERVICE_UNAVAILABLE else Health.UNHEALTHY
+
+
+def models(endpoint: Endpoint, path: str = "/v1/models") -> list[str] | None:
+    """The names that requests may give as model; None when the engine does not say.
+
+    The OpenAI format, which all engines follow: {"data": [{"id": name}]}.
+    """
+    answer = _get_json(endpoint, path)
+    listed = answer.get("data") if isinstance(answer, dict) else None
+    if not isinstance(listed, list):
+        return None
+    return [str(model["id"]) for model in listed if isinstance(model, dict) and "id" in model]
+
+
+def version(endpoint: Endpoint, path: str, key: str) -> str | None:
+    """The engine's version, found under `key` of the JSON at `path`; None when it does not say."""
+    answer = _get_json(endpoint, path)
+    found = answer.get(key) if isinstance(answer, dict) else None
+    return str(found) if found else None
+
+
+def metrics(endpoint: Endpoint, names: Collection[str], path: str = "/metrics") -> dict[str, float]:
+    """These metrics' values now, each summed over its series (models, ranks that share work).
+
+    A name that the engine does not report is absent; the result is empty where metrics
+    are switched off (SGLang answers 404 then, llama.cpp 501) or the engine is away.
+    """
+    try:
+        status, body = _get(endpoint, path)
+    except (httpx.TransportError, _TooMuchError):
+        return {}
+    if status != httpx.codes.OK:
+        return {}
+    return prometheus.totals(body.decode(errors="replace"), names)
+
+
+def busy_slots(endpoint: Endpoint, path: str = "/slots") -> int | None:
+    """Requests that llama.cpp runs now, for builds whose metrics are off; None when unknown."""
+    answer = _get_json(endpoint, path)
+    if not isinstance(answer, list):
+        return None
+    return sum(isinstance(slot, dict) and slot.get("is_processing") is True for slot in answer)
+
+
+async def chat(
+    endpoint: Endpoint, body: dict[str, Any], path: str = CHAT_PATH
+) -> AsyncGenerator[bytes]:
+    """The engine's answer to a streamed chat completion, in the pieces in which it arrives.
+
+    Closing the generator, or cancelling whoever waits for it, closes the connection, which
+    every engine takes as "stop generating". Raises EngineError when the engine cannot be
+    reached, refuses, or goes away before the answer is complete.
+    """
+    request = _async_client().build_request(
+        "POST",
+        endpoint.url(path),
+        json=body,
+        headers=endpoint.headers | {"Accept": "text/event-stream", "Accept-Encoding": "identity"},
+    )
+    try:
+        response = await _async_client().send(request, stream=True)
+    except httpx.ConnectError as exc:
+        raise EngineError(
+            "The engine does not answer on its port: it has just died or is stopping. "
+            "Look at its log, and start it again if it has ended.",
+            detail=str(exc),
+        ) from exc
+    except httpx.TransportError as exc:
+        raise EngineError(
+            "The engine closed the connection without an answer. Look at its log, then try again.",
+            detail=str(exc) or type(exc).__name__,
+        ) from exc
+    # Not `async with client.stream(...)`: leaving it by an exception of ours would read on.
+    try:
+        await _raise_for_refusal(response)
+        async with aclosing(_raw(response)) as pieces:
+            async for piece in pieces:
+                yield piece
+    except httpx.TransportError as exc:
+        raise EngineError(
+            "The connection to the engine was lost in the middle of the answer: it has died, "
+            "or it was stopped. What had arrived is kept. Look at its log, then retry.",
+            detail=str(exc) or type(exc).__name__,
+        ) from exc
+    finally:
+        await response.aclose()
+
+
+def _raw(response: httpx.Response) -> AsyncGenerator[bytes]:
+    # Typed as an iterator, but it is a generator, and must be closed like one.
+    pieces = response.aiter_raw()
+    if not isinstance(pieces, AsyncGenerator):
+        raise TypeError("httpx no longer streams by an async generator.")
+    return pieces
+
+
+async def _raise_for_refusal(response: httpx.Response) -> None:
+    if response.status_code != httpx.codes.OK:
+        body = b""
+        async for piece in response.aiter_raw():
+            body += piece
+            if len(body) > ERROR_LIMIT:
+                break
+        raise _refusal(response.status_code, body)
+    content_type = response.headers.get("content-type", "")
+    if not content_type.startswith("text/event-stream"):
+        raise EngineError(
+            f"The engine answered with {content_type or 'no content type'} instead of a stream. "
+            "Check that the profile's image serves the OpenAI chat API.",
+            status=response.status_code,
+        )
+
+
+def _refusal(status: int, body: bytes) -> EngineError:
+    words = _engine_words(body)
+    said = f": {words}" if words else "."
+    if any(sign in words.lower() for sign in ("context size", "context length", "context window")):
+        advice = "Start a new conversation, remove earlier messages, or lower max tokens."
+    elif status in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
+        advice = "Its profile must name the engine's key, as --api-key or in the environment."
+    elif status == httpx.codes.NOT_FOUND:
+        advice = "Check that the image serves the OpenAI chat API and the profile's served name."
+    elif status in (httpx.codes.TOO_MANY_REQUESTS, httpx.codes.SERVICE_UNAVAILABLE):
+        advice = "It is overloaded or shutting down: wait a little, then retry."
+    elif status < httpx.codes.INTERNAL_SERVER_ERROR:
+        advice = "Change the parameters or the message, then retry."
+    else:
+        advice = "Look at its log, then retry."
+    separator = "" if said.endswith((".", "!", "?")) else "."
+    return EngineError(
+        f"The engine refused the request ({status}){said}{separator} {advice}",
+        detail=words,
+        status=status,
+    )
+
+
+def _engine_words(body: bytes) -> str:
+    """What an error body says, in any of the engines' shapes.
+
+    vLLM and llama.cpp: {"error": {"message"}}; SGLang: {"message"}; FastAPI: {"detail"}.
+    """
+    text = body.decode(errors="replace").strip()
+    try:
+        answer = json.loads(text)
+    except ValueError:
+        return text[:500]
+    if isinstance(answer, dict):
+        error = answer.get("error", answer)
+        if isinstance(error, dict):
+            error = error.get("message") or error.get("detail") or error
+        text = error if isinstance(error, str) else json.dumps(error)
+    return text.strip()[:2000]
+
+
+class _TooMuchError(Exception):
+    """A probe's answer was too long or took too long."""
+
+
+def _get(endpoint: Endpoint, path: str) -> tuple[int, bytes]:
+    deadline = time.monotonic() + PROBE_TIMEOUT
+    body = b""
+    headers = endpoint.headers | {"Accept-Encoding": "identity"}
+    with _client.stream("GET", endpoint.url(path), headers=headers) as response:
+        for piece in response.iter_raw():
+            body += piece
+            if len(body) > PROBE_LIMIT or time.monotonic() > deadline:
+                raise _TooMuchError
+        return response.status_code, body
+
+
+def _get_json(endpoint: Endpoint, path: str) -> Any:
+    """The JSON at this path; None when there is none."""
+    try:
+        status, body = _get(endpoint, path)
+        return json.loads(body) if status == httpx.codes.OK else None
+    except (httpx.TransportError, _TooMuchError, ValueError):
+        return None
+
+
+def _without_cookies[Client: httpx.Client | httpx.AsyncClient](client: Client) -> Client:
+    # Cookies ignore ports: one engine's would be sent to the next one on this host.
+    client.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=[]))
+    return client
+
+
+def _options() -> dict[str, Any]:
+    # No proxies, netrc or certificates from the environment, and no redirects: they would
+    # lead away from the endpoint.
+    return {"trust_env": False, "follow_redirects": False}
+
+
+_client = _without_cookies(httpx.Client(timeout=PROBE_TIMEOUT, **_options()))
+# A connection belongs to the event loop that opened it; a process may have had several.
+_async_clients: WeakKeyDictionary[asyncio.AbstractEventLoop, httpx.AsyncClient] = (
+    WeakKeyDictionary()
+)
+
+
+def _async_client() -> httpx.AsyncClient:
+    loop = asyncio.get_running_loop()
+    if loop not in _async_clients:
+        client = httpx.AsyncClient(
+            # A long prompt on a busy engine may take many minutes to its first token:
+            # people press Stop, not a clock.
+            timeout=httpx.Timeout(None, connect=PROBE_TIMEOUT),
+            # uvicorn, in which vLLM and SGLang run, closes idle connections after 5 s:
+            # let go before, or a request meets a connection that is being closed.
+            limits=httpx.Limits(
+                max_connections=None, max_keepalive_connections=32, keepalive_expiry=4
+            ),
+            **_options(),
+        )
+        _async_clients[loop] = _without_cookies(client)
+    return _async_clients[loop]
