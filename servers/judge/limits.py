@@ -4,7 +4,6 @@ The limits stand in the worker's own file, which the web process cannot write: w
 takes over the web still cannot mount / into a container.
 """
 
-import os
 import tomllib
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -124,15 +123,13 @@ def refusals(spec: Spec, limits: Limits) -> list[str]:
 
 def _outside_roots(source: str, limits: Limits) -> str:
     # Followed to the end: a link below an allowed folder may lead to /etc.
-    real = os.path.realpath(source)
-    for root in limits.mount_roots:
-        if os.path.commonpath(
-            [real, os.path.realpath(os.path.expanduser(root))]
-        ) == os.path.realpath(os.path.expanduser(root)):
-            return ""
-    where = source if real == source else f"{source} (in truth {real})"
-    roots = ", ".join(limits.mount_roots) or "none"
+    real = Path(source).resolve()
+    roots = [Path(root).expanduser().resolve() for root in limits.mount_roots]
+    if any(real.is_relative_to(root) for root in roots):
+        return ""
+    where = source if str(real) == source else f"{source} (in truth {real})"
+    allowed = ", ".join(limits.mount_roots) or "none"
     return (
-        f"{where} lies outside the folders that this box lets profiles mount ({roots}). "
+        f"{where} lies outside the folders that this box lets profiles mount ({allowed}). "
         "Its administrator can add one in box.toml."
     )

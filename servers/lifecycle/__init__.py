@@ -8,6 +8,7 @@ from servers.lifecycle.moves import (
     pull_failed,
     reached_ready,
 )
+from servers.lifecycle.preview import preview
 from servers.lifecycle.wishes import remove, restart, start, stop
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "clear",
     "finish_pull",
     "observe",
+    "preview",
     "pull_failed",
     "reached_ready",
     "remove",

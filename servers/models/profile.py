@@ -13,6 +13,19 @@ class ProfileQuerySet(models.QuerySet["Profile"]):
     def active(self) -> Self:
         return self.filter(archived_at=None)
 
+    def for_list(self, text: str = "") -> Self:
+        """Those whose name, notes or launch contain the text, with what a row shows."""
+        found = self.active().select_related("current", "owner").prefetch_related("servers__run")
+        for word in text.split():
+            found = found.filter(
+                models.Q(name__icontains=word)
+                | models.Q(notes__icontains=word)
+                | models.Q(current__spec__checkpoint__icontains=word)
+                | models.Q(current__spec__image__icontains=word)
+                | models.Q(current__spec__engine__icontains=word)
+            )
+        return found
+
 
 class Profile(models.Model):
     slug = models.SlugField(max_length=63, unique=True)

@@ -1,0 +1,133 @@
+"""What people type into a profile's text boxes, read as values. Every error names the line."""
+
+import re
+import shlex
+
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)i?b?\Z", re.IGNORECASE)
+_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_SECRET = re.compile(r"(^|_)(TOKEN|KEY|SECRET|PASSWORD|PASSWD|CREDENTIALS?)($|_)", re.IGNORECASE)
+
+
+class WordsError(ValueError):
+    """A text that cannot be read; says what, where and what to write instead."""
+
+
+def flags(text: str) -> tuple[str, ...]:
+    """The words of a command line that is written over several lines, or pasted as one.
+
+    A backslash at a line's end is optional, # begins a comment. Raises WordsError for an
+    open quotation mark. Rule: POSIX shell quoting, without expansion.
+    """
+    words: list[str] = []
+    pending = ""
+    first = 1
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not pending:
+            first = number
+        pending += line.rstrip().removesuffix("\\").rstrip() + "\n"
+        try:
+            words += shlex.split(pending, comments=True)
+        except ValueError:
+            continue  # a quotation that goes on in the next line, such as JSON
+        pending = ""
+    if pending:
+        raise WordsError(f"Line {first}: a quotation mark is opened and never closed.")
+    return tuple(words)
+
+
+def flags_text(flags: tuple[str, ...]) -> str:
+    """Words as a person reads them, one flag with its values a line; `flags` reads it back."""
+    rows: list[str] = []
+    for word in flags:
+        quoted = shlex.quote(word)
+        if word.startswith("-") or not rows:
+            rows.append(quoted)
+        else:
+            rows[-1] += f" {quoted}"
+    return "\n".join(rows)
+
+
+def lines(text: str) -> tuple[str, ...]:
+    """Lines that are neither empty nor comments, stripped."""
+    stripped = (line.strip() for line in text.splitlines())
+    return tuple(line for line in stripped if line and not line.startswith("#"))
+
+
+def environment(text: str) -> dict[str, str]:
+    """NAME=value lines; `export` and `-e` in front and quotation marks around are taken off.
+
+    Raises WordsError for a line without =, a bad name, or a name that comes twice.
+    """
+    found: dict[str, str] = {}
+    for number, line in enumerate(text.splitlines(), start=1):
+        line = line.strip().removesuffix("\\").rstrip()
+        if not line or line.startswith("#"):
+            continue
+        line = re.sub(r"^(?:export\s+|-e\s+|--env[ =])", "", line)
+        name, equals, value = line.partition("=")
+        if not equals:
+            raise WordsError(f"Line {number}: “{line[:60]}” is not NAME=value.")
+        if not _VARIABLE.match(name):
+            raise WordsError(f"Line {number}: “{name[:60]}” is not a name for a variable.")
+        if name in found:
+            raise WordsError(f"Line {number}: {name} is set twice.")
+        if len(value) >= 2 and value[0] == value[-1] and value[0] in "'\"":
+            value = value[1:-1]
+        found[name] = value
+    return found
+
+
+def is_secret(name: str) -> bool:
+    """Whether a variable's name says that its value is nobody else's business."""
+    return bool(_SECRET.search(name))
+
+
+def size(text: str) -> int:
+    """Bytes of a size as Docker writes it: 64g, 512m, 1.5G, 1024. Empty is 0, Docker's default.
+
+    Units are powers of 1024, as in `docker run --shm-size`. Raises WordsError.
+    """
+    if not text.strip():
+        return 0
+    match = _SIZE.match(text.strip())
+    if match is None:
+        raise WordsError(f"“{text}” is not a size. Write 64g or 512m.")
+    return int(float(match[1]) * _UNITS[match[2].lower()])
+
+
+def size_text(count: int) -> str:
+    """The shortest exact way to write a number of bytes so that `size` reads it back."""
+    for unit in ("t", "g", "m", "k"):
+        if count and count % _UNITS[unit] == 0:
+            return f"{count // _UNITS[unit]}{unit}"
+    return str(count) if count else ""
+
+
+def gpus(text: str) -> str:
+    """ "all", "none", or indices "0,1" in the order given. Raises WordsError.
+
+    Understands what `docker run --gpus` takes: all, "device=0,1", and a quoted form of it.
+    """
+    cleaned = text.strip().strip("'\"").removeprefix("device=").replace(" ", "").lower()
+    if cleaned in ("", "all"):
+        return "all"
+    if cleaned in ("none", "no"):
+        return "none"
+    indices = cleaned.split(",")
+    if not all(index.isdigit() for index in indices):
+        raise WordsError(f"“{text}” is not all, none, or indices such as 0,1.")
+    if len(set(indices)) != len(indices):
+        raise WordsError(f"“{text}” names a GPU twice.")
+    return ",".join(str(int(index)) for index in indices)
+
+
+def ulimits(text: str) -> dict[str, int]:
+    """name=value lines, as in `docker run --ulimit`; -1 is unlimited. Raises WordsError."""
+    found: dict[str, int] = {}
+    for line in lines(text):
+        name, equals, value = line.removeprefix("--ulimit").strip(" =").partition("=")
+        if not equals or not re.fullmatch(r"-?\d+", value):
+            raise WordsError(f"“{line}” is not name=number, such as memlock=-1.")
+        found[name] = int(value)
+    return found
