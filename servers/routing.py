@@ -1,3 +1,7 @@
-from django.urls import URLPattern
+from django.urls import URLPattern, path
 
-websocket_urlpatterns: list[URLPattern] = []
+from servers.consumers.live import LiveConsumer
+
+websocket_urlpatterns: list[URLPattern] = [
+    path("ws/live/", LiveConsumer.as_asgi()),  # type: ignore[arg-type]
+]

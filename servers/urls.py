@@ -1,3 +1,15 @@
-from django.urls import URLPattern, URLResolver
+from django.urls import URLPattern, URLResolver, path
 
-urlpatterns: list[URLPattern | URLResolver] = []
+from servers.views import actions, profiles
+
+urlpatterns: list[URLPattern | URLResolver] = [
+    path("servers/<slug:slug>/start/", actions.server_start, name="server_start"),
+    path("servers/<slug:slug>/stop/", actions.server_stop, name="server_stop"),
+    path("servers/<slug:slug>/restart/", actions.server_restart, name="server_restart"),
+    path("servers/<slug:slug>/remove/", actions.server_remove, name="server_remove"),
+    path("profiles/", profiles.profiles, name="profiles"),
+    path("profiles/new/", profiles.profile_new, name="profile_new"),
+    path("profiles/<slug:slug>/", profiles.profile, name="profile"),
+    path("profiles/<slug:slug>/edit/", profiles.profile_edit, name="profile_edit"),
+    path("profiles/<slug:slug>/place/", profiles.profile_place, name="profile_place"),
+]

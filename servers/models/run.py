@@ -14,7 +14,10 @@ from typing import Any, Self
 from django.db import models
 from django.utils import timezone
 
+from servers.engines.engine import flag_value
+from servers.host.probes import Endpoint
 from servers.models.profile import ProfileVersion
+from servers.models.secret import Secret
 from servers.models.server import Server
 from servers.models.user import User
 
@@ -32,6 +35,9 @@ class State(models.TextChoices):
 
 ENDED = [State.STOPPED, State.FAILED]
 ACTIVE = [state for state in State if state not in ENDED]
+
+# Variables by which an engine learns the key that it asks callers for.
+ENGINE_KEYS = ("VLLM_API_KEY", "LLAMA_API_KEY")
 
 
 class Wanted(models.TextChoices):
@@ -122,6 +128,27 @@ class Run(models.Model):
     @property
     def is_active(self) -> bool:
         return self.state in ACTIVE
+
+    @property
+    def endpoint(self) -> Endpoint | None:
+        """Where the engine answers, for who runs on its box; None before it has a port.
+
+        The only way to an engine: no address that a person typed is ever asked.
+        """
+        if self.address is None or self.port is None:
+            return None
+        return Endpoint(address=self.address, port=self.port, key=self._engine_key())
+
+    def _engine_key(self) -> str:
+        launch = self.version.launch
+        if key := flag_value(launch.flags, "--api-key"):
+            return key
+        for name in ENGINE_KEYS:
+            if name in launch.secret_env:
+                return Secret.objects.get(pk=launch.secret_env[name]).reveal()
+            if name in launch.env:
+                return launch.env[name]
+        return ""
 
     @property
     def time_to_ready(self) -> timedelta | None:
