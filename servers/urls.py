@@ -1,6 +1,6 @@
 from django.urls import URLPattern, URLResolver, path
 
-from servers.views import actions, profiles
+from servers.views import actions, chat, profiles
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("servers/<slug:slug>/start/", actions.server_start, name="server_start"),
@@ -12,4 +12,6 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("profiles/<slug:slug>/", profiles.profile, name="profile"),
     path("profiles/<slug:slug>/edit/", profiles.profile_edit, name="profile_edit"),
     path("profiles/<slug:slug>/place/", profiles.profile_place, name="profile_place"),
+    path("chat/", chat.chat, name="chat"),
+    path("chat/completions/", chat.chat_completions, name="chat_completions"),
 ]
