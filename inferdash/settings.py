@@ -200,6 +200,10 @@ CHANNEL_LAYERS = {
 BOX = env("INFERDASH_BOX", re.sub(r"[^a-z0-9-]+", "-", socket.gethostname().lower()).strip("-"))
 # What this box allows to containers; read by its worker only (see docs/architecture.md).
 BOX_FILE = Path(env("INFERDASH_BOX_FILE", str(DATA / "box.toml")))
+# Where this process sees the box's "/": a folder where inferdash itself runs in a container.
+HOST_ROOT = Path(env("INFERDASH_HOST_ROOT", "/"))
+# Where ~ in a profile leads, until an admin says otherwise for the box.
+HOME = env("INFERDASH_HOME", str(Path.home()))
 
 CELERY_BROKER_URL = re.sub(r"^unix://", "redis+socket://", REDIS_URL)
 CELERY_TASK_DEFAULT_QUEUE = f"box.{BOX}"

@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from servers.host import paths
 from servers.host.containers import Spec
 
 
@@ -83,12 +84,15 @@ def read(path: Path) -> Limits:
     )
 
 
-def refusals(spec: Spec, limits: Limits) -> list[str]:
+def refusals(spec: Spec, limits: Limits, *, root: Path = Path("/")) -> list[str]:
     """Why this box will not run this container: one sentence a reason, empty when it will.
 
-    Checked on the resolved spec, as the last thing before Docker is asked.
+    Checked on the resolved spec, as the last thing before Docker is asked. `root` is where
+    this process sees the box's "/".
     """
-    found = [_outside_roots(mount.source, limits) for mount in spec.mounts if mount.kind == "bind"]
+    found = [
+        _outside_roots(mount.source, limits, root) for mount in spec.mounts if mount.kind == "bind"
+    ]
     asked_and_allowed = [
         (spec.privileged, limits.privileged, "privileged containers"),
         (spec.network == "host", limits.host_network, "the host's network"),
@@ -121,15 +125,18 @@ def refusals(spec: Spec, limits: Limits) -> list[str]:
     return [sentence for sentence in found if sentence]
 
 
-def _outside_roots(source: str, limits: Limits) -> str:
+def _outside_roots(source: str, limits: Limits, root: Path) -> str:
     # Followed to the end: a link below an allowed folder may lead to /etc.
-    real = Path(source).resolve()
-    roots = [Path(root).expanduser().resolve() for root in limits.mount_roots]
-    if any(real.is_relative_to(root) for root in roots):
+    try:
+        real = paths.resolve(source, root=root)
+        allowed = [paths.resolve(folder, root=root) for folder in limits.mount_roots]
+    except paths.PathError as error:
+        return str(error)
+    if any(real.is_relative_to(folder) for folder in allowed):
         return ""
     where = source if str(real) == source else f"{source} (in truth {real})"
-    allowed = ", ".join(limits.mount_roots) or "none"
+    roots = ", ".join(limits.mount_roots) or "none"
     return (
-        f"{where} lies outside the folders that this box lets profiles mount ({allowed}). "
+        f"{where} lies outside the folders that this box lets profiles mount ({roots}). "
         "Its administrator can add one in box.toml."
     )

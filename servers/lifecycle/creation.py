@@ -1,16 +1,15 @@
 """Making the container of a run, from the profile's version and the box's own limits."""
 
-import os
 import socket
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
 from django.conf import settings
 
 from servers.engines import ENGINES, placement
 from servers.engines.volumes import VolumeError, resolve
-from servers.host.containers import Container, ContainerError, Docker
+from servers.host import paths
+from servers.host.containers import Container, ContainerError, Docker, Spec
 from servers.judge import limits
 from servers.models import Box, Run, Secret
 from servers.models.run import ACTIVE
@@ -135,7 +134,7 @@ def labels(run: Run) -> dict[str, str]:
     }
 
 
-def _check(spec: placement.Spec) -> None:
+def _check(spec: Spec) -> None:
     try:
         allowed = limits.read(settings.BOX_FILE)
     except limits.LimitsError as error:
@@ -145,11 +144,11 @@ def _check(spec: placement.Spec) -> None:
             f"{settings.BOX_FILE} is missing: it says what containers may do on this box. "
             "Restart inferdash on the box; it writes the file anew."
         ) from None
-    if refusals := limits.refusals(spec, allowed):
+    if refusals := limits.refusals(spec, allowed, root=settings.HOST_ROOT):
         raise Refused(" ".join(refusals))
     for mount in spec.mounts:
         # Docker's -v would create an empty folder owned by root.
-        if mount.kind == "bind" and not os.path.lexists(mount.source):
+        if mount.kind == "bind" and paths.exists(mount.source, root=settings.HOST_ROOT) is False:
             raise Refused(
                 f"{mount.source} does not exist on {settings.BOX}, and the profile mounts it at "
                 f"{mount.target}. Create it there, or change the profile's volumes."
@@ -198,7 +197,8 @@ def checkpoint_revision(run: Run) -> str:
     box: Box = run.server.box
     if not (launch.mount_hf_cache and box.hf_cache) or launch.checkpoint.startswith("/"):
         return ""
-    cache_folder = Path(resolve(box.hf_cache, home=box.home)) / "hub"
+    on_box = resolve(box.hf_cache, home=box.home)
+    cache_folder = settings.HOST_ROOT / on_box.lstrip("/") / "hub"
     folder = cache_folder / ("models--" + launch.checkpoint.split(":")[0].replace("/", "--"))
     wanted = launch.revision or "main"
     ref = folder / "refs" / wanted

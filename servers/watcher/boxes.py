@@ -1,15 +1,13 @@
 """Keeps the box's own row true: that it lives, and what it has and lacks."""
 
 import logging
-import os
-import pwd
-from pathlib import Path
 from typing import Any
 
 from django.conf import settings
 from django.utils import timezone
 
 from servers import live
+from servers.host import paths
 from servers.host.containers import ContainerError
 from servers.judge import limits
 from servers.lifecycle import creation
@@ -20,13 +18,16 @@ log = logging.getLogger(__name__)
 
 def enrol() -> Box:
     """This box's row and limits file, made on the first start."""
-    home = pwd.getpwuid(os.getuid()).pw_dir
+    home = settings.HOME
     if not settings.BOX_FILE.exists():
         settings.BOX_FILE.write_text(limits.default_text(home))
-    cache = Path(home) / ".cache" / "huggingface"
+    cache = f"{home}/.cache/huggingface"
     box, _made = Box.objects.get_or_create(
         slug=settings.BOX,
-        defaults={"home": home, "hf_cache": str(cache) if cache.is_dir() else ""},
+        defaults={
+            "home": home,
+            "hf_cache": cache if paths.exists(cache, root=settings.HOST_ROOT) else "",
+        },
     )
     return box
 
