@@ -1,6 +1,5 @@
 """Paths of the box, also where inferdash itself runs in a container and sees it under a folder."""
 
-import os
 from pathlib import Path, PurePosixPath
 
 MAX_LINKS = 40  # as in the kernel
@@ -27,7 +26,7 @@ def resolve(path: str, *, root: Path = Path("/")) -> PurePosixPath:
             continue
         here = done / part
         try:
-            target = os.readlink(_seen(here, root))
+            target = _seen(here, root).readlink()
         except OSError:
             # Not a link, not there, or not ours to look into.
             done = here

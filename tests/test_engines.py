@@ -1,0 +1,101 @@
+import pytest
+
+from servers.engines import ENGINES
+from servers.engines.launch import Launch
+from servers.engines.volumes import VolumeError, parse, resolve
+
+
+def launch(engine: str = "vllm", **fields: object) -> Launch:
+    return Launch.from_json(
+        {"engine": engine, "image": "example/engine:1", "checkpoint": "Qwen/Qwen3-8B", **fields}
+    )
+
+
+def test_vllm_is_not_said_twice_where_the_image_says_it() -> None:
+    engine = ENGINES["vllm"]
+
+    assert engine.command(launch(), ("vllm", "serve"))[0] == "Qwen/Qwen3-8B"
+    assert engine.command(launch(), ("/opt/vllm/bin/vllm", "serve"))[0] == "Qwen/Qwen3-8B"
+    assert engine.command(launch(), ("vllm",))[:2] == ("serve", "Qwen/Qwen3-8B")
+    assert engine.command(launch(), ())[:3] == ("vllm", "serve", "Qwen/Qwen3-8B")
+    assert engine.command(launch(), ("/opt/nvidia/nvidia_entrypoint.sh",))[:2] == ("vllm", "serve")
+
+
+def test_sglang_gets_its_program_and_names() -> None:
+    words = ENGINES["sglang"].command(launch("sglang", served_name="qwen"), ())
+
+    assert words[:5] == ("python3", "-m", "sglang.launch_server", "--model-path", "Qwen/Qwen3-8B")
+    assert words[words.index("--served-model-name") + 1] == "qwen"
+    assert words[words.index("--port") + 1] == "30000"
+
+
+def test_llamacpp_tells_a_file_from_a_repository() -> None:
+    engine = ENGINES["llamacpp"]
+
+    assert engine.command(launch("llamacpp"), ("/app/llama-server",))[:2] == (
+        "-hf",
+        "Qwen/Qwen3-8B",
+    )
+    file = launch("llamacpp", checkpoint="/models/q.gguf")
+    assert engine.command(file, ("/app/llama-server",))[:2] == ("-m", "/models/q.gguf")
+
+
+def test_what_the_profile_says_is_not_said_again() -> None:
+    flags = ("--host=0.0.0.0", "--port", "5000", "--served_model_name", "mine")
+    words = ENGINES["vllm"].command(launch(flags=list(flags), served_name="other"), ())
+
+    assert [word for word in words if word.startswith("--")] == [
+        "--host=0.0.0.0",
+        "--port",
+        "--served_model_name",
+    ]
+    assert ENGINES["vllm"].port(launch(flags=list(flags))) == 5000
+    assert ENGINES["vllm"].served_name(launch(flags=list(flags))) == "mine"
+
+
+def test_on_the_hosts_network_the_engine_listens_on_loopback_unless_told() -> None:
+    engine = ENGINES["vllm"]
+    quiet = launch(network="host")
+    loud = launch(network="host", flags=["--host", "0.0.0.0"])
+
+    assert "127.0.0.1" in engine.command(quiet, ())
+    assert not engine.is_open(quiet)
+    assert engine.is_open(loud)
+    assert engine.is_open(launch(host_address="0.0.0.0"))
+    assert not engine.has_key(loud)
+
+
+def test_a_launch_survives_its_json() -> None:
+    full = launch(
+        flags=["--a", "b"], env={"X": "1"}, secret_env={"T": 3}, volumes=["~/m:/m:ro"], init=False
+    )
+
+    assert Launch.from_json(full.to_json()) == full
+    assert "grace" not in full.to_json()
+
+
+def test_home_is_resolved_and_nothing_else() -> None:
+    assert resolve("~/models", home="/home/ana") == "/home/ana/models"
+    assert resolve("$HOME/models", home="/home/ana") == "/home/ana/models"
+    assert resolve("${HOME}", home="/home/ana") == "/home/ana"
+    for bad in ("models", "~bob/models", "$MODELS/x"):
+        with pytest.raises(VolumeError):
+            resolve(bad, home="/home/ana")
+    with pytest.raises(VolumeError, match="home folder"):
+        resolve("~/models", home="")
+
+
+def test_volumes_are_read_as_docker_reads_them() -> None:
+    bind = parse("/mnt/models:/models:ro", home="")
+    named = parse("jit-cache:/cache", home="")
+
+    assert (bind.kind, bind.source, bind.target, bind.read_only) == (
+        "bind",
+        "/mnt/models",
+        "/models",
+        True,
+    )
+    assert (named.kind, named.read_only) == ("volume", False)
+    for bad in ("/only", "/a:b", "/a:/b:nocopy", ":/b", "a/b:/c"):
+        with pytest.raises(VolumeError):
+            parse(bad, home="/h")
