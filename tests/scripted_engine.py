@@ -1,0 +1,211 @@
+"""An engine's HTTP side, played from a script that the question itself carries.
+
+Tests run it in a thread and look at what it saw; the bench runs it as a process of its own.
+"""
+
+import argparse
+import asyncio
+import json
+import queue
+import threading
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Self
+
+MODEL = "tiny-qwen"
+METRICS = """\
+# HELP vllm:num_requests_running Number of requests in model execution batches.
+# TYPE vllm:num_requests_running gauge
+vllm:num_requests_running{engine="0",model_name="tiny-qwen"} 2.0
+vllm:num_requests_running{engine="1",model_name="tiny-qwen"} 1.0
+vllm:generation_tokens_total{engine="0",model_name="a \\"quoted\\" } name"} 1.5e+03
+sglang:num_running_reqs{tp_rank="0",model_name="m"} 4.0
+sglang:num_running_reqs{tp_rank="1",model_name="m"} 4.0
+llamacpp:requests_processing 5
+vllm:nan NaN
+"""
+
+
+@dataclass
+class Script:
+    """How to answer one question. A question that is not JSON is answered word by word."""
+
+    deltas: list[dict[str, Any]]
+    delay: float = 0.0  # seconds before each delta
+    first_delay: float = 0.0
+    finish: str = "stop"
+    usage: bool = True
+    status: int = 200
+    error: Any = None  # with a status: its body; else an error event after the deltas
+    then: str = "done"  # done, drop, hang, end (without [DONE])
+    content_type: str = "text/event-stream"
+
+    @classmethod
+    def of(cls, question: str) -> "Script":
+        try:
+            return cls(**json.loads(question))
+        except (ValueError, TypeError):
+            words = f"You said: {question}".split(" ")
+            return cls(deltas=[{"content": word + " "} for word in words])
+
+
+@dataclass
+class ScriptedEngine:
+    """Use as a context manager. `answers` maps a path to status and body."""
+
+    port: int = 0
+    answers: dict[str, tuple[int, str]] = field(
+        default_factory=lambda: {
+            "/health": (200, ""),
+            "/v1/models": (200, json.dumps({"data": [{"id": MODEL}, {"id": "alias"}]})),
+            "/version": (200, json.dumps({"version": "0.33.0"})),
+            "/metrics": (200, METRICS),
+            "/slots": (200, json.dumps([{"is_processing": True}, {"is_processing": False}])),
+        }
+    )
+    requests: list[dict[str, Any]] = field(default_factory=list)  # bodies of chats
+    headers: list[dict[str, str]] = field(default_factory=list)  # of all requests
+    # One entry per chat, when it has arrived.
+    arrived: "queue.Queue[dict[str, Any]]" = field(default_factory=queue.Queue)
+    # One entry per chat, when it is over: "complete", or "cancelled" by the client.
+    outcomes: "queue.Queue[str]" = field(default_factory=queue.Queue)
+
+    def __enter__(self) -> Self:
+        self._loop = asyncio.new_event_loop()
+        ready = threading.Event()
+        self._thread = threading.Thread(target=self._run, args=[ready], daemon=True)
+        self._thread.start()
+        ready.wait()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+
+    def _run(self, ready: threading.Event) -> None:
+        server = self._loop.run_until_complete(self.listen())
+        ready.set()
+        self._loop.run_forever()
+        server.close()
+        for task in asyncio.all_tasks(self._loop):
+            task.cancel()
+        self._loop.run_until_complete(asyncio.sleep(0.01))
+        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+        self._loop.close()
+
+    async def listen(self) -> asyncio.Server:
+        server = await asyncio.start_server(self._connection, "127.0.0.1", self.port)
+        self.port = server.sockets[0].getsockname()[1]
+        return server
+
+    async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while await self._request(reader, writer):
+                pass
+        except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            pass
+        finally:
+            writer.close()
+
+    async def _request(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        """Answer one request; False when the connection is to be closed."""
+        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin1").split("\r\n")
+        path = head[0].split(" ")[1]
+        headers = {
+            name.lower(): value for name, _, value in (line.partition(": ") for line in head[1:])
+        }
+        self.headers.append({"path": path, **headers})
+        body = await reader.readexactly(int(headers.get("content-length", 0)))
+        if path == "/v1/chat/completions":
+            return await self._chat(json.loads(body), reader, writer)
+        status, text = self.answers.get(path, (404, '{"detail":"Not Found"}'))
+        await _respond(writer, status, text.encode(), "application/json")
+        return True
+
+    async def _chat(
+        self, body: dict[str, Any], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> bool:
+        self.requests.append(body)
+        self.arrived.put(body)
+        script = Script.of(body["messages"][-1]["content"])
+        if script.status != 200 or script.content_type != "text/event-stream":
+            text = script.error if isinstance(script.error, str) else json.dumps(script.error)
+            await _respond(writer, script.status, text.encode(), script.content_type)
+            return True
+        gone = asyncio.ensure_future(reader.read(1))
+        playing = asyncio.ensure_future(_play(script, writer))
+        await asyncio.wait({gone, playing}, return_when=asyncio.FIRST_COMPLETED)
+        if gone.done() and not playing.done():
+            playing.cancel()
+            self.outcomes.put("cancelled")
+            return False
+        gone.cancel()
+        self.outcomes.put("complete")
+        return playing.result()
+
+
+async def _play(script: Script, writer: asyncio.StreamWriter) -> bool:
+    writer.write(
+        b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\n"
+        b"transfer-encoding: chunked\r\n\r\n"
+    )
+    await asyncio.sleep(script.first_delay)
+    _event(writer, {"choices": [{"delta": {"role": "assistant", "content": None}}]})
+    for delta in script.deltas:
+        await asyncio.sleep(script.delay)
+        _event(writer, {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
+        await writer.drain()
+    if script.then == "hang":
+        await asyncio.sleep(3600)
+    if script.then == "drop":
+        writer.write(b'40\r\ndata: {"choices": [{"del')
+        await writer.drain()
+        writer.transport.abort()
+        return False
+    if script.error is not None:
+        _event(writer, {"error": script.error})
+    elif script.then == "done":
+        _event(writer, {"choices": [{"delta": {}, "finish_reason": script.finish}]})
+    if script.usage and script.error is None:
+        tokens = len(script.deltas)
+        used = {"prompt_tokens": 7, "completion_tokens": tokens, "total_tokens": 7 + tokens}
+        _event(writer, {"choices": [], "usage": used})
+    if script.then == "done":
+        _chunk(writer, b"data: [DONE]\n\n")
+    writer.write(b"0\r\n\r\n")
+    await writer.drain()
+    return True
+
+
+def _event(writer: asyncio.StreamWriter, data: dict[str, Any]) -> None:
+    _chunk(writer, b"data: " + json.dumps({"model": MODEL, **data}).encode() + b"\n\n")
+
+
+def _chunk(writer: asyncio.StreamWriter, data: bytes) -> None:
+    writer.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
+
+
+async def _respond(
+    writer: asyncio.StreamWriter, status: int, body: bytes, content_type: str
+) -> None:
+    head = f"HTTP/1.1 {status} X\r\ncontent-type: {content_type}\r\ncontent-length: {len(body)}\r\n"
+    writer.write(head.encode() + b"\r\n" + body)
+    await writer.drain()
+
+
+async def _serve(port: int) -> None:
+    engine = ScriptedEngine(port=port)
+    server = await engine.listen()
+    print(engine.port, flush=True)
+    await server.serve_forever()
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--port", type=int, default=0)
+    asyncio.run(_serve(parser.parse_args().port))
