@@ -1,0 +1,184 @@
+// Sends one question and reads the engine's events into an answer.
+
+// The answer's text may hold its reasoning too, between <think> and </think>, when the
+// engine runs without a reasoning parser. Some templates open the tag in the prompt, so
+// that only the closing one is seen: then it must stand on a line of its own.
+export function split(answer) {
+  const { content, reasoning } = answer;
+  const start = content.match(/^\s*<think>/);
+  const end = content.indexOf("</think>");
+  if (start && end < 0) return { thinking: reasoning + content.slice(start[0].length), text: "" };
+  if (start) {
+    return {
+      thinking: reasoning + content.slice(start[0].length, end),
+      text: content.slice(end + "</think>".length).trimStart(),
+    };
+  }
+  const alone = reasoning ? null : content.match(/(?:^|\n)[ \t]*<\/think>[ \t]*(?:\n|$)/);
+  if (alone) {
+    return {
+      thinking: content.slice(0, alone.index),
+      text: content.slice(alone.index + alone[0].length).trimStart(),
+    };
+  }
+  return { thinking: reasoning, text: content };
+}
+
+export class ChatError extends Error {
+  constructor(message, detail = "") {
+    super(message);
+    this.detail = detail;
+  }
+}
+
+const LOST =
+  "The connection to inferdash was lost in the middle of the answer. What had arrived is kept. " +
+  "Check that you are online, then retry.";
+
+// Fills `answer` as events come and calls changed() after each piece. Throws ChatError for
+// what a person should read, AbortError when signal was used.
+export async function ask({ url, csrf, body, signal, answer, changed }) {
+  const clock = new Clock(answer);
+  const response = await send(url, csrf, body, signal);
+  let done = false;
+  try {
+    for await (const event of events(response.body)) {
+      if (event.name === "error") {
+        const { message, detail } = JSON.parse(event.data);
+        throw new ChatError(message, detail);
+      }
+      if (event.data === "[DONE]") {
+        done = true;
+        break;
+      }
+      take(answer, parsed(event.data), clock);
+      changed();
+    }
+  } catch (error) {
+    if (error instanceof TypeError) throw new ChatError(LOST, error.message); // fetch's word for it
+    throw error;
+  } finally {
+    clock.stop();
+  }
+  if (!done && !answer.finish) {
+    throw new ChatError(
+      "The engine ended the answer without finishing it: it is probably stopping. What had " +
+        "arrived is kept. Look at its log, then retry.",
+    );
+  }
+}
+
+async function send(url, csrf, body, signal) {
+  let response;
+  try {
+    response = await fetch(url, {
+      method: "POST",
+      headers: { "Content-Type": "application/json", "X-CSRFToken": csrf },
+      body: JSON.stringify(body),
+      signal,
+    });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new ChatError("inferdash does not answer. Check that you are online, then retry.", error.message);
+  }
+  if (response.headers.get("Content-Type")?.startsWith("text/event-stream")) return response;
+  if (response.redirected || response.status === 403) {
+    throw new ChatError("You are logged out, or may no longer chat. Reload the page and log in, then retry.");
+  }
+  throw new ChatError(`inferdash could not take the message (${response.status}). Reload the page, then retry.`);
+}
+
+// Server-sent events as {name, data}; comments are left out.
+async function* events(stream) {
+  let buffer = "";
+  const reader = stream.pipeThrough(new TextDecoderStream()).getReader();
+  try {
+    while (true) {
+      const { value, done } = await reader.read();
+      if (done) return;
+      buffer += value;
+      const blocks = buffer.split(/\r?\n\r?\n/);
+      buffer = blocks.pop();
+      for (const block of blocks) {
+        const event = { name: "message", data: [] };
+        for (const line of block.split(/\r?\n/)) {
+          if (line.startsWith("data:")) event.data.push(line.slice(5).trimStart());
+          else if (line.startsWith("event:")) event.name = line.slice(6).trim();
+        }
+        if (event.data.length) yield { name: event.name, data: event.data.join("\n") };
+      }
+    }
+  } finally {
+    reader.cancel().catch(() => {}); // already closed, or aborted
+  }
+}
+
+// An engine that died in the middle of an event leaves half of one: the error that
+// follows says what happened.
+function parsed(data) {
+  try {
+    return JSON.parse(data);
+  } catch {
+    return {};
+  }
+}
+
+function take(answer, chunk, clock) {
+  if (chunk.error) {
+    const error = chunk.error;
+    const words = typeof error === "string" ? error : (error.message ?? JSON.stringify(error));
+    throw new ChatError(
+      "The engine reported an error in the middle of the answer. What had arrived is kept. " +
+        "Look at its log, then retry.",
+      words,
+    );
+  }
+  if (chunk.usage) answer.usage = chunk.usage;
+  const choice = chunk.choices?.[0];
+  if (!choice) return;
+  const delta = choice.delta ?? {};
+  const reasoning = delta.reasoning ?? delta.reasoning_content ?? "";
+  const content = delta.content ?? "";
+  const calls = delta.tool_calls ?? [];
+  if (reasoning || content || calls.length) clock.tick();
+  answer.reasoning += reasoning;
+  answer.content += content;
+  for (const call of calls) takeCall(answer.calls, call);
+  if (answer.reasonedMs === null) clock.watchReasoning(split(answer));
+  if (choice.finish_reason) answer.finish = choice.finish_reason;
+}
+
+function takeCall(calls, { index = 0, function: called = {} }) {
+  calls[index] ??= { name: "", arguments: "" };
+  calls[index].name += called.name ?? "";
+  calls[index].arguments += called.arguments ?? "";
+}
+
+class Clock {
+  constructor(answer) {
+    this.answer = answer;
+    this.began = performance.now();
+  }
+
+  tick() {
+    const now = performance.now();
+    this.first ??= now;
+    this.last = now;
+    this.answer.chunks += 1;
+    this.answer.firstMs = this.first - this.began;
+    this.answer.spanMs = now - this.first;
+  }
+
+  watchReasoning({ thinking, text }) {
+    if (thinking) this.thinkingSince ??= performance.now();
+    if (this.thinkingSince !== undefined && text) {
+      this.answer.reasonedMs = performance.now() - this.thinkingSince;
+    }
+  }
+
+  stop() {
+    if (this.thinkingSince !== undefined) {
+      this.answer.reasonedMs ??= this.last - this.thinkingSince;
+    }
+  }
+}

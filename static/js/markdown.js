@@ -1,0 +1,170 @@
+// Turns an engine's Markdown into safe DOM, piece by piece while it streams.
+
+import DOMPurify from "../vendor/dompurify/purify.es.mjs";
+import { Lexer, Parser, Renderer } from "../vendor/marked/marked.esm.js";
+import { copyButton } from "./chat-copy.js";
+
+const TAGS = [
+  "a", "blockquote", "br", "code", "del", "details", "em", "h1", "h2", "h3", "h4", "h5", "h6", "hr",
+  "img", "kbd", "li", "mark", "ol", "p", "pre", "s", "strong", "sub", "summary", "sup", "table",
+  "tbody", "td", "th", "thead", "tr", "ul",
+];
+const LANGUAGE = /^language-[\w+#.-]{1,30}$/;
+const LINK = /^(?:https?:\/\/|mailto:)/i;
+const PICTURE = /^data:image\/(?:png|jpeg|gif|webp);base64,/i;
+
+// An instance of its own: its hooks would else apply to whoever shares the module.
+const purify = DOMPurify(window);
+
+purify.addHook("uponSanitizeAttribute", (node, data) => {
+  // A class could borrow the page's own looks: only the language of a code block passes.
+  if (data.attrName === "class") data.keepAttr = node.nodeName === "CODE" && LANGUAGE.test(data.attrValue);
+  if (data.attrName === "href") data.keepAttr = LINK.test(data.attrValue);
+  // A picture's address would be fetched with the reader's session.
+  if (data.attrName === "src") data.keepAttr = PICTURE.test(data.attrValue);
+});
+
+purify.addHook("afterSanitizeAttributes", (node) => {
+  if (node.nodeName === "A" && node.hasAttribute("href")) {
+    node.setAttribute("target", "_blank");
+    node.setAttribute("rel", "noopener noreferrer nofollow");
+  }
+  if (node.nodeName === "IMG" && !node.hasAttribute("src")) node.remove();
+});
+
+const escape = (text) =>
+  text.replace(/[&<>"']/g, (char) => `&#${char.charCodeAt(0)};`);
+
+class AnswerRenderer extends Renderer {
+  image({ href, text }) {
+    if (PICTURE.test(href)) return `<img src="${escape(href)}" alt="${escape(text)}">`;
+    const label = escape(`picture: ${text || href}`);
+    return LINK.test(href) ? `<a href="${escape(href)}">${label}</a>` : label;
+  }
+
+  checkbox({ checked }) {
+    return checked ? "☑ " : "☐ ";
+  }
+}
+
+const OPTIONS = { gfm: true, breaks: false, async: false };
+
+function parse(tokens) {
+  const html = new Parser({ ...OPTIONS, renderer: new AnswerRenderer(OPTIONS) }).parse(tokens);
+  return purify.sanitize(html, {
+    ALLOWED_TAGS: TAGS,
+    ALLOWED_ATTR: ["align", "alt", "class", "colspan", "href", "rowspan", "src", "start", "title"],
+    ALLOW_DATA_ATTR: false,
+    ALLOW_ARIA_ATTR: false,
+    RETURN_DOM_FRAGMENT: true,
+  });
+}
+
+let highlighter; // loaded with the first code block that is complete
+
+async function highlight(code) {
+  const language = languageOf(code);
+  if (!language || code.textContent.length > 200_000) return;
+  highlighter ??= import("../vendor/highlight/highlight.min.js").then((module) => module.default);
+  const hljs = await highlighter;
+  if (!hljs.getLanguage(language)) return;
+  // highlight() escapes the text; its output holds nothing but <span class="hljs-…">.
+  code.innerHTML = hljs.highlight(code.textContent, { language, ignoreIllegals: true }).value;
+}
+
+function languageOf(code) {
+  return [...code.classList].find((name) => LANGUAGE.test(name))?.slice("language-".length);
+}
+
+function dressCode(root, { complete }) {
+  for (const code of root.querySelectorAll("pre > code")) {
+    const block = document.createElement("div");
+    block.className = "code-block";
+    const bar = document.createElement("div");
+    bar.className = "code-bar";
+    const label = document.createElement("span");
+    label.textContent = languageOf(code) ?? "text";
+    bar.append(label, copyButton("Copy code", () => code.textContent));
+    code.parentElement.tabIndex = 0; // so that the keyboard can scroll it
+    code.parentElement.replaceWith(block);
+    block.append(bar, code.parentElement);
+    if (complete) highlight(code);
+  }
+  for (const table of root.querySelectorAll("table")) {
+    const frame = document.createElement("div");
+    frame.className = "table-frame";
+    frame.tabIndex = 0;
+    table.replaceWith(frame);
+    frame.append(table);
+  }
+}
+
+// Shows a growing Markdown text. Blocks that can no longer change are rendered once and
+// left alone; only the last one is rendered again when more text comes.
+export class MarkdownView {
+  constructor(element) {
+    this.element = element;
+    element.setAttribute("hx-ignore", "");
+    this.reset();
+  }
+
+  reset() {
+    this.shown = "";
+    this.settled = 0; // characters whose blocks are final
+    this.links = {};
+    this.tail = document.createElement("div");
+    this.tail.className = "tail";
+    this.element.replaceChildren(this.tail);
+  }
+
+  update(text) {
+    if (text === this.shown) return;
+    if (!text.startsWith(this.shown)) this.reset();
+    this.shown = text;
+    const tokens = this.lex(text.slice(this.settled));
+    const last = tokens.findLastIndex((token) => token.type !== "space");
+    if (last > 0) {
+      this.append(tokens.slice(0, last), tokens.links);
+      this.settled += tokens.slice(0, last).reduce((sum, token) => sum + token.raw.length, 0);
+    }
+    this.redrawTail(tokens.slice(Math.max(last, 0)), tokens.links);
+  }
+
+  finish(text) {
+    // References may be defined after they are used: then the whole is rendered once more.
+    if (/^ {0,3}\[[^\]]+\]:/m.test(text)) this.reset();
+    this.shown = text;
+    const tokens = this.lex(text.slice(this.settled));
+    this.append(tokens, tokens.links);
+    this.settled = text.length;
+    this.tail.replaceChildren();
+  }
+
+  lex(text) {
+    const lexer = new Lexer(OPTIONS);
+    Object.assign(lexer.tokens.links, this.links);
+    const tokens = lexer.lex(text);
+    this.links = tokens.links;
+    return tokens;
+  }
+
+  append(tokens, links) {
+    tokens.links = links;
+    const fragment = parse(tokens);
+    dressCode(fragment, { complete: true });
+    this.tail.before(fragment);
+  }
+
+  redrawTail(tokens, links) {
+    const [only] = tokens;
+    const open = this.tail.querySelector(":scope > .code-block code");
+    if (open && only?.type === "code" && this.tail.childElementCount === 1) {
+      open.textContent = only.text; // keeps the block's place, and a selection in its bar
+      return;
+    }
+    tokens.links = links;
+    const fragment = parse(tokens);
+    dressCode(fragment, { complete: false });
+    this.tail.replaceChildren(fragment);
+  }
+}
