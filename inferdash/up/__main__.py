@@ -1,0 +1,79 @@
+"""Gets everything ready to start, then becomes the supervisor, which stays small."""
+
+import os
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+from inferdash.up import claim, plan, ports, redis
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+class StartError(Exception):
+    """Why nothing was started, and what to do about it."""
+
+
+def main() -> NoReturn:
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "inferdash.settings")
+    try:
+        descriptor = prepare()
+    except claim.AlreadyRunningError as running:
+        print(f"inferdash: {running}")
+        sys.exit(0 if running.is_same else 1)
+    except (StartError, ports.PortError, redis.RedisError) as error:
+        sys.exit(f"inferdash: {error}")
+    except KeyboardInterrupt:
+        sys.exit(130)
+    # Django and psutil have done their work: the program that now stays for weeks does
+    # without their memory. Lock, sockets and plan go along as open descriptors.
+    supervisor = [sys.executable, "-m", "inferdash.up.supervisor", str(descriptor)]
+    os.execv(sys.executable, supervisor)  # noqa: S606 - our own program, no shell wanted
+
+
+def prepare() -> int:
+    """Do all that can fail with a sentence; return the descriptor that the plan is written to."""
+    from django.core.exceptions import ImproperlyConfigured
+
+    try:
+        from inferdash import settings
+    except ImproperlyConfigured as error:
+        raise StartError(str(error)) from error
+    except OSError as error:
+        raise StartError(
+            f"the data folder cannot be made or written ({error}). "
+            "Name another one: INFERDASH_DATA=/path make up."
+        ) from error
+
+    address = plan.address(settings.HOST, settings.PORT)
+    lock = claim.take(settings.DATA, address)
+    sockets = ports.listen(settings.HOST, settings.PORT)
+    own_redis = redis.choose(settings.REDIS_URL, settings.DATA, chosen=redis.is_chosen())
+
+    from inferdash.up import database
+
+    try:
+        link = database.migrate_and_invite(plan.loopback(settings.HOST, settings.PORT))
+    except database.DatabaseError as error:
+        raise StartError(str(error)) from error
+
+    inherited = [listening.detach() for listening in sockets]
+    whole = plan.Plan(
+        address=address,
+        loopback=plan.loopback(settings.HOST, settings.PORT),
+        admin_link=link,
+        warnings=plan.warnings(settings.HOST, settings.PORT, settings.BEHIND_TLS),
+        programs=plan.programs(
+            python=sys.executable,
+            root=ROOT,
+            queue=settings.CELERY_TASK_DEFAULT_QUEUE,
+            sockets=inherited,
+            behind_tls=settings.BEHIND_TLS,
+            redis=own_redis,
+        ),
+    )
+    return plan.write(whole, keep_open=[lock, *inherited])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,113 @@
+"""Makes a virtual environment and fills it: with uv where it is, else with whatever pip can be had."""
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+
+class PipError(Exception):
+    """Which packages could not be installed, and what to do about it."""
+
+
+_NO_PIP = (
+    "this machine's Python comes without pip, and none could be had from the distribution. "
+    "Say `sudo apt install python3-venv` (or install uv), then make up again."
+)
+
+
+def make_venv(folder: Path) -> None:
+    """Make a fresh environment in the folder, with a working pip unless uv is there."""
+    if folder.exists():
+        shutil.rmtree(folder)
+    if shutil.which("uv"):
+        _run(["uv", "venv", "--quiet", "--python", sys.executable, str(folder)])
+        return
+    _make_venv_with_pip(folder)
+
+
+def install(venv: Path, requirements: Path) -> None:
+    """Install a compiled requirements file, every package checked against its hash."""
+    python = venv / "bin/python"
+    if shutil.which("uv"):
+        arguments = ["uv", "pip", "install", "--quiet", "--python", str(python)]
+        try:
+            _run([*arguments, "--require-hashes", "-r", str(requirements)])
+        except PipError as error:
+            # uv does not read pip's configuration, where a mirror may be named.
+            print(f"inferdash: {error}\ninferdash: trying pip instead", file=sys.stderr)
+        else:
+            return
+    if not _has_pip(python):
+        _make_venv_with_pip(venv)
+    arguments = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    _run([*arguments, "--no-input", "--require-hashes", "-r", str(requirements)])
+
+
+def _make_venv_with_pip(folder: Path) -> None:
+    # Debian keeps ensurepip, and the wheels that it unpacks, in a package of its own.
+    if importlib.util.find_spec("ensurepip") and _try([sys.executable, "-m", "venv", str(folder)]):
+        return
+    _run([sys.executable, "-m", "venv", "--clear", "--without-pip", str(folder)])
+    python = str(folder / "bin/python")
+    for pip in (["pip"], ["pip3"], [sys.executable, "-m", "pip"], ["python3", "-m", "pip"]):
+        # An older pip does not know --python, and fails.
+        if _try([*pip, "--python", python, "install", "--quiet", "pip"]):
+            return
+    with tempfile.TemporaryDirectory(prefix="inferdash-pip-") as scratch:
+        wheel = _system_wheel(Path("/")) or _downloaded_wheel(Path(scratch))
+        if wheel is None:
+            raise PipError(_NO_PIP)
+        # A wheel is a zip file, which Python can run from: pip installs itself.
+        _run([python, f"{wheel}/pip", "install", "--quiet", "--no-index", "--no-deps", str(wheel)])
+
+
+def _system_wheel(root: Path) -> Path | None:
+    wheels = sorted((root / "usr/share/python-wheels").glob("pip-*.whl"))
+    return wheels[-1] if wheels else None
+
+
+def _downloaded_wheel(scratch: Path) -> Path | None:
+    """pip's wheel out of the distribution's package, which nobody needs to be root to unpack."""
+    if not (shutil.which("apt-get") and shutil.which("dpkg-deb")):
+        return None
+    download = ["apt-get", "download", "-q", "python3-pip-whl"]
+    if not _try(download, folder=scratch):
+        # The package lists are root's, and a fresh machine has none: keep our own.
+        lists = scratch / "lists"
+        (lists / "partial").mkdir(parents=True)
+        own = ["-o", f"Dir::State::Lists={lists}", "-o", f"Dir::Cache={scratch}"]
+        own += ["-o", "APT::Sandbox::User="] if os.geteuid() == 0 else []
+        if not _try(["apt-get", *own, "-q", "update"], folder=scratch):
+            return None
+        if not _try([download[0], *own, *download[1:]], folder=scratch):
+            return None
+    for package in scratch.glob("python3-pip-whl_*.deb"):
+        _run(["dpkg-deb", "-x", str(package), str(scratch / "unpacked")])
+    return _system_wheel(scratch / "unpacked")
+
+
+def _has_pip(python: Path) -> bool:
+    return _try([str(python), "-m", "pip", "--version"])
+
+
+def _try(command: list[str], folder: Path | None = None) -> bool:
+    try:
+        result = subprocess.run(command, cwd=folder, capture_output=True, check=False)
+    except FileNotFoundError:
+        return False
+    return result.returncode == 0
+
+
+def _run(command: list[str]) -> None:
+    result = subprocess.run(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+    )
+    if result.returncode:
+        raise PipError(
+            f"`{' '.join(command)}` failed with exit code {result.returncode}; it said:\n"
+            f"{result.stdout.strip()}"
+        )

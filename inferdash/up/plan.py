@@ -1,0 +1,121 @@
+"""What the supervisor is to start and say, handed to it through an open file."""
+
+import getpass
+import json
+import os
+import socket
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from inferdash.up import ports
+
+WORKER_THREADS = 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class Program:
+    name: str
+    command: list[str]
+    descriptors: list[int]  # open files that it inherits
+    is_last_to_stop: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    address: str
+    loopback: str
+    admin_link: str  # empty where an admin exists
+    warnings: list[str]
+    programs: list[Program]
+
+
+def address(host: str, port: int) -> str:
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def loopback(host: str, port: int) -> str:
+    """The address that only this machine can open."""
+    return address(host if ports.is_loopback(host) else "127.0.0.1", port)
+
+
+def programs(
+    *,
+    python: str,
+    root: Path,
+    queue: str,
+    sockets: list[int],
+    behind_tls: bool,
+    redis: list[str] | None,
+) -> list[Program]:
+    web = [python, "-m", "inferdash.up.web", "--sockets", ",".join(map(str, sockets))]
+    if behind_tls:
+        web.append("--proxy-headers")
+    worker = [python, "-m", "celery", "--quiet", "-A", "inferdash", "worker", "-Q", queue]
+    worker += ["--pool", "threads", "--concurrency", str(WORKER_THREADS), "--loglevel", "INFO"]
+    worker += ["--without-gossip", "--without-mingle", "--without-heartbeat"]
+    watcher = [python, str(root / "manage.py"), "watch"]
+    started = [
+        Program(name="web", command=web, descriptors=sockets),
+        Program(name="worker", command=worker, descriptors=[]),
+        Program(name="watcher", command=watcher, descriptors=[]),
+    ]
+    if redis is not None:
+        own = Program(name="redis", command=redis, descriptors=[], is_last_to_stop=True)
+        started.insert(0, own)
+    return started
+
+
+def warnings(host: str, port: int, behind_tls: bool) -> list[str]:
+    if ports.is_loopback(host):
+        return []
+    named = os.environ.get("INFERDASH_ALLOWED_HOSTS", "").strip()
+    said = []
+    if not named:
+        said.append(
+            f"nobody can open it by this machine's name yet: say which names people type, such as "
+            f"INFERDASH_ALLOWED_HOSTS={socket.gethostname()},{_own_address()} (in .env)"
+        )
+    if not behind_tls:
+        said.append(
+            f"port {port} is open to the network without TLS: whoever listens on the way reads "
+            "passwords. SECURITY.md shows a reverse proxy and a tunnel"
+        )
+    return said
+
+
+def tunnel(port: int) -> str | None:
+    """The command for the laptop of the person who came here over SSH; None for others."""
+    # client address, client port, server address, server port
+    parts = os.environ.get("SSH_CONNECTION", "").split()
+    if len(parts) != 4:
+        return None
+    option = "" if parts[3] == "22" else f"-p {parts[3]} "
+    return f"ssh {option}-L {port}:127.0.0.1:{port} {getpass.getuser()}@{parts[2]}"
+
+
+def _own_address() -> str:
+    """The address that this machine's packets to elsewhere carry; nothing is sent to find out."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))
+        except OSError:
+            return "its-address"
+        return str(probe.getsockname()[0])
+
+
+def write(plan: Plan, *, keep_open: list[int]) -> int:
+    """Write the plan to an open file that the next program inherits, with the others."""
+    # Not to its arguments, which every user of the machine can read: it holds the admin's link.
+    descriptor = os.memfd_create("inferdash-plan", 0)
+    os.write(descriptor, json.dumps(asdict(plan)).encode())
+    for kept in (descriptor, *keep_open):
+        os.set_inheritable(kept, True)
+    return descriptor
+
+
+def read(descriptor: int) -> Plan:
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    with os.fdopen(descriptor) as file:
+        parts = json.load(file)
+    parts["programs"] = [Program(**program) for program in parts["programs"]]
+    return Plan(**parts)

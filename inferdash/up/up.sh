@@ -1,0 +1,27 @@
+#!/bin/sh
+# Finds a Python 3.12 or newer and hands over to inferdash.up.install, which needs nothing else.
+set -eu
+cd "$(dirname "$0")/../.."
+
+is_new_enough() {
+    "$1" -c 'import sys; sys.exit(sys.version_info < (3, 12))' >/dev/null 2>&1
+}
+
+# The Python that .venv was made with comes first: then a second `make up` has nothing to do.
+# After it the version that the tests run on.
+for python in .venv/bin/python python3.12 python3.13 python3.14 python3 \
+    "${PYENV_ROOT:-$HOME/.pyenv}"/versions/3.1[2-9].*/bin/python3; do
+    if command -v "$python" >/dev/null 2>&1 && is_new_enough "$python"; then
+        exec "$python" -m inferdash.up.install "$@"
+    fi
+done
+
+if command -v uv >/dev/null 2>&1 && python=$(uv python find '>=3.12' 2>/dev/null ||
+    { uv python install 3.12 >&2 && uv python find '>=3.12'; }); then
+    exec "$python" -m inferdash.up.install "$@"
+fi
+
+found=$(python3 --version 2>/dev/null || echo "no python3 at all")
+echo "inferdash needs Python 3.12 or newer, and this machine has $found. Install one (Ubuntu 24.04," \
+    "Debian 13: sudo apt install python3) or install uv, then say make up again." >&2
+exit 1
