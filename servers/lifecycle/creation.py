@@ -35,7 +35,7 @@ class Made:
 
 @cache
 def docker() -> Docker:
-    return Docker()
+    return Docker(settings.INSTALL)
 
 
 def container_name(run: Run) -> str:

@@ -86,7 +86,7 @@ class Watcher:
         """A container that dies is seen at once, not at the next round."""
         while not self.stopping.is_set():
             try:
-                for event in creation.docker().events(settings.INSTALL):
+                for event in creation.docker().events():
                     self._surviving(lambda event=event: self._on_event(event.run))
             except ContainerError as error:
                 log.warning("Docker's events: %s", error)
