@@ -47,8 +47,9 @@ format: install-dev
 	.venv/bin/ruff check --fix .
 	.venv/bin/djade --target-version 6.1 $$(find templates -name '*.html')
 
-# Writes the lock files again, with what is newest within pyproject.toml's limits. Needs uv.
-COMPILE := $(UV) pip compile --quiet --universal --python-version 3.12 --no-emit-index-url \
+# Writes the lock files again after a change of pyproject.toml (UPGRADE=--upgrade: all of them at
+# their newest). Needs uv.
+COMPILE = $(UV) pip compile $(UPGRADE) --quiet --universal --python-version 3.12 --no-emit-index-url \
 	--generate-hashes --no-annotate --custom-compile-command "make lock"
 lock:
 	$(COMPILE) pyproject.toml -o requirements.txt

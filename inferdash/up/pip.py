@@ -1,6 +1,5 @@
 """Makes a virtual environment and fills it: with uv where it is, else with whatever pip can be had."""
 
-import importlib.util
 import os
 import shutil
 import subprocess
@@ -20,19 +19,20 @@ _NO_PIP = (
 
 
 def make_venv(folder: Path) -> None:
-    """Make a fresh environment in the folder, with a working pip unless uv is there."""
+    """Make a fresh environment in the folder, of the Python that runs this."""
     if folder.exists():
         shutil.rmtree(folder)
-    if shutil.which("uv"):
+    if _has_uv():
         _run(["uv", "venv", "--quiet", "--python", sys.executable, str(folder)])
         return
-    _make_venv_with_pip(folder)
+    # Never with pip at once: Debian keeps what that needs in a package of its own.
+    _run([sys.executable, "-m", "venv", "--without-pip", str(folder)])
 
 
 def install(venv: Path, requirements: Path) -> None:
     """Install a compiled requirements file, every package checked against its hash."""
     python = venv / "bin/python"
-    if shutil.which("uv"):
+    if _has_uv():
         arguments = ["uv", "pip", "install", "--quiet", "--python", str(python)]
         try:
             _run([*arguments, "--require-hashes", "-r", str(requirements)])
@@ -42,18 +42,16 @@ def install(venv: Path, requirements: Path) -> None:
         else:
             return
     if not _has_pip(python):
-        _make_venv_with_pip(venv)
+        _add_pip(python)
     arguments = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     _run([*arguments, "--no-input", "--require-hashes", "-r", str(requirements)])
 
 
-def _make_venv_with_pip(folder: Path) -> None:
-    # Debian keeps ensurepip, and the wheels that it unpacks, in a package of its own.
-    if importlib.util.find_spec("ensurepip") and _try([sys.executable, "-m", "venv", str(folder)]):
+def _add_pip(venv_python: Path) -> None:
+    python = str(venv_python)
+    if _try([python, "-m", "ensurepip"]):
         return
-    _run([sys.executable, "-m", "venv", "--clear", "--without-pip", str(folder)])
-    python = str(folder / "bin/python")
-    for pip in (["pip"], ["pip3"], [sys.executable, "-m", "pip"], ["python3", "-m", "pip"]):
+    for pip in (["pip"], ["pip3"], ["python3", "-m", "pip"]):
         # An older pip does not know --python, and fails.
         if _try([*pip, "--python", python, "install", "--quiet", "pip"]):
             return
@@ -88,6 +86,11 @@ def _downloaded_wheel(scratch: Path) -> Path | None:
     for package in scratch.glob("python3-pip-whl_*.deb"):
         _run(["dpkg-deb", "-x", str(package), str(scratch / "unpacked")])
     return _system_wheel(scratch / "unpacked")
+
+
+def _has_uv() -> bool:
+    # Being on PATH is not enough: a version manager leaves a stand-in that only complains.
+    return _try(["uv", "--version"])
 
 
 def _has_pip(python: Path) -> bool:
