@@ -8,6 +8,7 @@ import asyncio
 import json
 import queue
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
@@ -54,6 +55,10 @@ class ScriptedEngine:
     """Use as a context manager. `answers` maps a path to status and body."""
 
     port: int = 0
+    host: str = "127.0.0.1"
+    running: int = 0  # chats being answered now
+    # Called when their path is asked for.
+    hooks: "dict[str, Callable[[], None]]" = field(default_factory=dict)
     answers: dict[str, tuple[int, str]] = field(
         default_factory=lambda: {
             "/health": (200, ""),
@@ -99,7 +104,7 @@ class ScriptedEngine:
         self._loop.close()
 
     async def listen(self) -> asyncio.Server:
-        server = await asyncio.start_server(self._connection, "127.0.0.1", self.port)
+        server = await asyncio.start_server(self._connection, self.host, self.port)
         self.port = server.sockets[0].getsockname()[1]
         return server
 
@@ -123,6 +128,8 @@ class ScriptedEngine:
         body = await reader.readexactly(int(headers.get("content-length", 0)))
         if path == "/v1/chat/completions":
             return await self._chat(json.loads(body), reader, writer)
+        if path in self.hooks:
+            self.hooks[path]()
         status, text = self.answers.get(path, (404, '{"detail":"Not Found"}'))
         await _respond(writer, status, text.encode(), "application/json")
         return True
@@ -139,12 +146,17 @@ class ScriptedEngine:
             return True
         gone = asyncio.ensure_future(reader.read(1))
         playing = asyncio.ensure_future(_play(script, writer))
-        await asyncio.wait({gone, playing}, return_when=asyncio.FIRST_COMPLETED)
+        self.running += 1
+        try:
+            await asyncio.wait({gone, playing}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self.running -= 1
         if gone.done() and not playing.done():
             playing.cancel()
             self.outcomes.put("cancelled")
             return False
         gone.cancel()
+        await asyncio.wait({gone})  # else it still waits when the next request is read
         self.outcomes.put("complete")
         return playing.result()
 

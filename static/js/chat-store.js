@@ -1,7 +1,7 @@
 // Conversations, kept in this browser: one entry each, so that two tabs do not overwrite
 // each other's.
 
-const CUT_OFF = {
+export const CUT_OFF = {
   message: "The page was closed while this answer was arriving. What had arrived is kept. Retry to ask again.",
   detail: "",
 };

@@ -3,7 +3,7 @@
 import { AnswerView, QuestionView, button, element } from "./chat-message.js";
 import { Parameters } from "./chat-params.js";
 import { Servers } from "./chat-servers.js";
-import { Store, newAnswer, titleOf } from "./chat-store.js";
+import { CUT_OFF, Store, newAnswer, titleOf } from "./chat-store.js";
 import { ChatError, ask, split } from "./chat-stream.js";
 
 const NEAR_BOTTOM = 80; // px from the end within which the page follows the answer
@@ -60,6 +60,11 @@ class Chat {
     });
     window.addEventListener("storage", () => this.drawList());
     window.addEventListener("pagehide", () => this.running && this.store.save(this.running.conversation));
+    // Comes before the answer's connection is cut. A download link fires it too, and stays.
+    window.addEventListener("beforeunload", () => {
+      this.leaving = true;
+      setTimeout(() => (this.leaving = false), 2000);
+    });
     window.addEventListener("scroll", () => (this.following = isNearBottom()), { passive: true });
   }
 
@@ -250,6 +255,7 @@ class Chat {
       });
     } catch (error) {
       if (error.name === "AbortError") message.stopped = true;
+      else if (this.leaving) message.error = CUT_OFF;
       else if (error instanceof ChatError) message.error = { message: error.message, detail: error.detail };
       else throw error;
     } finally {
