@@ -3,7 +3,7 @@
 import os
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -102,9 +102,18 @@ class Docker:
     def _api(self) -> docker.APIClient:
         client: docker.APIClient | None = getattr(self._clients, "client", None)
         if client is None:
-            client = docker.APIClient(base_url=self.host, version="auto", timeout=TIMEOUT)
-            self._clients.client = client
+            client = self._clients.client = self._connect()
         return client
+
+    def _connect(self) -> docker.APIClient:
+        return docker.APIClient(base_url=self.host, version="auto", timeout=TIMEOUT)
+
+    def close(self) -> None:
+        """Close this thread's connections; the next call opens new ones."""
+        client: docker.APIClient | None = getattr(self._clients, "client", None)
+        if client is not None:
+            client.close()
+            del self._clients.client
 
     def facts(self) -> Facts:
         """Raises ContainerError when the daemon is down or may not be used."""
@@ -233,8 +242,8 @@ class Docker:
     def events(self) -> Iterator[Event]:
         """What happens to our containers from now on, without end. Raises ContainerError."""
         filters = {"type": "container", "label": [f"inferdash.install={self.install}"]}
-        with _translated("its events"):
-            for event in self._api.events(filters=filters, decode=True):
+        with _translated("its events"), closing(self._connect()) as client:
+            for event in client.events(filters=filters, decode=True):
                 run = event["Actor"]["Attributes"].get("inferdash.run", "")
                 yield Event(
                     action=event["Action"],

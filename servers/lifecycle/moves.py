@@ -227,6 +227,11 @@ def why_ended(ready_at: datetime | None, container: Container) -> str:
         )
     if code is None:
         return f"The engine ended {when}; Docker does not say how. {container.error}".strip()
+    if code in (126, 127) and not ready_at:
+        return (
+            f"The image does not contain the program that the profile starts (exit code {code}). "
+            "Check that the engine fits the image, and the entrypoint."
+        )
     if code > 128 and (name := SIGNALS.get(code - 128)):
         return f"The engine was ended by {name} (exit code {code}) {when}, not by inferdash."
     return f"The engine ended by itself {when}, with exit code {code}."
