@@ -6,7 +6,7 @@ What is to be done stands in the run's row, and the watcher does it if no task c
 import logging
 from functools import partial
 
-from celery import shared_task
+from celery import Task, shared_task
 from celery.contrib.django.task import DjangoTask
 from django.db import transaction
 from kombu.exceptions import OperationalError
@@ -42,9 +42,9 @@ def nudge_removal(server: Server) -> None:
     transaction.on_commit(partial(_send, clear, server.pk, server.box.queue))
 
 
-def _send(task: DjangoTask, pk: int, queue: str) -> None:
+def _send(task: "Task[[int], None]", pk: int, queue: str) -> None:
     try:
-        task.apply_async(args=[pk], queue=queue, retry=False, expires=60)
+        task.apply_async(args=(pk,), queue=queue, retry=False, expires=60)
     except OperationalError as error:
         # The person's wish is in the database, so this is a delay of seconds, not a failure.
         log.warning(

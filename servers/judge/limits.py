@@ -76,12 +76,10 @@ def read(path: Path) -> Limits:
         if not is_right:
             kind = "a list of texts" if wants_list else "true or false"
             raise LimitsError(f"{path}: {name} must be {kind}.")
-    return Limits(
-        **{
-            name: tuple(value) if isinstance(value, list) else value
-            for name, value in values.items()
-        }
-    )
+    allowed: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in values.items()
+    }
+    return Limits(**allowed)
 
 
 def refusals(spec: Spec, limits: Limits, *, root: Path = Path("/")) -> list[str]:

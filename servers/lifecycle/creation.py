@@ -71,7 +71,7 @@ def secret_values(run: Run) -> list[str]:
 
 
 def masked(run: Run, text: str) -> str:
-    return mask(text, secret_values(run))
+    return str(mask(text, secret_values(run)))
 
 
 def create(run: Run) -> Made:

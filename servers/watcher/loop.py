@@ -4,6 +4,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import redis
@@ -87,7 +88,7 @@ class Watcher:
         while not self.stopping.is_set():
             try:
                 for event in creation.docker().events():
-                    self._surviving(lambda event=event: self._on_event(event.run))
+                    self._surviving(partial(self._on_event, event.run))
             except ContainerError as error:
                 log.warning("Docker's events: %s", error)
             # Whatever happened while nobody listened is found by looking.
@@ -95,6 +96,8 @@ class Watcher:
             self.stopping.wait(RETRY)
 
     def _on_event(self, run_id: int | None) -> None:
+        if run_id is None:
+            return
         run = (
             Run.objects.select_related("server__box__hf_token", "version")
             .filter(pk=run_id, server__box=self.box)

@@ -3,6 +3,7 @@
 import logging
 import threading
 import time
+from typing import Any
 
 from django.db import close_old_connections
 from django.db.models import Q
@@ -96,7 +97,7 @@ class Runs:
         found = probes.metrics(endpoint, wanted)
         running = found.get(engine.running_metric)
         generated = found.get(engine.generated_metric)
-        new = {
+        new: dict[str, Any] = {
             "requests_running": None
             if running is None
             else int(running + found.get(engine.waiting_metric, 0)),
