@@ -1,0 +1,1 @@
+"""`make up` on a machine where nothing was installed before."""
