@@ -3,9 +3,12 @@
 import asyncio
 import contextlib
 import time
+from typing import cast
+from urllib.parse import parse_qsl
 
 from asgiref.sync import sync_to_async
 from channels.generic.websocket import AsyncWebsocketConsumer
+from django.contrib.auth.models import AnonymousUser
 
 from servers import live
 from servers.models import Role, User
@@ -28,11 +31,14 @@ class LiveConsumer(AsyncWebsocketConsumer):
     async def connect(self) -> None:
         await self.accept()
         self.sender: asyncio.Task[None] | None = None
-        user = self.scope["user"]
-        if not user.is_authenticated or not user.may(Role.VIEWER):
+        user = cast(User | AnonymousUser, self.scope["user"])
+        if not isinstance(user, User) or not user.may(Role.VIEWER):
             await self.close(UNAUTHENTICATED)
             return
         self.user_id: int = user.pk
+        asked = dict(parse_qsl(self.scope["query_string"].decode("latin1")))
+        self.page = asked.get("page", "dashboard")
+        self.pk = int(asked["id"][:9]) if asked.get("id", "").isdecimal() else None
         self.dirty: set[Key] = {("everything", None)}
         self.something = asyncio.Event()
         self.something.set()
@@ -63,7 +69,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
             if person is None:
                 await self.close(UNAUTHENTICATED)
                 return
-            html = await sync_to_async(live.render)(keys, person)
+            html = await sync_to_async(live.render)(keys, person, page=self.page, pk=self.pk)
             if html:
                 await self.send(text_data=html)
             await asyncio.sleep(PAUSE)

@@ -40,3 +40,20 @@ class Box(models.Model):
     @property
     def is_silent(self) -> bool:
         return self.seen_at is None or timezone.now() - self.seen_at > SILENT_AFTER
+
+    @property
+    def problems(self) -> list[dict[str, str]]:
+        """What is missing on the box: {"what", "fix"} each, in the watcher's words."""
+        return list(self.facts.get("problems", []))
+
+    @property
+    def health(self) -> str:
+        if self.is_silent:
+            return "silent"
+        return "attention" if self.problems else "ok"
+
+    @property
+    def health_word(self) -> str:
+        return {"silent": "silent", "attention": "needs attention", "ok": "all is well"}[
+            self.health
+        ]

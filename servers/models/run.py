@@ -36,6 +36,13 @@ class State(models.TextChoices):
 ENDED = [State.STOPPED, State.FAILED]
 ACTIVE = [state for state in State if state not in ENDED]
 
+# Where the moment is kept at which a run got into a state, beside those that callers set.
+BEGAN = {
+    State.PULLING: "pulling_at",
+    State.CREATING: "creating_at",
+    State.STOPPING: "stopping_at",
+}
+
 # Variables by which an engine learns the key that it asks callers for.
 ENGINE_KEYS = ("VLLM_API_KEY", "LLAMA_API_KEY")
 
@@ -53,7 +60,10 @@ class RunQuerySet(models.QuerySet["Run"]):
 
     def move(self, *, old: "list[State]", new: "State", **fields: Any) -> bool:
         """Change the state in one UPDATE, and return whether this call won the race."""
-        return self.filter(state__in=old).update(state=new, moved_at=timezone.now(), **fields) == 1
+        now = timezone.now()
+        if new in BEGAN:
+            fields[BEGAN[new]] = now
+        return self.filter(state__in=old).update(state=new, moved_at=now, **fields) == 1
 
 
 class Run(models.Model):
@@ -71,9 +81,12 @@ class Run(models.Model):
 
     created_at = models.DateTimeField(default=timezone.now, db_index=True)  # the click
     moved_at = models.DateTimeField(default=timezone.now)  # the last change of state
+    pulling_at = models.DateTimeField(null=True)
+    creating_at = models.DateTimeField(null=True)
     started_at = models.DateTimeField(null=True)  # the container's start
     ready_at = models.DateTimeField(null=True)
     stop_requested_at = models.DateTimeField(null=True)
+    stopping_at = models.DateTimeField(null=True)  # SIGTERM
     kill_at = models.DateTimeField(null=True)  # when the grace after SIGTERM is over
     ended_at = models.DateTimeField(null=True)
 
@@ -128,6 +141,19 @@ class Run(models.Model):
     @property
     def is_active(self) -> bool:
         return self.state in ACTIVE
+
+    @property
+    def shown_state(self) -> str:
+        """The state in a word for people, who see at once that their wish was heard."""
+        if not self.is_active or self.wanted == Wanted.RUNNING:
+            return self.state
+        if self.wanted == Wanted.DRAINED and self.state == State.READY:
+            return "draining"
+        return State.STOPPING
+
+    def concerns_others(self, person: User) -> bool:
+        """Whether stopping it would take something from somebody else, or from requests."""
+        return bool(self.requests_running) or self.started_by_id != person.pk
 
     @property
     def endpoint(self) -> Endpoint | None:

@@ -5,6 +5,7 @@ from typing import Self
 from django.db import models
 from django.utils import timezone
 
+from servers.engines.launch import Launch
 from servers.models.box import Box
 from servers.models.profile import Profile
 
@@ -14,12 +15,19 @@ class ServerQuerySet(models.QuerySet["Server"]):
         return self.filter(removed_at=None)
 
     def for_dashboard(self) -> Self:
-        """With everything that a card shows, in one query."""
-        return (
-            self.shown()
-            .select_related("profile", "box", "run__started_by", "run__version")
-            .order_by("box__slug", "slug")
-        )
+        """Those on the dashboard, with everything that a card shows, in one query."""
+        return self.shown().with_details().order_by("box__slug", "slug")
+
+    def with_details(self) -> Self:
+        return self.select_related(
+            "profile__current", "box", "run__started_by", "run__stopped_by", "run__version"
+        ).annotate(last_time_to_ready=self._last_time_to_ready())
+
+    def _last_time_to_ready(self) -> models.Subquery:
+        runs = self.model._meta.get_field("runs").related_model._default_manager
+        ready = runs.filter(server=models.OuterRef("pk"), ready_at__isnull=False)
+        took = ready.annotate(took=models.F("ready_at") - models.F("created_at"))
+        return models.Subquery(took.order_by("-created_at").values("took")[:1])
 
 
 class Server(models.Model):
@@ -41,3 +49,9 @@ class Server(models.Model):
 
     def __str__(self) -> str:
         return self.slug
+
+    @property
+    def launch(self) -> Launch:
+        """What runs now, or would run at the next start."""
+        run = self.run
+        return run.version.launch if run is not None and run.is_active else self.profile.launch

@@ -1,5 +1,129 @@
-"""How figures read in a page: GiB, durations, ages."""
+"""How figures, times and states read in a page."""
+
+from datetime import datetime, timedelta
+from typing import Any
 
 from django import template
+from django.utils import timezone
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from servers.engines import ENGINES
 
 register = template.Library()
+
+GIB = 2**30
+NOT_REPORTED = "not reported"
+DASH = "–"
+
+
+@register.filter
+def gib(size: float | None) -> str:
+    """Bytes as "41.2 GiB"; None is "not reported", because 0 would be a claim."""
+    return NOT_REPORTED if size is None else f"{gib_number(size)} GiB"
+
+
+@register.filter
+def gib_number(size: float | None) -> str:
+    """Bytes as "41.2", for places where the unit stands once for many figures."""
+    if size is None:
+        return DASH
+    value = size / GIB
+    if value >= 99.95:
+        return f"{value:.0f}"
+    # Two digits where one would round something that is there to nothing.
+    return f"{value:.2f}" if 0 < value < 0.095 else f"{value:.1f}"
+
+
+@register.filter
+def reported(value: Any, unit: str = "") -> str:
+    """A figure with its unit; "not reported" when the card does not tell."""
+    if value is None:
+        return NOT_REPORTED
+    figure = f"{value:.0f}" if isinstance(value, float) else str(value)
+    return f"{figure} {unit}" if unit else figure
+
+
+@register.filter
+def duration(span: timedelta | float | None) -> str:
+    """A time span by its two largest parts: "4 min 12 s", "2 d 3 h"; under 10 s "3.4 s"."""
+    if span is None:
+        return ""
+    seconds = span.total_seconds() if isinstance(span, timedelta) else float(span)
+    if 0 < seconds < 9.95:
+        return f"{seconds:.1f} s"
+    left = max(0, round(seconds))
+    parts = []
+    for unit, size in (("d", 86400), ("h", 3600), ("min", 60), ("s", 1)):
+        amount, left = divmod(left, size)
+        if amount or (unit == "s" and not parts):
+            parts.append(f"{amount} {unit}")
+        elif parts:
+            break
+    return " ".join(parts[:2])
+
+
+def relative(moment: datetime, now: datetime) -> str:
+    """ "just now", "12 min ago", "in 3 h". The page's own clock goes on from here (time.js)."""
+    seconds = (now - moment).total_seconds()
+    size = abs(seconds)
+    if size < 5:
+        return "just now"
+    for unit, length, limit in (("s", 1, 60), ("min", 60, 3600), ("h", 3600, 86400)):
+        if size < limit:
+            text = f"{int(size // length)} {unit}"
+            break
+    else:
+        text = f"{int(size // 86400)} d"
+    return f"{text} ago" if seconds > 0 else f"in {text}"
+
+
+@register.filter
+def ago(moment: datetime | None) -> SafeString | str:
+    """A <time> that says how long ago, with the exact time on hover."""
+    if moment is None:
+        return ""
+    return _time(moment, relative(moment, timezone.now()), mode="ago")
+
+
+@register.filter
+def since(moment: datetime | None) -> SafeString | str:
+    """A <time> that says for how long, without "ago": "ready 2 h"."""
+    if moment is None:
+        return ""
+    seconds = max(0.0, (timezone.now() - moment).total_seconds())
+    return _time(moment, duration(float(int(seconds))), mode="since")
+
+
+@register.filter
+def exactly(moment: datetime | None) -> SafeString | str:
+    """A <time> with date and time of day."""
+    if moment is None:
+        return ""
+    return _time(moment, timezone.localtime(moment).strftime("%Y-%m-%d %H:%M"), mode="exact")
+
+
+def _time(moment: datetime, text: str, *, mode: str) -> SafeString:
+    local = timezone.localtime(moment)
+    return format_html(
+        '<time datetime="{}" title="{}" data-show="{}">{}</time>',
+        local.isoformat(timespec="seconds"),
+        local.strftime("%Y-%m-%d %H:%M:%S %Z"),
+        mode,
+        text,
+    )
+
+
+@register.filter
+def engine_title(key: str) -> str:
+    """ "vllm" → "vLLM"; a key that no engine has any more stays as it is."""
+    engine = ENGINES.get(key)
+    return engine.title if engine else key
+
+
+@register.filter
+def percent(part: float | None, whole: float | None) -> int | None:
+    """Whole percent, never 100 before all is there; None when either is unknown."""
+    if part is None or not whole:
+        return None
+    return min(int(part * 100 / whole), 100)

@@ -1,4 +1,4 @@
-"""Tells open browsers that something changed; the only sender to them.
+"""Tells open browsers that something changed; the only sender to them, and the keeper of samples.
 
 A message says what to look at again, never what it looks like: each consumer reads the
 truth when it gets to it, so a slow browser skips states and never sees an old one last.
@@ -13,6 +13,8 @@ import redis
 from asgiref.sync import async_to_sync
 from channels.layers import get_channel_layer
 from django.conf import settings
+
+from servers.judge import holders
 
 log = logging.getLogger(__name__)
 
@@ -61,14 +63,20 @@ def log_grew(run_id: int, upto: int) -> None:
     _send(log_group(run_id), Grew(type="grew", run=run_id, upto=upto))
 
 
-def box_sampled(box_slug: str, box_id: int, sample: dict[str, Any], point: dict[str, Any]) -> None:
+def box_sampled(box_slug: str, box_id: int, sample: dict[str, Any]) -> None:
     """Keep the newest sample and one more point of the chart, and tell the browsers."""
+    _quietly(lambda: _keep(box_slug, sample))
+    box_changed(box_id)
+
+
+def _keep(box_slug: str, sample: dict[str, Any]) -> None:
     with _redis.pipeline(transaction=False) as pipe:
         pipe.set(f"inferdash:sample:{box_slug}", json.dumps(sample), ex=_SAMPLE_TTL)
-        pipe.rpush(f"inferdash:history:{box_slug}", json.dumps(point))
-        pipe.ltrim(f"inferdash:history:{box_slug}", -HISTORY, -1)
+        # A sample that is only repeated because the collector hangs is no point of a chart.
+        if sample.get("stale_s") is None:
+            pipe.rpush(f"inferdash:history:{box_slug}", json.dumps(holders.point(sample)))
+            pipe.ltrim(f"inferdash:history:{box_slug}", -HISTORY, -1)
         pipe.execute()
-    box_changed(box_id)
 
 
 def wake_watcher(box_slug: str) -> None:

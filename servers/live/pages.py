@@ -1,0 +1,188 @@
+"""What pages show of boxes and servers, and the fragments by which the socket renews it.
+
+Every fragment is complete ("this is the card"), so that a browser that has just connected,
+or has missed a few, needs no history.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache
+from typing import Any
+
+from django.template.loader import render_to_string
+
+from servers.judge import attention as judge
+from servers.judge import holders
+from servers.judge.attention import BoxState, Notice
+from servers.live import messages
+from servers.models import Box, Run, Server, User
+from servers.models.run import State
+
+type Key = tuple[str, int | None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Panel:
+    """A box as pages show it: its row, and its newest sample with names put to containers."""
+
+    pk: int
+    slug: str
+    health: str
+    health_word: str
+    is_silent: bool
+    seen_at: datetime | None
+    problems: tuple[tuple[str, str], ...]  # what, fix
+    docker: str  # version; "" when Docker cannot be used
+    driver: str  # version; "" when there is none
+    t: float | None  # of the sample; None when the collector has been silent for a minute
+    stale: str  # why the values are old; "" when they are not
+    gpus: tuple[holders.Gpu, ...]
+    memory: tuple[tuple[str, int], ...]  # lines of /proc/meminfo, bytes
+    uptime: float | None  # seconds
+
+    @property
+    def memory_total(self) -> int | None:
+        return dict(self.memory).get("MemTotal")
+
+    @property
+    def memory_free(self) -> int | None:
+        return dict(self.memory).get("MemAvailable")
+
+
+MEMORY_LINES = ("MemTotal", "MemAvailable", "MemFree", "Cached", "Shmem", "SwapTotal", "SwapFree")
+
+
+def panels(boxes: Iterable[Box], samples: Mapping[str, dict[str, Any] | None]) -> list[Panel]:
+    slugs = _container_names()
+    return [_panel(box, samples[box.slug], slugs) for box in boxes]
+
+
+def panel(box: Box) -> Panel:
+    return _panel(box, messages.sample(box.slug), _container_names())
+
+
+def _panel(box: Box, sample: dict[str, Any] | None, slugs: Mapping[str, str]) -> Panel:
+    known = sample or {}
+    memory = known.get("meminfo") or {}
+    return Panel(
+        pk=box.pk,
+        slug=box.slug,
+        health=box.health,
+        health_word=box.health_word,
+        is_silent=box.is_silent,
+        seen_at=box.seen_at,
+        problems=_problems(box),
+        docker=str(box.facts.get("docker", {}).get("version", "")),
+        driver=known.get("driver") or "",
+        t=known.get("t"),
+        stale=(known.get("error") or "") if known.get("stale_s") is not None else "",
+        gpus=holders.gpus(known, slugs),
+        memory=tuple((name, memory[name]) for name in MEMORY_LINES if name in memory),
+        uptime=known.get("uptime_s"),
+    )
+
+
+def _problems(box: Box) -> tuple[tuple[str, str], ...]:
+    return tuple((each["what"], each["fix"]) for each in box.problems)
+
+
+def _container_names() -> dict[str, str]:
+    """Ids of the containers that may hold GPU memory, and the slugs of their servers."""
+    held = Run.objects.active().exclude(container_id="")
+    return dict(held.values_list("container_id", "server__slug"))
+
+
+def attention(
+    servers: Iterable[Server], boxes: Iterable[Box], samples: Mapping[str, dict[str, Any] | None]
+) -> list[Notice]:
+    """What needs a person, failed servers first. `servers` need their runs."""
+    failed = [
+        Notice(
+            level="failed", about="server", slug=server.slug, what="failed", fix=server.run.failure
+        )
+        for server in servers
+        if server.run is not None and server.run.state == State.FAILED
+    ]
+    states = [
+        BoxState(
+            slug=box.slug,
+            is_silent=box.is_silent,
+            was_seen=box.seen_at is not None,
+            problems=_problems(box),
+            sample=samples[box.slug],
+        )
+        for box in boxes
+    ]
+    notices = failed + judge.of_boxes(states)
+    return sorted(notices, key=lambda notice: notice.level != "failed")
+
+
+def render(keys: set[Key], person: User, *, page: str = "dashboard", pk: int | None = None) -> str:
+    """The fragments of a page that have changed; for ("everything", None) all of them.
+
+    `page` is what the browser shows: dashboard, chat, or the server or box with that `pk`.
+    """
+    everything = ("everything", None) in keys
+    is_about_servers = everything or any(kind in ("server", "servers") for kind, _pk in keys)
+    boxes = list(Box.objects.all())
+    changed_boxes = [box for box in boxes if everything or ("box", box.pk) in keys]
+    parts = [_dot_html(box) for box in changed_boxes]
+    if page == "dashboard":
+        parts += _dashboard(keys, person, boxes, changed_boxes)
+    elif page == "server" and (everything or ("server", pk) in keys):
+        server = Server.objects.with_details().filter(pk=pk).first()
+        if server is not None:
+            parts.append(_html("servers/_live_head.html", **head(server, server.run, person)))
+    elif page == "box":
+        parts += [_detail_html(panel(box)) for box in changed_boxes if box.pk == pk]
+    elif page == "chat" and is_about_servers:
+        parts.append(_html("chat/_live.html", servers=Server.objects.for_dashboard()))
+    return "".join(parts)
+
+
+def head(server: Server, run: Run | None, person: User) -> dict[str, Any]:
+    """What the top of a server's page shows of one of its runs."""
+    return {"server": server, "run": run, "person": person, "is_latest": run == server.run}
+
+
+def _dashboard(
+    keys: set[Key], person: User, boxes: list[Box], changed_boxes: list[Box]
+) -> list[str]:
+    everything = ("everything", None) in keys
+    samples = {box.slug: messages.sample(box.slug) for box in boxes}
+    servers = list(Server.objects.for_dashboard())
+    parts = [_attention_html(tuple(attention(servers, boxes, samples)))]
+    if everything or ("servers", None) in keys:
+        parts.append(_html("servers/_live_cards.html", servers=servers, person=person))
+    else:
+        parts += [
+            _html("servers/_live_card.html", server=server, run=server.run, person=person)
+            for server in servers
+            if ("server", server.pk) in keys
+        ]
+    return parts + [_box_html(shown) for shown in panels(changed_boxes, samples)]
+
+
+# Every viewer gets the same panels each second: they are rendered once.
+@lru_cache(maxsize=64)
+def _box_html(panel: Panel) -> str:
+    return _html("boxes/_live_box.html", panel=panel)
+
+
+@lru_cache(maxsize=16)
+def _detail_html(panel: Panel) -> str:
+    return _html("boxes/_live_detail.html", panel=panel)
+
+
+def _dot_html(box: Box) -> str:
+    return _html("boxes/_live_dot.html", box=box)
+
+
+@lru_cache(maxsize=16)
+def _attention_html(notices: tuple[Notice, ...]) -> str:
+    return _html("_live_attention.html", notices=notices)
+
+
+def _html(template: str, **context: Any) -> str:
+    return render_to_string(template, context)

@@ -1,0 +1,51 @@
+"""What the frame around every page needs: the boxes, and links that know their own page."""
+
+from typing import Any
+
+from django import template
+from django.db.models import QuerySet
+from django.urls import NoReverseMatch, reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from servers.engines import ENGINES
+from servers.engines.launch import Launch
+from servers.models import Box, Run, User
+
+register = template.Library()
+
+
+@register.simple_tag
+def all_boxes() -> QuerySet[Box]:
+    return Box.objects.all()
+
+
+@register.simple_tag(takes_context=True)
+def page_link(context: dict[str, Any], name: str, title: str) -> SafeString:
+    """A link of the top bar, marked on its own page and on the pages below it."""
+    try:
+        address = reverse(name)
+    except NoReverseMatch:
+        return SafeString("")
+    is_here = context["request"].path.startswith(address)
+    return format_html(
+        '<a href="{}"{}>{}</a>',
+        address,
+        SafeString(' aria-current="page"') if is_here else "",
+        title,
+    )
+
+
+@register.filter
+def concerns(run: Run, person: User) -> bool:
+    """Whether to ask before the run is stopped."""
+    return run.concerns_others(person)
+
+
+@register.filter
+def openness(launch: Launch) -> str:
+    """A warning when other machines reach the engine's port; "" when they do not."""
+    engine = ENGINES.get(launch.engine)
+    if engine is None or not engine.is_open(launch):
+        return ""
+    return "open to the network" if engine.has_key(launch) else "open to the network, no key"

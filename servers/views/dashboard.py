@@ -1,0 +1,27 @@
+"""The dashboard: what needs attention, the boxes with their GPUs, the servers."""
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_GET
+
+from servers import live
+from servers.models import Box, Role, Server
+from servers.views.access import allow
+
+
+@require_GET
+@allow(Role.VIEWER)
+def dashboard(request: HttpRequest) -> HttpResponse:
+    boxes = list(Box.objects.all())
+    samples = {box.slug: live.sample(box.slug) for box in boxes}
+    servers = list(Server.objects.for_dashboard())
+    return render(
+        request,
+        "dashboard.html",
+        {
+            "person": request.user,
+            "servers": servers,
+            "panels": live.panels(boxes, samples),
+            "notices": live.attention(servers, boxes, samples),
+        },
+    )

@@ -1,0 +1,50 @@
+"""One server: its run from the click on, its log, its earlier runs, how to talk to it."""
+
+from typing import cast
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, render
+from django.views.decorators.http import require_GET
+
+from servers import live
+from servers.models import Role, Run, Server, User
+from servers.views.access import allow
+
+EARLIER = 50  # runs in the table
+
+
+@require_GET
+@allow(Role.VIEWER)
+def server(request: HttpRequest, slug: str) -> HttpResponse:
+    found = get_object_or_404(Server.objects.with_details(), slug=slug)
+    run = _chosen(found, request.GET.get("run", ""))
+    runs = found.runs.select_related("started_by", "stopped_by", "version")[:EARLIER]
+    return render(
+        request,
+        "servers/page.html",
+        {**live.head(found, run, cast(User, request.user)), "runs": runs},
+    )
+
+
+def _chosen(server: Server, asked: str) -> Run | None:
+    if not asked:
+        return server.run
+    runs = server.runs.select_related("started_by", "stopped_by", "version")
+    return get_object_or_404(runs, pk=int(asked) if asked.isdecimal() else 0)
+
+
+@require_GET
+@allow(Role.OPERATOR)
+def server_stop_ask(request: HttpRequest, slug: str) -> HttpResponse:
+    """What a stop or restart would take from whom, and the buttons that do it."""
+    found = get_object_or_404(Server.objects.with_details(), slug=slug)
+    return render(
+        request,
+        "servers/_stop.html",
+        {
+            "server": found,
+            "run": found.run,
+            "person": request.user,
+            "restarts": request.GET.get("then") == "restart",
+        },
+    )

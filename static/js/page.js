@@ -1,0 +1,9 @@
+// What every page does beyond its HTML; each part is a module of its own.
+import "./announce.js";
+import "./connection.js";
+import "./copy.js";
+import "./dialog.js";
+import "./keys.js";
+import "./stale.js";
+import "./time.js";
+import "./trouble.js";

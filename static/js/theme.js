@@ -1,0 +1,33 @@
+// The theme that a person chose in this browser. Runs before the first paint, so it is no module.
+(() => {
+  const KEY = "inferdash.theme";
+  const root = document.documentElement;
+  const apply = (theme) => {
+    if (theme === "light" || theme === "dark") root.dataset.theme = theme;
+    else delete root.dataset.theme;
+  };
+  let chosen = "system";
+  try {
+    chosen = localStorage.getItem(KEY) ?? "system";
+  } catch {
+    // Storage is switched off in this browser: the switch then lasts for one page.
+  }
+  apply(chosen);
+  document.addEventListener("DOMContentLoaded", () => {
+    for (const input of document.querySelectorAll("input[name=theme]")) {
+      input.checked = input.value === chosen;
+      input.addEventListener("change", () => {
+        apply(input.value);
+        document.dispatchEvent(new Event("themechange"));
+        try {
+          localStorage.setItem(KEY, input.value);
+        } catch {
+          // See above.
+        }
+      });
+    }
+  });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () =>
+    document.dispatchEvent(new Event("themechange")),
+  );
+})();

@@ -1,0 +1,34 @@
+// Says what became of a button whose request was refused or never arrived.
+
+const trouble = document.getElementById("trouble");
+
+function say(text) {
+  const line = document.createElement("p");
+  line.textContent = text;
+  const close = document.createElement("button");
+  close.type = "button";
+  close.textContent = "Close";
+  close.addEventListener("click", () => trouble.replaceChildren());
+  trouble.replaceChildren(line, close);
+}
+
+const WORDS = {
+  403: "You may not do this. An admin can change your role under Settings.",
+  404: "This is gone: somebody removed it. Reload the page.",
+};
+
+document.addEventListener("htmx:after:request", async (event) => {
+  const { response, text } = event.detail.ctx;
+  const button = event.target.closest?.("[data-then]");
+  if (response && response.status < 400) {
+    if (button) location.assign(button.dataset.then);
+    return;
+  }
+  const type = response?.headers?.get("Content-Type") ?? "";
+  const said = type.startsWith("text/plain") ? text : "";
+  say(said || WORDS[response?.status] || `inferdash answered with error ${response?.status}. Its log says why; then try again.`);
+});
+
+document.addEventListener("htmx:error", (event) => {
+  if (event.detail.ctx) say("inferdash could not be reached, so nothing was done. Is it still running? Then try again.");
+});
