@@ -27,6 +27,8 @@ class Need:
 
 NEEDS = (
     Need(package="docker.io", programs=("dockerd",), why="the tests' own Docker Engine"),
+    # Debian 13 parts it from the engine; elsewhere there is no such package, and no need.
+    Need(package="docker-cli", programs=("docker",), why="the tests' own Docker Engine"),
     Need(package="iptables", programs=("iptables",), why="its bridge network"),
     Need(package="debootstrap", programs=("debootstrap",), why="images without a registry"),
     Need(package="docker-compose", programs=("docker-compose",), why="the compose installation"),

@@ -26,6 +26,12 @@ def _engine() -> str | None:
     return _lacks("dockerd", "containerd", "iptables", "debootstrap")
 
 
+def _fresh() -> str | None:
+    if os.geteuid() != 0:
+        return "a machine of its own needs root"
+    return _lacks("debootstrap", "unshare", "chroot")
+
+
 def _compose() -> str | None:
     plugins = ("/usr/libexec/docker", "/usr/lib/docker", "/usr/local/lib/docker")
     if any(os.access(f"{place}/cli-plugins/docker-compose", os.X_OK) for place in plugins):
@@ -37,11 +43,13 @@ def _vllm() -> str | None:
     return _engine() or _lacks("gcc", "g++")
 
 
+# From the quickest to the slowest.
 MISSING: dict[str, Callable[[], str | None]] = {
     "docker": _engine,
+    "browser": lambda: _lacks("chromium"),
+    "fresh": _fresh,
     "compose": _compose,
     "vllm": _vllm,
-    "browser": lambda: _lacks("chromium"),
 }
 
 _not_run = pytest.StashKey[dict[str, str]]()
@@ -50,6 +58,18 @@ _skipped_modules: list[str] = []  # collection reports know no config
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[_not_run] = {}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The quick ones first: what takes minutes comes after what fails in seconds."""
+    order = list(MISSING)
+
+    def slowest(item: pytest.Item) -> int:
+        return max(
+            (order.index(m.name) for m in item.iter_markers() if m.name in order), default=-1
+        )
+
+    items.sort(key=slowest)
 
 
 @pytest.hookimpl(tryfirst=True)
