@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from cryptography.fernet import Fernet
 from django.core.exceptions import ImproperlyConfigured
 from django.utils.csp import CSP
 
@@ -100,6 +101,9 @@ def database(url: str) -> dict[str, Any]:
 
 # Containers carry it as a label: inferdash touches none that carries another.
 INSTALL = kept_secret("install.id", lambda: str(uuid.uuid4()))
+
+# Encrypts tokens at rest. Without this file in the data folder they cannot be read again.
+SECRETS_KEY = kept_secret("secrets.key", lambda: Fernet.generate_key().decode())
 
 SECRET_KEY = env("SECRET_KEY") or kept_secret("django.key")
 DEBUG = env_bool("DEBUG")

@@ -1,6 +1,17 @@
 from django.urls import URLPattern, URLResolver, path
 
-from servers.views import actions, boxes, chat, dashboard, logs, profiles, servers
+from servers.views import (
+    actions,
+    activity,
+    boxes,
+    chat,
+    dashboard,
+    logs,
+    profiles,
+    servers,
+    session,
+    settings,
+)
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("", dashboard.dashboard, name="dashboard"),
@@ -19,5 +30,19 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("profiles/<slug:slug>/place/", profiles.profile_place, name="profile_place"),
     path("chat/", chat.chat, name="chat"),
     path("chat/completions/", chat.chat_completions, name="chat_completions"),
+    path("login/", session.login, name="login"),
+    path("logout/", session.logout, name="logout"),
+    path("join/<str:token>/", session.join, name="join"),
+    path("password/", session.password, name="password"),
+    path("activity/", activity.activity, name="activity"),
+    path("activity.csv", activity.activity_csv, name="activity_csv"),
+    path("settings/", settings.settings, name="settings"),
+    path("settings/people/invite/", settings.person_invite, name="person_invite"),
+    path("settings/people/<int:pk>/reset/", settings.person_reset, name="person_reset"),
+    path("settings/people/<int:pk>/role/", settings.person_role, name="person_role"),
+    path("settings/people/<int:pk>/active/", settings.person_active, name="person_active"),
+    path("settings/secrets/add/", settings.secret_add, name="secret_add"),
+    path("settings/secrets/<int:pk>/delete/", settings.secret_delete, name="secret_delete"),
+    path("settings/boxes/<slug:slug>/", settings.box_settings, name="box_settings"),
     path("runs/<int:run_id>/log/", logs.run_log, name="run_log"),
 ]

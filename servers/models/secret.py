@@ -1,6 +1,6 @@
 """Secrets at rest: encrypted with a key that lives beside the data, never in the database."""
 
-import os
+from collections.abc import Iterable
 from functools import cache
 
 from cryptography.fernet import Fernet
@@ -10,17 +10,12 @@ from django.utils import timezone
 
 from servers.models.user import User
 
+SHORTEST = 4
+
 
 @cache
 def _fernet() -> Fernet:
-    path = settings.DATA / "secrets.key"
-    try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        return Fernet(path.read_bytes())
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(Fernet.generate_key())
-    return Fernet(path.read_bytes())
+    return Fernet(settings.SECRETS_KEY)
 
 
 class Secret(models.Model):
@@ -41,3 +36,14 @@ class Secret(models.Model):
     def reveal(self) -> str:
         """The plain value. Only a worker that starts a container has a use for it."""
         return _fernet().decrypt(bytes(self.sealed)).decode()
+
+
+MASK = "••••••••"
+
+
+def mask(text: str, values: Iterable[str]) -> str:
+    """The text with every secret value replaced; short values are left, they would hit anything."""
+    for value in sorted(values, key=len, reverse=True):
+        if len(value) >= SHORTEST:
+            text = text.replace(value, MASK)
+    return text

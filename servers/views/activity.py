@@ -1,0 +1,63 @@
+"""Who did what, to what, when; also as CSV."""
+
+import csv
+from collections.abc import Iterator
+
+from django.core.paginator import Paginator
+from django.db.models import Q, QuerySet
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_GET
+
+from servers.models import Entry, Role
+from servers.views.access import allow
+
+PER_PAGE = 100
+
+
+@require_GET
+@allow(Role.ADMIN)
+def activity(request: HttpRequest) -> HttpResponse:
+    q = request.GET.get("q", "")
+    page = Paginator(_matching(q), PER_PAGE).get_page(request.GET.get("page"))
+    return render(request, "people/activity.html", {"entries": page, "q": q})
+
+
+@require_GET
+@allow(Role.ADMIN)
+def activity_csv(request: HttpRequest) -> StreamingHttpResponse:
+    entries = _matching(request.GET.get("q", ""))
+    return StreamingHttpResponse(
+        _rows(entries),
+        content_type="text/csv; charset=utf-8",
+        headers={"Content-Disposition": 'attachment; filename="inferdash-activity.csv"'},
+    )
+
+
+def _matching(q: str) -> QuerySet[Entry]:
+    found = Entry.objects.select_related("by")
+    for word in q.split():
+        found = found.filter(
+            Q(by__username__icontains=word) | Q(action__icontains=word) | Q(subject__icontains=word)
+        )
+    return found
+
+
+class _Echo:
+    def write(self, text: str) -> str:
+        return text
+
+
+def _rows(entries: QuerySet[Entry]) -> Iterator[str]:
+    writer = csv.writer(_Echo())
+    yield str(writer.writerow(["when", "who", "what", "to what", "more"]))
+    for entry in entries.iterator():
+        more = ", ".join(f"{key} {value}" for key, value in entry.detail.items())
+        who = entry.by.username if entry.by else "inferdash"
+        cells = [entry.at.isoformat(), who, entry.action, entry.subject, more]
+        yield str(writer.writerow([_inert(cell) for cell in cells]))
+
+
+def _inert(cell: str) -> str:
+    """A spreadsheet runs a cell that begins like a formula."""
+    return f"'{cell}" if cell[:1] in "=+-@\t\r" and cell else cell
