@@ -32,7 +32,9 @@ def allow[View: Callable[..., Any]](role: Role) -> Callable[[View], View]:
 
             @wraps(view)
             async def guarded_async(request: Any, *args: Any, **kwargs: Any) -> Any:
-                check(await request.auser())
+                # Not auser(), which asks the database again: LoginRequiredMiddleware has
+                # looked the person up already.
+                check(request.user)
                 return await view(request, *args, **kwargs)
 
             guarded: Any = guarded_async

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.core.exceptions import RequestDataTooBig
-from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http import HttpResponse, StreamingHttpResponse
 from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.http import require_GET, require_POST
@@ -48,14 +48,12 @@ def chat(request: PersonRequest) -> HttpResponse:
 
 @require_POST
 @allow(Role.OPERATOR)
-async def chat_completions(request: HttpRequest) -> StreamingHttpResponse:
+async def chat_completions(request: PersonRequest) -> StreamingHttpResponse:
     """Stream the engine's own events; everything that fails becomes an event named error."""
-    person = await request.auser()
-    assert isinstance(person, User)
     try:
         ask = read(request.body)
         target = await sync_to_async(_target)(ask.run_id)
-        events = _answer(ask, target, person)
+        events = _answer(ask, target, request.user)
     except RequestDataTooBig:
         limit = settings.DATA_UPLOAD_MAX_MEMORY_SIZE / 2**20
         events = _only_error(
@@ -73,11 +71,7 @@ async def chat_completions(request: HttpRequest) -> StreamingHttpResponse:
 
 def _target(run_id: int) -> Target:
     """Where the run's engine answers. Raises AskError when it does not, or not any more."""
-    run = (
-        Run.objects.select_related("server__box", "version__profile", "stopped_by")
-        .filter(pk=run_id)
-        .first()
-    )
+    run = Run.objects.select_related("server__box", "version").filter(pk=run_id).first()
     if run is None:
         raise AskError("This server was removed. Pick another one at the top, then retry.")
     server = run.server
@@ -104,17 +98,20 @@ def _stopped(run: Run) -> str:
 
 
 async def _answer(ask: Ask, target: Target, person: User) -> AsyncGenerator[bytes]:
-    noting = asyncio.ensure_future(sync_to_async(_note)(target, person))
+    noting: asyncio.Future[None] | None = None
     try:
         pieces = probes.chat(target.endpoint, ask.body(target.model))
         async with aclosing(_with_heartbeat(pieces)) as events:
             async for piece in events:
                 yield piece
+                # Beside the stream, and not before it: the first token must not wait.
+                noting = noting or asyncio.ensure_future(sync_to_async(_note)(target, person))
     except EngineError as error:
         cause = await sync_to_async(_cause)(target)
         yield _error(cause or str(error), error.detail)
     finally:
-        await noting
+        if noting is not None:
+            await noting
 
 
 async def _with_heartbeat(pieces: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
