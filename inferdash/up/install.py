@@ -4,11 +4,14 @@ It runs before anything is installed, so it imports the standard library only.
 """
 
 import argparse
+import fcntl
 import hashlib
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from inferdash.up import pip
@@ -33,8 +36,9 @@ def main() -> int:
     options = parser.parse_args()
     os.chdir(ROOT)
     try:
-        install_python_packages(dev=options.dev)
-        install_front_end(dev=options.dev)
+        with _alone():
+            install_python_packages(dev=options.dev)
+            install_front_end(dev=options.dev)
     except (InstallError, pip.PipError) as error:
         print(f"inferdash: {error}", file=sys.stderr)
         return 1
@@ -44,6 +48,18 @@ def main() -> int:
     if not (options.dev or options.only):
         os.execv(PYTHON, [str(PYTHON), "-m", "inferdash.up"])  # noqa: S606 - no shell wanted
     return 0
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """Two installations into one folder, as of make up beside make test, wait for each other."""
+    with (ROOT / "requirements.txt").open() as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            _say("waiting for another installation into this folder")
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def install_python_packages(*, dev: bool) -> None:
