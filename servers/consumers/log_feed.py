@@ -1,0 +1,146 @@
+"""One process's reading of one growing log, shared by everybody who watches it there."""
+
+import asyncio
+import contextlib
+import json
+import logging
+from collections import OrderedDict
+from typing import NamedTuple
+
+import redis
+from channels.db import database_sync_to_async
+from channels.layers import get_channel_layer
+from django.db import DatabaseError
+
+from servers import live
+from servers.models import LogChunk, Run
+from servers.models.log import Line
+
+log = logging.getLogger(__name__)
+
+# Nudges may be lost, and a group's membership ends after a day.
+LOOK_ANYWAY = 5.0
+JOIN_AGAIN = 3600.0
+WITHOUT_REDIS = 0.5
+# Read in one go; also the most that one message to a browser holds.
+MOST_LINES = 1000
+# Kept, encoded, for those who are a little behind.
+KEPT_BATCHES = 100
+
+
+class Batch(NamedTuple):
+    text: str  # JSON: [first, [[timestamp, stream, text], ...]]
+    last: int
+
+
+def encoded(lines: list[Line]) -> Batch:
+    rows = [(line.at, line.stream, line.text) for line in lines]
+    text = json.dumps([lines[0].number, rows], ensure_ascii=False, separators=(",", ":"))
+    return Batch(text=text, last=lines[-1].number)
+
+
+class Feed:
+    def __init__(self, run_id: int) -> None:
+        self.run_id = run_id
+        self.upto = 0
+        self.is_complete = False
+        self._batches: OrderedDict[int, Batch] = OrderedDict()
+        self._news = asyncio.Event()
+        self._starting = asyncio.Lock()
+        self._listeners = 0
+        self._task: asyncio.Task[None] | None = None
+        self._is_troubled = False
+
+    def after(self, number: int) -> Batch | None:
+        """The batch that begins just after that line, if it is still kept."""
+        return self._batches.get(number + 1)
+
+    async def news(self, within: float) -> None:
+        """Wait until the log has grown or is complete, or for so many seconds."""
+        news = self._news
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(news.wait(), within)
+
+    async def join(self) -> None:
+        self._listeners += 1
+        async with self._starting:
+            if self._task is None:
+                run = await Run.objects.aget(pk=self.run_id)
+                self.upto, self.is_complete = run.log_lines, run.log_complete
+                self._task = asyncio.create_task(self._listen())
+
+    async def leave(self) -> None:
+        self._listeners -= 1
+        if self._listeners == 0 and self._task is not None:
+            _feeds.pop((asyncio.get_running_loop(), self.run_id), None)
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+
+    async def _listen(self) -> None:
+        layer = get_channel_layer()
+        if layer is None:
+            raise RuntimeError("CHANNEL_LAYERS is not configured.")
+        loop = asyncio.get_running_loop()
+        channel, joined_at = "", 0.0
+        while not self.is_complete:
+            try:
+                if not channel or loop.time() - joined_at > JOIN_AGAIN:
+                    channel = channel or await layer.new_channel()
+                    await layer.group_add(live.log_group(self.run_id), channel)
+                    joined_at = loop.time()
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(layer.receive(channel), LOOK_ANYWAY)
+            except (redis.RedisError, OSError) as error:
+                self._tell_once("Redis", error)
+                channel = ""
+                await asyncio.sleep(WITHOUT_REDIS)
+            try:
+                await self._read_on()
+            except DatabaseError as error:
+                self._tell_once("The database", error)
+            else:
+                self._is_troubled = False
+        if channel:
+            with contextlib.suppress(redis.RedisError, OSError):
+                await layer.group_discard(live.log_group(self.run_id), channel)
+
+    def _tell_once(self, what: str, error: Exception) -> None:
+        if not self._is_troubled:
+            self._is_troubled = True
+            log.warning("%s is away, the log of run %s comes late: %s", what, self.run_id, error)
+
+    async def _read_on(self) -> None:
+        while True:
+            is_complete, lines = await database_sync_to_async(_read)(self.run_id, self.upto)
+            if lines:
+                batch = encoded(lines)
+                self._batches[lines[0].number] = batch
+                self.upto = batch.last
+                while len(self._batches) > KEPT_BATCHES:
+                    self._batches.popitem(last=False)
+            if len(lines) < MOST_LINES:
+                self.is_complete = is_complete
+            if lines or self.is_complete:
+                self._news.set()
+                self._news = asyncio.Event()
+            if len(lines) < MOST_LINES:
+                return
+
+
+def _read(run_id: int, after: int) -> tuple[bool, list[Line]]:
+    run = Run.objects.filter(pk=run_id).values_list("log_lines", "log_complete").first()
+    if run is None:
+        return True, []  # deleted
+    upto, is_complete = run
+    if upto <= after:
+        return is_complete, []
+    return is_complete, LogChunk.objects.lines(run_id, after, MOST_LINES)
+
+
+_feeds: dict[tuple[asyncio.AbstractEventLoop, int], Feed] = {}
+
+
+def of(run_id: int) -> Feed:
+    """This process's feed of a run; who takes it joins it, and leaves it at the end."""
+    return _feeds.setdefault((asyncio.get_running_loop(), run_id), Feed(run_id))

@@ -1,0 +1,147 @@
+// One row's element. Untrusted text goes in by textContent and by nothing else.
+
+import { runs } from "./log-terminal.js";
+
+// Laying out a line of a megabyte takes a second; the rest of it is a click away.
+const LONG = 4000;
+const STREAMS = {
+  e: ["e", "standard error"],
+  i: ["•", "a note by inferdash"],
+};
+
+export function rowElement(row, query) {
+  const { line } = row;
+  const element = make("div", `log-row log-row-${line.stream}`);
+  element.append(numbered(line), timed(line.at), marked(line.stream), text(row, query));
+  if (row.refreshes > 1) element.append(refreshed(row));
+  return element;
+}
+
+function make(name, className, words) {
+  const element = document.createElement(name);
+  element.className = className;
+  if (words !== undefined) element.textContent = words;
+  return element;
+}
+
+function numbered(line) {
+  const link = make("a", "log-number", line.number);
+  link.href = `#L${line.number}`;
+  link.tabIndex = -1;
+  link.title = "Link to this line";
+  return link;
+}
+
+function timed(at) {
+  const when = new Date(at);
+  const two = (value) => String(value).padStart(2, "0");
+  const clock = [when.getHours(), when.getMinutes(), when.getSeconds()].map(two).join(":");
+  const time = make("time", "log-time", `${clock}.${at.slice(20, 23)}`);
+  time.dateTime = at;
+  time.title = `${when.toLocaleDateString()} · ${at}`;
+  return time;
+}
+
+function marked(stream) {
+  const [mark, words] = STREAMS[stream] ?? ["", ""];
+  const element = make("span", "log-stream", mark);
+  if (words) element.title = words;
+  return element;
+}
+
+function refreshed(row) {
+  const button = make("button", "log-refreshes", `${row.refreshes} refreshes`);
+  button.type = "button";
+  button.tabIndex = -1;
+  button.dataset.action = "every-line";
+  button.dataset.line = row.line.number;
+  button.title = "Show every refresh of this bar as a line";
+  return button;
+}
+
+function text(row, query) {
+  const element = make("span", "log-text");
+  const all = runs(row.line.text);
+  const shown = row.isWhole ? all : cut(all, LONG);
+  for (const run of query ? split(shown, query) : shown) element.append(styled(run));
+  const left = row.line.text.length - LONG;
+  if (shown !== all) {
+    const button = make("button", "log-whole", `… ${left.toLocaleString()} more characters`);
+    button.type = "button";
+    button.dataset.action = "whole";
+    button.dataset.line = row.line.number;
+    element.append(button);
+  }
+  return element;
+}
+
+function cut(all, most) {
+  let length = 0;
+  for (const [index, run] of all.entries()) {
+    if (length + run.text.length > most) {
+      const rest = { ...run, text: run.text.slice(0, most - length) };
+      return [...all.slice(0, index), rest];
+    }
+    length += run.text.length;
+  }
+  return all;
+}
+
+// Splits runs where the searched text begins and ends.
+function split(all, query) {
+  const whole = all.map((run) => run.text).join("").toLowerCase();
+  const wanted = query.toLowerCase();
+  const edges = [];
+  for (let at = whole.indexOf(wanted); at >= 0; at = whole.indexOf(wanted, at + wanted.length)) {
+    edges.push(at, at + wanted.length);
+  }
+  const found = [];
+  let start = 0;
+  let edge = 0;
+  for (const run of all) {
+    let rest = run.text;
+    while (edge < edges.length && edges[edge] < start + rest.length) {
+      const length = edges[edge] - start;
+      if (length) found.push({ ...run, text: rest.slice(0, length), isFound: edge % 2 === 1 });
+      rest = rest.slice(length);
+      start += length;
+      edge += 1;
+    }
+    if (rest) found.push({ ...run, text: rest, isFound: edge % 2 === 1 });
+    start += rest.length;
+  }
+  return found;
+}
+
+function styled({ text, style, isFound }) {
+  let node = document.createTextNode(text);
+  const names = classes(style);
+  if (names.length) {
+    const span = make("span", names.join(" "));
+    // Through the object model, which the page's security policy allows; never by attribute.
+    if (typeof style.color === "string") span.style.setProperty("--log-color", style.color);
+    if (typeof style.background === "string") {
+      span.style.setProperty("--log-background", style.background);
+    }
+    span.append(node);
+    node = span;
+  }
+  if (!isFound) return node;
+  const mark = document.createElement("mark");
+  mark.append(node);
+  return mark;
+}
+
+function classes(style) {
+  const names = [];
+  for (const name of ["bold", "dim", "italic", "underline", "strike", "inverse"]) {
+    if (style[name]) names.push(`log-${name}`);
+  }
+  if (style.color !== undefined) {
+    names.push(typeof style.color === "number" ? `log-f${style.color}` : "log-fx");
+  }
+  if (style.background !== undefined) {
+    names.push(typeof style.background === "number" ? `log-b${style.background}` : "log-bx");
+  }
+  return names;
+}

@@ -1,0 +1,78 @@
+// From lines to rows: the refreshes of one progress bar share a row, as on a terminal.
+
+import { plain } from "./log-terminal.js";
+
+// tqdm with a total, also as vLLM formats it ("25% Completed | 1/4 [00:01<00:03, …]").
+const WITH_TOTAL = /^(.*?)(\d{1,3})%\s*(?:\|[^|]*\||[A-Za-z]+ \|)\s*\S+?\/(\S+) \[/;
+// tqdm without one ("1200it [00:03, 400it/s]").
+const WITHOUT_TOTAL = /^(.*?)(\d[\d.]*)[kMGT]?(?:it|B|\w*) \[\d+:\d\d(?::\d\d)?, /;
+const TIME = /(?:\d{4}-\d\d-\d\d[T ])?\d\d:\d\d:\d\d(?:[.,]\d+)?/g;
+// "(Worker_TP0 pid=123)", "[2026-03-30 14:21:44 TP0]": these tell two ranks' bars apart.
+const RANK = /^((?:\s*(?:\([^)]*\)|\[[^\]]*\]))*)(.*)$/s;
+
+export function bar(text) {
+  if (!text.includes("[") || !/[%\d]/.test(text)) return null;
+  const shown = plain(text);
+  const found = WITH_TOTAL.exec(shown) ?? WITHOUT_TOTAL.exec(shown);
+  if (!found) return null;
+  const [, rank, title] = RANK.exec(found[1].replace(TIME, ""));
+  // Titles count along: "Capturing batches (bs=4 avail_mem=10.21 GB)".
+  const key = `${rank.trim()} ${title.replace(/\d+(?:\.\d+)?/g, "#").trim()} ${found[3] ?? ""}`;
+  return { key, done: Number(found[2]), hasTotal: found[3] !== undefined };
+}
+
+// A bar that starts over is another bar. One that falls back a little is two processes
+// that print the same bar by turns.
+function isNext(before, now) {
+  if (now.done >= before.done) return true;
+  return before.hasTotal && before.done < 100 && now.done > 10;
+}
+
+export class Rows {
+  constructor() {
+    this.everyLine = false;
+    this.clear();
+  }
+
+  clear() {
+    this.all = [];
+    this.open = new Map();
+  }
+
+  rebuild(lines) {
+    this.clear();
+    this.append(lines);
+  }
+
+  // Returns the rows that existed already and show something else now.
+  append(lines) {
+    const changed = new Set();
+    for (const line of lines) {
+      const row = this.everyLine ? null : this.#shared(line);
+      if (row) changed.add(row);
+      else {
+        line.row = { line, first: line.number, refreshes: 1, index: this.all.length };
+        this.all.push(line.row);
+        if (line.bar) this.open.set(line.bar.key, line.row);
+      }
+    }
+    return changed;
+  }
+
+  #shared(line) {
+    line.bar ??= bar(line.text) ?? false;
+    if (line.bar) {
+      const row = this.open.get(line.bar.key);
+      if (!row || !isNext(row.line.bar, line.bar)) return null;
+      row.line = line;
+      row.refreshes += 1;
+      return (line.row = row);
+    }
+    if (!this.open.size) return null;
+    // tqdm ends with an empty line of its own.
+    const last = this.all.at(-1);
+    if (last.line.bar && !line.text.trim()) return (line.row = last);
+    this.open.clear();
+    return null;
+  }
+}

@@ -1,0 +1,273 @@
+// <run-log>: a run's log, live. The template holds the toolbar; this makes it work.
+
+import { LogFind } from "./log-find.js";
+import { LogModel } from "./log-model.js";
+import { LogSocket } from "./log-socket.js";
+import { LogView } from "./log-view.js";
+
+const TAIL = 2000;
+const WINDOW = 1000;
+// Farther behind than this (a tab that slept), the end is worth more than the way there.
+const FAR = 5000;
+const ANSWER_WITHIN = 10_000;
+
+// Storage may be switched off in this browser: choices then last for one page.
+function remembered(key) {
+  try {
+    return localStorage.getItem(key);
+  } catch {
+    return null;
+  }
+}
+
+function remember(key, value) {
+  try {
+    localStorage.setItem(key, value);
+  } catch {
+    // See above.
+  }
+}
+
+class RunLog extends HTMLElement {
+  static observedAttributes = ["data-run"];
+
+  connectedCallback() {
+    this.scroller = this.querySelector(".log-scroller");
+    this.status = this.querySelector(".log-status");
+    this.followButton = this.querySelector("[data-action=follow]");
+    this.model = new LogModel();
+    this.view = new LogView(this.scroller, this.model, {
+      wants: (where) => this.#want(where),
+      followed: () => this.#tellFollowing(),
+    });
+    this.find = new LogFind(this.querySelector(".log-find"), {
+      ask: (wish) => this.socket.send(wish),
+      show: (number) => this.#goTo(number),
+      here: () => this.view.anchor()?.number ?? this.model.last,
+      mark: (text) => {
+        this.view.query = text;
+        this.view.redraw();
+      },
+      closed: () => this.scroller.focus(),
+    });
+    this.addEventListener("click", this);
+    this.addEventListener("keydown", this);
+    this.onHash = () => this.#goToHash();
+    addEventListener("hashchange", this.onHash);
+    this.#set("wrap", remembered("log.wrap") !== "no");
+    this.#set("times", remembered("log.times") === "yes");
+    this.#open();
+  }
+
+  disconnectedCallback() {
+    this.socket?.close();
+    this.view.close();
+    removeEventListener("hashchange", this.onHash);
+    this.removeEventListener("click", this);
+    this.removeEventListener("keydown", this);
+  }
+
+  attributeChangedCallback(name, before, now) {
+    if (before === null || before === now || !this.model) return;
+    this.socket?.close();
+    this.#open();
+  }
+
+  handleEvent(event) {
+    if (event.type === "keydown") this.#key(event);
+    else this.#click(event);
+  }
+
+  #open() {
+    this.model.reset();
+    this.awaited = null;
+    this.goal = null;
+    this.seen = 0;
+    this.hasTail = false;
+    this.isComplete = false;
+    this.view.isFollowing = true;
+    this.view.redraw(null);
+    this.#tellFollowing();
+    this.socket = new LogSocket(this.dataset.run, {
+      message: (message) => this.#message(message),
+      state: (name, words) => this.#tellState(name, words),
+    });
+  }
+
+  #message(message) {
+    if (Array.isArray(message)) this.#pushed(...message);
+    else if (message.window) this.#window(...message.window);
+    else if (message.found) this.find.found(message.found);
+    else if (message.hello) this.#hello(message.hello);
+    else if (message.complete) this.#complete();
+  }
+
+  // The first word on every connection.
+  #hello({ lines, complete }) {
+    const isFar = lines - this.model.upto > FAR;
+    this.socket.send(isFar || !this.hasTail ? { tail: TAIL } : { after: this.model.upto });
+    this.model.upto = lines;
+    this.awaited = null;
+    if (!this.hasTail) this.#goToHash();
+    this.hasTail = true;
+    this.find.again();
+    this.view.draw();
+    this.#tellEmpty(lines);
+    if (complete) this.#complete();
+  }
+
+  #complete() {
+    this.isComplete = true;
+    this.#tellState("complete", "complete");
+  }
+
+  #pushed(first, raw) {
+    const before = this.model.upto;
+    const changed = this.model.push(first, raw, this.view.isFollowing);
+    if (changed) this.view.changed(changed);
+    else this.view.redraw(null);
+    this.find.grew(
+      raw
+        .map(([, , text], index) => ({ number: first + index, text }))
+        .filter((line) => line.number > before),
+    );
+    if (this.view.isFollowing) this.seen = this.model.upto;
+    this.#tellFollowing();
+    this.#tellEmpty(this.model.upto);
+  }
+
+  #window(first, raw) {
+    this.awaited = null;
+    const anchor = this.view.anchor();
+    this.model.window(first, raw);
+    this.view.redraw(anchor);
+    if (this.goal && this.view.show(this.goal)) this.goal = null;
+    if (this.view.isFollowing) this.view.draw();
+  }
+
+  // Asks for lines that are not here, one window at a time.
+  #want(where) {
+    if (this.awaited && performance.now() - this.awaited < ANSWER_WITHIN) return;
+    const wish = where.near
+      ? { from: Math.max(where.near - WINDOW / 2, 1), limit: WINDOW }
+      : { ...where, limit: WINDOW };
+    if (this.socket.send(wish)) this.awaited = performance.now();
+  }
+
+  #goTo(number) {
+    this.goal = null;
+    if (this.view.show(number)) return;
+    this.goal = number;
+    this.view.follow(false);
+    this.awaited = null;
+    this.#want({ near: number });
+  }
+
+  #goToHash() {
+    const found = /^#L(\d+)$/.exec(location.hash);
+    if (found) this.#goTo(Number(found[1]));
+  }
+
+  #toStart() {
+    this.#goTo(1);
+  }
+
+  #toEnd() {
+    if (!this.model.hasEnd) {
+      this.awaited = null;
+      this.#want({ before: this.model.upto + 1 });
+    }
+    this.seen = this.model.upto;
+    this.view.follow(true);
+    this.view.draw();
+    this.#tellFollowing();
+  }
+
+  #set(name, yes) {
+    this.querySelector(`[data-action=${name}]`)?.setAttribute("aria-pressed", String(yes));
+    if (name === "wrap") this.view.wrap(yes);
+    else if (name === "times") {
+      this.classList.toggle("has-times", yes);
+      this.view.relayout();
+    }
+    remember(`log.${name}`, yes ? "yes" : "no");
+  }
+
+  #everyLine(yes, line) {
+    const anchor = this.view.anchor();
+    this.querySelector("[data-action=every-line].log-toggle").setAttribute("aria-pressed", yes);
+    this.model.showEveryLine(yes);
+    this.view.redraw(anchor);
+    if (line) this.view.show(line);
+  }
+
+  #click(event) {
+    const button = event.target.closest("[data-action]");
+    if (!button || !this.contains(button)) return;
+    const isPressed = button.getAttribute("aria-pressed") === "true";
+    const line = Number(button.dataset.line);
+    switch (button.dataset.action) {
+      case "find":
+        return this.find.isOpen ? this.find.close() : this.find.open();
+      case "next":
+        return this.find.step(1);
+      case "previous":
+        return this.find.step(-1);
+      case "wrap":
+      case "times":
+        return this.#set(button.dataset.action, !isPressed);
+      case "every-line":
+        return this.#everyLine(line ? true : !isPressed, line);
+      case "start":
+        return this.#toStart();
+      case "end":
+      case "follow":
+        return this.#toEnd();
+      case "whole":
+        return this.#showWhole(line);
+    }
+  }
+
+  #showWhole(number) {
+    const row = this.model.row(number);
+    if (!row) return;
+    row.isWhole = true;
+    this.view.changed([row]);
+  }
+
+  #key(event) {
+    if (event.altKey || event.metaKey) return;
+    const key = event.ctrlKey ? `ctrl-${event.key}` : event.key;
+    if (key === "ctrl-f") this.find.open();
+    else if (event.ctrlKey || event.target.closest("input")) return;
+    else if (key === "/") this.find.open();
+    else if (key === "n") this.find.step(1);
+    else if (key === "N") this.find.step(-1);
+    else if (key === "g" || key === "Home") this.#toStart();
+    else if (key === "G" || key === "End") this.#toEnd();
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  }
+
+  #tellState(name, words) {
+    if (name === "open" && this.isComplete) return;
+    this.status.dataset.state = name;
+    this.status.textContent = words;
+  }
+
+  #tellFollowing() {
+    const { isFollowing } = this.view;
+    const news = this.model.upto - this.seen;
+    if (isFollowing) this.seen = this.model.upto;
+    this.followButton.hidden = isFollowing || this.model.upto === 0;
+    const words = news > 0 && !isFollowing ? `, ${news.toLocaleString()} new lines` : "";
+    this.followButton.textContent = `▼ follow${words}`;
+  }
+
+  #tellEmpty(lines) {
+    this.querySelector(".log-empty").hidden = lines > 0;
+  }
+}
+
+customElements.define("run-log", RunLog);
