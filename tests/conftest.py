@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from servers.host.containers import Docker
-from tests import docker_engine, images
+from tests import docker_engine
 
 pytest_plugins = ["tests.parts"]
 
@@ -14,12 +14,15 @@ pytest_plugins = ["tests.parts"]
 @pytest.fixture(scope="session")
 def docker_host() -> Iterator[str]:
     """DOCKER_HOST of the tests' own Docker Engine, with the test engine's image."""
-    was_up = docker_engine.answers()
-    host = docker_engine.up()
-    images.build_engine(host)
-    yield host
-    if not was_up:
-        docker_engine.down()
+    with docker_engine.lease() as host:
+        yield host
+
+
+@pytest.fixture(scope="session")
+def docker_host_without_gpus() -> Iterator[str]:
+    """DOCKER_HOST of a Docker Engine that cannot give GPUs. It has no images."""
+    with docker_engine.lease(docker_engine.WITHOUT_GPUS) as host:
+        yield host
 
 
 @pytest.fixture

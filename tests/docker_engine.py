@@ -1,9 +1,10 @@
 """The tests' own Docker Engine: own socket, folder and bridge; the system's is never touched.
 
-By hand: `python -m tests.docker_engine up`, then what it prints; `down` ends it.
+By hand: `eval "$(python -m tests.docker_engine up)"` starts it and lets `docker` and `make up`
+use it; it then stays until `python -m tests.docker_engine down`.
 """
 
-import contextlib
+import fcntl
 import os
 import shutil
 import signal
@@ -11,127 +12,256 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from tests import images
 
 # Kept between runs, so that images are built once.
 FOLDER = Path(os.environ.get("INFERDASH_TEST_CACHE", Path.home() / ".cache/inferdash-tests"))
-STATE = FOLDER / "docker"
-SOCKET = STATE / "docker.sock"
-PIDFILE = STATE / "dockerd.pid"
-LOG = STATE / "dockerd.log"
-HOST = f"unix://{SOCKET}"
-BRIDGE = "ifdt0"
-SUBNET = "172.29.241.1/24"
 START_WITHIN = 60.0
+STOP_WITHIN = 30.0
+SYSTEM_PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
+HOOK = "nvidia-container-runtime-hook"
+# What dockerd and containerd call by name.
+PROGRAMS = (
+    "containerd-shim-runc-v2",
+    "docker-init",
+    "docker-proxy",
+    "ip6tables",
+    "iptables",
+    "modprobe",
+    "ps",
+    "runc",
+    "tini",
+)
 
 
 class DockerEngineError(Exception):
     """The tests' engine does not come up; the text says why."""
 
 
-def up(*, gpus: bool = True) -> str:
-    """Start it unless it runs, and return DOCKER_HOST."""
-    if answers():
-        return HOST
-    dockerd = shutil.which("dockerd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
-    if dockerd is None:
-        raise DockerEngineError("dockerd is missing: apt-get install docker.io")
-    STATE.mkdir(parents=True, exist_ok=True)
-    _make_bridge()
-    with contextlib.suppress(FileNotFoundError):
-        PIDFILE.unlink()
-    with LOG.open("ab") as log:
-        process = subprocess.Popen(
-            [
-                dockerd,
-                f"--host={HOST}",
-                f"--data-root={STATE / 'data'}",
-                f"--exec-root={STATE / 'exec'}",
-                f"--pidfile={PIDFILE}",
-                f"--bridge={BRIDGE}",
-            ],
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-            env=os.environ | {"PATH": _path(gpus=gpus)},
+@dataclass(frozen=True, kw_only=True)
+class Engine:
+    folder: Path
+    bridge: str = ""  # without one, containers have no network
+    address: str = ""  # of the bridge
+    gives_gpus: bool = True
+
+    @property
+    def socket(self) -> Path:
+        return self.folder / "docker.sock"
+
+    @property
+    def host(self) -> str:
+        return f"unix://{self.socket}"
+
+    def answers(self) -> bool:
+        return _pings(self.socket)
+
+    def up(self) -> str:
+        """Start it unless it runs, and return DOCKER_HOST. Raises DockerEngineError."""
+        if self.answers():
+            return self.host
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.down()  # what a crash may have left
+        bin_folder = self._bin()
+        # An own containerd: dockerd would otherwise take the system's, where one runs, and
+        # find the containers of the system's dockerd in it.
+        containerd = self.folder / "containerd.sock"
+        config = self.folder / "containerd.toml"
+        config.write_text(
+            f'version = 2\nroot = "{self.folder / "containerd"}"\n'
+            f'state = "{self.folder / "containerd-state"}"\n'
+            f'disabled_plugins = ["io.containerd.grpc.v1.cri"]\n[grpc]\naddress = "{containerd}"\n'
         )
-    deadline = time.monotonic() + START_WITHIN
-    while not answers():
-        if process.poll() is not None or time.monotonic() > deadline:
-            raise DockerEngineError(f"dockerd did not start; the end of {LOG}:\n{_tail()}")
-        time.sleep(0.1)
-    return HOST
+        self._start("containerd", bin_folder, [f"--config={config}"], containerd.is_socket)
+        self._start(
+            "dockerd",
+            bin_folder,
+            [
+                f"--host={self.host}",
+                f"--containerd={containerd}",
+                f"--data-root={self.folder / 'data'}",
+                f"--exec-root={self.folder / 'exec'}",
+                f"--pidfile={self.folder / 'docker.pid'}",
+                f"--bridge={self._make_bridge()}",
+                # Ports are published by docker-proxy; the rules of the system's Docker stay.
+                "--iptables=false",
+                "--ip6tables=false",
+                "--ip-masq=false",
+            ],
+            self.answers,
+        )
+        return self.host
+
+    def down(self) -> None:
+        """End it and what it runs. Images stay for the next time."""
+        for program in ("dockerd", "containerd"):
+            pidfile = self.folder / f"{program}.started"
+            if pidfile.exists():
+                _end(program, int(pidfile.read_text()))
+                pidfile.unlink()
+        for left in ("docker.sock", "docker.pid", "containerd.sock"):
+            (self.folder / left).unlink(missing_ok=True)
+
+    def _start(
+        self, program: str, bin_folder: Path, arguments: list[str], is_up: Callable[[], bool]
+    ) -> None:
+        found = shutil.which(program, path=SYSTEM_PATH)
+        if found is None:
+            raise DockerEngineError(f"{program} is missing: apt-get install docker.io")
+        log = self.folder / f"{program}.log"
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                [found, *arguments],
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+                env=os.environ | {"PATH": str(bin_folder)},
+            )
+        _children[process.pid] = process
+        (self.folder / f"{program}.started").write_text(str(process.pid))
+        deadline = time.monotonic() + START_WITHIN
+        while not is_up():
+            if process.poll() is not None or time.monotonic() > deadline:
+                end = "\n".join(log.read_text(errors="replace").splitlines()[-10:])
+                raise DockerEngineError(f"{program} did not start; the end of {log}:\n{end}")
+            time.sleep(0.05)
+
+    def _bin(self) -> Path:
+        """The daemons' PATH: what they need, and the hook by which Docker accepts --gpus."""
+        folder = self.folder / "bin"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        for name in PROGRAMS:
+            program = shutil.which(name, path=SYSTEM_PATH)
+            if program:
+                (folder / name).symlink_to(program)
+        if self.gives_gpus:
+            hook = folder / HOOK
+            hook.write_text("#!/bin/sh\nexit 0\n")
+            hook.chmod(0o755)
+        return folder
+
+    def _make_bridge(self) -> str:
+        if not self.bridge:
+            return "none"
+        if not Path(f"/sys/class/net/{self.bridge}").exists():
+            for words in (
+                ["link", "add", self.bridge, "type", "bridge"],
+                ["addr", "add", self.address, "dev", self.bridge],
+                ["link", "set", self.bridge, "up"],
+            ):
+                subprocess.run(["ip", *words], check=True)
+        return self.bridge
 
 
-def down() -> None:
-    """End it and what it runs. Images stay for the next time."""
-    try:
-        pid = int(PIDFILE.read_text())
-        os.kill(pid, signal.SIGTERM)
-    except (FileNotFoundError, ProcessLookupError, ValueError):
-        return
-    deadline = time.monotonic() + START_WITHIN
-    while _lives(pid) and time.monotonic() < deadline:
-        time.sleep(0.1)
+ENGINE = Engine(folder=FOLDER / "docker", bridge="ifdt0", address="172.29.241.1/24")
+WITHOUT_GPUS = Engine(folder=FOLDER / "docker-without-gpus", gives_gpus=False)
+_children: dict[int, subprocess.Popen[bytes]] = {}
+_KEPT = "kept"  # a file: started by hand, so no test session ends it
 
 
-def _path(*, gpus: bool) -> str:
-    """PATH for dockerd. With this hook on it, Docker accepts --gpus on a machine without any."""
-    path = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
-    if not gpus:
-        return path
-    hooks = STATE / "bin"
-    hooks.mkdir(exist_ok=True)
-    hook = hooks / "nvidia-container-runtime-hook"
-    hook.write_text("#!/bin/sh\nexit 0\n")
-    hook.chmod(0o755)
-    return f"{hooks}:{path}"
+@contextmanager
+def lease(engine: Engine = ENGINE) -> Iterator[str]:
+    """DOCKER_HOST of a running engine with its images; the last one to leave ends it.
+
+    Sessions of several people may share it.
+    """
+    engine.folder.mkdir(parents=True, exist_ok=True)
+    with (engine.folder / "users.lock").open("w") as users:
+        with _alone(engine):
+            fcntl.flock(users, fcntl.LOCK_SH)
+            prepare(engine)
+        try:
+            yield engine.host
+        finally:
+            with _alone(engine):
+                fcntl.flock(users, fcntl.LOCK_UN)
+                if not (engine.folder / _KEPT).exists() and _is_unused(engine):
+                    engine.down()
 
 
-def _make_bridge() -> None:
-    if Path(f"/sys/class/net/{BRIDGE}").exists():
-        return
-    for words in (
-        ["link", "add", BRIDGE, "type", "bridge"],
-        ["addr", "add", SUBNET, "dev", BRIDGE],
-        ["link", "set", BRIDGE, "up"],
-    ):
-        subprocess.run(["ip", *words], check=True)
+def prepare(engine: Engine) -> None:
+    engine.up()
+    if engine.bridge:
+        images.build_engine(engine.host)
 
 
-def answers() -> bool:
+@contextmanager
+def _alone(engine: Engine) -> Iterator[None]:
+    """Only one at a time starts or ends it."""
+    with (engine.folder / "change.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _is_unused(engine: Engine) -> bool:
+    with (engine.folder / "users.lock").open("w") as users:
+        try:
+            fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+    return True
+
+
+def _pings(path: Path) -> bool:
     with socket.socket(socket.AF_UNIX) as client:
         client.settimeout(5)
         try:
-            client.connect(str(SOCKET))
+            client.connect(str(path))
             client.sendall(b"GET /_ping HTTP/1.0\r\n\r\n")
             return b"200 OK" in client.recv(64)
         except OSError:
             return False
 
 
-def _lives(pid: int) -> bool:
+def _end(program: str, pid: int) -> None:
+    """End a process that was started here; a pid given anew to another program is left alone."""
+    if not _is(program, pid):
+        return
+    os.kill(pid, signal.SIGTERM)
+    deadline = time.monotonic() + STOP_WITHIN
+    while _is(program, pid):
+        if time.monotonic() > deadline:
+            raise DockerEngineError(f"{program} (pid {pid}) does not end")
+        time.sleep(0.05)
+    if pid in _children:
+        _children.pop(pid).wait()
+
+
+def _is(program: str, pid: int) -> bool:
     try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except FileNotFoundError:
         return False
+    name, _, rest = stat.partition("(")[2].rpartition(")")
     # A zombie has ended; nobody of ours need reap it.
-    return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    return name == program[:15] and rest.split()[0] != "Z"
 
 
-def _tail() -> str:
-    return "\n".join(LOG.read_text(errors="replace").splitlines()[-10:])
+def main(words: list[str]) -> None:
+    match words:
+        case ["up"]:
+            ENGINE.folder.mkdir(parents=True, exist_ok=True)
+            with _alone(ENGINE):
+                prepare(ENGINE)
+                (ENGINE.folder / _KEPT).touch()
+            print(f"export DOCKER_HOST={ENGINE.host}")
+        case ["down"]:
+            with _alone(ENGINE):
+                (ENGINE.folder / _KEPT).unlink(missing_ok=True)
+                ENGINE.down()
+        case ["env"] if ENGINE.answers():
+            print(f"export DOCKER_HOST={ENGINE.host}")
+        case ["env"]:
+            sys.exit("It is not up: python -m tests.docker_engine up")
+        case _:
+            sys.exit("python -m tests.docker_engine up|down|env")
 
 
 if __name__ == "__main__":
-    match sys.argv[1:]:
-        case ["up"]:
-            up()
-            images.build_engine(HOST)
-            print(f"export DOCKER_HOST={HOST}")
-        case ["down"]:
-            down()
-        case _:
-            sys.exit("python -m tests.docker_engine up|down")
+    main(sys.argv[1:])
