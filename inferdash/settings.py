@@ -196,7 +196,13 @@ REDIS_URL = env("REDIS_URL", f"unix://{DATA}/redis/redis.sock")
 CHANNEL_LAYERS = {
     "default": {
         "BACKEND": "channels_redis.core.RedisChannelLayer",
-        "CONFIG": {"hosts": [REDIS_URL], "capacity": 500, "prefix": "inferdash"},
+        "CONFIG": {
+            # A socket waits in Redis for 5 s at a time, which is also redis-py's patience
+            # with an answer: without more of it every quiet socket would die.
+            "hosts": [{"address": REDIS_URL, "socket_timeout": 30}],
+            "capacity": 500,
+            "prefix": "inferdash",
+        },
     }
 }
 

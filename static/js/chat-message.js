@@ -143,7 +143,7 @@ export class AnswerView {
     const going = message.running && !text && !message.calls.length;
     this.thinkingTitle.textContent = going
       ? "Reasoning…"
-      : `Reasoned${message.reasonedMs === null ? "" : ` for ${seconds(message.reasonedMs)}`}`;
+      : `Reasoned${message.reasonedMs === null ? "" : ` for ${seconds(Math.max(message.reasonedMs, 10))}`}`;
   }
 
   wait(text) {
@@ -185,7 +185,9 @@ function failureView(error, retry) {
   if (error.detail && !error.message.includes(error.detail)) {
     view.append(element("pre", "", error.detail));
   }
-  view.append(button("Retry", "Ask again", retry));
+  const again = button("Retry", "", retry);
+  again.className = "";
+  view.append(again);
   return view;
 }
 
