@@ -240,8 +240,10 @@ STATICFILES_DIRS = [
 ]
 # Straight from static/ and node_modules: no collectstatic step between an update and the page.
 SERVESTATIC_USE_FINDERS = True
-SERVESTATIC_AUTOREFRESH = DEBUG
-SERVESTATIC_MAX_AGE = 0 if DEBUG else 3600
+# Looked at on each request: after a `git pull` below a running server, sizes remembered
+# from its start would cut files short, and an hour-old script would meet new pages.
+SERVESTATIC_AUTOREFRESH = True
+SERVESTATIC_MAX_AGE = 0
 
 USE_TZ = True
 TIME_ZONE = env("TZ", "UTC")
