@@ -1,21 +1,34 @@
 """The only module that talks to Docker Engine. Used by the worker and the watcher alone."""
 
+import io
 import os
+import tarfile
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from typing import Any
+from dataclasses import replace
+from urllib.parse import urlencode
 
 import docker
 import requests
 from docker.errors import APIError, DockerException, NotFound
-from docker.types import DeviceRequest, LogConfig, Ulimit
-from docker.types import Mount as DockerMount
 
-from servers.host.docker_errors import ContainerError, translate
+from servers.host.docker_errors import ContainerError, port_taken, translate
+from servers.host.docker_facts import (
+    Container,
+    Event,
+    Facts,
+    Image,
+    Progress,
+    PullProgress,
+    split_reference,
+    unix_time,
+)
+from servers.host.docker_request import host_config
+from servers.host.docker_socket import Answer, DockerSocketError
 from servers.host.logstream import LogStream, LogStreamError
+from servers.host.ports import listener
 from servers.host.spec import Mount, Port, Spec
 
 __all__ = [
@@ -23,6 +36,7 @@ __all__ = [
     "ContainerError",
     "Docker",
     "Event",
+    "EventStream",
     "Facts",
     "Image",
     "Mount",
@@ -33,56 +47,31 @@ __all__ = [
 
 DEFAULT_HOST = "unix:///var/run/docker.sock"
 TIMEOUT = 60  # seconds; creating a container of a large image takes a while
+NOTHING = "inferdash/nothing:1"  # an empty image, to try options with
 
 
-@dataclass(frozen=True, kw_only=True)
-class Image:
-    id: str  # sha256:…
-    digests: tuple[str, ...]  # empty for an image that was never in a registry
-    size: int  # bytes
-    entrypoint: tuple[str, ...]
-    command: tuple[str, ...]
+class EventStream:
+    """An iterator over events, without end. close() ends it, also from another thread.
 
+    Raises ContainerError when Docker goes away.
+    """
 
-@dataclass(frozen=True, kw_only=True)
-class Container:
-    id: str
-    name: str
-    image_id: str
-    state: str  # created, running, paused, restarting, removing, exited, dead
-    pid: int | None
-    exit_code: int | None  # None while it runs
-    oom_killed: bool
-    error: str  # Docker's own words on a start that failed
-    started_at: datetime | None
-    finished_at: datetime | None
-    labels: dict[str, str] = field(default_factory=dict)
+    def __init__(self, answer: Answer) -> None:
+        self._answer = answer
 
-    @property
-    def has_ended(self) -> bool:
-        return self.state in ("exited", "dead")
+    def close(self) -> None:
+        self._answer.close()
 
-
-@dataclass(frozen=True, kw_only=True)
-class Progress:
-    """A pull so far, in bytes; total is None until Docker knows every layer's size."""
-
-    done: int
-    total: int | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Event:
-    action: str  # create, start, die, oom, kill, destroy, …
-    container_id: str
-    run: int | None  # by its label
-
-
-@dataclass(frozen=True, kw_only=True)
-class Facts:
-    version: str
-    root: str  # where images lie
-    runtimes: tuple[str, ...]
+    def __iter__(self) -> Iterator[Event]:
+        buffer = b""
+        with closing(self._answer), _translated("its events"):
+            while received := self._answer.receive():
+                *lines, buffer = (buffer + received).split(b"\n")
+                for line in lines:
+                    if line.strip():
+                        yield Event.of(line)
+            if not self._answer.is_closed:
+                raise DockerSocketError("Remote end closed connection")
 
 
 class Docker:
@@ -118,12 +107,7 @@ class Docker:
     def facts(self) -> Facts:
         """Raises ContainerError when the daemon is down or may not be used."""
         with _translated("a look at it"):
-            info = self._api.info()
-        return Facts(
-            version=info["ServerVersion"],
-            root=info["DockerRootDir"],
-            runtimes=tuple(sorted(info.get("Runtimes", {}))),
-        )
+            return Facts.of(self._api.info())
 
     def image(self, reference: str) -> Image | None:
         """The local image; None when this box does not have it. Raises ContainerError."""
@@ -132,35 +116,21 @@ class Docker:
                 found = self._api.inspect_image(reference)  # type: ignore[no-untyped-call]
             except NotFound:
                 return None
-        config = found.get("Config") or {}
-        return Image(
-            id=found["Id"],
-            digests=tuple(found.get("RepoDigests") or ()),
-            size=found["Size"],
-            entrypoint=tuple(config.get("Entrypoint") or ()),
-            command=tuple(config.get("Cmd") or ()),
-        )
+        return Image.of(found)
 
     def pull(self, reference: str, tell: Callable[[Progress], bool]) -> None:
         """Pull an image. `tell` hears of progress and returns False to give up.
 
         Raises ContainerError, also when it was given up.
         """
-        repository, tag = _split_reference(reference)
-        layers: dict[str, tuple[int, int]] = {}
-        with _translated(f"to pull {reference}"):
-            for line in self._api.pull(repository, tag=tag, stream=True, decode=True):
+        repository, tag = split_reference(reference)
+        progress = PullProgress()
+        # Docker goes on pulling for as long as somebody listens.
+        with _translated(f"to pull {reference}"), closing(self._connect()) as client:
+            for line in client.pull(repository, tag=tag, stream=True, decode=True):
                 if "error" in line:
                     raise translate(line["error"], doing=f"to pull {reference}")
-                detail = line.get("progressDetail") or {}
-                if line.get("status") == "Downloading" and detail.get("total"):
-                    layers[line["id"]] = (detail["current"], detail["total"])
-                elif line.get("status") in ("Download complete", "Pull complete"):
-                    _done, total = layers.get(line["id"], (0, 0))
-                    layers[line["id"]] = (total, total)
-                done = sum(layer[0] for layer in layers.values())
-                total = sum(layer[1] for layer in layers.values())
-                if not tell(Progress(done=done, total=total or None)):
+                if not tell(progress.hear(line)):
                     raise ContainerError("The pull was given up.", kind="given_up")
         if self.image(reference) is None:
             raise ContainerError(f"{reference} was pulled but is not there.", kind="no_image")
@@ -176,13 +146,43 @@ class Docker:
             return container
         try:
             self.start(container_id)
-        except ContainerError:
-            self.remove(container_id)
+        except ContainerError as error:
+            self._clean_up(container_id, error)
+            if error.kind == "port_taken":
+                raise self._named(error, spec) from error
             raise
         container = self.inspect(container_id)
         if container is None:
-            raise ContainerError("The container was removed as soon as it had started.")
+            raise ContainerError(
+                "The container was removed as soon as it had started.", kind="no_container"
+            )
         return container
+
+    def refusal(self, spec: Spec) -> ContainerError | None:
+        """Why this box takes no container with these options; None when it does.
+
+        Tried with an empty image, whatever the spec's: no program runs, nothing is left.
+        Raises ContainerError when the box cannot be asked.
+        """
+        self._make_nothing()
+        made = self._create(
+            replace(
+                spec,
+                image=NOTHING,
+                entrypoint=("/nothing",),
+                command=(),
+                init=False,  # it would start, and only then miss the program
+                name="",
+                labels={"inferdash.install": self.install},
+            )
+        )
+        try:
+            self.start(made)
+        except ContainerError as error:
+            return None if error.kind == "no_program" else error
+        finally:
+            self.remove(made)
+        return None
 
     def start(self, container_id: str) -> None:
         self._check_ours(container_id)
@@ -196,24 +196,13 @@ class Docker:
                 found = self._api.inspect_container(name_or_id)
             except NotFound:
                 return None
-        state = found["State"]
-        ended = state["Status"] in ("exited", "dead")
-        return Container(
-            id=found["Id"],
-            name=found["Name"].lstrip("/"),
-            image_id=found["Image"],
-            state=state["Status"],
-            pid=state["Pid"] or None,
-            exit_code=state["ExitCode"] if ended else None,
-            oom_killed=state["OOMKilled"],
-            error=state["Error"],
-            started_at=_time(state["StartedAt"]),
-            finished_at=_time(state["FinishedAt"]) if ended else None,
-            labels=found["Config"]["Labels"] or {},
-        )
+        return Container.of(found)
 
     def signal(self, container_id: str, name: str) -> None:
-        """Send a signal: SIGTERM, SIGKILL. Raises ContainerError, also when it has ended."""
+        """Send a signal: SIGTERM, SIGKILL.
+
+        Raises ContainerError, of the kind not_running or no_container when it has ended.
+        """
         self._check_ours(container_id)
         with _translated(f"to send {name}"):
             self._api.kill(container_id, name)
@@ -229,6 +218,10 @@ class Docker:
                     self._api.remove_container(container_id, v=True, force=True)
                 except NotFound:
                     return
+                except APIError as error:
+                    # Somebody else's removal is as good.
+                    if error.status_code != requests.codes.conflict:
+                        raise
 
     def list_ours(self) -> list[Container]:
         """Every container of this install, running or not. Raises ContainerError."""
@@ -239,17 +232,28 @@ class Docker:
         inspected = (self.inspect(each["Id"]) for each in found)
         return [container for container in inspected if container is not None]
 
-    def events(self) -> Iterator[Event]:
-        """What happens to our containers from now on, without end. Raises ContainerError."""
-        filters = {"type": "container", "label": [f"inferdash.install={self.install}"]}
-        with _translated("its events"), closing(self._connect()) as client:
-            for event in client.events(filters=filters, decode=True):
-                run = event["Actor"]["Attributes"].get("inferdash.run", "")
-                yield Event(
-                    action=event["Action"],
-                    container_id=event["Actor"]["ID"],
-                    run=int(run) if run.isdigit() else None,
-                )
+    def processes(self, container_id: str) -> list[int]:
+        """Process ids on the box; none when it does not run. Raises ContainerError."""
+        try:
+            with _translated("a look at the container's processes"):
+                found = self._api.top(container_id, ps_args="-o pid")
+        except ContainerError as error:
+            if error.kind in ("not_running", "no_container"):
+                return []
+            raise
+        return [int(row[0]) for row in found["Processes"] or ()]
+
+    def events(self, *, since: str = "") -> EventStream:
+        """What happens to our containers from now on, or from after the event at `since`.
+
+        Docker remembers some 256 events. Raises ContainerError.
+        """
+        label = f'{{"type":["container"],"label":["inferdash.install={self.install}"]}}'
+        # Docker answers before it listens: what happens in between is in its memory.
+        since = since or f"{time.time():.6f}"
+        with _translated("its events"):
+            query = urlencode({"since": since, "filters": label})
+            return EventStream(Answer(self.host, f"/events?{query}"))
 
     def logs(self, container_id: str, *, since: str = "", follow: bool = False) -> LogStream:
         """The log's lines from `since` (an RFC 3339 timestamp of a line, inclusive).
@@ -262,7 +266,7 @@ class Docker:
             return LogStream(
                 self.host,
                 container_id,
-                since=_unix_time(since) if since else "",
+                since=unix_time(since) if since else "",
                 follow=follow,
             )
         except LogStreamError as error:
@@ -283,14 +287,16 @@ class Docker:
                 made = self._api.create_container(
                     image=spec.image,
                     command=list(spec.command),
-                    name=spec.name,
+                    name=spec.name or None,
+                    hostname=spec.hostname or None,
                     entrypoint=list(spec.entrypoint) if spec.entrypoint else None,
                     environment=spec.env,
                     labels=spec.labels,
                     ports=[port.container_port for port in spec.ports],
                     user=spec.user or None,
                     working_dir=spec.workdir or None,
-                    host_config=self._host_config(spec),
+                    stop_signal=spec.stop_signal or None,
+                    host_config=host_config(spec),
                 )
             except APIError as error:
                 if error.status_code != requests.codes.conflict:
@@ -301,7 +307,7 @@ class Docker:
 
     def _ours_of_that_name(self, spec: Spec, error: APIError) -> str:
         """The container that an earlier attempt at the same run made."""
-        existing = self.inspect(spec.name)
+        existing = self.inspect(spec.name) if spec.name else None
         if existing is None or any(
             existing.labels.get(label) != spec.labels.get(label)
             for label in ("inferdash.install", "inferdash.run")
@@ -309,40 +315,39 @@ class Docker:
             raise error
         return existing.id
 
-    def _host_config(self, spec: Spec) -> Any:
-        return self._api.create_host_config(
-            port_bindings={
-                port.container_port: (port.host_ip, port.host_port or None) for port in spec.ports
-            },
-            mounts=[
-                DockerMount(
-                    target=mount.target,
-                    source=mount.source,
-                    type=mount.kind,
-                    read_only=mount.read_only,
+    def _clean_up(self, container_id: str, reason: ContainerError) -> None:
+        try:
+            self.remove(container_id)
+        except ContainerError as error:
+            reason.add_note(f"The container could not be removed either: {error}")
+
+    def _named(self, error: ContainerError, spec: Spec) -> ContainerError:
+        """The same error, saying who has the port where that can be found out."""
+        with _translated("a list of containers"):
+            running = self._api.containers()
+        publishing = {
+            published.get("PublicPort"): found["Names"][0].lstrip("/")
+            for found in running
+            for published in found["Ports"]
+        }
+        for port in spec.ports:
+            if port.host_port in publishing:
+                return port_taken(
+                    port.host_port, f"the container {publishing[port.host_port]}", error
                 )
-                for mount in spec.mounts
-            ],
-            network_mode=spec.network,
-            ipc_mode=spec.ipc or None,
-            pid_mode=spec.pid or None,
-            shm_size=spec.shm_size,
-            mem_limit=spec.memory,
-            ulimits=[Ulimit(name=k, soft=v, hard=v) for k, v in spec.ulimits.items()],
-            device_requests=_device_requests(spec),
-            runtime=spec.runtime or None,
-            cap_add=list(spec.cap_add),
-            privileged=spec.privileged,
-            cpuset_cpus=spec.cpuset_cpus or None,
-            devices=list(spec.devices),
-            security_opt=list(spec.security_opt),
-            init=spec.init,
-            restart_policy={"Name": spec.restart},
-            log_config=LogConfig(
-                type=LogConfig.types.JSON,
-                config={"max-size": spec.log_max_size, "max-file": str(spec.log_max_files)},
-            ),
-        )
+            program = listener(port.host_port)
+            if program is not None:
+                return port_taken(port.host_port, program, error)
+        return error
+
+    def _make_nothing(self) -> None:
+        if self.image(NOTHING) is not None:
+            return
+        empty = io.BytesIO()
+        tarfile.open(fileobj=empty, mode="w").close()
+        repository, tag = split_reference(NOTHING)
+        with _translated("an empty image"):
+            self._api.import_image_from_data(empty.getvalue(), repository, tag)
 
     def _check_ours(self, container_id: str) -> bool:
         """Whether the container is there. Raises ContainerError for somebody else's."""
@@ -357,47 +362,11 @@ class Docker:
         return True
 
 
-def _device_requests(spec: Spec) -> list[DeviceRequest]:
-    if spec.gpus == "none":
-        return []
-    capabilities = [list(spec.gpu_capabilities)]
-    if spec.gpus == "all":
-        return [DeviceRequest(count=-1, capabilities=capabilities)]
-    return [DeviceRequest(device_ids=spec.gpus.split(","), capabilities=capabilities)]
-
-
 @contextmanager
 def _translated(doing: str) -> Iterator[None]:
     try:
         yield
     except APIError as error:
         raise translate(str(error.explanation or error), doing=doing) from error
-    except (DockerException, requests.RequestException) as error:
+    except (DockerException, DockerSocketError, requests.RequestException) as error:
         raise translate(str(error), doing=doing) from error
-
-
-def _split_reference(reference: str) -> tuple[str, str]:
-    """Repository and tag; docker-py pulls every tag when it gets none."""
-    if "@" in reference:
-        repository, _at, digest = reference.partition("@")
-        return repository, digest
-    repository, colon, tag = reference.rpartition(":")
-    if not colon or "/" in tag:
-        return reference, "latest"
-    return repository, tag
-
-
-def _time(text: str) -> datetime | None:
-    """Docker's timestamp; None for its zero value."""
-    if text.startswith("0001-"):
-        return None
-    # Nanoseconds are more than datetime holds.
-    head, _dot, fraction = text.removesuffix("Z").partition(".")
-    return datetime.fromisoformat(f"{head}.{fraction[:6] or '0'}").replace(tzinfo=UTC)
-
-
-def _unix_time(timestamp: str) -> str:
-    """seconds.nanoseconds, exactly: a float would round to the wrong line."""
-    head, _dot, fraction = timestamp.removesuffix("Z").partition(".")
-    seconds = int(datetime.fromisoformat(head).replace(tzinfo=UTC).timestamp())
-    return f"{seconds}.{fraction.ljust(9, '0')[:9]}"

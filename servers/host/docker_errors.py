@@ -5,13 +5,25 @@ import re
 # Texts of Docker Engine 20.10 to 29; the first match wins.
 _KNOWN: list[tuple[str, str, str]] = [
     (
-        r"could not select device driver|nvidia-container-cli|no known GPU vendor",
+        r"could not select device driver|no known GPU vendor",
         "no_gpu_driver",
         "Docker on this box cannot give GPUs to containers. Install the NVIDIA Container Toolkit "
-        "and run `nvidia-ctk runtime configure --runtime=docker`, then restart Docker.",
+        "and run `sudo nvidia-ctk runtime configure --runtime=docker`, then restart Docker.",
     ),
     (
-        r"port is already allocated|address already in use",
+        r"nvidia-container-cli: device error: (?P<what>[^:]+): unknown device"
+        r"|unresolvable CDI devices (?P<what2>\S+)",
+        "no_such_gpu",
+        "This box has no GPU {what}. `nvidia-smi -L` lists them; choose others in the profile.",
+    ),
+    (
+        r"nvidia-container-cli|libnvidia-ml\.so",
+        "no_gpu_driver",
+        "The NVIDIA driver of this box does not answer. Run `nvidia-smi` there: if it fails too, "
+        "the driver is missing or needs a reboot.",
+    ),
+    (
+        r"port is already allocated|address already in use|failed to bind (?:host )?port",
         "port_taken",
         "The port is taken on this box. Choose another one in the profile, or stop what uses it.",
     ),
@@ -21,7 +33,7 @@ _KNOWN: list[tuple[str, str, str]] = [
         "{what} does not exist on this box. Create it, or change the profile's volumes.",
     ),
     (
-        r"rlimit|setrlimit|ulimit",
+        r"rlimit",
         "rlimit",
         "This box does not grant a limit that the profile sets under ulimits, most often memlock. "
         "Remove it from the profile, or raise the limit of the Docker service.",
@@ -29,19 +41,30 @@ _KNOWN: list[tuple[str, str, str]] = [
     (
         r"unknown or invalid runtime name:? ?(?P<what>\S*)|Unknown runtime specified (?P<what2>\S+)",
         "unknown_runtime",
-        "Docker on this box has no runtime {what}. Leave the profile's runtime empty, or install it.",
+        "Docker on this box has no runtime {what}. Leave the profile's runtime empty, or install "
+        "it; `docker info` lists those that are there.",
     ),
     (
-        r"executable file not found|no such file or directory: unknown|OCI runtime create failed.*exec",
+        r"gathering device information while adding custom device \"(?P<what>[^\"]+)\"",
+        "no_device",
+        "This box has no device {what}. Remove it from the profile's devices.",
+    ),
+    (
+        r"exec format error",
+        "wrong_platform",
+        "The image's programs are made for another processor. Choose a tag for this box's.",
+    ),
+    (
+        r"exec: \"(?P<what>[^\"]+)\"|executable file not found",
         "no_program",
-        "The image does not contain the program that the profile starts. Check that the engine "
-        "fits the image, and the entrypoint.",
+        "The image does not contain the program {what}, or it cannot be run. Check that the "
+        "engine fits the image, and the profile's entrypoint.",
     ),
     (
-        r"pull access denied|repository does not exist|insufficient_scope|unauthorized",
-        "pull_denied",
-        "The registry has no such image, or wants a login. Check the name, or run `docker login` "
-        "on the box.",
+        r"toomanyrequests",
+        "rate_limit",
+        "The registry lets nobody pull so often without an account. Wait an hour, or run "
+        "`docker login` on the box.",
     ),
     (
         r"manifest unknown|manifest for \S+ not found|not found: manifest",
@@ -49,30 +72,83 @@ _KNOWN: list[tuple[str, str, str]] = [
         "The registry has no such tag. Check the image's tag in the profile.",
     ),
     (
+        r"pull access denied|repository does not exist|insufficient_scope|unauthorized"
+        r"|requested access to the resource is denied",
+        "pull_denied",
+        "The registry has no such image, or wants a login. Check the name, or run `docker login` "
+        "on the box.",
+    ),
+    (
         r"no matching manifest for (?P<what>\S+)",
         "wrong_platform",
         "This image is not made for {what}. Choose a tag for this box's processor.",
     ),
     (
-        r"lookup |dial tcp|TLS handshake|request canceled|i/o timeout|connection refused",
+        r"no space left on device",
+        "disk_full",
+        "The disk of Docker is full. `docker system df` shows what uses it, `docker image prune` "
+        "removes images without a name.",
+    ),
+    (
+        r"network (?P<what>\S+) not found",
+        "no_network_named",
+        "Docker on this box has no network {what}. `docker network ls` lists them; choose one in "
+        "the profile, or create it.",
+    ),
+    (
+        r"[Nn]o such container",
+        "no_container",
+        "The container is gone: somebody removed it.",
+    ),
+    (
+        r"is not running|is already stopped",
+        "not_running",
+        "The container does not run any more.",
+    ),
+    (
+        r"[Nn]o such image:? ?(?P<what>\S*)",
+        "no_image",
+        "The image {what} is not on this box. Start the server again: it is pulled then.",
+    ),
+    (
+        r"invalid reference format|repository name must be lowercase",
+        "bad_reference",
+        "The image's name cannot be one. It is written like registry.example/team/engine:tag, in "
+        "small letters; correct it in the profile.",
+    ),
+    (
+        r"is already in use by container",
+        "name_taken",
+        "A container of that name exists and is not ours. Remove or rename it.",
+    ),
+    (
+        r"PermissionError|Permission denied"
+        r"|permission denied while trying to connect to the [Dd]ocker",
+        "no_permission",
+        "inferdash may not use Docker on this box. Add its user to the group docker, "
+        "`sudo usermod -aG docker $USER`, log in anew and restart inferdash.",
+    ),
+    (
+        r"No such file or directory|Connection refused|Connection reset|Broken pipe"
+        r"|Remote end closed|closed the connection without|Cannot connect to the Docker daemon",
+        "daemon_down",
+        "Docker Engine does not answer on this box. Start it, `sudo systemctl start docker`, or "
+        "install it: the package docker.io or docker-ce.",
+    ),
+    (
+        r"lookup |dial tcp|TLS handshake|request canceled|i/o timeout|connection refused"
+        r"|server gave HTTP response|connection reset by peer",
         "no_network",
         "The registry cannot be reached from this box. Check its network, or load the image with "
         "`docker load`.",
     ),
-    (r"no space left on device", "disk_full", "The disk of Docker is full. `docker system df` shows what uses it."),
-    (r"network (?P<what>\S+) not found", "no_network_named", "Docker on this box has no network {what}. `docker network ls` lists them."),
-    (r"[Nn]o such image:? ?(?P<what>\S*)", "no_image", "The image {what} is not on this box."),
-    (r"invalid reference format", "bad_reference", "The image's name is not a valid reference."),
-    (r"is already in use by container", "name_taken", "A container of that name exists and is not ours. Remove or rename it."),
-    (r"permission denied.*docker|docker.*permission denied|Permission denied", "no_permission",
-     "inferdash may not use Docker on this box. Add its user to the group docker and log in anew: "
-     "`sudo usermod -aG docker $USER`."),
-    (r"No such file or directory|Connection refused|FileNotFoundError|Error while fetching server API version",
-     "daemon_down",
-     "Docker Engine does not answer on this box. Install it (the package docker.io or docker-ce), or start it: "
-     "`sudo systemctl start docker`."),
-    (r"[Rr]ead timed out|timeout", "timeout", "Docker did not answer in time. It may be busy; it is asked again."),
-]  # fmt: skip
+    (
+        r"[Tt]imed out|[Tt]imeout",
+        "timeout",
+        "Docker did not answer in time. The box may be very busy: look at its load and its disks, "
+        "then try again.",
+    ),
+]
 
 
 class ContainerError(Exception):
@@ -98,4 +174,14 @@ def translate(text: str, *, doing: str) -> ContainerError:
             )
     return ContainerError(
         f"Docker refused {doing}: {text.strip() or 'no reason given'}", detail=text
+    )
+
+
+def port_taken(port: int, by: str, error: ContainerError) -> ContainerError:
+    """The same error with the name of what has the port."""
+    return ContainerError(
+        f"Port {port} of this box is taken by {by}. Choose another one in the profile, or stop "
+        "what uses it.",
+        kind=error.kind,
+        detail=error.detail,
     )

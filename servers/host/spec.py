@@ -38,7 +38,7 @@ class Spec:
     pid: str = ""
     shm_size: int | None = None  # bytes
     ulimits: dict[str, int] = field(default_factory=dict)  # soft = hard; -1 = unlimited
-    gpus: str = "none"  # "all", "none", or indices and UUIDs: "0,1"
+    gpus: str = "none"  # "all", "none", "count=2", or indices and UUIDs: "0,1"
     gpu_capabilities: tuple[str, ...] = ("gpu",)
     runtime: str = ""
     cap_add: tuple[str, ...] = ()
@@ -46,6 +46,11 @@ class Spec:
     cpuset_cpus: str = ""
     devices: tuple[str, ...] = ()  # host[:container[:permissions]]
     security_opt: tuple[str, ...] = ()
+    group_add: tuple[str, ...] = ()
+    hostname: str = ""
+    extra_hosts: tuple[str, ...] = ()  # name:address
+    tmpfs: tuple[str, ...] = ()  # folder[:options]
+    stop_signal: str = ""
     user: str = ""
     workdir: str = ""
     init: bool = True
@@ -69,7 +74,7 @@ class Spec:
             ("--gpus", self._gpus_option()),
             ("--runtime", self.runtime),
             ("--network", "" if self.network == "bridge" else self.network),
-            *(("-p", f"{p.host_ip}:{p.host_port or ''}:{p.container_port}") for p in self.ports),
+            *(("-p", _port_option(port)) for port in self.ports),
             ("--ipc", self.ipc),
             ("--pid", self.pid),
             ("--shm-size", _size(self.shm_size)),
@@ -80,6 +85,12 @@ class Spec:
             ("--cpuset-cpus", self.cpuset_cpus),
             *(("--device", device) for device in self.devices),
             *(("--security-opt", option) for option in self.security_opt),
+            *(("--group-add", group) for group in self.group_add),
+            ("--hostname", self.hostname),
+            *(("--add-host", host) for host in self.extra_hosts),
+            *(("--tmpfs", folder) for folder in self.tmpfs),
+            ("--stop-signal", self.stop_signal),
+            ("--restart", "" if self.restart == "no" else self.restart),
             ("--user", self.user),
             ("--workdir", self.workdir),
             *(("--mount", _mount_option(mount)) for mount in self.mounts),
@@ -99,14 +110,28 @@ class Spec:
         words = shlex.join([self.image, *entry_arguments, *self.command])
         return " \\\n  ".join(["docker run -d", *rows, words])
 
+    @property
+    def gpu_count(self) -> int:
+        """How many GPUs, whichever; 0 when they are all, none or chosen."""
+        return int(self.gpus.removeprefix("count=")) if self.gpus.startswith("count=") else 0
+
     def _gpus_option(self) -> str:
-        if self.gpus in ("none", "all"):
-            return self.gpus.removeprefix("none")
-        return f'"device={self.gpus}"'
+        if self.gpus == "none":
+            return ""
+        # Comma-separated values, so that one with commas stands in double quotes.
+        chosen = self.gpus != "all" and not self.gpu_count
+        wanted = f'"device={self.gpus}"' if chosen else self.gpus
+        extra = [name for name in self.gpu_capabilities if name != "gpu"]
+        return ",".join([wanted, *([f'"capabilities={",".join(extra)}"'] if extra else [])])
 
 
 def _size(count: int | None) -> str:
     return str(count) if count else ""
+
+
+def _port_option(port: Port) -> str:
+    address = f"[{port.host_ip}]" if ":" in port.host_ip else port.host_ip
+    return f"{address}:{port.host_port or ''}:{port.container_port}"
 
 
 def _mount_option(mount: Mount) -> str:

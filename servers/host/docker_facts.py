@@ -1,0 +1,197 @@
+"""What Docker says of itself, of images, containers and events, in our own words."""
+
+import json
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from servers.host.spec import Mount, Port
+
+# Docker's JSON.
+type Json = dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    version: str
+    root: str  # where images lie
+    runtimes: tuple[str, ...]
+    cgroup_driver: str  # cgroupfs, systemd or none
+    cgroup_version: str  # "1" or "2"; empty before Docker 20.10
+    system: str  # "Ubuntu 24.04.2 LTS"
+    architecture: str  # x86_64, aarch64
+
+    @classmethod
+    def of(cls, info: Json) -> "Facts":
+        return cls(
+            version=info["ServerVersion"],
+            root=info["DockerRootDir"],
+            runtimes=tuple(sorted(info.get("Runtimes") or {})),
+            cgroup_driver=info.get("CgroupDriver", ""),
+            cgroup_version=info.get("CgroupVersion", ""),
+            system=info.get("OperatingSystem", ""),
+            architecture=info.get("Architecture", ""),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Image:
+    id: str  # sha256:…
+    digests: tuple[str, ...]  # empty for an image that was never in a registry
+    size: int  # bytes
+    entrypoint: tuple[str, ...]
+    command: tuple[str, ...]
+    created_at: datetime | None = None
+    env: dict[str, str] = field(default_factory=dict)
+    labels: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, found: Json) -> "Image":
+        config = found.get("Config") or {}
+        return cls(
+            id=found["Id"],
+            digests=tuple(found.get("RepoDigests") or ()),
+            size=found["Size"],
+            entrypoint=tuple(config.get("Entrypoint") or ()),
+            command=tuple(config.get("Cmd") or ()),
+            created_at=_time(found.get("Created") or ""),
+            env=dict(text.partition("=")[::2] for text in config.get("Env") or ()),
+            labels=config.get("Labels") or {},
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Container:
+    id: str
+    name: str
+    image_id: str
+    state: str  # created, running, paused, restarting, removing, exited, dead
+    pid: int | None
+    exit_code: int | None  # None while it runs
+    oom_killed: bool
+    error: str  # Docker's own words on a start that failed
+    started_at: datetime | None
+    finished_at: datetime | None
+    labels: dict[str, str] = field(default_factory=dict)
+    ports: tuple[Port, ...] = ()  # as published now; as asked for while it does not run
+    mounts: tuple[Mount, ...] = ()
+
+    @property
+    def has_ended(self) -> bool:
+        return self.state in ("exited", "dead")
+
+    @classmethod
+    def of(cls, found: Json) -> "Container":
+        state = found["State"]
+        ended = state["Status"] in ("exited", "dead")
+        published = (found.get("NetworkSettings") or {}).get("Ports")
+        return cls(
+            id=found["Id"],
+            name=found["Name"].lstrip("/"),
+            image_id=found["Image"],
+            state=state["Status"],
+            pid=state["Pid"] or None,
+            exit_code=state["ExitCode"] if ended else None,
+            oom_killed=state["OOMKilled"],
+            error=state["Error"],
+            started_at=_time(state["StartedAt"]),
+            finished_at=_time(state["FinishedAt"]) if ended else None,
+            labels=found["Config"]["Labels"] or {},
+            ports=_ports(published or found["HostConfig"].get("PortBindings") or {}),
+            mounts=tuple(
+                Mount(
+                    source=mount.get("Name") or mount["Source"],
+                    target=mount["Destination"],
+                    read_only=not mount["RW"],
+                    kind=mount["Type"],
+                )
+                for mount in found.get("Mounts") or ()
+                if mount["Type"] in ("bind", "volume")
+            ),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress:
+    """A pull so far, in bytes; total is None until Docker knows a layer's size."""
+
+    done: int
+    total: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Event:
+    action: str  # create, start, die, oom, kill, destroy, …
+    container_id: str
+    run: int | None  # by its label
+    at: str = ""  # unix time, seconds.nanoseconds
+
+    @classmethod
+    def of(cls, line: bytes) -> "Event":
+        found = json.loads(line)
+        attributes = found["Actor"].get("Attributes") or {}
+        run = attributes.get("inferdash.run", "")
+        seconds, nanoseconds = divmod(found["timeNano"], 10**9)
+        return cls(
+            action=found["Action"],
+            container_id=found["Actor"]["ID"],
+            run=int(run) if run.isdigit() else None,
+            at=f"{seconds}.{nanoseconds:09}",
+        )
+
+
+class PullProgress:
+    """Adds up what Docker tells of a pull's layers."""
+
+    def __init__(self) -> None:
+        self._layers: dict[str, tuple[int, int]] = {}
+
+    def hear(self, line: Json) -> Progress:
+        status, layer = line.get("status"), line.get("id", "")
+        detail = line.get("progressDetail") or {}
+        if status == "Downloading" and detail.get("total"):
+            self._layers[layer] = (detail["current"], detail["total"])
+        elif status in ("Download complete", "Pull complete") and layer in self._layers:
+            _done, total = self._layers[layer]
+            self._layers[layer] = (total, total)
+        done = sum(done for done, _total in self._layers.values())
+        total = sum(total for _done, total in self._layers.values())
+        return Progress(done=done, total=total or None)
+
+
+def unix_time(timestamp: str) -> str:
+    """seconds.nanoseconds of an RFC 3339 time in UTC, exactly: a float would round."""
+    head, _dot, fraction = timestamp.removesuffix("Z").partition(".")
+    seconds = int(datetime.fromisoformat(head).replace(tzinfo=UTC).timestamp())
+    return f"{seconds}.{fraction.ljust(9, '0')[:9]}"
+
+
+def split_reference(reference: str) -> tuple[str, str]:
+    """Repository and tag or digest; Docker would pull every tag when it gets none."""
+    if "@" in reference:
+        repository, _at, digest = reference.partition("@")
+        return repository, digest
+    repository, colon, tag = reference.rpartition(":")
+    if not colon or "/" in tag:
+        return reference, "latest"
+    return repository, tag
+
+
+def _ports(found: Json) -> tuple[Port, ...]:
+    return tuple(
+        Port(
+            container_port=int(port.partition("/")[0]),
+            host_port=int(binding["HostPort"] or 0),
+            host_ip=binding["HostIp"],
+        )
+        for port, bindings in found.items()
+        for binding in bindings or ()
+    )
+
+
+def _time(text: str) -> datetime | None:
+    """Docker's timestamp; None for its zero value."""
+    if not text or text.startswith("0001-"):
+        return None
+    # Nanoseconds are more than datetime holds before Python reads them by itself.
+    return datetime.fromisoformat(text)
