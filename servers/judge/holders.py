@@ -69,6 +69,15 @@ class Gpu:
     def is_unified(self) -> bool:
         return self.kind == "unified"
 
+    @property
+    def named(self) -> tuple[Segment, ...]:
+        """The parts that a legend names: those that can be seen, and always what is free."""
+        return tuple(
+            part
+            for part in self.segments
+            if part.part in ("server", "free") or (part.part != "reserved" and part.width >= 1)
+        )
+
 
 def gpus(sample: Mapping[str, Any], servers: Mapping[str, str]) -> tuple[Gpu, ...]:
     """The GPUs of a sample. `servers` maps container ids to the slugs of their servers."""
@@ -151,7 +160,7 @@ def _segments(
         return ()
     sizes: dict[tuple[Part, str], int] = {}
     for holder in holders:
-        part: tuple[Part, str] = ("server", holder.server) if holder.server else ("other", "others")
+        part = _part(holder, total)
         sizes[part] = sizes.get(part, 0) + (holder.used or 0)
     reserved = card.get("reserved") or 0
     # On a unified pool the machine's own memory is in here too; on a card it is what the
@@ -172,6 +181,13 @@ def _segments(
     if at < total:
         segments.append(_segment("free", "free", total - at, at, total, 0))
     return tuple(segments)
+
+
+def _part(holder: Holder, total: int) -> tuple[Part, str]:
+    if holder.server:
+        return "server", holder.server
+    # What is too thin to be seen in a meter is not named in it either.
+    return "other", holder.name if (holder.used or 0) >= total / 100 else "others"
 
 
 def _rest_name(card: Mapping[str, Any], sees_all: bool) -> str:

@@ -16,7 +16,7 @@ from servers.live.messages import (
     wake_channel,
     wake_watcher,
 )
-from servers.live.pages import attention, panel, panels, render
+from servers.live.pages import attention, head, panel, panels, render
 
 __all__ = [
     "HISTORY",
@@ -26,6 +26,7 @@ __all__ = [
     "attention",
     "box_changed",
     "box_sampled",
+    "head",
     "history",
     "log_grew",
     "log_group",

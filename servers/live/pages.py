@@ -40,6 +40,23 @@ class Panel:
     gpus: tuple[holders.Gpu, ...]
     memory: tuple[tuple[str, int], ...]  # lines of /proc/meminfo, bytes
     uptime: float | None  # seconds
+    sees_all: bool  # processes of other PID namespaces too
+
+    @property
+    def gpu_title(self) -> str:
+        """What the GPUs have in common: "8 × RTX PRO 6000"; their number where they differ."""
+        names = {gpu.name for gpu in self.gpus}
+        if len(names) != 1:
+            return f"{len(self.gpus)} GPUs"
+        return names.pop() if len(self.gpus) == 1 else f"{len(self.gpus)} × {names.pop()}"
+
+    @property
+    def has_holders(self) -> bool:
+        return any(gpu.holders for gpu in self.gpus)
+
+    @property
+    def has_one_kind(self) -> bool:
+        return len({gpu.name for gpu in self.gpus}) == 1
 
     @property
     def memory_total(self) -> int | None:
@@ -80,6 +97,7 @@ def _panel(box: Box, sample: dict[str, Any] | None, slugs: Mapping[str, str]) ->
         gpus=holders.gpus(known, slugs),
         memory=tuple((name, memory[name]) for name in MEMORY_LINES if name in memory),
         uptime=known.get("uptime_s"),
+        sees_all=bool(known.get("sees_host_pids")),
     )
 
 
@@ -130,7 +148,7 @@ def render(keys: set[Key], person: User, *, page: str = "dashboard", pk: int | N
     parts = [_dot_html(box) for box in changed_boxes]
     if page == "dashboard":
         parts += _dashboard(keys, person, boxes, changed_boxes)
-    elif page == "server" and (everything or ("server", pk) in keys):
+    elif page == "server" and pk is not None and (everything or ("server", pk) in keys):
         server = Server.objects.with_details().filter(pk=pk).first()
         if server is not None:
             parts.append(_html("servers/_live_head.html", **head(server, server.run, person)))

@@ -8,7 +8,7 @@ Workers and watchers move a run forward, each move being one UPDATE that only on
 them wins. People never move it: they set what they want (wanted), which the worker obeys.
 """
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Self
 
 from django.db import models
@@ -16,6 +16,7 @@ from django.utils import timezone
 
 from servers.engines.engine import flag_value
 from servers.host.probes import Endpoint
+from servers.judge import timeline
 from servers.models.profile import ProfileVersion
 from servers.models.secret import Secret
 from servers.models.server import Server
@@ -150,6 +151,23 @@ class Run(models.Model):
         if self.wanted == Wanted.DRAINED and self.state == State.READY:
             return "draining"
         return State.STOPPING
+
+    @property
+    def steps(self) -> tuple[timeline.Step, ...]:
+        moments: list[tuple[str, datetime | None]] = [
+            (State.QUEUED, self.created_at),
+            (State.PULLING, self.pulling_at),
+            (State.CREATING, self.creating_at),
+            (State.STARTING, self.started_at),
+            (State.READY, self.ready_at),
+        ]
+        # Nobody waits for a pull that will not come, or for a stop that nobody asked for.
+        moments = [each for each in moments if each[0] != State.PULLING or each[1]]
+        if self.stopping_at is not None:
+            moments.append((State.STOPPING, self.stopping_at))
+        return timeline.steps(
+            moments, ended_at=self.ended_at, has_failed=self.state == State.FAILED
+        )
 
     def concerns_others(self, person: User) -> bool:
         """Whether stopping it would take something from somebody else, or from requests."""

@@ -1,5 +1,8 @@
 """How figures, times and states read in a page."""
 
+import re
+import shlex
+import signal
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -9,6 +12,9 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from servers.engines import ENGINES
+
+# Escape sequences of terminals: colours, cursor moves, window titles.
+ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 
 register = template.Library()
 
@@ -53,7 +59,7 @@ def duration(span: timedelta | float | None) -> str:
     if 0 < seconds < 9.95:
         return f"{seconds:.1f} s"
     left = max(0, round(seconds))
-    parts = []
+    parts: list[str] = []
     for unit, size in (("d", 86400), ("h", 3600), ("min", 60), ("s", 1)):
         amount, left = divmod(left, size)
         if amount or (unit == "s" and not parts):
@@ -127,3 +133,91 @@ def percent(part: float | None, whole: float | None) -> int | None:
     if part is None or not whole:
         return None
     return min(int(part * 100 / whole), 100)
+
+
+THROTTLE = {
+    "gpu_idle": "idle",
+    "applications_clocks": "clocks set by hand",
+    "sw_power_cap": "power limit",
+    "hw_slowdown": "hardware slowdown",
+    "sync_boost": "sync boost",
+    "sw_thermal": "temperature",
+    "hw_thermal": "temperature (hardware)",
+    "hw_power_brake": "power brake",
+    "display_clocks": "display clocks",
+    "board_limit": "board limit",
+    "reliability": "voltage reliability",
+}
+
+
+@register.filter
+def throttle_words(reasons: tuple[str, ...]) -> str:
+    """Why a GPU does not run at its highest clock; "nothing" when it may."""
+    return ", ".join(THROTTLE.get(reason, reason) for reason in reasons) or "nothing"
+
+
+MEMORY = {
+    "MemTotal": "in all",
+    "MemAvailable": "available to programs",
+    "MemFree": "free at once",
+    "Cached": "page cache",
+    "Shmem": "shared (/dev/shm)",
+    "SwapTotal": "swap",
+    "SwapFree": "swap free",
+}
+
+
+@register.filter
+def memory_word(line: str) -> str:
+    """A line of /proc/meminfo in plain words."""
+    return MEMORY.get(line, line)
+
+
+LIMITS = {
+    "mount_roots": "Folders that may be mounted",
+    "privileged": "Privileged",
+    "host_network": "The host's network",
+    "host_ipc": "The host's IPC",
+    "host_pid": "The host's processes",
+    "devices": "Devices",
+    "cap_add": "Capabilities",
+    "security_opt": "Security options",
+    "open_ports": "Ports open to other machines",
+}
+
+
+@register.filter
+def limit_word(name: str) -> str:
+    """A limit of box.toml in plain words; its own name where it has none here."""
+    return LIMITS.get(name, name)
+
+
+@register.filter
+def limit_value(value: bool | list[str]) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return ", ".join(value) or "none"
+
+
+@register.filter
+def signal_name(code: int) -> str:
+    """ "SIGKILL" for exit code 137; "" for one that stands for no signal."""
+    return next((each.name for each in signal.Signals if each == code - 128), "")
+
+
+@register.filter
+def plain(line: str) -> str:
+    """A log line without a terminal's escape sequences; of a redrawn one, its last state."""
+    return ANSI.sub("", line).rstrip("\r\n").rpartition("\r")[2]
+
+
+@register.filter
+def shell(words: list[str]) -> str:
+    """A command as it is typed, one option a line."""
+    lines: list[str] = []
+    for word in words:
+        if lines and not word.startswith("--"):
+            lines[-1] += f" {shlex.quote(word)}"
+        else:
+            lines.append(shlex.quote(word))
+    return " \\\n  ".join(lines)

@@ -49,3 +49,10 @@ def openness(launch: Launch) -> str:
     if engine is None or not engine.is_open(launch):
         return ""
     return "open to the network" if engine.has_key(launch) else "open to the network, no key"
+
+
+@register.filter
+def asks_key(launch: Launch) -> bool:
+    """Whether the engine asks callers for a key."""
+    engine = ENGINES.get(launch.engine)
+    return engine is not None and engine.has_key(launch)

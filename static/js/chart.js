@@ -21,13 +21,19 @@ function history(url) {
 class GpuChart extends HTMLElement {
   static observedAttributes = ["data-point"];
 
+  constructor() {
+    super();
+    // Not attributes: the socket's next panel would take them away again.
+    this.internals = this.attachInternals();
+    this.internals.role = "img";
+  }
+
   connectedCallback() {
     this.points = [[], [], []]; // seconds, percent, GiB
     this.waiting = [];
     this.loaded = false;
     this.readout = document.createElement("p");
     this.readout.className = "chart-readout";
-    this.setAttribute("role", "img");
     this.resizing = new ResizeObserver(() => this.plot?.setSize(this.size()));
     this.resizing.observe(this);
     this.recolour = () => this.draw();
@@ -150,7 +156,7 @@ class GpuChart extends HTMLElement {
   describe() {
     const utils = this.points[1].filter((value) => value !== null);
     const most = utils.length ? Math.max(...utils) : null;
-    this.setAttribute("aria-label", `Last 15 minutes: utilisation now ${figure(this.points[1].at(-1), "%")}, at most ${figure(most, "%")}; memory now ${figure(this.points[2].at(-1), "GiB")}`);
+    this.internals.ariaLabel = `Last 15 minutes: utilisation now ${figure(this.points[1].at(-1), "%")}, at most ${figure(most, "%")}; memory now ${figure(this.points[2].at(-1), "GiB")}`;
   }
 }
 

@@ -1,0 +1,356 @@
+"""Rows and samples as real boxes make them: for tests of pages, and for the screenshots."""
+
+import json
+import math
+from datetime import timedelta
+from typing import Any
+
+import redis
+from django.conf import settings
+from django.utils import timezone
+from django.utils.text import slugify
+
+from servers import live
+from servers.engines.launch import Launch
+from servers.judge import holders
+from servers.models import Box, Profile, Role, Run, Server, User
+from servers.models.run import ENDED, State, Wanted
+
+GIB = 2**30
+RTX = "NVIDIA RTX PRO 6000 Blackwell Server Edition"
+
+MODELS = {
+    "qwen3-8b": ("sglang", "lmsysorg/sglang:v0.5.12-cu130", "Qwen/Qwen3-8B"),
+    "minimax-m2.7": ("vllm", "vllm/vllm-openai:v0.20.2", "lukealonso/MiniMax-M2.7-NVFP4"),
+    "glm-5": ("sglang", "lmsysorg/sglang:latest-cu130", "zai-org/GLM-5-FP8"),
+    "gpt-oss-120b": ("vllm", "vllm/vllm-openai:v0.20.2", "openai/gpt-oss-120b"),
+    "gemma-tiny": (
+        "llamacpp",
+        "ghcr.io/ggml-org/llama.cpp:server-cuda",
+        "unsloth/gemma-3-4b-it-GGUF",
+    ),
+}
+
+
+def person(name: str = "ada", role: Role = Role.ADMIN) -> User:
+    found = User.objects.filter(username=name).first()
+    return found or User.objects.create_user(name, password="correct horse", role=role)
+
+
+def box(slug: str = "rtx8", **values: Any) -> Box:
+    now = timezone.now()
+    facts = {
+        "docker": {"version": "28.5.1", "root": "/var/lib/docker"},
+        "limits": {
+            "mount_roots": ["/home/ada", "/mnt", "/data"],
+            "privileged": False,
+            "host_network": True,
+            "devices": ["/dev/infiniband"],
+            "cap_add": ["SYS_NICE", "IPC_LOCK"],
+        },
+        "problems": [],
+    }
+    defaults = {"home": "/home/ada", "seen_at": now, "facts": facts}
+    return Box.objects.create(slug=slug, **{**defaults, **values})
+
+
+def server(on: Box, name: str = "qwen3-8b", model: str = "", **launch: Any) -> Server:
+    engine, image, checkpoint = MODELS[model or (name if name in MODELS else "qwen3-8b")]
+    values = {"engine": engine, "image": image, "checkpoint": checkpoint, **launch}
+    slug = slugify(name)
+    profile = Profile.objects.create(slug=slug, name=name, owner=person())
+    profile.save_version(Launch(**values), by=person(), message="First version")
+    return Server.objects.create(slug=slug, profile=profile, box=on)
+
+
+def run(of: Server, state: State = State.READY, *, age: float = 7200, **values: Any) -> Run:
+    """A run that was asked for `age` seconds ago and is in this state now."""
+    clicked = timezone.now() - timedelta(seconds=age)
+    at = [clicked + timedelta(seconds=age * part) for part in (0.02, 0.05, 0.07, 0.2)]
+    version = of.profile.current
+    assert version is not None
+    defaults: dict[str, Any] = {"started_by": person(), "created_at": clicked, "moved_at": at[3]}
+    order = list(State)
+    if state not in (State.QUEUED, State.PULLING):
+        defaults |= {"creating_at": at[1]}
+    if state in (State.STARTING, State.READY, State.STOPPING, State.STOPPED):
+        defaults |= {
+            "started_at": at[2],
+            "container_id": f"{of.pk:064x}",
+            "image_id": "sha256:426d8ba9c1f0" + "0" * 52,
+            "image_digest": f"{version.launch.image.split(':')[0]}@sha256:9c1b" + "4" * 60,
+            "address": "127.0.0.1",
+            "port": 18000 + of.pk % 100,
+            "served_name": of.slug,
+            "command": ["--model", version.launch.checkpoint, "--host", "0.0.0.0"],
+        }
+    if order.index(State.READY) <= order.index(state) <= order.index(State.STOPPED):
+        defaults |= {"ready_at": at[3], "engine_version": "0.5.12", "requests_running": 0}
+    if state in ENDED:
+        defaults |= {"ended_at": timezone.now() - timedelta(seconds=60)}
+    made = Run.objects.create(server=of, version=version, state=state, **{**defaults, **values})
+    Server.objects.filter(pk=of.pk).update(run=made)
+    of.run = made
+    return made
+
+
+def card(index: int, held: list[tuple[int, float]], **values: Any) -> dict[str, Any]:
+    """A discrete card of the collector's sample; `held` are pids with GiB."""
+    total, reserved = int(95.6 * GIB), int(0.6 * GIB)
+    used = int(sum(size for _pid, size in held) * GIB + 0.4 * GIB)
+    is_busy = bool(held)
+    return {
+        "index": index,
+        "uuid": f"GPU-{index:08d}-1111-2222-3333-444444444444",
+        "name": RTX,
+        "compute_capability": "12.0",
+        "kind": "discrete",
+        "total": total,
+        "free": total - reserved - used,
+        "used": used,
+        "reserved": reserved,
+        "util": 40 + index * 7 if is_busy else 0,
+        "mem_util": 31 if is_busy else 0,
+        "temperature_c": 58 + index if is_busy else 31,
+        "power_w": 312.4 + index * 9 if is_busy else 14.2,
+        "power_limit_w": 600.0,
+        "sm_mhz": 2422 if is_busy else 180,
+        "sm_max_mhz": 2617,
+        "mem_mhz": 14001,
+        "mem_max_mhz": 14001,
+        "throttle": ["sw_power_cap"] if index == 3 else [],
+        "fan": 54,
+        "pcie_gen": 5,
+        "pcie_gen_max": 5,
+        "pcie_width": 16,
+        "pcie_width_max": 16,
+        "processes": [{"pid": pid, "used": int(size * GIB)} for pid, size in held],
+        "fault": None,
+        **values,
+    }
+
+
+SILENT_ON_GB10 = (
+    *("power_limit_w", "mem_util", "mem_mhz", "mem_max_mhz", "fan", "reserved"),
+    *("pcie_gen", "pcie_gen_max", "pcie_width", "pcie_width_max"),
+)
+
+
+def unified(free: float, held: list[tuple[int, float]], **values: Any) -> dict[str, Any]:
+    """A GB10: its memory is the machine's, and much is not reported."""
+    total = int(119.6 * GIB)
+    values = {
+        **dict.fromkeys(SILENT_ON_GB10),
+        "name": "NVIDIA GB10",
+        "uuid": "GPU-gb10",
+        "compute_capability": "12.1",
+        "kind": "unified",
+        "total": total,
+        "free": int(free * GIB),
+        "used": total - int(free * GIB),
+        "util": 96,
+        "power_w": 38.2,
+        "temperature_c": 61,
+        "sm_mhz": 2418,
+        "sm_max_mhz": 3003,
+        **values,
+    }
+    return card(0, held, **values)
+
+
+def process(pid: int, container: str | None = None, **values: Any) -> dict[str, Any]:
+    return {
+        "pid": pid,
+        "start": 1000 + pid,
+        "started_at": None,
+        "ppid": 1,
+        "name": "VLLM::EngineCore",
+        "title": "VLLM::EngineCore",
+        "state": "S",
+        "user": "root",
+        "container": container,
+        **values,
+    }
+
+
+def sample(
+    gpus: list[dict[str, Any]], processes: list[dict[str, Any]], **values: Any
+) -> dict[str, Any]:
+    is_unified = any(each["kind"] == "unified" for each in gpus)
+    free = gpus[0]["free"] if is_unified else int(412.3 * GIB)
+    total = int((119.6 if is_unified else 503.5) * GIB)
+    return {
+        "t": round(timezone.now().timestamp(), 3),
+        "boot_id": "9f0c5d0e",
+        "uptime_s": 521_000.0,
+        "driver": "580.142",
+        "driver_params": {},
+        "sees_host_pids": True,
+        "collector_ok": True,
+        "stale_s": None,
+        "error": None,
+        "meminfo": {
+            "MemTotal": total,
+            "MemAvailable": free,
+            "MemFree": int(free * 0.4),
+            "Cached": int(free * 0.5),
+            "Shmem": int(0.2 * GIB),
+            "SwapTotal": 16 * GIB,
+            "SwapFree": 16 * GIB,
+        },
+        "gpus": gpus,
+        "processes": processes,
+        **values,
+    }
+
+
+def tell(on: Box, newest: dict[str, Any]) -> None:
+    """Put a sample where the watcher puts it."""
+    live.box_sampled(on.slug, on.pk, newest)
+
+
+def past(on: Box, newest: dict[str, Any], seconds: int = 900) -> None:
+    """Fill the charts with a quarter of an hour that ends at this sample."""
+    points = []
+    for ago in range(seconds, 0, -1):
+        point = holders.point({**newest, "t": newest["t"] - ago})
+        for place, figures in enumerate(point["gpus"].values()):
+            if figures[0]:
+                wave = math.sin(ago / 37 + place) * 18 + math.sin(ago / 5.3 + place * 2) * 9
+                figures[0] = max(0, min(100, round(figures[0] + wave)))
+            if figures[1] and ago > 640 - place * 20:
+                figures[1] = int(figures[1] * 0.28)
+        points.append(json.dumps(point))
+    with redis.Redis.from_url(settings.REDIS_URL) as client:
+        client.delete(f"inferdash:history:{on.slug}")
+        client.rpush(f"inferdash:history:{on.slug}", *points)
+
+
+def busy_team() -> tuple[Box, Box]:
+    """Two boxes on an ordinary afternoon: most things run, two do not."""
+    grace = person("grace", Role.OPERATOR)
+    rtx8, spark = box("rtx8"), box("spark-1")
+
+    chat = server(rtx8, "minimax-m2.7", gpus="0,1", flags=("--tensor-parallel-size", "2"))
+    run(chat, requests_running=3, tokens_per_second=142.6, last_request_at=timezone.now())
+    oss = server(rtx8, "gpt-oss-120b", gpus="2,3", network="host", flags=("--host", "0.0.0.0"))
+    run(oss, State.STARTING, age=190, started_by=grace)
+    glm = server(rtx8, "glm-5", gpus="4,5,6,7")
+    run(
+        glm,
+        State.FAILED,
+        age=700,
+        exit_code=1,
+        failure="The engine ended by itself before it was ready, with exit code 1.",
+        last_lines=GLM_TAIL,
+        container_id="f" * 64,
+        started_at=timezone.now() - timedelta(seconds=660),
+    )
+    embed = server(rtx8, "qwen3-embedding", model="qwen3-8b", gpus="4")
+    run(embed, State.PULLING, age=48, pulled=int(3.4 * GIB), pull_total=int(11.8 * GIB))
+    server(rtx8, "llama-scout-test", model="gemma-tiny", gpus="5")
+
+    small = server(spark, "qwen3-8b")
+    run(small, age=9100, requests_running=1, tokens_per_second=36.1, started_by=grace)
+    run(server(spark, "gemma-tiny"), State.STOPPED, age=4000, stopped_by=grace)
+    past_and_present(rtx8, _rtx8(chat, oss))
+    past_and_present(spark, _spark(small))
+    return rtx8, spark
+
+
+def past_and_present(on: Box, newest: dict[str, Any]) -> None:
+    past(on, newest)
+    tell(on, newest)
+
+
+def _container(of: Server) -> str:
+    assert of.run is not None
+    return of.run.container_id
+
+
+def _rtx8(chat: Server, oss: Server) -> dict[str, Any]:
+    gpus = [
+        card(0, [(4001, 84.1)]),
+        card(1, [(4002, 84.1), (900, 0.3)]),
+        card(2, [(4101, 31.7)]),
+        card(3, [(4102, 30.9)]),
+        card(4, [(5200, 9.1)]),
+        card(5, []),
+        card(6, []),
+        card(7, []),
+    ]
+    processes = [
+        *(process(pid, _container(chat), name="VLLM::Worker_TP") for pid in (4001, 4002)),
+        *(process(pid, _container(oss)) for pid in (4101, 4102)),
+        process(900, name="Xorg", title="/usr/lib/xorg/Xorg vt1"),
+        process(5200, name="python3", title="python3 train_lora.py --rank 64", user="lin"),
+    ]
+    return sample(gpus, processes)
+
+
+def _spark(small: Server) -> dict[str, Any]:
+    gpu = unified(51.2, [(7001, 41.3), (7100, 9.1), (7200, 0.04)])
+    processes = [
+        process(7001, _container(small), name="sglang::scheduler"),
+        process(7100, name="parakeet-asr", title="python3 serve_asr.py"),
+        process(7200, name="gnome-shell", user="ada"),
+    ]
+    return sample([gpu], processes)
+
+
+def many(count: int = 50) -> Box:
+    """A box with this many servers, a third of them up."""
+    on = box("rtx8")
+    for number in range(count):
+        made = server(on, f"model-{number:02d}", model=list(MODELS)[number % len(MODELS)])
+        if number % 3 == 0:
+            run(made, requests_running=number % 5, tokens_per_second=20.0 + number)
+        elif number % 3 == 1:
+            run(made, State.STOPPED, stopped_by=person())
+    past_and_present(on, sample([card(index, []) for index in range(8)], []))
+    return on
+
+
+def awkward() -> Box:
+    """Everything that breaks a layout: long names, missing figures, hostile text."""
+    on = box("the-box-in-the-basement-behind-the-printer-room-2-left-shelf")
+    long = server(on, "qwen3-235b-a22b-instruct-2507-fp8-with-a-very-long-name-indeed-tp8-ep8")
+    run(
+        long,
+        State.FAILED,
+        failure="The engine was ended by SIGKILL (exit code 137) before it was ready, not by "
+        "inferdash. " + "/mnt/models/" + "a-very-long-folder-name/" * 12,
+        failure_detail='<img src=x onerror="alert(1)"><b data-hx-post="/boom/" hx-trigger="load">',
+    )
+    running = server(on, "m", network="host", flags=("--host", "0.0.0.0"))
+    run(running, requests_running=None, tokens_per_second=None, started_by=None)
+    drained = server(on, "draining-one")
+    run(drained, wanted=Wanted.DRAINED, requests_running=12, stopped_by=person())
+    stopping = server(on, "stopping-one")
+    run(
+        stopping,
+        State.STOPPING,
+        wanted=Wanted.STOPPED,
+        kill_at=timezone.now() + timedelta(seconds=90),
+        stopped_by=person(),
+    )
+    run(server(on, "queued-one"), State.QUEUED, age=3)
+    run(server(on, "asks-the-registry"), State.PULLING, age=9)
+    lost = card(1, [], fault="This GPU no longer answers the driver: reboot the box.")
+    lost |= dict.fromkeys(
+        ("total", "free", "used", "util", "temperature_c", "power_w", "processes")
+    )
+    unknown = card(0, [(1, 12.0), (2, 71.0)], util=None, temperature_c=None, power_w=None)
+    newest = sample([unknown, lost], [process(1, _container(running))])
+    tell(on, {**newest, "collector_ok": False, "stale_s": 7.2, "error": STALE})
+    return on
+
+
+STALE = "NVML has not answered for 7 s. The values are the last ones it gave."
+
+GLM_TAIL = [
+    "[2026-11-21 16:40:02] server_args=ServerArgs(model_path='zai-org/GLM-5-FP8', tp_size=4)",
+    "[2026-11-21 16:47:51 TP0] Capture cuda graph begin. This can take up to several minutes.",
+    "usage: launch_server.py [-h] --model-path MODEL_PATH [--tokenizer-path TOKENIZER_PATH]",
+    "launch_server.py: error: unrecognized arguments: --cuda-graph-max-bs 64",
+]
