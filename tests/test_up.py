@@ -346,7 +346,7 @@ def test_a_terminal_that_takes_nothing_stops_no_program(tmp_path: Path) -> None:
         supervisor.wait(20)
         said, _ = supervisor.communicate()
 
-    assert done.exists()
+    assert done.exists(), said[-2000:]
     assert said.startswith(b"web       | 1\n")
 
 
