@@ -17,6 +17,13 @@ LONGEST = 256 * 1024
 # one that is younger, though never by much.
 SLACK = timedelta(seconds=2)
 
+# A reader that is so far behind and meets such a pause may have been led past a whole file.
+BEHIND = timedelta(seconds=2)
+JUMP = timedelta(milliseconds=100)
+FRESH = timedelta(seconds=3)
+# Repeated lines are known among so many, twice; older ones are looked up in the database.
+REMEMBERED = 20_000
+
 
 def secrets_pattern(values: Iterable[str]) -> re.Pattern[bytes] | None:
     """Matches every line of every value; None when there is nothing to mask."""
@@ -31,11 +38,21 @@ def records(frames: Iterable[Frame], secrets: re.Pattern[bytes] | None) -> Itera
         if secrets is not None:
             text = secrets.sub(MASK.encode(), text)
         if len(text) > LONGEST or b"\n" in text:
-            for line in text.split(b"\n"):
-                for start in range(0, len(line) or 1, LONGEST):
-                    yield _record(at, stream, line[start : start + LONGEST])
+            for index, part in enumerate(_parts(text)):
+                yield _record(_nanoseconds_later(at, index), stream, part)
         else:
             yield _record(at, stream, text)
+
+
+def _parts(text: bytes) -> Iterator[bytes]:
+    for line in text.split(b"\n"):
+        for start in range(0, len(line) or 1, LONGEST):
+            yield line[start : start + LONGEST]
+
+
+def _nanoseconds_later(at: str, count: int) -> str:
+    """Tells the parts of one line apart, in the same way each time it is read."""
+    return f"{at[:20]}{min(int(at[20:29]) + count, 999_999_999):09d}{at[29:]}"
 
 
 def _record(at: str, stream: str, text: bytes) -> bytes:
@@ -56,37 +73,60 @@ def stamp(record: bytes) -> str:
 
 
 def earlier(at: str, by: timedelta = SLACK) -> str:
-    """The timestamp moved back; fractions of a second stay as they are."""
-    return (datetime.fromisoformat(at[:19]) - by).isoformat() + at[19:]
+    """The timestamp moved back; what is finer than a microsecond stays as it is."""
+    moved = datetime.fromisoformat(at[:26]) - by
+    return moved.isoformat(timespec="microseconds") + at[26:]
 
 
 def later(at: str, by: timedelta = SLACK) -> str:
     return earlier(at, -by)
 
 
-class Repeats:
-    """Tells lines that are stored already from new ones, by timestamp, stream and text."""
+class Order:
+    """Lets each record through once, and notices when Docker's stream is out of step.
 
-    def __init__(self, stored: Iterable[bytes] = ()) -> None:
-        self._stored = Counter(stored)
-        # Once Docker is past this moment nothing of what is stored comes again.
-        self._until = later(stamp(max(self._stored))).encode() if self._stored else b""
+    Docker stamps a line to the nanosecond as it reads it, so that timestamp, stream and
+    text name it. Docker 20.10 repeats some lines after it has rotated the file, and leaves
+    some out for a reader that is behind (both measured).
+    """
 
-    def without(self, batch: list[bytes]) -> list[bytes]:
-        if not self._stored:
-            return batch
-        new = []
+    def __init__(self, stored: Iterable[bytes], opened: datetime) -> None:
+        self._opened = opened
+        self._recent = set(stored)
+        self._before: set[bytes] = set()
+        self._floor = self._next_floor = min(self._recent, default=b"")
+        # What lies between this and the stream's first line was looked at before it began.
+        self._start = self._newest = max(self._recent, default=b"")
+
+    def new(self, batch: list[bytes], now: datetime) -> tuple[list[bytes], bool]:
+        """The records to store, and whether the log has to be opened anew after them."""
+        new: list[bytes] = []
+        # Opening anew takes the reader back a little: not over and over for one that is busy.
+        is_fresh = now - self._opened < FRESH
+        is_behind = not is_fresh and later(stamp(batch[0]), BEHIND)[:19] < now.isoformat()[:19]
         for record in batch:
-            left = self._stored.get(record, 0)
-            if left == 0:
-                new.append(record)
-            elif left == 1:
-                del self._stored[record]
+            if record <= self._newest:
+                if record in self._recent or record in self._before:
+                    continue
+                if record < self._floor:
+                    return new, True
             else:
-                self._stored[record] = left - 1
-        if batch and batch[0] > self._until:
-            self._stored.clear()
-        return new
+                if is_behind and self._newest != self._start and _is_jump(self._newest, record):
+                    return new, True
+                self._newest = record
+            self._recent.add(record)
+            new.append(record)
+        if len(self._recent) > REMEMBERED:
+            self._before, self._recent = self._recent, set()
+            self._floor, self._next_floor = self._next_floor, self._newest
+        return new, False
+
+
+def _is_jump(before: bytes, after: bytes) -> bool:
+    """Whether no line at all stands between two moments that are far apart."""
+    if before[:21] == after[:21]:
+        return False
+    return later(stamp(before), JUMP) < stamp(after)
 
 
 def missing(docker: Iterable[bytes], stored: Iterator[list[bytes]]) -> Iterator[bytes]:

@@ -12,6 +12,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
 
 from django.db import DatabaseError, InterfaceError, close_old_connections, connection
 
@@ -20,9 +21,9 @@ from servers.host.containers import ContainerError, Docker
 from servers.host.logstream import LogStream, LogStreamError
 from servers.lifecycle import creation
 from servers.models import LogChunk, Run
-from servers.models.log import Line, Moved
+from servers.models.log import NOTE, Line, Moved
 from servers.watcher.loglines import (
-    Repeats,
+    Order,
     earlier,
     missing,
     note,
@@ -58,7 +59,7 @@ def follow(run_id: int, container_id: str, *, masks: Iterable[str] = ()) -> "Fol
 
 
 def stop_all() -> None:
-    """End all followers; what they have read is stored, the rest is read after the restart."""
+    """End all followers. They go on from the last stored line after a restart."""
     with _lock:
         running = list(_followers.values())
         _followers.clear()
@@ -137,17 +138,21 @@ class Follower(threading.Thread):
             self._stream.close()
 
     def run(self) -> None:
-        wait = RETRY_FIRST
         try:
-            while not self._stopping.is_set():
-                before = self._upto
-                if self._attempt(self._read_to_end):
-                    return
-                got_on = self._upto > before or not self._trouble
-                wait = RETRY_FIRST if got_on else min(wait * 2, RETRY_MOST)
-                self._stopping.wait(wait)
+            self.follow()
         finally:
             connection.close()
+
+    def follow(self) -> None:
+        """Store the log until it is whole or stop() is called."""
+        wait = RETRY_FIRST
+        while not self._stopping.is_set():
+            before = self._upto
+            if self._attempt(self._read_to_end):
+                return
+            got_on = self._upto > before or not self._trouble
+            wait = RETRY_FIRST if got_on else min(wait * 2, RETRY_MOST)
+            self._stopping.wait(wait)
 
     def _attempt(self, work: Callable[[], bool]) -> bool:
         """Do it, or say once what is in the way and return False."""
@@ -177,7 +182,7 @@ class Follower(threading.Thread):
         self._upto = Run.objects.values_list("log_lines", flat=True).get(pk=self.run_id)
         if self.docker.inspect(self.container_id) is None:
             return self._finish()
-        since, repeats = self._resume()
+        since, order = self._resume()
         source = self.docker.logs(self.container_id, since=since, follow=True)
         stream = self._stream = Stream(source, self._secrets)
         try:
@@ -185,7 +190,10 @@ class Follower(threading.Thread):
                 batch = stream.take()
                 if not batch:
                     break
-                self._store(repeats.without(batch))
+                new, is_out_of_step = order.new(batch, datetime.now(UTC))
+                self._store(new)
+                if is_out_of_step:
+                    return False
                 self._stopping.wait(BATCH_EVERY if len(batch) < BATCH_LINES else 0)
         finally:
             stream.close()
@@ -195,19 +203,19 @@ class Follower(threading.Thread):
             raise stream.error
         return self._finish()
 
-    def _resume(self) -> tuple[str, Repeats]:
+    def _resume(self) -> tuple[str, Order]:
         """From when to read, and what of that is stored already."""
         last = LogChunk.objects.tail(self.run_id, 1)
         if not last:
-            return "", Repeats()
+            return "", Order([], datetime.now(UTC))
         newest = last[0].at
         since = earlier(newest)
         stored = LogChunk.objects.records_since(self.run_id, since)
         newest = max(newest, stamp(max(stored)))
         oldest = self._oldest()
-        if oldest is not None and stamp(oldest) > newest and oldest not in stored:
+        if oldest is not None and stamp(oldest) > newest and last[0].stream != NOTE:
             self._store([note(newest, _gap(newest, stamp(oldest)))])
-        return since, Repeats(stored)
+        return since, Order(stored, datetime.now(UTC))
 
     def _oldest(self) -> bytes | None:
         """The first line that Docker still has."""

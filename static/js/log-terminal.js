@@ -33,10 +33,9 @@ function* pieces(text) {
   if (at < text.length) yield { text: visible(text.slice(at)), style };
 }
 
+// As terminals write them: ^@ for NUL, ^G for the bell.
 function visible(text) {
-  return text.replace(CONTROL, (c) =>
-    c === "\x7f" ? "␡" : String.fromCharCode(0x2400 + c.charCodeAt(0)),
-  );
+  return text.replace(CONTROL, (c) => `^${String.fromCharCode(c.charCodeAt(0) ^ 64)}`);
 }
 
 function inOrder(text) {

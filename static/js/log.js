@@ -108,7 +108,10 @@ class RunLog extends HTMLElement {
     this.socket.send(isFar || !this.hasTail ? { tail: TAIL } : { after: this.model.upto });
     this.model.upto = lines;
     this.awaited = null;
-    if (!this.hasTail) this.#goToHash();
+    if (!this.hasTail) {
+      this.seen = lines;
+      this.#goToHash();
+    }
     this.hasTail = true;
     this.find.again();
     this.view.draw();
