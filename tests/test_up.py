@@ -90,6 +90,7 @@ def test_make_up_answers_and_ctrl_c_leaves_nothing(
     up.waits_for(rf"ssh -L {port}:127.0.0.1:{port} \S+@10.1.1.1")
     up.waits_for(rf"first admin opens this link.* http://127.0.0.1:{port}/\S+")
     assert status(port) == 200
+    assert "oO0O" not in up.said
     assert stat.S_IMODE(data.stat().st_mode) == 0o700
     assert stat.S_IMODE((data / "redis").stat().st_mode) == 0o700
     children = psutil.Process(up.process.pid).children(recursive=True)

@@ -10,6 +10,8 @@ from pathlib import Path
 from inferdash.up import ports
 
 WORKER_THREADS = 4
+# Redis calls its greetings warnings, and warns of what only matters to one that saves files.
+_GREETINGS = "oO0OoO0|(Redis|Valkey) version=|Configuration loaded|Server initialized|overcommit"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,6 +20,7 @@ class Program:
     command: list[str]
     descriptors: list[int]  # open files that it inherits
     is_last_to_stop: bool = False
+    untold: str = ""  # a pattern of lines that tell a person nothing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +63,13 @@ def programs(
         Program(name="watcher", command=watcher, descriptors=[]),
     ]
     if redis is not None:
-        own = Program(name="redis", command=redis, descriptors=[], is_last_to_stop=True)
+        own = Program(
+            name="redis",
+            command=redis,
+            descriptors=[],
+            is_last_to_stop=True,
+            untold=_GREETINGS,
+        )
         started.insert(0, own)
     return started
 

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable
@@ -88,7 +89,7 @@ class Supervisor:
             start_new_session=True,
         )
         os.close(writing)
-        lines = _Lines(reading, lambda line: self.console.say(program.name, line))
+        lines = _Lines(reading, lambda line: self._pass_on(program, line))
         ended = asyncio.create_task(process.wait())
         await _either(ended, stop)
         if not ended.done():
@@ -103,6 +104,10 @@ class Supervisor:
         code = await ended
         lines.close()
         return code
+
+    def _pass_on(self, program: Program, line: str) -> None:
+        if not (program.untold and re.search(program.untold, line)):
+            self.console.say(program.name, line)
 
     async def _announce(self) -> None:
         web_answers = asyncio.create_task(self._wait_for_web())
