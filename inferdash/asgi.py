@@ -9,14 +9,17 @@ from django.core.asgi import get_asgi_application
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "inferdash.settings")
 django_application = get_asgi_application()
 
-from inferdash.middleware import SameOriginSockets  # noqa: E402 - Django must be set up first
+from inferdash.middleware import (  # noqa: E402 - Django must be set up first
+    LoggedInSockets,
+    SameOriginSockets,
+)
 from servers.routing import websocket_urlpatterns  # noqa: E402
 
 application = ProtocolTypeRouter(
     {
         "http": django_application,
         "websocket": SameOriginSockets(
-            AuthMiddlewareStack(URLRouter(websocket_urlpatterns))  # type: ignore[arg-type]
+            AuthMiddlewareStack(LoggedInSockets(URLRouter(websocket_urlpatterns)))  # type: ignore[arg-type]
         ),
     }
 )

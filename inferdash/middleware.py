@@ -6,13 +6,59 @@ from urllib.parse import urlsplit
 
 from asgiref.sync import iscoroutinefunction
 from django.conf import settings
-from django.http import HttpRequest, HttpResponse
+from django.contrib.auth.middleware import LoginRequiredMiddleware
+from django.contrib.auth.views import redirect_to_login
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.request import split_domain_port, validate_host
 from django.http.response import HttpResponseRedirectBase
 from django.utils.decorators import sync_and_async_middleware
 from django_htmx.http import HttpResponseClientRedirect
 
-__all__ = ["SameOriginSockets", "htmx_redirects"]
+__all__ = ["LoggedInSockets", "LoginRequired", "SameOriginSockets", "htmx_redirects", "not_stored"]
+
+UNAUTHENTICATED = 4401
+
+
+@sync_and_async_middleware
+def not_stored(get_response: Callable[[HttpRequest], Any]) -> Callable[[HttpRequest], Any]:
+    """Pages are about one person and this moment: no cache keeps them, unless one says so.
+
+    Else the Back button shows them to whoever sits down after a logout.
+    """
+
+    def marked(response: HttpResponse) -> HttpResponse:
+        response.headers.setdefault("Cache-Control", "no-store")
+        return response
+
+    if iscoroutinefunction(get_response):
+
+        async def async_middleware(request: HttpRequest) -> HttpResponse:
+            return marked(await get_response(request))
+
+        return async_middleware
+
+    def middleware(request: HttpRequest) -> HttpResponse:
+        return marked(get_response(request))
+
+    return middleware
+
+
+class LoginRequired(LoginRequiredMiddleware):
+    """Sends people back, once they are logged in, to the page that they were on.
+
+    Django's own sends them to the address that was asked for: after a button that would be
+    one that only takes POST, or a piece of a page.
+    """
+
+    def handle_no_permission(
+        self, request: HttpRequest, view_func: Callable[..., Any]
+    ) -> HttpResponseRedirect:
+        if request.method in ("GET", "HEAD") and "HX-Request" not in request.headers:
+            return super().handle_no_permission(request, view_func)
+        page = request.headers.get("HX-Current-URL") or request.headers.get("Referer", "")
+        parts = urlsplit(page)
+        is_ours = (parts.scheme, parts.netloc) == (request.scheme, request.get_host())
+        return redirect_to_login(f"{parts.path}?{parts.query}".rstrip("?") if is_ours else "/")
 
 
 @sync_and_async_middleware
@@ -38,6 +84,25 @@ def htmx_redirects(get_response: Callable[[HttpRequest], Any]) -> Callable[[Http
         return moved(request, get_response(request))
 
     return middleware
+
+
+class LoggedInSockets:
+    """Refuses every WebSocket of nobody, so that a consumer that forgets to ask lets no one in.
+
+    It is accepted first: a browser takes a refused handshake for a lost connection, and
+    comes back for ever.
+    """
+
+    def __init__(self, application: Callable[..., Awaitable[None]]) -> None:
+        self.application = application
+
+    async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
+        if scope["user"].is_authenticated:
+            await self.application(scope, receive, send)
+            return
+        await receive()  # the browser's wish to connect
+        await send({"type": "websocket.accept"})
+        await send({"type": "websocket.close", "code": UNAUTHENTICATED})
 
 
 class SameOriginSockets:

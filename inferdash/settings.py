@@ -128,11 +128,13 @@ SECURE_CSP = {
     "default-src": [CSP.SELF],
     "form-action": [CSP.SELF],
     "base-uri": [CSP.NONE],
+    "object-src": [CSP.NONE],
     "frame-ancestors": [CSP.NONE],
     "img-src": [CSP.SELF, "data:"],
 }
 SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
+CSRF_FAILURE_VIEW = "servers.views.errors.csrf_failure"
 
 INSTALLED_APPS = [
     "django.contrib.auth",
@@ -149,11 +151,12 @@ MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "django.middleware.csp.ContentSecurityPolicyMiddleware",
     "servestatic.middleware.ServeStaticMiddleware",
+    "inferdash.middleware.not_stored",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
-    "django.contrib.auth.middleware.LoginRequiredMiddleware",
+    "inferdash.middleware.LoginRequired",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "inferdash.middleware.htmx_redirects",

@@ -6,11 +6,39 @@ from django import forms
 from django.contrib.auth import authenticate, password_validation
 from django.contrib.auth.validators import UnicodeUsernameValidator
 from django.core.exceptions import ValidationError
+from django.db.models import Q
 from django.http import HttpRequest
 
 from servers.commandline import words
 from servers.engines.volumes import VolumeError, resolve
 from servers.models import Box, LoginFailure, Role, Secret, User
+
+LONGEST = 1000  # characters of a password; hashing more only keeps a processor busy
+NAME_TAKEN = "Somebody has this name already. Choose another."
+
+
+def _count(person: str, request: HttpRequest) -> None:
+    """Count an attempt at somebody's password. Raises ValidationError when five have failed."""
+    if not LoginFailure.objects.take_attempt(person, request.META.get("REMOTE_ADDR", "")):
+        raise _locked(person, request)
+
+
+def _failed(person: str, request: HttpRequest, otherwise: str) -> ValidationError:
+    """What to say of the attempt that has just failed."""
+    if LoginFailure.objects.seconds_locked(person, request.META.get("REMOTE_ADDR", "")):
+        return _locked(person, request)
+    return ValidationError(otherwise)
+
+
+def _locked(person: str, request: HttpRequest) -> ValidationError:
+    left = LoginFailure.objects.seconds_locked(person, request.META.get("REMOTE_ADDR", "")) or 1
+    return ValidationError(
+        f"Five attempts failed. Try again in {left} second{'s' if left > 1 else ''}."
+    )
+
+
+def _forget(person: str, request: HttpRequest) -> None:
+    LoginFailure.objects.forget(person, request.META.get("REMOTE_ADDR", ""))
 
 
 class LoginForm(forms.Form):
@@ -20,7 +48,9 @@ class LoginForm(forms.Form):
         widget=forms.TextInput(attrs={"autocomplete": "username", "autofocus": True}),
     )
     password = forms.CharField(
-        strip=False, widget=forms.PasswordInput(attrs={"autocomplete": "current-password"})
+        strip=False,
+        max_length=LONGEST,
+        widget=forms.PasswordInput(attrs={"autocomplete": "current-password"}),
     )
 
     def __init__(self, *args: Any, request: HttpRequest, **kwargs: Any) -> None:
@@ -33,16 +63,14 @@ class LoginForm(forms.Form):
         if self.errors:
             return cleaned
         name = cleaned["username"]
-        address = self.request.META.get("REMOTE_ADDR") or "0.0.0.0"  # noqa: S104 - none known
-        if seconds := LoginFailure.objects.seconds_locked(name, address):
-            raise ValidationError(
-                f"Five attempts failed. Try again in {seconds} second{'s' if seconds > 1 else ''}."
-            )
+        _count(name, self.request)
+        # Names that nobody has take as long and say the same: Django hashes for them too.
         person = authenticate(self.request, username=name, password=cleaned["password"])
         if not isinstance(person, User):
-            LoginFailure.objects.count_one(name, address)
-            raise ValidationError("Name and password do not match, or the account is disabled.")
-        LoginFailure.objects.forget(name, address)
+            raise _failed(
+                name, self.request, "Name and password do not match, or the account is disabled."
+            )
+        _forget(name, self.request)
         self.person = person
         return cleaned
 
@@ -51,12 +79,14 @@ class PasswordForm(forms.Form):
     """A new password, typed twice."""
 
     password = forms.CharField(
+        label="New password",
         strip=False,
+        max_length=LONGEST,
         widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
         help_text="At least 10 characters.",
     )
     again = forms.CharField(
-        label="Password again",
+        label="New password again",
         strip=False,
         widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
     )
@@ -74,9 +104,34 @@ class PasswordForm(forms.Form):
                 password_validation.validate_password(password, subject)
             except ValidationError as error:
                 self.add_error("password", error)
-            if password != cleaned.get("again"):
+            if "again" in cleaned and password != cleaned["again"]:
                 self.add_error("again", "This is not the same password.")
         return cleaned
+
+
+class OwnPasswordForm(PasswordForm):
+    """A new password for oneself: whoever finds an open browser must not be able to take it."""
+
+    current = forms.CharField(
+        label="Current password",
+        strip=False,
+        max_length=LONGEST,
+        widget=forms.PasswordInput(attrs={"autocomplete": "current-password", "autofocus": True}),
+    )
+    field_order = ("current", "password", "again")
+
+    def __init__(self, *args: Any, request: HttpRequest, person: User, **kwargs: Any) -> None:
+        self.request = request
+        self.me = person
+        super().__init__(*args, person=person, **kwargs)
+
+    def clean_current(self) -> str:
+        current: str = self.cleaned_data["current"]
+        _count(self.me.username, self.request)
+        if not self.me.check_password(current):
+            raise _failed(self.me.username, self.request, "This is not your current password.")
+        _forget(self.me.username, self.request)
+        return current
 
 
 class JoinForm(PasswordForm):
@@ -89,36 +144,66 @@ class JoinForm(PasswordForm):
     )
     field_order = ("username", "password", "again")
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["password"].label = "Password"
+        self.fields["again"].label = "Password again"
+
     def clean_username(self) -> str:
-        name: str = self.cleaned_data["username"]
-        if User.objects.filter(username__iexact=name).exists():
-            raise ValidationError("Somebody has this name already. Choose another.")
-        return name
+        name: str = User.normalize_username(self.cleaned_data["username"])
+        try:
+            User.objects.get_by_natural_key(name)
+        except User.DoesNotExist:
+            return name
+        raise ValidationError(NAME_TAKEN)
 
 
-class InviteForm(forms.Form):
-    role = forms.TypedChoiceField(choices=Role, coerce=int, initial=Role.OPERATOR)
-
-
-class SecretForm(forms.Form):
-    name = forms.CharField(max_length=100, help_text="HF_TOKEN")
-    value = forms.CharField(
-        widget=forms.PasswordInput(attrs={"autocomplete": "off"}), max_length=4000
+class RoleForm(forms.Form):
+    role = forms.TypedChoiceField(
+        choices=Role, coerce=lambda value: Role(int(value)), initial=Role.OPERATOR
     )
+
+
+class SecretValueForm(forms.Form):
+    value = forms.CharField(
+        # A secret is masked wherever it appears, so it must not be a word that appears anywhere.
+        min_length=8,
+        max_length=8000,
+        widget=forms.PasswordInput(attrs={"autocomplete": "off"}),
+        help_text="Kept encrypted, never shown again. At least 8 characters.",
+    )
+
+
+class SecretForm(SecretValueForm):
+    name = forms.CharField(
+        max_length=100,
+        help_text="As a variable: HF_TOKEN",
+        widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
+    )
+    field_order = ("name", "value")
 
     def clean_name(self) -> str:
         name: str = self.cleaned_data["name"].strip()
         try:
-            words.environment(f"{name}=x")
-        except words.WordsError as error:
-            raise ValidationError("Write it as a variable: HF_TOKEN.") from error
+            is_variable = list(words.environment(f"{name}=x")) == [name]
+        except words.WordsError:
+            is_variable = False
+        if not is_variable:
+            raise ValidationError("Write it as a variable: HF_TOKEN.")
         return name
+
+
+class SecretChoice(forms.ModelChoiceField):  # type: ignore[type-arg]
+    def label_from_instance(self, secret: Any) -> str:
+        by = f" by {secret.created_by}" if secret.created_by else ""
+        return f"{secret.name}, added {secret.created_at:%Y-%m-%d}{by}"
 
 
 class BoxForm(forms.ModelForm):  # type: ignore[type-arg]
     class Meta:
         model = Box
         fields = ("home", "hf_cache", "hf_token")
+        field_classes = {"hf_token": SecretChoice}
         labels = {"home": "Home folder", "hf_token": "Hugging Face token"}
         help_texts = {
             "home": "Where ~ and $HOME in a profile's volumes lead.",
@@ -130,7 +215,11 @@ class BoxForm(forms.ModelForm):  # type: ignore[type-arg]
         super().__init__(*args, **kwargs)
         token = self.fields["hf_token"]
         if isinstance(token, forms.ModelChoiceField):
-            token.queryset = Secret.objects.filter(name="HF_TOKEN").order_by("-pk")
+            # What the box has now stays a choice, whatever it is called.
+            named = Q(name="HF_TOKEN") | Q(pk=self.instance.hf_token_id)
+            token.queryset = (
+                Secret.objects.filter(named).select_related("created_by").order_by("-pk")
+            )
             token.empty_label = "none"
 
     def clean_home(self) -> str:

@@ -13,7 +13,7 @@ from servers.host.containers import Container, ContainerError, Docker, Spec
 from servers.judge import limits
 from servers.models import Box, Run, Secret
 from servers.models.run import ACTIVE
-from servers.models.secret import mask
+from servers.models.secret import SecretError, mask
 
 # Engines' own ports (8000, 8080, 30000 …) are what other people's scripts on the box want.
 HOST_PORTS = range(18000, 18100)
@@ -53,12 +53,15 @@ def site(run: Run) -> placement.Site:
         raise Refused(
             f"The secret behind {missing[0]} was deleted. Edit the profile and enter it again."
         )
-    return placement.Site(
-        home=box.home,
-        hf_cache=box.hf_cache,
-        hf_token=box.hf_token.reveal() if box.hf_token else "",
-        secrets={name: wanted[pk].reveal() for name, pk in launch.secret_env.items()},
-    )
+    try:
+        return placement.Site(
+            home=box.home,
+            hf_cache=box.hf_cache,
+            hf_token=box.hf_token.reveal() if box.hf_token else "",
+            secrets={name: wanted[pk].reveal() for name, pk in launch.secret_env.items()},
+        )
+    except SecretError as error:
+        raise Refused(str(error)) from error
 
 
 def secret_values(run: Run) -> list[str]:

@@ -43,8 +43,18 @@ class Grew(TypedDict):
     upto: int
 
 
+class PersonChanged(TypedDict):
+    """Role, account or password: ask again whether this person may listen."""
+
+    type: Literal["person_changed"]
+
+
 def log_group(run_id: int) -> str:
     return f"log.{run_id}"
+
+
+def person_group(person_id: int) -> str:
+    return f"person.{person_id}"
 
 
 def server_changed(server_id: int) -> None:
@@ -61,6 +71,10 @@ def box_changed(box_id: int) -> None:
 
 def log_grew(run_id: int, upto: int) -> None:
     _send(log_group(run_id), Grew(type="grew", run=run_id, upto=upto))
+
+
+def person_changed(person_id: int) -> None:
+    _send(person_group(person_id), PersonChanged(type="person_changed"))
 
 
 def box_sampled(box_slug: str, box_id: int, sample: dict[str, Any]) -> None:
@@ -99,7 +113,7 @@ def history(box_slug: str) -> list[dict[str, Any]]:
     return [json.loads(point) for point in points]
 
 
-def _send(group: str, message: Changed | Grew) -> None:
+def _send(group: str, message: Changed | Grew | PersonChanged) -> None:
     layer = get_channel_layer()
     if layer is None:
         raise RuntimeError("CHANNEL_LAYERS is not configured.")

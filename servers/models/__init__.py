@@ -1,11 +1,13 @@
 from servers.models.audit import Entry
 from servers.models.box import Box
+from servers.models.invite import Invite
 from servers.models.log import LogChunk
+from servers.models.login import LoginFailure
 from servers.models.profile import Profile, ProfileVersion
 from servers.models.run import Run
 from servers.models.secret import Secret
 from servers.models.server import Server
-from servers.models.user import Invite, LoginFailure, Role, User
+from servers.models.user import Role, User
 
 __all__ = [
     "Box",

@@ -1,16 +1,21 @@
 """Secrets at rest: encrypted with a key that lives beside the data, never in the database."""
 
+import json
+import re
 from collections.abc import Iterable
 from functools import cache
+from urllib.parse import quote
 
-from cryptography.fernet import Fernet
+from cryptography.fernet import Fernet, InvalidToken
 from django.conf import settings
 from django.db import models
 from django.utils import timezone
 
 from servers.models.user import User
 
-SHORTEST = 4
+
+class SecretError(Exception):
+    """A secret that cannot be read; the text is fit for a person."""
 
 
 @cache
@@ -33,17 +38,43 @@ class Secret(models.Model):
             name=name, sealed=_fernet().encrypt(value.encode()), created_by=by
         )
 
+    def replace(self, value: str, by: User | None) -> None:
+        self.sealed = _fernet().encrypt(value.encode())
+        self.created_by, self.created_at = by, timezone.now()
+        self.save()
+
     def reveal(self) -> str:
         """The plain value. Only a worker that starts a container has a use for it."""
-        return _fernet().decrypt(bytes(self.sealed)).decode()
+        try:
+            return _fernet().decrypt(bytes(self.sealed)).decode()
+        except InvalidToken as error:
+            raise SecretError(
+                f"The secret {self.name} cannot be read with the key in {settings.DATA}: the "
+                "file secrets.key there is not the one that it was kept with. Put that file "
+                "back, or enter the secret again under Settings."
+            ) from error
 
 
 MASK = "••••••••"
+# Shorter values would hide half of every line that has nothing to do with them.
+SHORTEST = 4
 
 
 def mask(text: str, values: Iterable[str]) -> str:
-    """The text with every secret value replaced; short values are left, they would hit anything."""
-    for value in sorted(values, key=len, reverse=True):
-        if len(value) >= SHORTEST:
-            text = text.replace(value, MASK)
-    return text
+    """The text with every secret value replaced, also where JSON or a URL has escaped it.
+
+    Each line of a value counts by itself, because logs are read by the line. Values and lines
+    of fewer than four characters are left.
+    """
+    shapes = {shape for value in values for shape in _shapes(value) if len(shape) >= SHORTEST}
+    if not shapes:
+        return text
+    # The longest first: a token may begin with another one.
+    wanted = "|".join(map(re.escape, sorted(shapes, key=len, reverse=True)))
+    return re.sub(wanted, MASK, text)
+
+
+def _shapes(value: str) -> Iterable[str]:
+    for part in (value, *value.splitlines()):
+        plain = part.strip()
+        yield from (plain, json.dumps(plain)[1:-1], quote(plain, safe=""), repr(plain)[1:-1])

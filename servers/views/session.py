@@ -1,4 +1,4 @@
-"""In and out: login, logout, and the one-time links that let people join or come back."""
+"""In and out: login, logout, one's own password, and the one-time links that let people in."""
 
 from typing import cast
 
@@ -7,23 +7,28 @@ from django.contrib.auth import login as log_in
 from django.contrib.auth import logout as log_out
 from django.contrib.auth import update_session_auth_hash
 from django.contrib.auth.decorators import login_not_required
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.http import url_has_allowed_host_and_scheme
-from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST
 
-from servers.forms.people import JoinForm, LoginForm, PasswordForm
+from servers import live
+from servers.forms.people import NAME_TAKEN, JoinForm, LoginForm, OwnPasswordForm, PasswordForm
 from servers.models import Entry, Invite, Role, User
 from servers.views.access import allow
 
+GONE = 410
 
-@login_not_required
-@never_cache
+
+class _LinkIsOver(Exception):
+    """Somebody else was faster."""
+
+
 @sensitive_post_parameters("password")
 @require_http_methods(["GET", "POST"])
+@login_not_required
 def login(request: HttpRequest) -> HttpResponse:
     target = _safe_next(request)
     if request.user.is_authenticated:
@@ -31,6 +36,8 @@ def login(request: HttpRequest) -> HttpResponse:
     form = LoginForm(request.POST or None, request=request)
     if request.method == "POST" and form.is_valid() and form.person is not None:
         log_in(request, form.person)
+        # Sessions stand in the database, and nobody else sweeps out those that are over.
+        type(request.session).clear_expired()
         return redirect(target)
     return render(request, "people/login.html", {"form": form, "next": target})
 
@@ -38,52 +45,71 @@ def login(request: HttpRequest) -> HttpResponse:
 @require_POST
 @allow(Role.VIEWER)
 def logout(request: HttpRequest) -> HttpResponse:
+    pk = cast(User, request.user).pk
     log_out(request)
+    live.person_changed(pk)
     return redirect("login")
 
 
-@login_not_required
-@never_cache
 @sensitive_post_parameters("password", "again")
 @require_http_methods(["GET", "POST"])
+@login_not_required
 def join(request: HttpRequest, token: str) -> HttpResponse:
     invite = Invite.objects.for_token(token)
     if invite is None:
-        return render(request, "people/link_over.html", status=410)
-    form: PasswordForm = (
-        PasswordForm(request.POST or None, person=invite.person)
-        if invite.person
-        else JoinForm(request.POST or None)
-    )
+        return render(request, "people/link_over.html", status=GONE)
+    typed = request.POST or None
+    form = PasswordForm(typed, person=invite.person) if invite.person else JoinForm(typed)
     if request.method == "POST" and form.is_valid():
-        with transaction.atomic():
-            if not Invite.objects.use(invite):
-                return render(request, "people/link_over.html", status=410)
-            person = invite.person or User(username=form.cleaned_data["username"], role=invite.role)
-            person.set_password(form.cleaned_data["password"])
+        try:
+            person = _let_in(invite, form)
+        except _LinkIsOver:
+            return render(request, "people/link_over.html", status=GONE)
+        except IntegrityError:
+            form.add_error("username", NAME_TAKEN)
+        else:
+            log_in(request, person)
+            live.person_changed(person.pk)
+            return redirect("dashboard")
+    return render(
+        request,
+        "people/join.html",
+        {"form": form, "invite": invite, "role": Role(invite.role).label},
+    )
+
+
+def _let_in(invite: Invite, form: PasswordForm) -> User:
+    """Make the person, or give them the new password. Raises _LinkIsOver."""
+    with transaction.atomic():
+        if not Invite.objects.use(invite):
+            raise _LinkIsOver
+        person = invite.person or User(username=form.cleaned_data["username"], role=invite.role)
+        person.set_password(form.cleaned_data["password"])
+        if invite.person:
+            # Only this: the role may have changed since the link was opened.
+            person.save(update_fields=["password"])
+        else:
             person.save()
-            Entry.note(person, "reset password" if invite.person else "join", person)
-        log_in(request, person)
-        return redirect("dashboard")
-    role = Role(invite.role).label
-    return render(request, "people/join.html", {"form": form, "invite": invite, "role": role})
+        Entry.note(person, "reset password" if invite.person else "join", person)
+    return person
 
 
-@never_cache
-@sensitive_post_parameters("old", "password", "again")
+@sensitive_post_parameters("current", "password", "again")
 @require_http_methods(["GET", "POST"])
 @allow(Role.VIEWER)
 def password(request: HttpRequest) -> HttpResponse:
     person = cast(User, request.user)
-    form = PasswordForm(request.POST or None, person=person)
+    form = OwnPasswordForm(request.POST or None, request=request, person=person)
     if request.method == "POST" and form.is_valid():
-        person.set_password(form.cleaned_data["password"])
-        person.save()
+        with transaction.atomic():
+            person.set_password(form.cleaned_data["password"])
+            person.save(update_fields=["password"])
+            Entry.note(person, "change password", person)
         # Every other session of this person ends, this one goes on.
         update_session_auth_hash(request, person)
-        Entry.note(person, "change password", person)
-        messages.success(request, "Your password is changed; other sessions have ended.")
-        return redirect("dashboard")
+        live.person_changed(person.pk)
+        messages.success(request, "Your password is changed. Your other sessions have ended.")
+        return redirect("settings")
     return render(request, "people/password.html", {"form": form})
 
 

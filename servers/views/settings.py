@@ -1,167 +1,93 @@
-"""Settings: people, secrets and boxes. Admins only."""
+"""The settings page: one's own account; for admins people, secrets and boxes too."""
 
 from typing import cast
 
 from django.contrib import messages
+from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
-from django.views.decorators.cache import never_cache
-from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_GET, require_POST
 
-from servers.forms.people import BoxForm, InviteForm, SecretForm
+from servers.forms.people import BoxForm, RoleForm, SecretForm, SecretValueForm
 from servers.models import Box, Entry, Invite, Profile, Role, Secret, User
 from servers.views.access import allow
 
-LAST_ADMIN = "This is the last active admin: make somebody else an admin first."
 
-
-@never_cache
 @require_GET
-@allow(Role.ADMIN)
+@allow(Role.VIEWER)
 def settings(request: HttpRequest) -> HttpResponse:
-    return _page(request)
-
-
-@require_POST
-@allow(Role.ADMIN)
-def person_invite(request: HttpRequest) -> HttpResponse:
-    form = InviteForm(request.POST)
-    if not form.is_valid():
-        return _page(request)
-    role = Role(form.cleaned_data["role"])
-    _invite, token = Invite.make(role=role, by=_me(request))
-    Entry.note(_me(request), "invite", role.label)
-    return _page(request, link=_link(request, token), link_for=f"a new {role.label}")
-
-
-@require_POST
-@allow(Role.ADMIN)
-def person_reset(request: HttpRequest, pk: int) -> HttpResponse:
-    person = get_object_or_404(User, pk=pk)
-    _invite, token = Invite.make(role=Role(person.role), by=_me(request), person=person)
-    Entry.note(_me(request), "reset link", person)
-    return _page(request, link=_link(request, token), link_for=f"{person}'s new password")
-
-
-@require_POST
-@allow(Role.ADMIN)
-def person_role(request: HttpRequest, pk: int) -> HttpResponse:
-    person = get_object_or_404(User, pk=pk)
-    form = InviteForm(request.POST)
-    if form.is_valid():
-        role = Role(form.cleaned_data["role"])
-        if role == Role.ADMIN:
-            changed = User.objects.filter(pk=pk).update(role=role) == 1
-        elif person.role == Role.ADMIN and person.is_active:
-            changed = User.objects.take_from_admins(person, role=role)
-        else:
-            changed = User.objects.filter(pk=pk).update(role=role) == 1
-        if changed:
-            Entry.note(_me(request), "change role", person, role=role.label)
-        else:
-            messages.error(request, LAST_ADMIN)
-    return redirect("settings")
-
-
-@require_POST
-@allow(Role.ADMIN)
-def person_active(request: HttpRequest, pk: int) -> HttpResponse:
-    """Disable a person, or let a disabled one in again."""
-    person = get_object_or_404(User, pk=pk)
-    if not person.is_active:
-        User.objects.filter(pk=pk).update(is_active=True)
-        Entry.note(_me(request), "enable person", person)
-    elif person.role != Role.ADMIN:
-        User.objects.filter(pk=pk).update(is_active=False)
-        Entry.note(_me(request), "disable person", person)
-    elif User.objects.take_from_admins(person, is_active=False):
-        Entry.note(_me(request), "disable person", person)
-    else:
-        messages.error(request, LAST_ADMIN)
-    return redirect("settings")
-
-
-@sensitive_post_parameters("value")
-@require_POST
-@allow(Role.ADMIN)
-def secret_add(request: HttpRequest) -> HttpResponse:
-    form = SecretForm(request.POST)
-    if not form.is_valid():
-        return _page(request, secret_form=form)
-    secret = Secret.seal(form.cleaned_data["name"], form.cleaned_data["value"], _me(request))
-    Entry.note(_me(request), "add secret", secret)
-    messages.success(request, f"{secret} is kept, encrypted.")
-    return redirect("settings")
-
-
-@require_POST
-@allow(Role.ADMIN)
-def secret_delete(request: HttpRequest, pk: int) -> HttpResponse:
-    secret = get_object_or_404(Secret, pk=pk)
-    secret.delete()
-    Entry.note(_me(request), "delete secret", secret)
-    return redirect("settings")
+    return page(request)
 
 
 @require_POST
 @allow(Role.ADMIN)
 def box_settings(request: HttpRequest, slug: str) -> HttpResponse:
     box = get_object_or_404(Box, slug=slug)
-    form = BoxForm(request.POST, instance=box, prefix=slug)
+    form = BoxForm(request.POST, instance=box, prefix=box.slug)
     if not form.is_valid():
-        return _page(request, box_form=form)
-    # Only these: the watcher writes the others at the same time.
-    box.save(update_fields=list(form.Meta.fields))
-    Entry.note(_me(request), "change box", box)
-    messages.success(request, f"{box} is changed; it counts from the next start.")
+        return page(request, box_form=form)
+    with transaction.atomic():
+        box = form.save(commit=False)
+        # Only these: the watcher writes the others at the same time.
+        box.save(update_fields=list(BoxForm.Meta.fields))
+        changed = {name: str(getattr(box, name) or "none") for name in form.changed_data}
+        Entry.note(cast(User, request.user), "change box", box, **changed)
+    messages.success(request, f"{box} is changed. It counts from each server's next start.")
     return redirect("settings")
 
 
-def _page(
+def page(
     request: HttpRequest,
     *,
-    link: str = "",
-    link_for: str = "",
+    link: tuple[Invite, str] | None = None,
     secret_form: SecretForm | None = None,
+    value_form: tuple[Secret, SecretValueForm] | None = None,
     box_form: BoxForm | None = None,
 ) -> HttpResponse:
-    forms = [
-        box_form
-        if box_form is not None and box_form.instance.pk == box.pk
-        else BoxForm(instance=box, prefix=box.slug)
+    """The page; with a link that was just made, or with forms that say what is wrong in them."""
+    if not cast(User, request.user).may(Role.ADMIN):
+        return render(request, "people/settings.html")
+    wrong_box = box_form.instance.pk if box_form else None
+    boxes = [
+        box_form if box.pk == wrong_box else BoxForm(instance=box, prefix=box.slug)
         for box in Box.objects.all()
     ]
+    invites = Invite.objects.open().select_related("person", "created_by").order_by("expires_at")
     return render(
         request,
         "people/settings.html",
         {
             "people": User.objects.order_by("-is_active", "-role", "username"),
             "roles": Role.choices,
-            "invite_form": InviteForm(),
-            "link": link,
-            "link_for": link_for,
-            "secrets": _secrets_with_use(),
+            "invites": invites,
+            "invite_form": RoleForm(),
+            "new_link": link and {"is_for": link[0], "address": _address(request, link[1])},
+            "secrets": _secrets(),
             "secret_form": secret_form or SecretForm(),
-            "box_forms": forms,
+            "value_form": value_form and {"secret": value_form[0], "form": value_form[1]},
+            "box_forms": boxes,
         },
     )
 
 
-def _secrets_with_use() -> list[tuple[Secret, list[str]]]:
-    used: dict[int, list[str]] = {}
-    for profile in Profile.objects.select_related("current"):
+def _secrets() -> list[tuple[Secret, list[str]]]:
+    uses = secret_uses()
+    secrets = Secret.objects.select_related("created_by").order_by("name", "pk")
+    return [(secret, uses.get(secret.pk, [])) for secret in secrets]
+
+
+def secret_uses() -> dict[int, list[str]]:
+    """By a secret's key, the profiles and boxes whose next start needs it."""
+    uses: dict[int, list[str]] = {}
+    for profile in Profile.objects.active().exclude(current=None).select_related("current"):
         for pk in profile.launch.secret_env.values():
-            used.setdefault(pk, []).append(str(profile))
-    for box in Box.objects.exclude(hf_token=None):
-        used.setdefault(box.hf_token_id or 0, []).append(box.slug)
-    return [(secret, used.get(secret.pk, [])) for secret in Secret.objects.order_by("name", "pk")]
+            uses.setdefault(pk, []).append(str(profile))
+    for box in Box.objects.all():
+        if box.hf_token_id is not None:
+            uses.setdefault(box.hf_token_id, []).append(str(box))
+    return uses
 
 
-def _link(request: HttpRequest, token: str) -> str:
+def _address(request: HttpRequest, token: str) -> str:
     return request.build_absolute_uri(reverse("join", args=[token]))
-
-
-def _me(request: HttpRequest) -> User:
-    return cast(User, request.user)

@@ -3,18 +3,22 @@
 from argparse import ArgumentParser
 from typing import Any
 
+from django.conf import settings
 from django.core.management.base import BaseCommand
 from django.urls import reverse
-from django.utils import timezone
 
-from servers.models import Invite, Role, User
+from servers.models import Entry, Invite, Role, User
 
 
 class Command(BaseCommand):
-    help = __doc__
+    help = __doc__ or ""
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--base-url", default="", help="http://rtx8:8470")
+        parser.add_argument(
+            "--base-url",
+            default=f"http://127.0.0.1:{settings.PORT}",
+            help="what people type to reach inferdash: http://rtx8:8470",
+        )
         parser.add_argument("--role", default="viewer", choices=[role.label for role in Role])
         parser.add_argument(
             "--first-admin",
@@ -23,14 +27,10 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        role = next(role for role in Role if role.label == options["role"])
-        if options["first_admin"]:
-            if User.objects.admins().exists():
-                return
-            role = Role.ADMIN
-            # The newest link is the one that was printed last: earlier ones end.
-            Invite.objects.open().filter(created_by=None, role=role, person=None).update(
-                expires_at=timezone.now()
-            )
-        _invite, token = Invite.make(role=role, by=None)
+        is_first = options["first_admin"]
+        if is_first and User.objects.admins().exists():
+            return
+        role = Role.ADMIN if is_first else next(r for r in Role if r.label == options["role"])
+        invite, token = Invite.make(role=role, by=None, is_first=is_first)
+        Entry.note(None, "invite", invite, **{"from": "command line"})
         self.stdout.write(options["base_url"].rstrip("/") + reverse("join", args=[token]))

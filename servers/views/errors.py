@@ -1,0 +1,40 @@
+"""What is answered instead of a page: refused, not understood, sent with an old form.
+
+Buttons that htmx sends get the sentence alone, as plain text, which the page then shows.
+"""
+
+from django.conf import settings
+from django.core.exceptions import DisallowedHost
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+
+BAD_REQUEST, FORBIDDEN = 400, 403
+
+TOO_OLD = (
+    "This page was opened in an earlier session, so nothing was changed. Reload it and try again."
+)
+
+
+def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
+    why = str(exception) or "Your role does not allow this."
+    if "HX-Request" in request.headers:
+        return _sentence(why, FORBIDDEN)
+    return render(request, "403.html", {"why": why}, status=FORBIDDEN)
+
+
+def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
+    if "HX-Request" in request.headers:
+        return _sentence(TOO_OLD, FORBIDDEN)
+    context = {"reason": reason, "was_foreign": reason.startswith("Origin checking failed")}
+    return render(request, "403_csrf.html", context, status=FORBIDDEN)
+
+
+def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
+    # Not get_host(), which is what has just refused it.
+    host = request.META.get("HTTP_HOST", "") if isinstance(exception, DisallowedHost) else ""
+    context = {"host": host, "name": host.rsplit(":", 1)[0], "port": settings.PORT}
+    return render(request, "400.html", context, status=BAD_REQUEST)
+
+
+def _sentence(text: str, status: int) -> HttpResponse:
+    return HttpResponse(text, status=status, content_type="text/plain; charset=utf-8")
