@@ -1,0 +1,332 @@
+"""The main job, as people do it: from the first link to the log of a container that is gone."""
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
+
+from tests.browser.chromium import PATIENCE, chromium, new_page
+from tests.images import ENGINE
+from tests.installation import Installation, installation
+from tests.nvml import profiles
+
+pytestmark = [pytest.mark.browser, pytest.mark.docker]
+
+expect.set_options(timeout=PATIENCE)
+PASSWORD = "correct horse battery"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def place(docker_host: str) -> Iterator[Installation]:
+    with installation(docker_host, profiles.rtx_pro_6000()) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def admin(browser: Browser, place: Installation) -> Iterator[BrowserContext]:
+    """The browser of ana, who opened the first link."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    page = new_page(context, [])
+    page.goto(place.link)
+    page.get_by_label("Name").fill("ana")
+    page.get_by_label("Password", exact=True).fill(PASSWORD)
+    page.get_by_label("Password again").fill(PASSWORD)
+    page.locator("main form button").click()
+    page.wait_for_url(f"{place.url}/")
+    expect(page.get_by_text("RTX PRO 6000").first).to_be_visible()
+    page.close()
+    yield context
+    context.close()
+
+
+@pytest.fixture(scope="module")
+def operator(browser: Browser, place: Installation) -> Iterator[BrowserContext]:
+    """The browser of a second person."""
+    place.run(f"User.objects.create_user('ben', password='{PASSWORD}', role=Role.OPERATOR)")
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    page = new_page(context, [])
+    page.goto(f"{place.url}/login/")
+    page.get_by_label("Name").fill("ben")
+    page.get_by_label("Password").fill(PASSWORD)
+    page.locator("main form button").click()
+    page.wait_for_url(f"{place.url}/")
+    page.close()
+    yield context
+    context.close()
+
+
+@pytest.fixture
+def complaints() -> Iterator[list[str]]:
+    found: list[str] = []
+    yield found
+    assert found == []
+
+
+@pytest.fixture
+def page(admin: BrowserContext, complaints: list[str]) -> Iterator[Page]:
+    page = new_page(admin, complaints)
+    yield page
+    page.close()
+
+
+@pytest.fixture
+def second(operator: BrowserContext, complaints: list[str]) -> Iterator[Page]:
+    page = new_page(operator, complaints)
+    yield page
+    page.close()
+
+
+@pytest.fixture
+def make(page: Page, place: Installation) -> Callable[..., str]:
+    """Fill in the profile form; returns the server's slug."""
+
+    def make(name: str, **fields: str) -> str:
+        page.goto(f"{place.url}/profiles/new/")
+        values = {
+            "name": name,
+            "checkpoint": "Qwen/Qwen3-8B",
+            "served_name": "qwen3-8b",
+            "image": ENGINE,
+            **fields,
+        }
+        for field, value in values.items():
+            page.locator(f"#id_{field}").fill(value)
+        page.get_by_role("button", name="Create profile").click()
+        expect(page.get_by_role("heading", name=name, level=1)).to_be_visible()
+        return name.lower().replace(" ", "-")
+
+    return make
+
+
+def card(page: Page, slug: str) -> Locator:
+    return page.locator("article").filter(has=page.get_by_text(slug, exact=True))
+
+
+def start(page: Page, place: Installation, slug: str, *, until: str = "ready") -> Locator:
+    page.goto(f"{place.url}/")
+    found = card(page, slug)
+    found.get_by_role("button", name="Start").click()
+    expect(found).to_contain_text(until)
+    return found
+
+
+def test_two_browsers_see_a_start_and_a_stop_without_a_reload(
+    page: Page, second: Page, place: Installation, make: Callable[..., str]
+) -> None:
+    slug = make("Seen by two", env="ENGINE_SECONDS=2")
+    for each in (page, second):
+        each.goto(f"{place.url}/")
+        each.evaluate("window.neverReloaded = true")
+
+    card(page, slug).get_by_role("button", name="Start").click()
+
+    for word in ("starting", "ready"):
+        for each in (page, second):
+            expect(card(each, slug)).to_contain_text(word)
+    expect(card(second, slug)).to_contain_text("by ana")
+    expect(card(second, slug)).to_contain_text(re.compile(r"127\.0\.0\.1:18\d\d\d"))
+
+    card(page, slug).get_by_role("button", name="Stop").click()
+    for each in (page, second):
+        expect(card(each, slug)).to_contain_text("stopped")
+        assert each.evaluate("window.neverReloaded")
+
+
+def test_start_in_two_browsers_at_once_makes_one_container(
+    page: Page, second: Page, place: Installation, make: Callable[..., str]
+) -> None:
+    slug = make("Clicked twice", env="ENGINE_SECONDS=1")
+    buttons = []
+    for each in (page, second):
+        each.goto(f"{place.url}/")
+        buttons.append(card(each, slug).get_by_role("button", name="Start").element_handle())
+    for button in buttons:
+        assert button is not None
+        button.dispatch_event("click")
+
+    expect(card(page, slug)).to_contain_text("ready")
+
+    mine = [c for c in place.docker.list_ours() if c.labels["inferdash.server"] == slug]
+    assert len(mine) == 1
+    assert place.ask(f"Run.objects.filter(server__slug='{slug}').count()") == 1
+
+
+def test_a_folder_that_is_not_there_is_told_and_not_made(
+    page: Page, place: Installation, make: Callable[..., str]
+) -> None:
+    gone = Path.home() / "not-there-at-all"
+    slug = make("Missing folder", volumes="~/not-there-at-all:/models:ro")
+    expect(page.locator("main")).to_contain_text(str(gone))
+
+    failed = start(page, place, slug, until="failed")
+
+    expect(failed).to_contain_text(f"{gone} does not exist on rtx8")
+    assert not gone.exists()
+
+
+def test_a_folder_outside_what_the_box_allows_is_refused(
+    page: Page, place: Installation, make: Callable[..., str]
+) -> None:
+    slug = make("Wants etc", volumes="/etc:/host-etc:ro")
+
+    failed = start(page, place, slug, until="failed")
+
+    expect(failed).to_contain_text("outside the folders that this box lets profiles mount")
+
+
+@pytest.mark.parametrize(
+    ("script", "says"),
+    [
+        ("crash", "ended by itself before it was ready, with exit code 1"),
+        ("exit-zero", "ended by itself before it was ready, with exit code 0"),
+        ("silent", "ended by SIGKILL"),
+    ],
+)
+def test_a_start_that_ends_has_failed_and_says_how(
+    page: Page, place: Installation, make: Callable[..., str], script: str, says: str
+) -> None:
+    slug = make(f"Fails by {script}", env=f"ENGINE_SCRIPT={script}")
+
+    failed = start(page, place, slug, until="failed")
+    expect(failed).to_contain_text(says)
+
+    page.goto(f"{place.url}/servers/{slug}/")
+    expect(page.locator("main")).to_contain_text("engine pid")
+
+
+def test_a_death_while_serving_is_seen_with_its_last_lines(
+    page: Page, place: Installation, make: Callable[..., str]
+) -> None:
+    slug = make("Dies later")
+    dying = start(page, place, slug)
+    port = place.ask(f"Server.objects.get(slug='{slug}').run.port")
+
+    # The engine answers this by leaving with code 3.
+    page.request.get(f"http://127.0.0.1:{port}/die", fail_on_status_code=False, max_retries=0)
+
+    expect(dying).to_contain_text("failed")
+    expect(dying).to_contain_text("exit code 3")
+    page.goto(f"{place.url}/servers/{slug}/")
+    expect(page.locator("main")).to_contain_text("Application startup complete")
+
+
+def test_an_image_that_no_registry_gives_fails_with_advice(
+    page: Page, place: Installation, make: Callable[..., str]
+) -> None:
+    slug = make("No such image", image="registry.invalid/engine:1")
+
+    failed = start(page, place, slug, until="failed")
+
+    expect(failed).to_contain_text("registry cannot be reached")
+
+
+def test_stopping_somebody_elses_server_asks_first(
+    page: Page, second: Page, place: Installation, make: Callable[..., str]
+) -> None:
+    slug = make("Of ana")
+    start(page, place, slug)
+
+    second.goto(f"{place.url}/")
+    card(second, slug).get_by_role("button", name="Stop").click()
+    dialog = second.get_by_role("dialog")
+    expect(dialog).to_contain_text("ana")
+    dialog.get_by_role("button", name="Stop now").click()
+
+    expect(card(page, slug)).to_contain_text("stopped")
+    assert place.ask(f"Server.objects.get(slug='{slug}').run.stopped_by.username") == "ben"
+
+
+def test_an_engine_that_ignores_sigterm_is_killed_after_its_grace(
+    page: Page, place: Installation, make: Callable[..., str]
+) -> None:
+    slug = make("Stubborn", env="ENGINE_SCRIPT=stubborn", grace="2")
+    stubborn = start(page, place, slug)
+
+    stubborn.get_by_role("button", name="Stop").click()
+
+    expect(stubborn).to_contain_text("stopping")
+    expect(stubborn).to_contain_text("stopped")
+    assert place.ask(f"Server.objects.get(slug='{slug}').run.exit_code") == 137
+
+
+def test_restart_and_remove_and_the_log_stays(
+    page: Page, place: Installation, make: Callable[..., str]
+) -> None:
+    slug = make("Comes and goes")
+    found = start(page, place, slug)
+    found.get_by_role("button", name="Restart").click()
+    expect(found).to_contain_text("starting")
+    expect(found).to_contain_text("ready")
+    assert place.ask(f"Run.objects.filter(server__slug='{slug}').count()") == 2
+    found.get_by_role("button", name="Stop").click()
+    expect(found).to_contain_text("stopped")
+
+    found.get_by_role("button", name="Remove").click()
+    expect(found).to_have_count(0)
+
+    page.goto(f"{place.url}/servers/{slug}/")
+    expect(page.locator("run-log")).to_contain_text("Application startup complete")
+    assert [c for c in place.docker.list_ours() if c.labels["inferdash.server"] == slug] == []
+
+
+def test_engines_outlive_inferdash_and_no_line_is_lost(
+    page: Page, place: Installation, make: Callable[..., str]
+) -> None:
+    slug = make("Outlives", env="ENGINE_SCRIPT=flood\nENGINE_LINES=20000")
+    start(page, place, slug)
+    for name in ("inferdash.up.web", "celery", "manage.py watch", "redis.sock"):
+        place.up.children()[name].kill()
+    place.up.waits_for("starting it again", times=4)
+
+    expect(card(page, slug)).to_contain_text("ready")
+    page.goto(f"{place.url}/servers/{slug}/")
+    expect(page.locator("run-log")).to_contain_text("line 19999 of the flood")
+    text = page.request.get(
+        f"{place.url}/runs/{place.ask(f'Server.objects.get(slug={slug!r}).run.pk')}/log/"
+    ).text()
+    flood = re.findall(r"line (\d+) of the flood", text)
+    assert flood == [str(number) for number in range(20000)]
+
+
+def test_the_playground_streams_an_answer_of_the_ready_server(
+    page: Page, place: Installation, make: Callable[..., str]
+) -> None:
+    slug = make("To talk to")
+    start(page, place, slug).get_by_role("link", name="Chat").click()
+    page.get_by_label("Message", exact=True).fill("A **bold** question")
+    page.keyboard.press("Enter")
+
+    answer = page.locator(".answer").last
+    expect(answer).to_contain_text("You said: A bold question")
+    expect(answer.locator("strong")).to_have_text("bold")
+    expect(answer).to_contain_text("tok/s")
+
+
+def test_a_secret_is_nowhere_to_be_read(
+    page: Page, place: Installation, make: Callable[..., str]
+) -> None:
+    secret = "hunter2-is-the-value"
+    slug = make("Keeps a secret", env=f"MY_API_KEY={secret}")
+    assert secret not in page.content()
+    start(page, place, slug)
+
+    for path in (
+        "",
+        f"servers/{slug}/",
+        f"profiles/{slug}/",
+        f"profiles/{slug}/edit/",
+        "activity/",
+    ):
+        page.goto(f"{place.url}/{path}")
+        assert secret not in page.content()
+    container = next(c for c in place.docker.list_ours() if c.labels["inferdash.server"] == slug)
+    assert container.state == "running"
+    assert secret.encode() not in (place.data / "inferdash.sqlite3").read_bytes()

@@ -1,0 +1,94 @@
+"""The whole of inferdash as `make up` runs it, with the tests' Docker Engine and stand-in GPUs."""
+
+import json
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from servers.host.containers import Docker
+from tests.nvml import Machine, StandIn
+from tests.terminal import ROOT, Started
+
+SHELL = "import django; django.setup()\nimport json\nfrom servers.models import *\n"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Installation:
+    url: str
+    link: str  # makes the first admin
+    environment: dict[str, str]
+    up: Started
+    docker: Docker  # with this installation's label
+    gpus: StandIn
+    data: Path
+
+    def ask(self, expression: str) -> object:
+        """The value of a Python expression over its models, as JSON can carry it."""
+        code = f"{SHELL}print(json.dumps({expression}))"
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            env=self.environment,
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return json.loads(done.stdout)
+
+    def run(self, code: str) -> None:
+        subprocess.run(
+            [sys.executable, "-c", SHELL + code], env=self.environment, cwd=ROOT, check=True
+        )
+
+
+@contextmanager
+def installation(docker_host: str, machine: Machine, **variables: str) -> Iterator[Installation]:
+    with tempfile.TemporaryDirectory(prefix="inferdash-") as folder:
+        port = free_port()
+        gpus = StandIn(Path(folder))
+        gpus.show(machine)
+        data = Path(folder) / "var"
+        environment = gpus.env | {
+            "INFERDASH_DATA": str(data),
+            "DJANGO_SETTINGS_MODULE": "inferdash.settings",
+            "PORT": str(port),
+            "HOST": "127.0.0.1",
+            "REDIS_URL": "",
+            "DATABASE_URL": "",
+            "INFERDASH_BOX": "rtx8",
+            "DOCKER_HOST": docker_host,
+            "SSH_CONNECTION": "",
+            "NO_COLOR": "1",
+            **variables,
+        }
+        up = Started([sys.executable, "-m", "inferdash.up"], environment)
+        try:
+            up.waits_for("ready at")
+            link = up.waits_for(r"opens this link.*(http://\S+)")[1]
+            docker = Docker((data / "install.id").read_text().strip(), docker_host)
+            yield Installation(
+                url=f"http://127.0.0.1:{port}",
+                link=link,
+                environment=environment,
+                up=up,
+                docker=docker,
+                gpus=gpus,
+                data=data,
+            )
+            for container in docker.list_ours():
+                docker.remove(container.id)
+            docker.close()
+        finally:
+            up.press_ctrl_c()
+            up.ends()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
