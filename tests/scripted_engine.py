@@ -40,6 +40,8 @@ class Script:
     error: Any = None  # with a status: its body; else an error event after the deltas
     then: str = "done"  # done, drop, hang, end (without [DONE])
     content_type: str = "text/event-stream"
+    # What every chunk carries besides.
+    common: dict[str, Any] = field(default_factory=lambda: {"model": MODEL})
 
     @classmethod
     def of(cls, question: str) -> "Script":
@@ -57,6 +59,11 @@ class ScriptedEngine:
     port: int = 0
     host: str = "127.0.0.1"
     running: int = 0  # chats being answered now
+    sent: int = 0  # deltas, of all chats
+    # From the body of a chat to how it is answered.
+    plan: "Callable[[dict[str, Any]], Script]" = field(
+        default=lambda body: Script.of(body["messages"][-1]["content"])
+    )
     # Called when their path is asked for.
     hooks: "dict[str, Callable[[], None]]" = field(default_factory=dict)
     answers: dict[str, tuple[int, str]] = field(
@@ -139,13 +146,13 @@ class ScriptedEngine:
     ) -> bool:
         self.requests.append(body)
         self.arrived.put(body)
-        script = Script.of(body["messages"][-1]["content"])
+        script = self.plan(body)
         if script.status != 200 or script.content_type != "text/event-stream":
             text = script.error if isinstance(script.error, str) else json.dumps(script.error)
             await _respond(writer, script.status, text.encode(), script.content_type)
             return True
         gone = asyncio.ensure_future(reader.read(1))
-        playing = asyncio.ensure_future(_play(script, writer))
+        playing = asyncio.ensure_future(self._play(script, writer))
         self.running += 1
         try:
             await asyncio.wait({gone, playing}, return_when=asyncio.FIRST_COMPLETED)
@@ -160,42 +167,44 @@ class ScriptedEngine:
         self.outcomes.put("complete")
         return playing.result()
 
-
-async def _play(script: Script, writer: asyncio.StreamWriter) -> bool:
-    writer.write(
-        b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\n"
-        b"transfer-encoding: chunked\r\n\r\n"
-    )
-    await asyncio.sleep(script.first_delay)
-    _event(writer, {"choices": [{"delta": {"role": "assistant", "content": None}}]})
-    for delta in script.deltas:
-        await asyncio.sleep(script.delay)
-        _event(writer, {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
+    async def _play(self, script: Script, writer: asyncio.StreamWriter) -> bool:
+        writer.write(
+            b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\n"
+            b"transfer-encoding: chunked\r\n\r\n"
+        )
+        await asyncio.sleep(script.first_delay)
+        _event(writer, script, {"choices": [{"delta": {"role": "assistant", "content": None}}]})
+        for delta in script.deltas:
+            await asyncio.sleep(script.delay)
+            _event(
+                writer, script, {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
+            )
+            self.sent += 1
+            await writer.drain()
+        if script.then == "hang":
+            await asyncio.sleep(3600)
+        if script.then == "drop":
+            writer.write(b'40\r\ndata: {"choices": [{"del')
+            await writer.drain()
+            writer.transport.abort()
+            return False
+        if script.error is not None:
+            _event(writer, script, {"error": script.error})
+        elif script.then == "done":
+            _event(writer, script, {"choices": [{"delta": {}, "finish_reason": script.finish}]})
+        if script.usage and script.error is None:
+            tokens = len(script.deltas)
+            used = {"prompt_tokens": 7, "completion_tokens": tokens, "total_tokens": 7 + tokens}
+            _event(writer, script, {"choices": [], "usage": used})
+        if script.then == "done":
+            _chunk(writer, b"data: [DONE]\n\n")
+        writer.write(b"0\r\n\r\n")
         await writer.drain()
-    if script.then == "hang":
-        await asyncio.sleep(3600)
-    if script.then == "drop":
-        writer.write(b'40\r\ndata: {"choices": [{"del')
-        await writer.drain()
-        writer.transport.abort()
-        return False
-    if script.error is not None:
-        _event(writer, {"error": script.error})
-    elif script.then == "done":
-        _event(writer, {"choices": [{"delta": {}, "finish_reason": script.finish}]})
-    if script.usage and script.error is None:
-        tokens = len(script.deltas)
-        used = {"prompt_tokens": 7, "completion_tokens": tokens, "total_tokens": 7 + tokens}
-        _event(writer, {"choices": [], "usage": used})
-    if script.then == "done":
-        _chunk(writer, b"data: [DONE]\n\n")
-    writer.write(b"0\r\n\r\n")
-    await writer.drain()
-    return True
+        return True
 
 
-def _event(writer: asyncio.StreamWriter, data: dict[str, Any]) -> None:
-    _chunk(writer, b"data: " + json.dumps({"model": MODEL, **data}).encode() + b"\n\n")
+def _event(writer: asyncio.StreamWriter, script: Script, data: dict[str, Any]) -> None:
+    _chunk(writer, b"data: " + json.dumps({**script.common, **data}).encode() + b"\n\n")
 
 
 def _chunk(writer: asyncio.StreamWriter, data: bytes) -> None:
