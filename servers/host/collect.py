@@ -1,0 +1,135 @@
+"""The collector: a program that prints one JSON line a second about GPUs, memory and processes.
+
+It is a program of its own because a call of NVML may block for minutes, or for ever in a state
+in which not even SIGKILL helps; nobody but servers.host.collector, its parent, waits for it.
+"""
+
+import argparse
+import dataclasses
+import json
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from servers.host.gpus import GpuError, Nvml, Reading
+from servers.host.kernel import Kernel, KernelError, Processes
+
+# How long to wait before NVML is tried again where it is missing or broken.
+NVML_RETRY = 30.0
+
+# Parameters of the NVIDIA module that a sample carries.
+_DRIVER_PARAMS = ("EnableSystemMemoryPools",)
+
+
+class Sampler:
+    """Makes samples: see docs/gpu-memory.md for what is in one."""
+
+    def __init__(self, kernel: Kernel, *, nvml_retry: float = NVML_RETRY) -> None:
+        self._kernel = kernel
+        self._nvml_retry = nvml_retry
+        self._processes = Processes(kernel)
+        self._nvml: Nvml | None = None
+        self._error: str | None = None
+        self._try_again_at = 0.0
+
+    def sample(self) -> dict[str, Any]:
+        """Everything at this moment; `error` says why there is no GPU when NVML is to blame.
+
+        Raises KernelError when /proc/meminfo cannot be read.
+        """
+        kernel = self._kernel
+        meminfo = kernel.meminfo()
+        readings = self._read_gpus(meminfo)
+        pids = {holder.pid for reading in readings for holder in reading.processes or []}
+        params = kernel.driver_params()
+        pressure = kernel.memory_pressure()
+        swapped = kernel.swapped()
+        return {
+            "t": round(time.time(), 3),
+            "boot_id": kernel.boot_id(),
+            "uptime_s": kernel.uptime(),
+            "driver": self._nvml.driver if self._nvml else kernel.driver_version(),
+            "driver_params": {name: params[name] for name in _DRIVER_PARAMS if name in params},
+            "sees_host_pids": kernel.sees_host_pids(),
+            "collector_ok": self._error is None,
+            "stale_s": None,
+            "error": self._error,
+            "meminfo": meminfo,
+            "pressure": dataclasses.asdict(pressure) if pressure else None,
+            "swap": {"in": swapped[0], "out": swapped[1]} if swapped else None,
+            "gpus": [dataclasses.asdict(reading) for reading in readings],
+            "processes": [dataclasses.asdict(process) for process in self._processes.read(pids)],
+        }
+
+    def _read_gpus(self, meminfo: dict[str, int]) -> list[Reading]:
+        try:
+            if self._nvml is None:
+                if time.monotonic() < self._try_again_at:
+                    return []
+                self._nvml = Nvml(self._kernel)
+            self._error = None
+            return self._nvml.read_all(meminfo)
+        except GpuError as error:
+            self._error = str(error)
+            self._try_again_at = time.monotonic() + self._nvml_retry
+            if self._nvml is not None:
+                self._nvml.close()
+                self._nvml = None
+            return []
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m servers.host.collect", description=__doc__)
+    parser.add_argument("--root", type=Path, default=Path("/"), help="where proc and sys are")
+    parser.add_argument("--interval", type=float, default=1.0, metavar="SECONDS")
+    parser.add_argument("--nvml-retry", type=float, default=NVML_RETRY, metavar="SECONDS")
+    parser.add_argument("--once", action="store_true", help="print one sample and end")
+    parser.add_argument(
+        "--while-stdin", action="store_true", help="end as soon as standard input is closed"
+    )
+    arguments = parser.parse_args()
+    if arguments.while_stdin:
+        threading.Thread(target=_end_with_parent, daemon=True).start()
+    sampler = Sampler(Kernel(root=arguments.root), nvml_retry=arguments.nvml_retry)
+    try:
+        if arguments.once:
+            _write(sampler.sample())
+        else:
+            _write_for_ever(sampler, arguments.interval)
+    except KernelError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    except BrokenPipeError:
+        # Nobody reads any more. Python would complain once more on flushing at its exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+def _write_for_ever(sampler: Sampler, interval: float) -> None:
+    due = time.monotonic()
+    while True:
+        _write(sampler.sample())
+        # After a pause (a slow driver, a machine that slept) the rhythm starts anew
+        # rather than making up for the samples that were missed.
+        due = max(due + interval, time.monotonic())
+        time.sleep(max(0.0, due - time.monotonic()))
+
+
+def _write(sample: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(sample, separators=(",", ":")) + "\n")
+    sys.stdout.flush()
+
+
+def _end_with_parent() -> None:
+    # In a thread, because the main one may be inside a call that never returns.
+    os.read(sys.stdin.fileno(), 1)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

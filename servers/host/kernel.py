@@ -1,0 +1,234 @@
+"""What the kernel says in /proc and /sys about memory, processes and the NVIDIA driver."""
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+PAGE = os.sysconf("SC_PAGE_SIZE")
+TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+
+# The inode number that the kernel gives the pid namespace it boots with (PROC_PID_INIT_INO).
+_INITIAL_PID_NAMESPACE = "pid:[4026531836]"
+
+# docker, podman, containerd and CRI-O, with cgroup v1 or v2, systemd's names or plain folders.
+_CONTAINER = re.compile(r"(?:^|[/:-])([0-9a-f]{64})(?:\.scope)?(?=$|/)", re.MULTILINE)
+_DRIVER_VERSION = re.compile(r"^NVRM version:.*?\s(\d+\.\d+(?:\.\d+)?)\s", re.MULTILINE)
+_SECRET_NAME = re.compile(r"(?:key|token|secret|password|passwd)$", re.IGNORECASE)
+_SECRET_VALUE = re.compile(r"\b(?:hf_|sk-|Bearer\s+)\S+")
+
+_TITLE_LENGTH = 300
+_MASK = "•••"
+
+
+class KernelError(Exception):
+    """The kernel's files cannot be read, with a sentence for the person who looks after the box."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Process:
+    """One process at one moment. None means that the kernel does not tell."""
+
+    pid: int
+    start: int  # clock ticks after boot; with pid and boot id this names a process for good
+    started_at: float | None  # unix seconds
+    ppid: int
+    name: str
+    title: str  # the command line with secrets masked; the name where there is none
+    state: str  # R running, S sleeping, D waiting in the kernel (cannot be killed), Z zombie, ...
+    user: str | None  # login name, or the number where /etc/passwd has no such user
+    container: str | None  # 64 hexadecimal digits
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pressure:
+    """Shares of the last 10 s in which some, or all, tasks waited for memory. Percent."""
+
+    some: float
+    full: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kernel:
+    """The kernel's files under a root, which is `/` except in tests."""
+
+    root: Path = Path("/")
+
+    def meminfo(self) -> dict[str, int]:
+        """Every line of /proc/meminfo, in bytes; HugePages_* lines are counts of pages.
+
+        Raises KernelError: without this file nothing can be said about the box.
+        """
+        path = self.root / "proc/meminfo"
+        try:
+            text = path.read_text()
+        except OSError as error:
+            raise KernelError(
+                f"{path} cannot be read ({error.strerror}), so the memory of this box is unknown: "
+                "mount /proc where the worker runs."
+            ) from error
+        return _sizes(text)
+
+    def node_meminfo(self, node: int) -> dict[str, int] | None:
+        """The same lines for one NUMA node, in bytes; None when the kernel has no such node."""
+        text = self._text(f"sys/devices/system/node/node{node}/meminfo")
+        if text is None:
+            return None
+        return _sizes(re.sub(r"^Node \d+ ", "", text, flags=re.MULTILINE))
+
+    def boot_id(self) -> str | None:
+        """A UUID that is new at each boot."""
+        text = self._text("proc/sys/kernel/random/boot_id")
+        return None if text is None else text.strip()
+
+    def uptime(self) -> float | None:
+        """Seconds since the boot."""
+        text = self._text("proc/uptime")
+        return None if text is None else float(text.split()[0])
+
+    def booted_at(self) -> float | None:
+        """Unix seconds of the boot."""
+        found = re.search(r"^btime (\d+)", self._text("proc/stat") or "", re.MULTILINE)
+        return float(found[1]) if found else None
+
+    def sees_host_pids(self) -> bool:
+        """Whether this process lives in the pid namespace the machine booted with.
+
+        Elsewhere NVML leaves out, without a word, every process that is not in the namespace.
+        """
+        try:
+            return str((self.root / "proc/self/ns/pid").readlink()) == _INITIAL_PID_NAMESPACE
+        except OSError:
+            return False
+
+    def driver_version(self) -> str | None:
+        """The version of the NVIDIA kernel module that is loaded; None when none is."""
+        found = _DRIVER_VERSION.search(self._text("proc/driver/nvidia/version") or "")
+        return found[1] if found else None
+
+    def driver_params(self) -> dict[str, int]:
+        """The NVIDIA module's numeric parameters in force; empty when the module is not loaded."""
+        text = self._text("proc/driver/nvidia/params") or ""
+        pairs = re.findall(r"^(\w+): (\d+)$", text, re.MULTILINE)
+        return {name: int(value) for name, value in pairs}
+
+    def memory_pressure(self) -> Pressure | None:
+        """None where the kernel was built or booted without pressure stall information."""
+        text = self._text("proc/pressure/memory") or ""
+        shares = dict(re.findall(r"^(some|full) avg10=([\d.]+)", text, re.MULTILINE))
+        if "some" not in shares or "full" not in shares:
+            return None
+        return Pressure(some=float(shares["some"]), full=float(shares["full"]))
+
+    def swapped(self) -> tuple[int, int] | None:
+        """Bytes read from and written to swap since the boot."""
+        found = dict(re.findall(r"^(pswpin|pswpout) (\d+)$", self._text("proc/vmstat") or "", re.M))
+        if len(found) != 2:
+            return None
+        return int(found["pswpin"]) * PAGE, int(found["pswpout"]) * PAGE
+
+    def users(self) -> dict[int, str]:
+        """Login names of /etc/passwd. The name service is not asked: it can hang on a network."""
+        names: dict[int, str] = {}
+        for line in (self._text("etc/passwd") or "").splitlines():
+            fields = line.split(":")
+            if len(fields) > 2 and fields[2].isdigit():
+                names.setdefault(int(fields[2]), fields[0])
+        return names
+
+    def _text(self, path: str) -> str | None:
+        # A process that ends while its files are read answers ESRCH, one of another
+        # user EACCES, a machine without the feature ENOENT: each time the fact is absent.
+        try:
+            return (self.root / path).read_text(errors="replace")
+        except OSError:
+            return None
+
+
+class Processes:
+    """Reads processes again and again, and what cannot change only once."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
+        self._users = kernel.users()
+        self._booted_at = kernel.booted_at()
+        self._seen: dict[tuple[int, int], Process] = {}
+        self._rounds = 0
+
+    def read(self, pids: set[int]) -> list[Process]:
+        """The processes with these pids, in order of pid; those that are gone are left out."""
+        self._rounds += 1
+        found = [process for pid in sorted(pids) if (process := self._one(pid)) is not None]
+        self._seen = {(process.pid, process.start): process for process in found}
+        return found
+
+    def _one(self, pid: int) -> Process | None:
+        stat = self._kernel._text(f"proc/{pid}/stat")
+        if stat is None:
+            return None
+        # The name stands in brackets and may itself hold brackets and spaces.
+        name = stat[stat.index("(") + 1 : stat.rindex(")")]
+        fields = stat[stat.rindex(")") + 2 :].split()
+        state, ppid, start = fields[0], int(fields[1]), int(fields[19])
+        known = self._seen.get((pid, start))
+        return Process(
+            pid=pid,
+            start=start,
+            started_at=self._time(start),
+            ppid=ppid,
+            name=name,
+            title=self._title(pid, name, state, known),
+            state=state,
+            user=known.user if known else self._user(pid),
+            container=known.container if known else self._container(pid),
+        )
+
+    def _time(self, start: int) -> float | None:
+        if self._booted_at is None:
+            return None
+        return round(self._booted_at + start / TICKS_PER_SECOND, 2)
+
+    def _title(self, pid: int, name: str, state: str, known: Process | None) -> str:
+        # Reading the command line takes the lock on the process's memory, which a process
+        # stuck in the driver may hold for ever: such a one is never asked. Engines rename
+        # themselves while they start, so the others are asked again now and then.
+        if known and (state in "DZX" or self._rounds % 10):
+            return known.title
+        if state in "DZX":
+            return name
+        return masked(self._kernel._text(f"proc/{pid}/cmdline") or "") or name
+
+    def _user(self, pid: int) -> str | None:
+        status = self._kernel._text(f"proc/{pid}/status") or ""
+        found = re.search(r"^Uid:\s+(\d+)", status, re.MULTILINE)
+        return self._users.get(int(found[1]), found[1]) if found else None
+
+    def _container(self, pid: int) -> str | None:
+        ids = _CONTAINER.findall(self._kernel._text(f"proc/{pid}/cgroup") or "")
+        return ids[-1] if ids else None
+
+
+def masked(cmdline: str) -> str:
+    """A command line (words end with NUL) as one line without the values of secrets."""
+    words: list[str] = []
+    hide_next = False
+    for word in cmdline.rstrip("\0").split("\0"):
+        name, equals, _value = word.partition("=")
+        if hide_next:
+            words.append(_MASK)
+        elif equals and _SECRET_NAME.search(name):
+            words.append(f"{name}={_MASK}")
+        else:
+            words.append(_SECRET_VALUE.sub(_MASK, word))
+        hide_next = not equals and word.startswith("-") and bool(_SECRET_NAME.search(word))
+    return " ".join(" ".join(words).split())[:_TITLE_LENGTH]
+
+
+def _sizes(text: str) -> dict[str, int]:
+    sizes: dict[str, int] = {}
+    for line in text.splitlines():
+        name, _colon, rest = line.partition(":")
+        words = rest.split()
+        if words:
+            sizes[name] = int(words[0]) * (1024 if words[1:] == ["kB"] else 1)
+    return sizes
