@@ -18,6 +18,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import redis
+
 from tests.fresh import bare
 from tests.terminal import Started
 
@@ -94,6 +96,8 @@ def comes_up(root: Path, port: int, title: str) -> None:
         took = time.monotonic() - started_at
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/login/", timeout=30) as answer:
             assert answer.status == 200
+        wait_for_worker(root, up)
+        assert "starting it again" not in up.said, up.said
     finally:
         stopped_at = time.monotonic()
         if up.process.poll() is None:
@@ -102,6 +106,16 @@ def comes_up(root: Path, port: int, title: str) -> None:
     print(up.said.replace("\r", ""))
     stop = time.monotonic() - stopped_at
     print(f"{title}: ready after {took:.1f} s; Ctrl-C ended it in {stop:.1f} s", flush=True)
+
+
+def wait_for_worker(root: Path, up: Started) -> None:
+    """A worker that lacks a package dies after web is ready: it is there when its queue is."""
+    queues = redis.Redis(unix_socket_path=str(root / CHECKOUT / "var/redis/redis.sock"))
+    deadline = time.monotonic() + 60
+    while not queues.keys("_kombu.binding.box.*"):
+        assert time.monotonic() < deadline, up.said
+        time.sleep(0.1)
+    queues.close()
 
 
 def lints(root: Path) -> None:
