@@ -13,6 +13,7 @@ from servers.engines.launch import Launch
 from servers.forms.chat import PARAMETERS, AskError, read
 from servers.models import Box, Entry, Profile, Role, Run, Secret, Server, User
 from servers.models.run import State, Wanted
+from servers.views import chat as views
 from tests.scripted_engine import MODEL, ScriptedEngine
 
 
@@ -142,6 +143,19 @@ async def test_the_engines_events_pass_through_untouched(
     assert engine.requests[-1]["model"] == MODEL
     await run.arefresh_from_db()
     assert run.last_request_at is not None
+
+
+@pytest.mark.asyncio
+@pytest.mark.django_db(transaction=True)
+async def test_a_long_wait_for_the_first_token_is_kept_alive(
+    run: Run, ada: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(views, "HEARTBEAT", 0.05)
+
+    text = await complete(ada, run.pk, first_delay=0.3)
+
+    assert text.startswith(": the engine has not begun to answer\n\n")
+    assert text.endswith("data: [DONE]\n\n")
 
 
 @pytest.mark.asyncio

@@ -1,6 +1,7 @@
 """The only module that speaks HTTP to engines: is it up, what does it serve, chat with it."""
 
 import asyncio
+import atexit
 import json
 import time
 from collections.abc import AsyncGenerator, Collection
@@ -9,7 +10,6 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from http.cookiejar import DefaultCookiePolicy
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import httpx
 
@@ -275,10 +275,9 @@ def _options() -> dict[str, Any]:
 
 
 _client = _without_cookies(httpx.Client(timeout=PROBE_TIMEOUT, **_options()))
-# A connection belongs to the event loop that opened it; a process may have had several.
-_async_clients: WeakKeyDictionary[asyncio.AbstractEventLoop, httpx.AsyncClient] = (
-    WeakKeyDictionary()
-)
+atexit.register(_client.close)
+# A connection belongs to the event loop that opened it. The web process has one loop.
+_async_clients: dict[asyncio.AbstractEventLoop, httpx.AsyncClient] = {}
 
 
 def _async_client() -> httpx.AsyncClient:

@@ -156,11 +156,11 @@ export class AnswerView {
     this.draw();
     this.wait("");
     this.root.querySelector(".failure")?.remove();
-    if (message.error) this.foot.before(failureView(message.error, () => this.regenerate(message)));
+    if (message.error) this.foot.before(failureView(message, () => this.regenerate(message)));
     this.foot.replaceChildren(
       ...figures(message),
       copyButton("Copy this answer", () => split(message).text || split(message).thinking),
-      button("Regenerate", "Ask for this answer again", () => this.regenerate(message)),
+      button("Regenerate", "Regenerate this answer", () => this.regenerate(message)),
     );
   }
 }
@@ -178,7 +178,7 @@ function callView(call) {
   return element("section", "call", element("p", "", "Tool call ", name), pre);
 }
 
-function failureView(error, retry) {
+function failureView({ error, server, url }, retry) {
   const view = element("div", "failure", element("p", "", error.message));
   view.setAttribute("role", "alert");
   view.setAttribute("hx-ignore", "");
@@ -187,7 +187,8 @@ function failureView(error, retry) {
   }
   const again = button("Retry", "", retry);
   again.className = "";
-  view.append(again);
+  const log = Object.assign(element("a", "", `Log of ${server}`), { href: url });
+  view.append(element("p", "failure-foot", again, log));
   return view;
 }
 

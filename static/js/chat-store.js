@@ -7,7 +7,7 @@ export const CUT_OFF = {
 };
 
 export const newAnswer = (server) => ({
-  role: "assistant", server: server.slug, model: server.model,
+  role: "assistant", server: server.slug, url: server.url, model: server.model,
   content: "", reasoning: "", calls: [], usage: null, chunks: 0, finish: "",
   firstMs: null, spanMs: null, reasonedMs: null, stopped: false, error: null, running: true,
 });

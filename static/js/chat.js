@@ -83,7 +83,7 @@ class Chat {
     this.drawTranscript();
     this.drawList();
     this.refresh();
-    this.follow(true);
+    if (this.conversation.messages.length) this.follow(true);
   }
 
   drawTranscript() {

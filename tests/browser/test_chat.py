@@ -5,11 +5,12 @@ from typing import Any
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect, sync_playwright
 
-from tests.chat_stack import Stack, chat_stack
+from tests.chat_stack import ROOT, Stack, chat_stack
 from tests.scripted_engine import ScriptedEngine
 
 pytestmark = pytest.mark.browser
 
+AXE = ROOT / "node_modules/axe-core/axe.min.js"
 FLAGS = [
     "--no-sandbox",
     "--disable-background-networking",
@@ -109,6 +110,7 @@ def test_the_streamed_rendering_equals_the_whole_one(page: Page) -> None:
 
     ask(page, deltas=pieces(text, 3))
     finished(page)
+    expect(answer(page).locator(".hljs-keyword").first).to_be_attached()
     streamed = answer(page).locator(".markdown").inner_html()
     page.reload()
 
@@ -302,7 +304,7 @@ def test_regenerate_asks_for_the_same_again(page: Page, engine: ScriptedEngine) 
     finished(page)
     before = len(engine.requests)
 
-    page.get_by_label("Ask for this answer again").click()
+    page.get_by_label("Regenerate this answer").click()
     finished(page)
 
     assert len(engine.requests) == before + 1
@@ -419,6 +421,19 @@ def test_a_server_that_was_stopped_meanwhile_is_said_in_the_conversation(
         expect(answer(page).get_by_role("alert")).to_contain_text("tiny was told to stop")
     finally:
         stack.shell("Run.objects.update(wanted='running')")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nothing_is_out_of_reach_for_a_screen_reader(page: Page, scheme: Any) -> None:
+    page.emulate_media(color_scheme=scheme)
+    text = "# T\n\n```python\nx = 1  # one\n```\n\n| a |\n|---|\n| 1 |\n\n> quote\n"
+    ask(page, deltas=[{"reasoning": "Hmm."}, *pieces(text)], then="drop")
+    expect(answer(page).get_by_role("alert")).to_be_visible()
+
+    page.evaluate(AXE.read_text())
+    found = page.evaluate("axe.run('main').then(({violations}) => violations)")
+
+    assert [(fault["id"], fault["nodes"][0]["html"]) for fault in found] == []
 
 
 def test_a_phone_has_everything_within_its_width(page: Page) -> None:
