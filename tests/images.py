@@ -1,91 +1,156 @@
-"""Images for the tests, made without a registry: a Debian by debootstrap, and the test engine.
+"""Images for the tests, made without a registry: a base by debootstrap, and the test engine.
 
 Each carries a hash of what it was made from, and is made again when that changes.
 """
 
 import hashlib
 import io
+import os
+import platform
 import re
 import shutil
 import subprocess
 import tarfile
 import tempfile
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
+
+import docker
+from docker.errors import ImageNotFound
 
 HERE = Path(__file__).resolve().parent
 LABEL = "inferdash.test.recipe"
-BASE = "inferdash-test/base:bookworm"
+SUITE = platform.freedesktop_os_release().get("VERSION_CODENAME", "bookworm")
+BASE = f"inferdash-test/base:{SUITE}"
 ENGINE = "inferdash-test/engine:1"
-ENGINE_FILES = (HERE / "engine" / "engine.py", HERE / "scripted_engine.py")
+# Engines may be started by their own names, too.
+SHIM = '#!/bin/sh\nexec python3 -m tests.engine "${0##*/}" "$@"\n'
+DOCKERFILE = f"""\
+FROM {BASE}
+COPY . /opt/
+RUN cd /usr/local/bin && for name in vllm sglang llama-server; do \\
+    install /opt/shim $name; done && mkdir /app && ln -s /usr/local/bin/llama-server /app/
+ENV PYTHONPATH=/opt PYTHONUNBUFFERED=1
+ENTRYPOINT ["python3", "-m", "tests.engine"]
+"""
 
 
-def mirror() -> str:
-    """Where this machine gets its Debian packages from."""
-    for path in [Path("/etc/apt/sources.list"), *Path("/etc/apt/sources.list.d").glob("*")]:
-        if path.is_file():
-            found = re.search(r"https?://\S+/debian/?(?=\s)", path.read_text() + "\n")
-            if found:
-                return found[0]
-    raise RuntimeError("No Debian mirror in /etc/apt: tests cannot build their base image.")
+class ImageError(Exception):
+    """An image cannot be built; the text says why."""
 
 
-def build_base(
-    host: str, suite: str = "bookworm", tag: str = BASE, include: str = "python3"
-) -> None:
+def mirror(suite: str) -> str:
+    """Where this machine gets the packages of a suite from: its own apt says."""
+    if given := os.environ.get("DEBIAN_MIRROR"):
+        return given
+    sources = list(_sources())
+    for uri, suites in sources:
+        if suite in suites:
+            return uri
+    for uri, _suites in sources:
+        if re.search(r"/debian/?$", uri):
+            return uri
+    raise ImageError(f"No apt source of this machine has {suite}: set DEBIAN_MIRROR.")
+
+
+def build_base(host: str, suite: str = SUITE, tag: str = BASE, include: str = "python3") -> None:
     recipe = f"{suite} {include}"
-    if _recipe_of(host, tag) == recipe:
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        root = Path(folder) / "root"
-        subprocess.run(
-            ["debootstrap", "--variant=minbase", f"--include={include}", suite, root, mirror()],
-            check=True,
-            stdout=subprocess.DEVNULL,
-        )
-        for waste in ("var/cache/apt", "var/lib/apt/lists", "usr/share/doc", "usr/share/locale"):
-            shutil.rmtree(root / waste, ignore_errors=True)
-        tar = subprocess.Popen(["tar", "-C", root, "-c", "."], stdout=subprocess.PIPE)
-        _docker(host, "import", "--change", f'LABEL {LABEL}="{recipe}"', "-", tag, stdin=tar.stdout)
-        tar.wait()
+    with closing(docker.APIClient(host, version="auto", timeout=600)) as client:
+        if _recipe_of(client, tag) == recipe:
+            return
+        with tempfile.TemporaryDirectory() as folder:
+            root = Path(folder) / "root"
+            _debootstrap(root, suite, include)
+            with subprocess.Popen(["tar", "-C", root, "-c", "."], stdout=subprocess.PIPE) as tar:
+                repository, _colon, version = tag.rpartition(":")
+                said = client.import_image(
+                    tar.stdout, repository, version, changes=[f'LABEL {LABEL}="{recipe}"']
+                )
+        if _recipe_of(client, tag) != recipe:
+            raise ImageError(f"{tag} could not be imported: {said}")
 
 
 def build_engine(host: str) -> None:
     build_base(host)
-    recipe = hashlib.sha256(b"".join(path.read_bytes() for path in ENGINE_FILES)).hexdigest()
-    if _recipe_of(host, ENGINE) == recipe:
-        return
-    dockerfile = (
-        f"FROM {BASE}\nCOPY *.py /opt/engine/\n"
-        f'ENTRYPOINT ["python3", "/opt/engine/engine.py"]\nLABEL {LABEL}="{recipe}"\n'
-    )
+    files = {
+        f"tests/{path.relative_to(HERE)}": path.read_bytes()
+        for path in [HERE / "__init__.py", HERE / "scripted_engine.py", *_engine_files()]
+    }
+    files |= {"shim": SHIM.encode(), "Dockerfile": DOCKERFILE.encode()}
+    recipe = hashlib.sha256(repr(sorted(files.items())).encode()).hexdigest()
+    with closing(docker.APIClient(host, version="auto", timeout=600)) as client:
+        if _recipe_of(client, ENGINE) == recipe:
+            return
+        said = list(
+            client.build(
+                fileobj=_context(files),
+                custom_context=True,
+                tag=ENGINE,
+                rm=True,
+                labels={LABEL: recipe},
+                decode=True,
+            )
+        )
+        if _recipe_of(client, ENGINE) != recipe:
+            raise ImageError(f"{ENGINE} could not be built: {said[-3:]}")
+        # The one before, unless a container still uses it.
+        client.prune_images(  # type: ignore[no-untyped-call]
+            filters={"dangling": True, "label": [LABEL]}
+        )
+
+
+def _engine_files() -> list[Path]:
+    found = (HERE / "engine").rglob("*")
+    return sorted(path for path in found if path.suffix in (".py", ".txt"))
+
+
+def _context(files: dict[str, bytes]) -> io.BytesIO:
     context = io.BytesIO()
     with tarfile.open(fileobj=context, mode="w", format=tarfile.GNU_FORMAT) as tar:
-        for path in ENGINE_FILES:
-            tar.add(path, path.name)
-        entry = tarfile.TarInfo("Dockerfile")
-        entry.size = len(dockerfile)
-        tar.addfile(entry, io.BytesIO(dockerfile.encode()))
-    _docker(host, "build", "-t", ENGINE, "-", input=context.getvalue())
+        for name, content in files.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(content)
+            entry.mode = 0o755
+            tar.addfile(entry, io.BytesIO(content))
+    context.seek(0)
+    return context
 
 
-def _recipe_of(host: str, tag: str) -> str:
-    template = f'{{{{index .Config.Labels "{LABEL}"}}}}'
-    found = subprocess.run(
-        ["docker", "-H", host, "image", "inspect", "-f", template, tag],
+def _debootstrap(root: Path, suite: str, include: str) -> None:
+    done = subprocess.run(
+        ["debootstrap", "--variant=minbase", f"--include={include}", suite, root, mirror(suite)],
+        check=False,
         capture_output=True,
         text=True,
-        check=False,
-    )
-    return found.stdout.strip()
-
-
-def _docker(host: str, *words: str, **options: object) -> None:
-    done = subprocess.run(  # type: ignore[call-overload]
-        ["docker", "-H", host, *words],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        check=False,
-        **options,
+        env=os.environ | {"PATH": f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"},
     )
     if done.returncode:
-        raise RuntimeError(f"docker {words[0]}: {done.stdout.decode(errors='replace')}")
+        raise ImageError(f"debootstrap {suite} failed:\n{done.stdout[-2000:]}{done.stderr}")
+    for waste in ("var/cache/apt", "var/lib/apt/lists", "usr/share/doc", "usr/share/locale"):
+        shutil.rmtree(root / waste, ignore_errors=True)
+
+
+def _sources() -> Iterator[tuple[str, list[str]]]:
+    """Address and suites of every apt source, of both kinds of file."""
+    folder = Path("/etc/apt")
+    for path in [folder / "sources.list", *sorted(folder.glob("sources.list.d/*.list"))]:
+        if path.is_file():
+            for line in path.read_text().splitlines():
+                if found := re.match(r"deb\s+(?:\[[^]]*]\s+)?(http\S+)\s+(\S+)", line):
+                    yield found[1], [found[2]]
+    for path in sorted(folder.glob("sources.list.d/*.sources")):
+        for stanza in re.split(r"\n\s*\n", path.read_text()):
+            fields = dict(re.findall(r"^(\w+):[ \t]*(.*)$", stanza, re.MULTILINE))
+            if "deb" in fields.get("Types", "").split():
+                for uri in fields.get("URIs", "").split():
+                    yield uri, fields.get("Suites", "").split()
+
+
+def _recipe_of(client: docker.APIClient, tag: str) -> str | None:
+    try:
+        found = client.inspect_image(tag)  # type: ignore[no-untyped-call]
+    except ImageNotFound:
+        return None
+    label: str | None = (found["Config"].get("Labels") or {}).get(LABEL)
+    return label

@@ -84,6 +84,10 @@ class Container:
     def of(cls, found: Json) -> "Container":
         state = found["State"]
         ended = state["Status"] in ("exited", "dead")
+        started, finished = _time(state["StartedAt"]), _time(state["FinishedAt"])
+        if started and finished:
+            # Docker can note the end of a very short life before its beginning.
+            finished = max(started, finished)
         published = (found.get("NetworkSettings") or {}).get("Ports")
         return cls(
             id=found["Id"],
@@ -94,8 +98,8 @@ class Container:
             exit_code=state["ExitCode"] if ended else None,
             oom_killed=state["OOMKilled"],
             error=state["Error"],
-            started_at=_time(state["StartedAt"]),
-            finished_at=_time(state["FinishedAt"]) if ended else None,
+            started_at=started,
+            finished_at=finished if ended else None,
             labels=found["Config"]["Labels"] or {},
             ports=_ports(published or found["HostConfig"].get("PortBindings") or {}),
             mounts=tuple(
