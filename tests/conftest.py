@@ -8,7 +8,7 @@ import pytest
 from servers.host.containers import Docker
 from tests import docker_engine
 
-pytest_plugins = ["tests.parts"]
+pytest_plugins = ["tests.parts", "tests.redis_server"]
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,9 @@
 """Who may listen on a socket, asked when it opens and again whenever the person has changed."""
 
+import asyncio
+import contextlib
+import logging
+from collections.abc import Coroutine
 from importlib import import_module
 from typing import Any, cast
 
@@ -10,22 +14,32 @@ from django.conf import settings
 from servers import live
 from servers.models import Role, User
 
+log = logging.getLogger(__name__)
+
 # The browser reconnects after an abnormal close (1006), which is also how a refused
 # handshake looks to it. Accepting first lets these codes tell it to stay away.
 UNAUTHENTICATED, FORBIDDEN = 4401, 4403
+# The browser connects again after a while.
+FAULT = 1011
 
-# A message may be lost: so often is asked without one.
+# The message that a person has changed may be lost: so often is asked without one.
 RECHECK = 30.0
 
 
 class GuardedConsumer(AsyncWebsocketConsumer):
-    """Call `admit` in `connect`, `person` at least every RECHECK seconds, `leave` at the end."""
+    """A socket that sends by itself for as long as its person may listen.
+
+    `connect` calls `admit`, then `start` with what sends; that calls `person` every RECHECK
+    seconds, and returns when the answer is None.
+    """
 
     role = Role.VIEWER
+    sender: asyncio.Task[None] | None = None
     group: str | None = None
+    is_closed = False
 
     async def admit(self) -> User | None:
-        """Accept the socket. None when it was closed at once, with the reason."""
+        """Accept the socket. None when it was closed at once."""
         await self.accept()
         person = await self.person()
         if person is not None:
@@ -33,24 +47,46 @@ class GuardedConsumer(AsyncWebsocketConsumer):
             await self.channel_layer.group_add(self.group, self.channel_name)
         return person
 
+    def start(self, sending: Coroutine[Any, Any, None]) -> None:
+        self.sender = asyncio.create_task(self._run(sending))
+
     async def person(self) -> User | None:
         """Whose socket it is, by what session and person are now; None when it was closed."""
         found = await self._by_session()
         if found is not None and found.may(self.role):
             return found
-        await self.shut()
+        await self._silence()
         await self.close(UNAUTHENTICATED if found is None else FORBIDDEN)
         return None
 
-    async def shut(self) -> None:
-        """Stop sending: nothing may follow a close. For consumers that send by themselves."""
+    async def person_changed(self, message: live.PersonChanged) -> None:
+        await self.person()
 
-    async def leave(self) -> None:
+    async def close(self, code: Any = None, reason: str | None = None) -> None:
+        if not self.is_closed:
+            self.is_closed = True
+            await super().close(code, reason)
+
+    async def disconnect(self, code: int) -> None:
+        self.is_closed = True
+        await self._silence()
         if self.group is not None:
             await self.channel_layer.group_discard(self.group, self.channel_name)
 
-    async def person_changed(self, message: live.PersonChanged) -> None:
-        await self.person()
+    async def _run(self, sending: Coroutine[Any, Any, None]) -> None:
+        try:
+            await sending
+        except Exception:
+            # A page that hears nothing more, and is not told so, shows old figures as new.
+            log.exception("A socket's sender failed")
+            await self.close(FAULT)
+
+    async def _silence(self) -> None:
+        """Nothing may be sent after a close."""
+        if self.sender is not None and self.sender is not asyncio.current_task():
+            self.sender.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self.sender
 
     async def _by_session(self) -> User | None:
         """Read anew: a logout, a new password and a disabled account all end the session."""

