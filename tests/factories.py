@@ -13,7 +13,7 @@ from django.utils.text import slugify
 from servers import live
 from servers.engines.launch import Launch
 from servers.judge import holders
-from servers.models import Box, Profile, Role, Run, Server, User
+from servers.models import Box, Entry, Profile, ProfileVersion, Role, Run, Server, User
 from servers.models.run import ENDED, State, Wanted
 
 GIB = 2**30
@@ -30,6 +30,17 @@ MODELS = {
         "unsloth/gemma-3-4b-it-GGUF",
     ),
 }
+
+
+def clear() -> None:
+    """Nothing but people: as after the first start, before any watcher has run."""
+    Server.objects.update(run=None)
+    Profile.objects.update(current=None)
+    for model in (Run, Server, ProfileVersion, Profile, Entry, Box):
+        model._default_manager.all().delete()
+    with redis.Redis.from_url(settings.REDIS_URL) as client:
+        for key in client.scan_iter("inferdash:*"):
+            client.delete(key)
 
 
 def person(name: str = "ada", role: Role = Role.ADMIN) -> User:

@@ -118,7 +118,7 @@ class GpuChart extends HTMLElement {
           gib: { range: [0, total] },
         },
         axes: [
-          axis({ space: 80, values: (_plot, splits) => splits.map(clock) }),
+          axis({ space: 60, size: 24, values: (_plot, splits) => splits.map((at) => clock(at).slice(0, 5)) }),
           axis({ scale: "percent", size: 44, values: (_plot, splits) => splits.map((value) => `${value} %`) }),
           axis({ scale: "gib", side: 1, size: 56, grid: { show: false }, values: (_plot, splits) => splits.map((value) => `${value} GiB`) }),
         ],

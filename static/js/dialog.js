@@ -10,15 +10,22 @@ document.addEventListener("htmx:after:swap", () => {
   }
 });
 
+// Emptied first: the next swap anywhere would open a dialog that has something in it.
+function shut() {
+  dialog.replaceChildren();
+  dialog.close();
+  if (opener?.isConnected) opener.focus();
+}
+
 dialog.addEventListener("click", (event) => {
   // A click on the backdrop is one on the dialog itself.
-  if (event.target === dialog || event.target.closest("[data-close]")) dialog.close();
+  if (event.target === dialog || event.target.closest("[data-close]")) shut();
 });
 
-// An answer was given: close as soon as it was heard.
-dialog.addEventListener("htmx:after:request", () => dialog.close());
-
-dialog.addEventListener("close", () => {
-  dialog.replaceChildren();
-  if (opener?.isConnected) opener.focus();
+dialog.addEventListener("cancel", (event) => {
+  event.preventDefault();
+  shut();
 });
+
+// An answer was given, and heard.
+dialog.addEventListener("htmx:after:request", shut);

