@@ -11,7 +11,7 @@ import logging
 import re
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 
 from django.db import DatabaseError, InterfaceError, close_old_connections, connection
@@ -251,26 +251,40 @@ class Follower(threading.Thread):
         if container is not None:
             if not container.has_ended:
                 return False
-            self._store_missing()
+            if not self._is_whole():
+                return False
         if self._stopping.is_set():
             return False
         Run.objects.filter(pk=self.run_id).update(log_complete=True)
         live.log_grew(self.run_id, self._upto)
         return True
 
-    def _store_missing(self) -> None:
-        """What the stream left out comes last, in full: a stored line keeps its number."""
+    def _is_whole(self) -> bool:
+        """Whether everything that Docker has is stored; what was left out is stored now.
+
+        An answer that breaks off looks like one that ends, so that only a look at all of it
+        that found nothing new is the last one.
+        """
+        seen = ""
+
+        def watched(found: Iterable[bytes]) -> Iterator[bytes]:
+            nonlocal seen
+            for record in found:
+                seen = max(seen, stamp(record))
+                yield record
+
         blocks = LogChunk.objects.blocks(self.run_id)
         stored = (block.encode().split(b"\n") for _first, block in blocks)
-        whole = records(self.docker.logs(self.container_id), self._secrets)
-        left_out = list(missing(whole, stored))
-        if not left_out:
-            return
+        source = self.docker.logs(self.container_id)
+        left_out = list(missing(watched(records(source, self._secrets)), stored))
         last = LogChunk.objects.tail(self.run_id, 1)
+        if not left_out:
+            return not seen or not last or seen >= last[0].at
         if last and stamp(left_out[0]) < last[0].at:
             words = f"… {len(left_out)} lines that Docker's stream had left out, in their order:"
             left_out.insert(0, note(last[0].at, words))
         self._store(left_out)
+        return False
 
 
 def _line(number: int, record: bytes) -> Line:

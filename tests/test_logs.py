@@ -1,0 +1,451 @@
+import json
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from asgiref.sync import sync_to_async
+from django.test import AsyncClient
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import ClientConnection, connect
+from websockets.typing import Origin
+
+from servers.host.containers import Docker, Spec
+from servers.models import LogChunk, Run
+from servers.models.log import CHUNK_LINES, Line, Moved
+from servers.models.secret import MASK
+from servers.watcher.loglines import LONGEST, Order, missing, records, secrets_pattern
+from servers.watcher.logs import Follower
+from tests import factories
+from tests.chat_stack import ROOT, Stack, chat_stack
+from tests.cutting_proxy import CuttingProxy
+from tests.images import BASE
+
+AT = "2026-11-21T08:00:00.000000001Z"
+OPENED = datetime(2026, 11, 21, 8, 0, tzinfo=UTC)
+
+
+def stamped(number: int, second: float = 0.0) -> bytes:
+    whole, part = divmod(second, 1)
+    return f"2026-11-21T08:00:{int(whole):02d}.{int(part * 1e9) + number:09d}Z o {number}".encode()
+
+
+@pytest.fixture
+def run(db: None) -> Run:
+    return factories.run(factories.server(factories.box()))
+
+
+def container(docker: Docker, program: str, **fields: Any) -> str:
+    """A container that runs this Python program."""
+    spec = Spec(
+        image=BASE,
+        name=f"inferdash-{docker.install[:8]}-log",
+        labels={"inferdash.install": docker.install, "inferdash.run": "1"},
+        entrypoint=("python3", "-u", "-c"),
+        command=(program,),
+        network="none",
+        **fields,
+    )
+    return docker.run(spec).id
+
+
+def stored(run: Run) -> list[Line]:
+    return LogChunk.objects.lines(run.pk, 0, 1_000_000)
+
+
+def follow(run: Run, container_id: str, docker: Docker, *masks: str) -> Run:
+    Follower(run.pk, container_id, masks=masks, docker=docker).follow()
+    run.refresh_from_db()
+    return run
+
+
+# Records
+
+
+def test_secrets_are_masked_in_every_line() -> None:
+    pattern = secrets_pattern(["hf_abcdef", "first-part\nsecond-part", "x"])
+
+    found = list(records([(AT, "o", b"token hf_abcdef, first-part x second-part")], pattern))
+
+    assert found == [f"{AT} o token {MASK}, {MASK} x {MASK}".encode()]
+
+
+def test_bytes_that_are_no_text_are_shown_as_such() -> None:
+    found = list(records([(AT, "e", b"a\xff\xfeb \x00 c")], None))
+
+    assert found == [f"{AT} e a��b \x00 c".encode()]
+
+
+def test_an_endless_line_becomes_several_that_can_be_told_apart() -> None:
+    found = list(records([(AT, "o", b"x" * (2 * LONGEST + 5))], None))
+
+    assert [len(record.split(b" ", 2)[2]) for record in found] == [LONGEST, LONGEST, 5]
+    assert len(set(found)) == 3
+
+
+def test_what_docker_repeats_is_dropped() -> None:
+    order = Order([stamped(1), stamped(2)], OPENED)
+
+    first = order.new([stamped(2), stamped(3), stamped(4)], OPENED)
+    again = order.new([stamped(3), stamped(4), stamped(5)], OPENED)
+
+    assert first == ([stamped(3), stamped(4)], False)
+    assert again == ([stamped(5)], False)
+
+
+def test_lines_of_two_streams_may_come_in_another_order_than_their_stamps() -> None:
+    order = Order([], OPENED)
+
+    assert order.new([stamped(5), stamped(3), stamped(4)], OPENED) == (
+        [stamped(5), stamped(3), stamped(4)],
+        False,
+    )
+
+
+def test_a_stream_that_goes_back_beyond_memory_is_opened_anew() -> None:
+    order = Order([stamped(50), stamped(51)], OPENED)
+
+    assert order.new([stamped(52), stamped(7), stamped(53)], OPENED) == ([stamped(52)], True)
+
+
+def test_a_pause_is_suspect_only_to_a_reader_that_is_behind() -> None:
+    late = OPENED.replace(second=40)
+    batch = [stamped(1, 10), stamped(2, 11)]
+
+    assert Order([], OPENED).new(batch, late) == ([stamped(1, 10)], True)
+    assert Order([], OPENED).new(batch, OPENED.replace(second=11)) == (batch, False)
+    # Right after it was opened at that very place there is nothing more to find.
+    assert Order([stamped(1, 10)], OPENED).new(batch, late) == ([stamped(2, 11)], False)
+
+
+def test_what_the_stream_left_out_is_found() -> None:
+    everything = [stamped(number) for number in range(2000)]
+    left_out = everything[700:900]
+    kept = everything[:700] + everything[900:]
+
+    blocks = iter([kept[at : at + 512] for at in range(0, len(kept), 512)])
+
+    # Docker has rotated the first lines away.
+    assert list(missing(everything[300:], blocks)) == left_out
+
+
+# Storing and reading
+
+
+def append(run: Run, count: int, after: int = 0, text: str = "line {}") -> int:
+    batch = [f"{AT} o {text.format(after + n + 1)}".encode() for n in range(count)]
+    return LogChunk.objects.append(run.pk, after, batch)
+
+
+def test_lines_are_numbered_from_one_without_holes(run: Run) -> None:
+    upto = 0
+    for count in (1, 3, 700, 2, 1500):
+        upto = append(run, count, upto)
+
+    run.refresh_from_db()
+    assert run.log_lines == upto == 2206
+    lines = stored(run)
+    assert [line.number for line in lines] == list(range(1, 2207))
+    assert [line.text for line in lines] == [f"line {n}" for n in range(1, 2207)]
+
+
+def test_a_slow_log_does_not_become_a_row_a_line(run: Run) -> None:
+    for number in range(50):
+        append(run, 1, number)
+
+    assert LogChunk.objects.filter(run=run).count() == 1
+
+
+@pytest.mark.parametrize(
+    ("after", "limit"), [(0, 10), (CHUNK_LINES - 1, 2), (CHUNK_LINES, 1), (1990, 100), (5000, 9)]
+)
+def test_any_window_can_be_read(run: Run, after: int, limit: int) -> None:
+    append(run, 2000)
+
+    lines = LogChunk.objects.lines(run.pk, after, limit)
+
+    assert [line.number for line in lines] == list(range(after + 1, min(after + limit, 2000) + 1))
+
+
+def test_the_tail_is_the_end(run: Run) -> None:
+    append(run, 1000)
+
+    assert [line.text for line in LogChunk.objects.tail(run.pk, 2)] == ["line 999", "line 1000"]
+    assert len(LogChunk.objects.tail(run.pk, 5000)) == 1000
+
+
+def test_a_second_writer_is_refused(run: Run) -> None:
+    append(run, 10)
+
+    with pytest.raises(Moved):
+        append(run, 5, after=3)
+    assert len(stored(run)) == 10
+
+
+def test_text_is_found_whatever_its_colour_and_case(run: Run) -> None:
+    append(run, 600)
+    append(run, 1, 600, "\x1b[31mCUDA out of \x1b[1mmemory\x1b[0m")
+
+    assert LogChunk.objects.find(run.pk, "cuda OUT of memory", 10) == ([601], 1)
+    assert LogChunk.objects.find(run.pk, "line", 2) == ([1, 2], 600)
+    assert LogChunk.objects.find(run.pk, AT, 10) == ([], 0)
+
+
+# Following
+
+
+@pytest.mark.docker
+def test_a_containers_log_is_stored_whole(run: Run, docker: Docker) -> None:
+    made = container(
+        docker,
+        "import sys\n"
+        "for n in range(3000): print('out', n)\n"
+        "print('hf_sesame', file=sys.stderr)\n"
+        "sys.stdout.buffer.write(b'w' * 40000 + b'\\n\\xff\\x00 no newline')",
+    )
+
+    follow(run, made, docker, "hf_sesame")
+
+    assert run.log_complete
+    lines = stored(run)
+    out = [line.text for line in lines if line.stream == "o"]
+    assert out == [*(f"out {n}" for n in range(3000)), "w" * 40000, "�\x00 no newline"]
+    assert [line.text for line in lines if line.stream == "e"] == [MASK]
+    assert run.log_lines == len(lines) == 3003
+
+
+@pytest.mark.docker
+def test_no_line_is_lost_or_doubled_when_the_connection_to_docker_breaks(
+    run: Run, docker: Docker, tmp_path: Path
+) -> None:
+    made = container(docker, "for n in range(60000): print(n)")
+    cuts = [300_000, 1_000_000, 700_001]
+
+    with CuttingProxy(tmp_path / "docker.sock", docker.host, cuts=cuts) as proxy:
+        through = Docker(docker.install, proxy.host)
+        follow(run, made, through)
+        through.close()
+
+    assert cuts == []
+    assert run.log_complete
+    assert [line.text for line in stored(run)] == [str(n) for n in range(60000)]
+
+
+@pytest.mark.docker
+def test_rotation_doubles_no_line_and_loses_none_of_a_reader_who_keeps_up(
+    run: Run, docker: Docker
+) -> None:
+    made = container(
+        docker,
+        "import time\n"
+        "for n in range(6000):\n"
+        "    print('a line of the log', n)\n"
+        "    if n % 50 == 0: time.sleep(0.03)",
+        log_max_size="64k",
+        log_max_files=3,
+    )
+
+    follow(run, made, docker)
+
+    assert [line.text for line in stored(run)] == [f"a line of the log {n}" for n in range(6000)]
+
+
+@pytest.mark.docker
+def test_lines_that_were_rotated_away_meanwhile_leave_a_note(run: Run, docker: Docker) -> None:
+    made = container(
+        docker,
+        "import time\n"
+        "print('first')\n"
+        "time.sleep(2)\n"
+        "for n in range(6000): print('a line of the log', n)",
+        log_max_size="64k",
+        log_max_files=2,
+    )
+    follower = Follower(run.pk, made, masks=[], docker=docker)
+    # The first line, then nobody looks until the end.
+    stream = docker.logs(made, follow=True)
+    first = next(iter(records(stream, None)))
+    LogChunk.objects.append(run.pk, 0, [first])
+    for _line in stream:
+        pass
+
+    follower.follow()
+
+    lines = stored(run)
+    assert lines[0].text == "first"
+    assert lines[1].stream == "i"
+    assert "Docker had rotated them away" in lines[1].text
+    assert lines[-1].text == "a line of the log 5999"
+
+
+@pytest.mark.docker
+def test_a_container_that_is_gone_ends_its_log(run: Run, docker: Docker) -> None:
+    append(run, 3)
+
+    follow(run, "0" * 64, docker)
+
+    assert run.log_complete
+    assert run.log_lines == 3
+
+
+# With the web process, Redis, and followers that are killed
+
+
+@pytest.fixture(scope="module")
+def stack() -> Iterator[Stack]:
+    with chat_stack(9) as stack:
+        yield stack
+
+
+def log_lines(stack: Stack) -> int:
+    path = Path(stack.env["INFERDASH_DATA"]) / "inferdash.sqlite3"
+    with closing(sqlite3.connect(path, timeout=20)) as database:
+        query = "select log_lines from servers_run where id = ?"
+        return int(database.execute(query, [stack.run]).fetchone()[0])
+
+
+def texts(stack: Stack) -> list[str]:
+    code = (
+        "import json\n"
+        f"lines = LogChunk.objects.lines({stack.run}, 0, 1000000)\n"
+        "print(json.dumps([line.text for line in lines]))"
+    )
+    found: list[str] = json.loads(stack.shell(code))
+    return found
+
+
+def follower(stack: Stack, container_id: str, docker: Docker) -> "subprocess.Popen[bytes]":
+    words = ["-m", "tests.log_follower", str(stack.run), container_id, docker.install, docker.host]
+    return subprocess.Popen([sys.executable, *words], cwd=ROOT, env=stack.env)
+
+
+@pytest.fixture
+def empty(stack: Stack) -> Stack:
+    stack.shell(
+        f"LogChunk.objects.filter(run={stack.run}).delete()\n"
+        f"Run.objects.filter(pk={stack.run}).update(log_lines=0, log_complete=False)"
+    )
+    return stack
+
+
+@pytest.mark.docker
+def test_no_line_of_100_000_is_lost_or_doubled_when_followers_are_killed(
+    empty: Stack, docker: Docker
+) -> None:
+    program = (
+        "import time\nfor n in range(100000):\n    print(n)\n    if n % 1000 == 0: time.sleep(0.04)"
+    )
+    made = container(docker, program)
+    for kill_at in (5_000, 30_000, 60_000):
+        process = follower(empty, made, docker)
+        deadline = time.monotonic() + 60
+        while log_lines(empty) < kill_at and time.monotonic() < deadline:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    assert follower(empty, made, docker).wait(timeout=120) == 0
+
+    assert texts(empty) == [str(n) for n in range(100_000)]
+
+
+def socket_of(stack: Stack, run: int, *, session: str | None = None) -> ClientConnection:
+    return connect(
+        f"{stack.url.replace('http', 'ws')}/ws/runs/{run}/log/",
+        origin=Origin(stack.url),
+        additional_headers={"Cookie": f"{stack.cookie}={session or stack.session}"},
+        max_size=2**26,
+    )
+
+
+def ask(socket: ClientConnection, **wish: Any) -> Any:
+    socket.send(json.dumps(wish))
+    return json.loads(socket.recv(timeout=20))
+
+
+def fill(stack: Stack, count: int, after: int = 0) -> None:
+    stack.shell(
+        "from servers import live\n"
+        f"records = [f'{AT} o line {{n}}'.encode() for n in range({after + 1}, {after + count + 1})]\n"
+        f"LogChunk.objects.append({stack.run}, {after}, records)\n"
+        f"live.log_grew({stack.run}, {after + count})"
+    )
+
+
+def test_a_browser_gets_the_tail_and_then_every_new_line(empty: Stack) -> None:
+    fill(empty, 3000)
+    with socket_of(empty, empty.run) as socket:
+        assert json.loads(socket.recv(timeout=20)) == {"hello": {"lines": 3000, "complete": False}}
+        first, lines = ask(socket, tail=2)
+        assert (first, [line[2] for line in lines]) == (2999, ["line 2999", "line 3000"])
+
+        threading.Thread(target=fill, args=[empty, 2, 3000]).start()
+        first, lines = json.loads(socket.recv(timeout=20))
+
+    assert (first, [line[2] for line in lines]) == (3001, ["line 3001", "line 3002"])
+
+
+def test_a_browser_that_comes_back_goes_on_from_its_own_line(empty: Stack) -> None:
+    fill(empty, 2500)
+    with socket_of(empty, empty.run) as socket:
+        socket.recv(timeout=20)
+        first, lines = ask(socket, after=700)
+        received = list(range(first, first + len(lines)))
+        while received[-1] < 2500:
+            first, lines = json.loads(socket.recv(timeout=20))
+            received += range(first, first + len(lines))
+
+    assert received == list(range(701, 2501))
+
+
+def test_earlier_lines_and_hits_are_there_for_the_asking(empty: Stack) -> None:
+    fill(empty, 1500)
+    with socket_of(empty, empty.run) as socket:
+        socket.recv(timeout=20)
+        before = ask(socket, before=1000, limit=100)["window"]
+        start = ask(socket, **{"from": 1, "limit": 5})["window"]
+        found = ask(socket, find="LINE 14", id=7)["found"]
+
+    assert (before[0], len(before[1])) == (900, 100)
+    assert [line[2] for line in start[1]] == [f"line {n}" for n in range(1, 6)]
+    assert found == {"id": 7, "numbers": [14, *range(140, 150), *range(1400, 1500)],
+                     "total": 111, "upto": 1500}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("run", "session", "code"), [(None, "nobody", 4401), (999_999, None, 4404)]
+)
+def test_who_may_not_look_is_told_to_stay_away(
+    stack: Stack, run: int | None, session: str | None, code: int
+) -> None:
+    with socket_of(stack, run or stack.run, session=session) as socket:
+        with pytest.raises(ConnectionClosed):
+            socket.recv(timeout=20)
+        assert socket.close_code == code
+
+
+# Download
+
+
+@pytest.mark.asyncio
+@pytest.mark.django_db(transaction=True)
+async def test_the_download_is_the_whole_log(async_client: AsyncClient) -> None:
+    run = await sync_to_async(lambda: factories.run(factories.server(factories.box())))()
+    await sync_to_async(append)(run, 6000, 0, "\x1b[32mline {}\x1b[0m")
+    await async_client.aforce_login(await sync_to_async(factories.person)())
+
+    async def download(query: str = "") -> str:
+        response = await async_client.get(f"/runs/{run.pk}/log/{query}")
+        assert response["Content-Type"] == "text/plain; charset=utf-8"
+        assert "attachment" in response["Content-Disposition"]
+        return b"".join([part async for part in response]).decode()  # type: ignore[attr-defined]
+
+    assert await download() == "".join(f"line {n}\n" for n in range(1, 6001))
+    assert (await download("?raw&timestamps")).startswith(f"{AT} \x1b[32mline 1\x1b[0m\n")
