@@ -1,6 +1,7 @@
 """The only module that talks to Docker Engine. Used by the worker and the watcher alone."""
 
 import io
+import json
 import os
 import tarfile
 import threading
@@ -12,6 +13,7 @@ from urllib.parse import urlencode
 
 import docker
 import requests
+from docker.auth import get_config_header, resolve_repository_name
 from docker.errors import APIError, DockerException, NotFound
 
 from servers.host.docker_errors import ContainerError, port_taken, translate
@@ -25,7 +27,7 @@ from servers.host.docker_facts import (
     split_reference,
     unix_time,
 )
-from servers.host.docker_request import host_config
+from servers.host.docker_request import creation
 from servers.host.docker_socket import Answer, DockerSocketError
 from servers.host.logstream import LogStream, LogStreamError
 from servers.host.ports import listener
@@ -63,13 +65,9 @@ class EventStream:
         self._answer.close()
 
     def __iter__(self) -> Iterator[Event]:
-        buffer = b""
         with closing(self._answer), _translated("its events"):
-            while received := self._answer.receive():
-                *lines, buffer = (buffer + received).split(b"\n")
-                for line in lines:
-                    if line.strip():
-                        yield Event.of(line)
+            for line in self._answer.lines():
+                yield Event.of(json.loads(line))
             if not self._answer.is_closed:
                 raise DockerSocketError("Remote end closed connection")
 
@@ -124,12 +122,16 @@ class Docker:
         Raises ContainerError, also when it was given up.
         """
         repository, tag = split_reference(reference)
+        query = urlencode({"fromImage": repository, "tag": tag})
+        doing = f"to pull {reference}"
         progress = PullProgress()
-        # Docker goes on pulling for as long as somebody listens.
-        with _translated(f"to pull {reference}"), closing(self._connect()) as client:
-            for line in client.pull(repository, tag=tag, stream=True, decode=True):
+        with _translated(doing):
+            path = f"/images/create?{query}"
+            answer = Answer(self.host, path, method="POST", headers=self._login(repository))
+        with _translated(doing), closing(answer):
+            for line in map(json.loads, answer.lines()):
                 if "error" in line:
-                    raise translate(line["error"], doing=f"to pull {reference}")
+                    raise translate(line["error"], doing=doing)
                 if not tell(progress.hear(line)):
                     raise ContainerError("The pull was given up.", kind="given_up")
         if self.image(reference) is None:
@@ -165,23 +167,26 @@ class Docker:
         Raises ContainerError when the box cannot be asked.
         """
         self._make_nothing()
-        made = self._create(
-            replace(
-                spec,
-                image=NOTHING,
-                entrypoint=("/nothing",),
-                command=(),
-                init=False,  # it would start, and only then miss the program
-                name="",
-                labels={"inferdash.install": self.install},
-            )
+        trial = replace(
+            spec,
+            image=NOTHING,
+            entrypoint=("/nothing",),
+            command=(),
+            init=False,  # it would start, and only then miss the program
+            name="",
+            labels={"inferdash.install": self.install},
         )
+        made = None
         try:
+            made = self._create(trial)
             self.start(made)
         except ContainerError as error:
+            if error.kind in ("daemon_down", "no_permission", "timeout"):
+                raise
             return None if error.kind == "no_program" else error
         finally:
-            self.remove(made)
+            if made is not None:
+                self.remove(made)
         return None
 
     def start(self, container_id: str) -> None:
@@ -284,20 +289,7 @@ class Docker:
     def _create(self, spec: Spec) -> str:
         with _translated("to create the container"):
             try:
-                made = self._api.create_container(
-                    image=spec.image,
-                    command=list(spec.command),
-                    name=spec.name or None,
-                    hostname=spec.hostname or None,
-                    entrypoint=list(spec.entrypoint) if spec.entrypoint else None,
-                    environment=spec.env,
-                    labels=spec.labels,
-                    ports=[port.container_port for port in spec.ports],
-                    user=spec.user or None,
-                    working_dir=spec.workdir or None,
-                    stop_signal=spec.stop_signal or None,
-                    host_config=host_config(spec),
-                )
+                made = self._api.create_container(**creation(spec))
             except APIError as error:
                 if error.status_code != requests.codes.conflict:
                     raise
@@ -339,6 +331,12 @@ class Docker:
             if program is not None:
                 return port_taken(port.host_port, program, error)
         return error
+
+    def _login(self, repository: str) -> dict[str, str]:
+        """What `docker login` has stored for the registry."""
+        registry, _name = resolve_repository_name(repository)
+        header = get_config_header(self._api, registry)
+        return {"X-Registry-Auth": header.decode()} if header else {}
 
     def _make_nothing(self) -> None:
         if self.image(NOTHING) is not None:

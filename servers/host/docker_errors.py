@@ -111,15 +111,17 @@ _KNOWN: list[tuple[str, str, str]] = [
         "The image {what} is not on this box. Start the server again: it is pulled then.",
     ),
     (
-        r"invalid reference format|repository name must be lowercase",
+        r"invalid reference format|repository name must be lowercase|Invalid (?:index|repository) name"
+        r"|Repository name cannot",
         "bad_reference",
         "The image's name cannot be one. It is written like registry.example/team/engine:tag, in "
         "small letters; correct it in the profile.",
     ),
     (
-        r"is already in use by container",
+        r"container name \"/?(?P<what>[^\"]+)\" is already in use",
         "name_taken",
-        "A container of that name exists and is not ours. Remove or rename it.",
+        "There is a container {what} that is not ours. Rename it, or remove it: "
+        "`docker rm {what}`.",
     ),
     (
         r"PermissionError|Permission denied"

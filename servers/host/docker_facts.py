@@ -1,6 +1,5 @@
 """What Docker says of itself, of images, containers and events, in our own words."""
 
-import json
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -131,8 +130,7 @@ class Event:
     at: str = ""  # unix time, seconds.nanoseconds
 
     @classmethod
-    def of(cls, line: bytes) -> "Event":
-        found = json.loads(line)
+    def of(cls, found: Json) -> "Event":
         attributes = found["Actor"].get("Attributes") or {}
         run = attributes.get("inferdash.run", "")
         seconds, nanoseconds = divmod(found["timeNano"], 10**9)

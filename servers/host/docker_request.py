@@ -1,11 +1,29 @@
-"""A spec as Docker's API wants it: the HostConfig of POST /containers/create."""
+"""A spec as Docker's API wants it."""
 
 from typing import Any
 
 from servers.host.spec import Port, Spec
 
 
-def host_config(spec: Spec) -> dict[str, Any]:
+def creation(spec: Spec) -> dict[str, Any]:
+    """What docker-py's create_container() takes."""
+    return {
+        "image": spec.image,
+        "command": list(spec.command),
+        "name": spec.name or None,
+        "hostname": spec.hostname or None,
+        "entrypoint": list(spec.entrypoint) if spec.entrypoint else None,
+        "environment": spec.env,
+        "labels": spec.labels,
+        "ports": [port.container_port for port in spec.ports],
+        "user": spec.user or None,
+        "working_dir": spec.workdir or None,
+        "stop_signal": spec.stop_signal or None,
+        "host_config": _host_config(spec),
+    }
+
+
+def _host_config(spec: Spec) -> dict[str, Any]:
     """Binds go as mounts: Docker then refuses a source that is missing, and creates none."""
     return {
         "PortBindings": _bindings(spec.ports),

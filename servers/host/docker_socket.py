@@ -1,12 +1,14 @@
-"""Streams that Docker Engine sends without end: one GET, read as the bytes come."""
+"""Streams that Docker Engine sends without end: one request, read as the bytes come."""
 
+import json
 import socket
 import threading
+from collections.abc import Iterator
 from contextlib import suppress
 from urllib.parse import urlsplit
 
 _RECEIVE = 1 << 18  # bytes; more than a Unix socket holds
-_ANSWER_WITHIN = 60.0  # seconds; from then on silence is normal
+_ANSWER_WITHIN = 120.0  # seconds; from then on silence is normal
 
 
 class DockerSocketError(Exception):
@@ -16,10 +18,14 @@ class DockerSocketError(Exception):
 class Answer:
     """The body of Docker's answer. close() ends it at once, also from another thread.
 
-    Raises DockerSocketError when Docker does not answer with success.
+    A generic HTTP client would hold on to the connection, and Docker does what was asked for
+    as long as somebody listens. Raises DockerSocketError when Docker does not answer with
+    success.
     """
 
-    def __init__(self, host: str, path: str) -> None:
+    def __init__(
+        self, host: str, path: str, *, method: str = "GET", headers: dict[str, str] | None = None
+    ) -> None:
         self._lock = threading.Lock()
         self._is_receiving = False
         self.is_closed = False
@@ -29,7 +35,9 @@ class Answer:
             raise DockerSocketError(str(error)) from error
         try:
             # HTTP/1.0: no chunks around the stream.
-            self._socket.sendall(f"GET {path} HTTP/1.0\r\nHost: docker\r\n\r\n".encode())
+            lines = [f"{method} {path} HTTP/1.0", "Host: docker"]
+            lines += [f"{name}: {value}" for name, value in (headers or {}).items()]
+            self._socket.sendall("\r\n".join([*lines, "", ""]).encode())
             self._first = self._head()
             self._socket.settimeout(None)
         except OSError as error:
@@ -58,6 +66,15 @@ class Answer:
                 if self.is_closed:
                     self._socket.close()
 
+    def lines(self) -> Iterator[bytes]:
+        """Line by line, without the empty ones."""
+        buffer = b""
+        while received := self.receive():
+            *lines, buffer = (buffer + received).split(b"\n")
+            yield from filter(bytes.strip, lines)
+        if buffer.strip():
+            yield buffer
+
     def close(self) -> None:
         with self._lock:
             self.is_closed = True
@@ -81,8 +98,16 @@ class Answer:
         if head.split(b" ", 2)[1] != b"200":
             while more := self._socket.recv(_RECEIVE):
                 body += more
-            raise DockerSocketError(body.decode(errors="replace").strip() or head.decode())
+            raise DockerSocketError(_message(body) or head.decode())
         return body
+
+
+def _message(body: bytes) -> str:
+    text = body.decode(errors="replace").strip()
+    try:
+        return str(json.loads(text)["message"])
+    except (ValueError, KeyError, TypeError):
+        return text
 
 
 def _connect(host: str) -> socket.socket:

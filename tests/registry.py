@@ -1,0 +1,160 @@
+"""A registry on loopback with one image, for tests of pulls. Docker takes http from 127.0.0.0/8."""
+
+import gzip
+import hashlib
+import io
+import json
+import random
+import tarfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import MappingProxyType
+
+MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"
+CONFIG = "application/vnd.docker.container.image.v1+json"
+LAYER = "application/vnd.docker.image.rootfs.diff.tar.gzip"
+PIECE = 1 << 16
+# What Docker has, as it names it.
+ARCHITECTURES = MappingProxyType({"x86_64": "amd64", "aarch64": "arm64"})
+
+
+@dataclass
+class Registry:
+    """`hold` keeps the rest of each layer back until `go_on` is set."""
+
+    name: str
+    blobs: dict[str, bytes]
+    manifest: bytes
+    hold: bool = False
+    go_on: threading.Event = field(default_factory=threading.Event)
+    # Set when a client leaves in the middle of a layer.
+    left: threading.Event = field(default_factory=threading.Event)
+    port: int = 0
+
+    @property
+    def image(self) -> str:
+        return f"127.0.0.1:{self.port}/{self.name}:1"
+
+
+@contextmanager
+def registry(architecture: str, *, layers: int = 2, size: int = 1 << 20) -> Iterator[Registry]:
+    """`size` is a layer's, in bytes."""
+    made = _registry(ARCHITECTURES[architecture], layers, size)
+
+    class Handler(_Handler):
+        serves = made
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        made.port = server.server_port
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield made
+        finally:
+            made.go_on.set()
+            server.shutdown()
+            thread.join()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    serves: Registry
+
+    def do_HEAD(self) -> None:
+        self._answer(with_body=False)
+
+    def do_GET(self) -> None:
+        self._answer(with_body=True)
+
+    def _answer(self, *, with_body: bool) -> None:
+        kind, content = self._find()
+        self.send_response(404 if content is None else 200)
+        body = b'{"errors":[{"code":"MANIFEST_UNKNOWN","message":"manifest unknown"}]}'
+        body = body if content is None else content
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Docker-Content-Digest", _digest(body))
+        self.end_headers()
+        if not with_body:
+            return
+        try:
+            for start in range(0, len(body), PIECE):
+                if start and kind == LAYER and self.serves.hold:
+                    self._wait()
+                self.wfile.write(body[start : start + PIECE])
+        except OSError:
+            self.serves.left.set()
+
+    def _wait(self) -> None:
+        """Until the test says so, or the client has left."""
+        self.connection.settimeout(0.1)
+        while not self.serves.go_on.is_set():
+            try:
+                if not self.connection.recv(1):
+                    raise ConnectionResetError
+            except TimeoutError:
+                continue
+        self.connection.settimeout(None)
+
+    def _find(self) -> tuple[str, bytes | None]:
+        words = self.path.strip("/").split("/")
+        match words[-2:]:
+            case ["v2"] | [_, "v2"]:
+                return "application/json", b"{}"
+            case ["manifests", reference]:
+                known = ("1", _digest(self.serves.manifest))
+                return MANIFEST, self.serves.manifest if reference in known else None
+            case ["blobs", digest]:
+                content = self.serves.blobs.get(digest)
+                return LAYER if content and content[:2] == b"\x1f\x8b" else CONFIG, content
+        return "application/json", None
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Says nothing; pytest shows what matters."""
+
+
+def _registry(architecture: str, layers: int, size: int) -> Registry:
+    # Not the same layers every time: Docker would have them.
+    seed = random.Random()  # noqa: S311
+    blobs: dict[str, bytes] = {}
+    described, digests = [], []
+    for number in range(layers):
+        tar = _tar(f"weights-{number}", seed.randbytes(size))
+        packed = gzip.compress(tar, compresslevel=1)
+        blobs[_digest(packed)] = packed
+        digests.append(_digest(tar))
+        described.append({"mediaType": LAYER, "size": len(packed), "digest": _digest(packed)})
+    config = json.dumps(
+        {
+            "architecture": architecture,
+            "os": "linux",
+            "config": {"Entrypoint": ["/weights-0"], "Labels": {"made": "by a test"}},
+            "rootfs": {"type": "layers", "diff_ids": digests},
+            "history": [{"created_by": "test"} for _ in digests],
+        }
+    ).encode()
+    blobs[_digest(config)] = config
+    manifest = {
+        "schemaVersion": 2,
+        "mediaType": MANIFEST,
+        "config": {"mediaType": CONFIG, "size": len(config), "digest": _digest(config)},
+        "layers": described,
+    }
+    return Registry(
+        name=f"engine-{seed.randrange(10**9)}", blobs=blobs, manifest=json.dumps(manifest).encode()
+    )
+
+
+def _tar(name: str, content: bytes) -> bytes:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as tar:
+        entry = tarfile.TarInfo(name)
+        entry.size = len(content)
+        tar.addfile(entry, io.BytesIO(content))
+    return packed.getvalue()
+
+
+def _digest(content: bytes) -> str:
+    return f"sha256:{hashlib.sha256(content).hexdigest()}"
