@@ -14,8 +14,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from servers.host.gpus import GpuError, Nvml, Reading
+from servers.host.gpus import GpuError, Nvml
 from servers.host.kernel import Kernel, KernelError, Processes
+from servers.host.readings import Reading
 
 # How long to wait before NVML is tried again where it is missing or broken.
 NVML_RETRY = 30.0

@@ -99,7 +99,7 @@ class Collector:
                 yield sample
 
     def stop(self) -> None:
-        """End the child. Waits 2 s at most, even for one that cannot be killed."""
+        """End the child. Waits a few seconds at most, even for one that cannot be killed."""
         self._stopped.set()
         with self._lock:
             child, self._child = self._child, None
@@ -126,10 +126,12 @@ class Collector:
             return None
         if child is None:
             self._bury()
-            if time.monotonic() >= self._start_at and not self._is_hopeless():
+            if self._is_hopeless():
+                self._stopped.wait(seconds)
+            elif self._wait():
+                self._stopped.wait(min(seconds, self._wait()))
+            else:
                 self._begin()
-            elif seconds:
-                self._stopped.wait(min(seconds, max(0.01, self._start_at - time.monotonic())))
             return self._stale()
         sample = child.read(seconds)
         if sample is not None:
@@ -151,6 +153,9 @@ class Collector:
 
     def _gone(self, child: "_Child") -> None:
         self._reason = f"The collector ended ({child.how_it_ended()})."
+        if not child.is_dead():
+            child.kill()
+            self._unkillable.append(child)
         self._drop(child)
 
     def _hung(self, child: "_Child") -> None:
@@ -256,8 +261,9 @@ class _Child:
 
     def how_it_ended(self) -> str:
         # The pipes close a moment before the process can be reaped.
-        code = self._process.poll() if not self.wait(1.0) else self._process.returncode
-        how = "still running" if code is None else f"exit code {code}"
+        self.wait(1.0)
+        code = self._process.returncode
+        how = "stuck on its way out" if code is None else f"exit code {code}"
         return f"{how}: {self._complaint}" if self._complaint else how
 
     def end(self) -> None:

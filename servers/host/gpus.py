@@ -3,15 +3,14 @@
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import pynvml
 
 from servers.host.kernel import Kernel
+from servers.host.readings import Holder, Kind, Reading
 
 log = logging.getLogger(__name__)
-
-type Kind = Literal["discrete", "unified", "numa"]
 
 # Integrated GPUs: Orin, Thor, GB10 and its relatives. Their memory is the machine's.
 _UNIFIED_NAMES = ("GB10", "Thor", "Orin", "N1X")
@@ -88,48 +87,6 @@ _SENTENCES = {
 
 class GpuError(Exception):
     """NVML as a whole cannot be used; says why and what to do."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Holder:
-    """A process that has something on a card."""
-
-    pid: int  # as seen in our own pid namespace
-    used: int | None  # bytes
-
-
-@dataclass(frozen=True, kw_only=True)
-class Reading:
-    """One card at one moment. None means that the card does not report the value."""
-
-    index: int
-    uuid: str | None
-    name: str | None
-    compute_capability: str | None  # "12.0"
-    kind: Kind | None
-    total: int | None = None  # bytes, as the four below
-    used: int | None = None  # total - free - reserved; NVML's own "used" changed its meaning
-    free: int | None = None
-    reserved: int | None = None
-    util: int | None = None  # percent of the last moments in which any kernel was on the card
-    mem_util: int | None = None  # percent
-    temperature_c: int | None = None
-    power_w: float | None = None
-    power_limit_w: float | None = None
-    sm_mhz: int | None = None
-    sm_max_mhz: int | None = None
-    mem_mhz: int | None = None
-    mem_max_mhz: int | None = None
-    throttle: list[str] | None = None  # reasons in force; empty = none
-    fan: int | None = None  # percent of its full speed
-    pcie_gen: int | None = None
-    pcie_gen_max: int | None = None
-    pcie_width: int | None = None
-    pcie_width_max: int | None = None
-    processes: list[Holder] | None = None
-    numa_node: int | None = None
-    node_meminfo: dict[str, int] | None = None  # bytes; of a card whose memory is a NUMA node
-    fault: str | None = None  # what is wrong with this card and what to do
 
 
 @dataclass(frozen=True, kw_only=True)

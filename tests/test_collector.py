@@ -1,0 +1,390 @@
+"""The collector's parent with a real child, on a stand-in driver that fails in every way."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from servers.host import collector
+from servers.host.collector import Collector
+from tests import nvml, proc
+from tests.nvml import StandIn, profiles
+
+CHECKOUT = Path(__file__).parents[1]
+DEADLINE = 60.0
+
+
+@pytest.fixture
+def standin(tmp_path: Path) -> StandIn:
+    standin = StandIn(tmp_path)
+    standin.show(profiles.h200(2))
+    return standin
+
+
+@pytest.fixture
+def collecting(standin: StandIn) -> Iterator[Callable[..., Collector]]:
+    started: list[Collector] = []
+
+    def start(**options: Any) -> Collector:
+        options = {"interval": 0.1, "patience": 0.6, "nvml_retry": 0.2} | options
+        started.append(Collector(env=standin.env, **options))
+        started[-1].start()
+        return started[-1]
+
+    yield start
+    for each in started:
+        each.stop()
+
+
+def until(samples: Collector, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+    """The first sample that is as wanted."""
+    end = time.monotonic() + DEADLINE
+    while time.monotonic() < end:
+        sample = samples.next_sample(timeout=1.0)
+        if sample is not None and wanted(sample):
+            return sample
+    raise AssertionError("No such sample came.")
+
+
+def is_fresh(sample: dict[str, Any]) -> bool:
+    return sample["stale_s"] is None
+
+
+def is_stale(sample: dict[str, Any]) -> bool:
+    return sample["stale_s"] is not None
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state != "Z"
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + DEADLINE
+    while not condition():
+        assert time.monotonic() < end, "It did not come true."
+        time.sleep(0.02)
+
+
+def hang(standin: StandIn, seconds: float = 600) -> None:
+    machine = profiles.h200(2)
+    machine.cards[1].sleeps["nvmlDeviceGetPowerUsage"] = seconds
+    standin.show(machine)
+
+
+def test_samples_follow_what_the_cards_show(
+    collecting: Callable[..., Collector], standin: StandIn
+) -> None:
+    samples = collecting()
+    first = until(samples, is_fresh)
+    machine = profiles.h200(2)
+    machine.cards[1].numbers["temperature"] = 83
+    standin.show(machine)
+
+    later = until(samples, lambda sample: sample["gpus"][1]["temperature_c"] == 83)
+
+    assert later["t"] > first["t"]
+    assert later["boot_id"] == first["boot_id"]
+
+
+def test_one_sample_comes_a_second(collecting: Callable[..., Collector]) -> None:
+    samples = collecting(interval=1.0, patience=5.0)
+    times = [until(samples, is_fresh)["t"] for _ in range(3)]
+
+    assert all(after - before > 0.5 for before, after in zip(times, times[1:], strict=False))
+
+
+def test_a_reader_that_is_late_gets_the_newest(collecting: Callable[..., Collector]) -> None:
+    samples = collecting()
+    first = until(samples, is_fresh)
+    time.sleep(1.5)  # late by more than the patience, for which the child is not to blame
+    child = samples.pid
+    newest = samples.next_sample(timeout=5.0)
+
+    assert newest is not None
+    assert is_fresh(newest)
+    assert newest["t"] - first["t"] > 0.25, "It is not the one that came next."
+    assert samples.pid == child
+
+
+def test_a_hung_call_is_killed_and_the_last_values_stay(
+    collecting: Callable[..., Collector], standin: StandIn
+) -> None:
+    samples = collecting()
+    good = until(samples, is_fresh)
+    hung = samples.pid
+    assert hung is not None
+    hang(standin)
+
+    stale = until(samples, is_stale)
+
+    assert stale["gpus"] == good["gpus"]
+    assert stale["collector_ok"] is False
+    assert stale["error"].startswith("NVML has not answered for ")
+    wait_for(lambda: not is_alive(hung))
+    standin.show(profiles.h200(2))
+    assert until(samples, is_fresh)["t"] > good["t"]
+    assert samples.pid != hung
+
+
+def test_a_collector_that_cannot_be_killed_is_left_behind(
+    collecting: Callable[..., Collector], standin: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Signal 0 does what SIGKILL does to a process that waits in the driver: nothing.
+    monkeypatch.setattr(collector, "SIGKILL", 0)
+    samples = collecting()
+    until(samples, is_fresh)
+    left = samples.pid
+    assert left is not None
+    os.kill(left, signal.SIGSTOP)
+
+    until(samples, is_stale)
+    fresh = until(samples, is_fresh)
+
+    assert is_alive(left)
+    assert samples.pid != left
+    assert fresh["gpus"][0]["total"] is not None
+    os.kill(left, signal.SIGKILL)
+
+
+def test_after_three_unkillable_ones_it_asks_for_a_reboot(
+    collecting: Callable[..., Collector], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(collector, "SIGKILL", 0)
+    monkeypatch.setattr(collector, "_BACK_OFF", (0.05,))
+    samples = collecting()
+    left: list[int] = []
+    while len(left) < 3:
+        until(samples, is_fresh)
+        assert samples.pid is not None
+        left.append(samples.pid)
+        os.kill(left[-1], signal.SIGSTOP)
+        until(samples, is_stale)
+
+    hopeless = until(samples, lambda sample: "reboot" in (sample["error"] or ""))
+
+    assert "3 collectors hang in the NVIDIA driver" in hopeless["error"]
+    assert samples.pid is None
+    assert all(is_alive(pid) for pid in left)
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
+    # When the driver lets one go after all, collecting goes on.
+    until(samples, is_fresh)
+
+
+def test_a_slow_start_of_the_driver_is_not_a_hang(
+    collecting: Callable[..., Collector], standin: StandIn
+) -> None:
+    machine = profiles.h200(1)
+    machine.sleeps["nvmlInitWithFlags"] = 3
+    standin.show(machine)
+    samples = collecting()
+    first = samples.pid
+
+    waiting = until(samples, is_stale)
+    assert "waits for the driver" in waiting["error"]
+    assert waiting["gpus"] == []
+    until(samples, is_fresh)
+    assert samples.pid == first
+
+
+def test_a_driver_that_hangs_from_the_start_is_told(
+    collecting: Callable[..., Collector], standin: StandIn
+) -> None:
+    machine = profiles.h200(1)
+    machine.sleeps["nvmlInitWithFlags"] = 600
+    standin.show(machine)
+    samples = collecting(start_patience=1.5)
+    first = samples.pid
+
+    stale = until(samples, lambda sample: "was killed" in (sample["error"] or ""))
+
+    assert stale["meminfo"] == {}
+    assert first is not None
+    wait_for(lambda: not is_alive(first))
+
+
+def test_a_collector_that_dies_is_replaced(collecting: Callable[..., Collector]) -> None:
+    samples = collecting()
+    before = until(samples, is_fresh)
+    first = samples.pid
+    assert first is not None
+    os.kill(first, signal.SIGKILL)
+
+    stale = until(samples, is_stale)
+    assert "exit code -9" in stale["error"]
+    after = until(samples, lambda sample: is_fresh(sample) and sample["t"] > before["t"])
+    assert after["gpus"]
+    assert samples.pid != first
+
+
+def test_a_collector_that_cannot_read_says_why(tmp_path: Path, standin: StandIn) -> None:
+    with Collector(env=standin.env, root=tmp_path / "nothing", patience=0.2) as samples:
+        stale = until(samples, lambda sample: "exit code 1" in (sample["error"] or ""))
+
+    assert "meminfo cannot be read" in stale["error"]
+
+
+def test_a_driver_that_comes_back_is_found(
+    collecting: Callable[..., Collector], standin: StandIn
+) -> None:
+    machine = profiles.h200(2)
+    machine.errors["nvmlInitWithFlags"] = nvml.DRIVER_NOT_LOADED
+    standin.show(machine)
+    samples = collecting()
+    without = until(samples, is_fresh)
+    assert "not loaded" in without["error"]
+    assert without["meminfo"]["MemTotal"] > 0
+
+    standin.show(profiles.h200(2))
+    back = until(samples, lambda sample: sample["error"] is None)
+    assert len(back["gpus"]) == 2
+
+
+def test_a_driver_that_goes_away_is_told(
+    collecting: Callable[..., Collector], standin: StandIn
+) -> None:
+    samples = collecting()
+    until(samples, lambda sample: len(sample["gpus"]) == 2)
+    machine = profiles.h200(2)
+    machine.errors = {
+        "nvmlDeviceGetCount_v2": nvml.LIB_RM_VERSION_MISMATCH,
+        "nvmlInitWithFlags": nvml.LIB_RM_VERSION_MISMATCH,
+    }
+    standin.show(machine)
+
+    gone = until(samples, lambda sample: sample["error"] is not None)
+    assert "reboot the box" in gone["error"]
+    assert is_fresh(gone)
+
+
+def test_a_lost_card_keeps_its_name_and_may_come_back(
+    collecting: Callable[..., Collector], standin: StandIn
+) -> None:
+    samples = collecting()
+    name = until(samples, is_fresh)["gpus"][1]["uuid"]
+    machine = profiles.h200(2)
+    machine.cards[1].lost = True
+    standin.show(machine)
+
+    lost = until(samples, lambda sample: sample["gpus"][1]["fault"] is not None)["gpus"]
+    assert lost[1]["uuid"] == name
+    assert lost[1]["total"] is None
+    assert lost[0]["total"] is not None
+    standin.show(profiles.h200(2))
+    back = until(samples, lambda sample: sample["gpus"][1]["fault"] is None)["gpus"]
+    assert back[1]["total"] is not None
+
+
+def test_stop_ends_the_child_even_while_it_hangs(
+    collecting: Callable[..., Collector], standin: StandIn
+) -> None:
+    samples = collecting(patience=600)
+    until(samples, is_fresh)
+    child = samples.pid
+    assert child is not None
+    hang(standin)
+    while samples.next_sample(timeout=0.5) is not None:
+        pass
+
+    samples.stop()
+
+    assert not is_alive(child)
+    assert samples.next_sample(timeout=0.0) is None
+
+
+def test_stop_from_another_thread_ends_the_loop(collecting: Callable[..., Collector]) -> None:
+    samples = collecting()
+    seen: list[dict[str, Any]] = []
+    first = threading.Event()
+
+    def loop() -> None:
+        for sample in samples:
+            seen.append(sample)
+            first.set()
+
+    thread = threading.Thread(target=loop)
+    thread.start()
+    assert first.wait(DEADLINE)
+    samples.stop()
+    thread.join(DEADLINE)
+
+    assert not thread.is_alive()
+    assert samples.pid is None
+
+
+@pytest.mark.parametrize("hangs", [False, True])
+def test_the_child_dies_with_its_parent(standin: StandIn, hangs: bool) -> None:
+    code = (
+        "import time\n"
+        "from servers.host.collector import Collector\n"
+        "samples = Collector(interval=0.1, patience=600)\n"
+        "samples.start()\n"
+        "while samples.next_sample(10) is None: pass\n"
+        "print(samples.pid, flush=True)\n"
+        "time.sleep(600)\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code],
+        env=standin.env,
+        cwd=CHECKOUT,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as parent:
+        assert parent.stdout is not None
+        child = int(parent.stdout.readline())
+        if hangs:
+            hang(standin)
+        parent.kill()
+
+    wait_for(lambda: not is_alive(child))
+
+
+def test_a_reader_that_closes_its_end_ends_the_program(standin: StandIn) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "servers.host.collect", "--interval", "0.05"],
+        env=standin.env,
+        cwd=CHECKOUT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as program:
+        assert program.stdout is not None
+        assert program.stderr is not None
+        program.stdout.readline()
+        program.stdout.close()
+        complaint = program.stderr.read()
+
+    assert program.returncode == 0
+    assert complaint == b""
+
+
+def test_the_child_leaves_django_out(standin: StandIn) -> None:
+    code = (
+        "import sys, servers.host.collect\n"
+        "print([name for name in ('django', 'channels', 'celery', 'docker') if name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=CHECKOUT, capture_output=True, text=True, check=True
+    )
+
+    assert done.stdout.strip() == "[]"
+
+
+def test_a_box_of_another_kind_can_be_shown(tmp_path: Path, standin: StandIn) -> None:
+    standin.show(profiles.gb10())
+    root = proc.gb10_root(tmp_path / "root")
+    with Collector(env=standin.env, root=root, interval=0.1) as samples:
+        sample = until(samples, is_fresh)
+
+    assert sample["gpus"][0]["kind"] == "unified"
+    assert list(samples) == []
