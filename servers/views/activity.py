@@ -1,7 +1,7 @@
 """Who did what, to what, when; also as CSV."""
 
 import csv
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
 
 from django.core.paginator import Paginator
 from django.db.models import Q, QuerySet
@@ -25,7 +25,7 @@ def activity(request: HttpRequest) -> HttpResponse:
 
 @require_GET
 @allow(Role.ADMIN)
-def activity_csv(request: HttpRequest) -> StreamingHttpResponse:
+async def activity_csv(request: HttpRequest) -> StreamingHttpResponse:
     entries = _matching(request.GET.get("q", ""))
     return StreamingHttpResponse(
         _rows(entries),
@@ -48,16 +48,20 @@ class _Echo:
         return text
 
 
-def _rows(entries: QuerySet[Entry]) -> Iterator[str]:
+async def _rows(entries: QuerySet[Entry]) -> AsyncIterator[str]:
     writer = csv.writer(_Echo())
     yield str(writer.writerow(["when", "who", "what", "to what", "more"]))
-    for entry in entries.iterator():
+    async for entry in entries.aiterator():
         more = ", ".join(f"{key} {value}" for key, value in entry.detail.items())
         who = entry.by.username if entry.by else "inferdash"
         cells = [entry.at.isoformat(), who, entry.action, entry.subject, more]
         yield str(writer.writerow([_inert(cell) for cell in cells]))
 
 
+# Full-width signs count too: some spreadsheets read them as the narrow ones.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # noqa: RUF001
+
+
 def _inert(cell: str) -> str:
     """A spreadsheet runs a cell that begins like a formula."""
-    return f"'{cell}" if cell[:1] in "=+-@\t\r" and cell else cell
+    return f"'{cell}" if cell.startswith(_FORMULA) or cell.lstrip().startswith(_FORMULA) else cell

@@ -1,0 +1,102 @@
+"""Both databases that inferdash runs on, each empty, migrated and of the tests' own."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.terminal import ROOT
+
+SQLITE, POSTGRESQL = "sqlite", "postgresql"
+
+
+@contextmanager
+def database(kind: str, folder: Path) -> Iterator[dict[str, str]]:
+    """The environment of processes that use it."""
+    environment = os.environ | {
+        "INFERDASH_DATA": str(folder / "var"),
+        "DJANGO_SETTINGS_MODULE": "inferdash.settings",
+        "REDIS_URL": "",
+        "DATABASE_URL": "",
+        "LOG_LEVEL": "ERROR",
+    }
+    if kind == SQLITE:
+        _migrate(environment)
+        yield environment
+        return
+    with _postgres(folder) as socket_folder:
+        environment["DATABASE_URL"] = f"postgresql://tests@/postgres?host={socket_folder}"
+        _migrate(environment)
+        yield environment
+
+
+def run(code: str, environment: dict[str, str]) -> str:
+    """What the code prints, with Django set up and the models at hand."""
+    code = f"import django\ndjango.setup()\nfrom servers.models import *\n{code}"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, env=environment, check=True, stdout=subprocess.PIPE
+    )
+    return done.stdout.decode()
+
+
+def _migrate(environment: dict[str, str]) -> None:
+    subprocess.run(
+        [sys.executable, "manage.py", "migrate", "--verbosity", "0"],
+        cwd=ROOT,
+        env=environment,
+        check=True,
+    )
+
+
+@contextmanager
+def _postgres(folder: Path) -> Iterator[Path]:
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))
+    postgres = str(found[-1] if found else shutil.which("postgres"))
+    bin_folder = Path(postgres).resolve().parent
+    data, sockets = folder / "data", folder / "sockets"
+    data.mkdir()
+    sockets.mkdir()
+    # It refuses to run as root.
+    as_other: list[str] = []
+    if os.geteuid() == 0:
+        as_other = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"]
+        for each in (data, sockets):
+            shutil.chown(each, "postgres", "postgres")
+        for each in (folder, *folder.parents):
+            if each.stat().st_uid == 0 and each.name.startswith("pytest-"):
+                each.chmod(each.stat().st_mode | 0o011)
+        folder.chmod(0o711)
+    subprocess.run(
+        [*as_other, str(bin_folder / "initdb"), "-D", str(data), "-U", "tests", "-A", "trust"],
+        check=True,
+        stdout=subprocess.DEVNULL,
+        cwd="/",
+    )
+    server = subprocess.Popen(
+        [*as_other, postgres, "-D", str(data), "-k", str(sockets), "-h", "", "-F"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        cwd="/",
+    )
+    try:
+        _wait(bin_folder, sockets, server)
+        yield sockets
+    finally:
+        server.terminate()
+        server.wait(timeout=20)
+
+
+def _wait(bin_folder: Path, sockets: Path, server: "subprocess.Popen[bytes]") -> None:
+    ask = [str(bin_folder / "pg_isready"), "-h", str(sockets), "-q"]
+    for _attempt in range(400):
+        if subprocess.run(ask, check=False).returncode == 0:
+            return
+        try:
+            server.wait(timeout=0.05)
+        except subprocess.TimeoutExpired:
+            continue
+        raise RuntimeError("PostgreSQL ended while it started.")
+    raise RuntimeError("PostgreSQL did not answer in 20 s.")

@@ -1,0 +1,94 @@
+"""What must hold when several people press at the same moment, on both databases."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from tests import databases
+
+AT_ONCE = """
+import json
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+from django.db import connection, connections
+
+def at_once(*calls):
+    barrier = Barrier(len(calls))
+    def one(call):
+        connection.ensure_connection()
+        barrier.wait()
+        try:
+            return call()
+        finally:
+            connections.close_all()
+    with ThreadPoolExecutor(len(calls)) as pool:
+        return list(pool.map(one, calls))
+"""
+
+
+@pytest.fixture(scope="module", params=[databases.SQLITE, databases.POSTGRESQL])
+def environment(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, str]]:
+    with databases.database(request.param, tmp_path_factory.mktemp(request.param)) as environment:
+        yield environment
+
+
+def outcome(code: str, environment: dict[str, str]) -> object:
+    return json.loads(databases.run(AT_ONCE + code, environment))
+
+
+def test_two_admins_who_demote_each_other_leave_one(environment: dict[str, str]) -> None:
+    code = """
+left = []
+for number in range(20):
+    User.objects.all().delete()
+    a, b = (User.objects.create(username=name, role=Role.ADMIN) for name in "ab")
+    at_once(
+        lambda: User.objects.change(a.pk, role=Role.VIEWER),
+        lambda: User.objects.change(b.pk, is_active=False),
+    )
+    left.append(User.objects.admins().count())
+print(json.dumps(left))
+"""
+    assert outcome(code, environment) == [1] * 20
+
+
+def test_a_link_lets_in_one_of_those_who_open_it_together(environment: dict[str, str]) -> None:
+    code = """
+winners = []
+for number in range(10):
+    invite, _token = Invite.make(role=Role.VIEWER, by=None)
+    won = at_once(*[lambda: Invite.objects.use(invite)] * 8)
+    winners.append(sum(won))
+print(json.dumps(winners))
+"""
+    assert outcome(code, environment) == [1] * 10
+
+
+def test_of_guesses_that_arrive_together_five_are_looked_at(environment: dict[str, str]) -> None:
+    code = """
+taken = []
+for number in range(5):
+    LoginFailure.objects.all().delete()
+    allowed = at_once(*[lambda: LoginFailure.objects.take_attempt("ada", "10.0.0.1")] * 16)
+    taken.append(sum(allowed))
+print(json.dumps(taken))
+"""
+    assert outcome(code, environment) == [5] * 5
+
+
+def test_two_who_choose_one_name_do_not_both_get_it(environment: dict[str, str]) -> None:
+    code = """
+from django.db import IntegrityError
+def join(name):
+    try:
+        User.objects.create(username=name)
+    except IntegrityError:
+        return False
+    return True
+User.objects.all().delete()
+print(json.dumps(sum(at_once(*[lambda name=name: join(name) for name in ("Ada", "ada", "ADA")]))))
+"""
+    assert outcome(code, environment) == 1
