@@ -275,7 +275,7 @@ def test_timings_of_a_run_are_told_by_the_moments_of_its_moves(db: Any) -> None:
 def test_a_box_that_was_never_seen_is_no_failure(db: Any) -> None:
     box = Box.objects.create(slug="new")
 
-    (notice,) = live.attention([], [box], {"new": None})
+    (notice,) = live.attention([box], {"new": None})
 
     assert notice.level == "attention"
     assert "has never been seen" in notice.what

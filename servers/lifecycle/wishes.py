@@ -28,6 +28,9 @@ def start(server: Server, *, by: User | None) -> Run | None:
             raise
         return None
     transaction.on_commit(lambda: live.server_changed(server.pk))
+    if server.removed_at is not None:
+        # It is back, and no open page has a card of it to renew.
+        transaction.on_commit(live.servers_changed)
     return run
 
 

@@ -17,7 +17,6 @@ from servers.judge import holders
 from servers.judge.attention import BoxState, Notice
 from servers.live import messages
 from servers.models import Box, Run, Server, User
-from servers.models.run import State
 
 type Key = tuple[str, int | None]
 
@@ -111,16 +110,11 @@ def _container_names() -> dict[str, str]:
     return dict(held.values_list("container_id", "server__slug"))
 
 
-def attention(
-    servers: Iterable[Server], boxes: Iterable[Box], samples: Mapping[str, dict[str, Any] | None]
-) -> list[Notice]:
-    """What needs a person, failed servers first. `servers` need their runs."""
+def attention(boxes: Iterable[Box], samples: Mapping[str, dict[str, Any] | None]) -> list[Notice]:
+    """What needs a person, failed servers first."""
     failed = [
-        Notice(
-            level="failed", about="server", slug=server.slug, what="failed", fix=server.run.failure
-        )
-        for server in servers
-        if server.run is not None and server.run.state == State.FAILED
+        Notice(level="failed", about="server", slug=slug, what="failed", fix=failure)
+        for slug, failure in Server.objects.failures()
     ]
     states = [
         BoxState(
@@ -169,15 +163,14 @@ def _dashboard(
 ) -> list[str]:
     everything = ("everything", None) in keys
     samples = {box.slug: messages.sample(box.slug) for box in boxes}
-    servers = list(Server.objects.for_dashboard())
-    parts = [_attention_html(tuple(attention(servers, boxes, samples)))]
+    parts = [_attention_html(tuple(attention(boxes, samples)))]
+    servers = Server.objects.for_dashboard()
     if everything or ("servers", None) in keys:
         parts.append(_html("servers/_live_cards.html", servers=servers, person=person))
-    else:
+    elif changed := [pk for kind, pk in keys if kind == "server" and pk is not None]:
         parts += [
             _html("servers/_live_card.html", server=server, run=server.run, person=person)
-            for server in servers
-            if ("server", server.pk) in keys
+            for server in servers.filter(pk__in=changed)
         ]
     return parts + [_box_html(shown) for shown in panels(changed_boxes, samples)]
 

@@ -18,6 +18,11 @@ class ServerQuerySet(models.QuerySet["Server"]):
         """Those on the dashboard, with everything that a card shows, in one query."""
         return self.shown().with_details().order_by("box__slug", "slug")
 
+    def failures(self) -> "models.QuerySet[Server, tuple[str, str]]":
+        """Slug and sentence of each server whose latest run failed."""
+        failed = self.shown().filter(run__state="failed").order_by("-run__ended_at")
+        return failed.values_list("slug", "run__failure")
+
     def with_details(self) -> Self:
         return self.select_related(
             "profile__current", "box", "run__started_by", "run__stopped_by", "run__version"

@@ -4,7 +4,7 @@ from typing import Any
 
 from django import template
 from django.db.models import QuerySet
-from django.urls import NoReverseMatch, reverse
+from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
@@ -23,10 +23,7 @@ def all_boxes() -> QuerySet[Box]:
 @register.simple_tag(takes_context=True)
 def page_link(context: dict[str, Any], name: str, title: str) -> SafeString:
     """A link of the top bar, marked on its own page and on the pages below it."""
-    try:
-        address = reverse(name)
-    except NoReverseMatch:
-        return SafeString("")
+    address = reverse(name)
     is_here = context["request"].path.startswith(address)
     return format_html(
         '<a href="{}"{}>{}</a>',

@@ -22,6 +22,6 @@ def dashboard(request: HttpRequest) -> HttpResponse:
             "person": request.user,
             "servers": servers,
             "panels": live.panels(boxes, samples),
-            "notices": live.attention(servers, boxes, samples),
+            "notices": live.attention(boxes, samples),
         },
     )
