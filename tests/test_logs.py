@@ -271,10 +271,9 @@ def test_lines_that_were_rotated_away_meanwhile_leave_a_note(run: Run, docker: D
     )
     follower = Follower(run.pk, made, masks=[], docker=docker)
     # The first line, then nobody looks until the end.
-    stream = docker.logs(made, follow=True)
-    first = next(iter(records(stream, None)))
+    first = next(records(docker.logs(made, follow=True), None))
     LogChunk.objects.append(run.pk, 0, [first])
-    for _line in stream:
+    for _line in docker.logs(made, follow=True):
         pass
 
     follower.follow()
