@@ -61,7 +61,7 @@ def build_base(host: str, suite: str = SUITE, tag: str = BASE, include: str = "p
             return
         with tempfile.TemporaryDirectory() as folder:
             root = Path(folder) / "root"
-            _debootstrap(root, suite, include)
+            debootstrap(root, suite, include)
             with subprocess.Popen(["tar", "-C", root, "-c", "."], stdout=subprocess.PIPE) as tar:
                 repository, _colon, version = tag.rpartition(":")
                 said = client.import_image(
@@ -117,7 +117,7 @@ def _context(files: dict[str, bytes]) -> io.BytesIO:
     return context
 
 
-def _debootstrap(root: Path, suite: str, include: str) -> None:
+def debootstrap(root: Path, suite: str, include: str) -> None:
     done = subprocess.run(
         ["debootstrap", "--variant=minbase", f"--include={include}", suite, root, mirror(suite)],
         check=False,

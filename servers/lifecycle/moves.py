@@ -173,7 +173,7 @@ def observe(run: Run) -> None:
             _ended(run, container, creation.docker().tail(container.id, 20))
     except ContainerError as error:
         # Docker is away: nothing is known, so nothing is claimed.
-        log.warning("run %s cannot be looked at: %s", run.pk, error)
+        log.warning("run %s cannot be looked at: %s", run.pk, str(error))
 
 
 def _vanished(run: Run) -> None:

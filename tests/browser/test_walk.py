@@ -1,21 +1,21 @@
 """The main job, as people do it: from the first link to the log of a container that is gone."""
 
 import re
+import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 
-from tests.browser.chromium import PATIENCE, chromium, new_page
+from tests.browser.chromium import chromium, new_page
+from tests.browser.steps import PASSWORD, card, join
 from tests.images import ENGINE
 from tests.installation import Installation, installation
 from tests.nvml import profiles
 
 pytestmark = [pytest.mark.browser, pytest.mark.docker]
-
-expect.set_options(timeout=PATIENCE)
-PASSWORD = "correct horse battery"
 
 
 @pytest.fixture(scope="module")
@@ -35,12 +35,7 @@ def admin(browser: Browser, place: Installation) -> Iterator[BrowserContext]:
     """The browser of ana, who opened the first link."""
     context = browser.new_context(viewport={"width": 1280, "height": 900})
     page = new_page(context, [])
-    page.goto(place.link)
-    page.get_by_label("Name").fill("ana")
-    page.get_by_label("Password", exact=True).fill(PASSWORD)
-    page.get_by_label("Password again").fill(PASSWORD)
-    page.locator("main form button").click()
-    page.wait_for_url(f"{place.url}/")
+    join(page, place)
     expect(page.get_by_text("RTX PRO 6000").first).to_be_visible()
     page.close()
     yield context
@@ -104,10 +99,6 @@ def make(page: Page, place: Installation) -> Callable[..., str]:
         return name.lower().replace(" ", "-")
 
     return make
-
-
-def card(page: Page, slug: str) -> Locator:
-    return page.locator("article").filter(has=page.get_by_text(slug, exact=True))
 
 
 def start(page: Page, place: Installation, slug: str, *, until: str = "ready") -> Locator:
@@ -209,8 +200,10 @@ def test_a_death_while_serving_is_seen_with_its_last_lines(
     dying = start(page, place, slug)
     port = place.ask(f"Server.objects.get(slug='{slug}').run.port")
 
-    # The engine answers this by leaving with code 3.
-    page.request.get(f"http://127.0.0.1:{port}/die", fail_on_status_code=False, max_retries=0)
+    # The engine answers this by leaving with code 3, so nothing comes back.
+    with socket.create_connection(("127.0.0.1", cast(int, port))) as engine:
+        engine.sendall(b"GET /die HTTP/1.1\r\n\r\n")
+        engine.recv(1)
 
     expect(dying).to_contain_text("failed")
     expect(dying).to_contain_text("exit code 3")
@@ -269,6 +262,7 @@ def test_restart_and_remove_and_the_log_stays(
     found.get_by_role("button", name="Stop").click()
     expect(found).to_contain_text("stopped")
 
+    page.once("dialog", lambda asked: asked.accept())
     found.get_by_role("button", name="Remove").click()
     expect(found).to_have_count(0)
 
@@ -282,8 +276,9 @@ def test_engines_outlive_inferdash_and_no_line_is_lost(
 ) -> None:
     slug = make("Outlives", env="ENGINE_SCRIPT=flood\nENGINE_LINES=20000")
     start(page, place, slug)
+    parts = place.up.children()
     for name in ("inferdash.up.web", "celery", "manage.py watch", "redis.sock"):
-        place.up.children()[name].kill()
+        parts[name].kill()
     place.up.waits_for("starting it again", times=4)
 
     expect(card(page, slug)).to_contain_text("ready")

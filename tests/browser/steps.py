@@ -1,0 +1,24 @@
+"""What several walks do alike."""
+
+from playwright.sync_api import Locator, Page, expect
+
+from tests.browser.chromium import PATIENCE
+from tests.installation import Installation
+
+PASSWORD = "correct horse battery"
+
+expect.set_options(timeout=PATIENCE)
+
+
+def join(page: Page, place: Installation, name: str = "ana") -> None:
+    """Open the first link and become the admin."""
+    page.goto(place.link)
+    page.get_by_label("Name").fill(name)
+    page.get_by_label("Password", exact=True).fill(PASSWORD)
+    page.get_by_label("Password again").fill(PASSWORD)
+    page.locator("main form button").click()
+    page.wait_for_url(f"{place.url}/")
+
+
+def card(page: Page, slug: str) -> Locator:
+    return page.locator("article").filter(has=page.get_by_text(slug, exact=True))

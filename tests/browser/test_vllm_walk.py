@@ -1,0 +1,93 @@
+"""The main job with vLLM itself: a profile, a start, its log, a chat, a stop."""
+
+import time
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.chromium import chromium, new_page
+from tests.browser.steps import card, join
+from tests.installation import Installation, installation
+from tests.nvml import profiles
+from tests.vllm import build
+
+pytestmark = [pytest.mark.vllm, pytest.mark.browser]
+
+START_WITHIN = 8 * 60_000  # ms; about 65 s on two idle cores
+
+
+@pytest.fixture(scope="module")
+def place(docker_host: str) -> Iterator[Installation]:
+    build.build(docker_host)
+    with installation(docker_host, profiles.rtx_pro_6000()) as made:
+        limits = made.data / "box.toml"
+        limits.write_text(limits.read_text().replace("[", f'["{build.MODEL.parent}", ', 1))
+        yield made
+
+
+def test_vllm_is_started_watched_talked_to_and_stopped(
+    place: Installation, capsys: pytest.CaptureFixture[str]
+) -> None:
+    complaints: list[str] = []
+    with chromium() as browser:
+        context = browser.new_context(viewport={"width": 1280, "height": 900})
+        page = new_page(context, complaints)
+        join(page, place)
+        fill_in(page, place)
+
+        page.goto(f"{place.url}/")
+        tiny = card(page, "tiny-qwen3")
+        tiny.get_by_role("button", name="Start").click()
+        expect(tiny).to_contain_text("starting")
+        page.goto(f"{place.url}/servers/tiny-qwen3/")
+        log = page.locator("run-log")
+        expect(log).to_contain_text("vLLM", timeout=START_WITHIN)
+        expect(page.locator("main header")).to_contain_text("ready", timeout=START_WITHIN)
+        expect(log).to_contain_text("Application startup complete")
+
+        page.goto(f"{place.url}/chat/?server=tiny-qwen3")
+        page.get_by_label("Message", exact=True).fill("What is the capital of France?")
+        began = time.monotonic()
+        page.keyboard.press("Enter")
+        answer = page.locator(".answer").last
+        expect(answer).to_contain_text("tok/s", timeout=120_000)
+        figures = answer.locator(".figures").inner_text()
+        took = time.monotonic() - began
+
+        page.goto(f"{place.url}/")
+        tiny.get_by_role("button", name="Stop").click()
+        dialog = page.get_by_role("dialog")
+        stopped = tiny.get_by_text("stopped")
+        expect(dialog.or_(stopped).first).to_be_visible()
+        if dialog.is_visible():
+            dialog.get_by_role("button", name="Stop now").click()
+        expect(tiny).to_contain_text("stopped", timeout=150_000)
+
+    assert complaints == []
+    run = place.ask(
+        "[(r.engine_version, r.exit_code, (r.ready_at - r.created_at).total_seconds(),"
+        " (r.ended_at - r.stop_requested_at).total_seconds(), r.log_lines)"
+        " for r in Run.objects.all()]"
+    )
+    with capsys.disabled():
+        print(f"\nvLLM: version, exit code, s to ready, s to stop, log lines: {run}")
+        print(f"vLLM: a chat of {took:.1f} s: {' '.join(figures.split())}")
+
+
+def fill_in(page: Page, place: Installation) -> None:
+    page.goto(f"{place.url}/profiles/new/")
+    for field, value in {
+        "name": "tiny-qwen3",
+        "checkpoint": "/models/tiny-qwen3",
+        "served_name": "tiny-qwen3",
+        "image": build.TAG,
+        "flags": "--max-model-len 1024 --enforce-eager --max-num-seqs 4",
+        "env": "VLLM_CPU_KVCACHE_SPACE=1\nHF_HUB_OFFLINE=1\nVLLM_NO_USAGE_STATS=1",
+        "volumes": f"{build.MODEL}:/models/tiny-qwen3:ro",
+        "gpus": "none",
+        "shm_size": "1g",
+    }.items():
+        page.locator(f"#id_{field}").fill(value)
+    page.get_by_role("button", name="Create profile").click()
+    expect(page.get_by_role("heading", name="tiny-qwen3", level=1)).to_be_visible()
