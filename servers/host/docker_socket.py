@@ -18,9 +18,8 @@ class DockerSocketError(Exception):
 class Answer:
     """The body of Docker's answer. close() ends it at once, also from another thread.
 
-    A generic HTTP client would hold on to the connection, and Docker does what was asked for
-    as long as somebody listens. Raises DockerSocketError when Docker does not answer with
-    success.
+    Docker does what was asked for as long as somebody listens: a pull ends with its answer.
+    Raises DockerSocketError when Docker does not answer with success.
     """
 
     def __init__(
