@@ -1,0 +1,238 @@
+"""How fast the log is: run `python -m tests.bench.log`.
+
+Throughput is judged against `docker logs -f` reading the same container in the same run.
+Latency is from the container's write (its own clock, in the line) to the browser's DOM,
+seen by a MutationObserver. One JSON object a line.
+"""
+
+import asyncio
+import contextlib
+import json
+import sqlite3
+import statistics
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import sync_playwright
+from websockets.asyncio.client import connect
+from websockets.typing import Origin
+
+from servers.host.containers import Docker, Spec
+from tests import docker_engine
+from tests.chat_stack import ROOT, Stack, chat_stack
+from tests.images import BASE
+
+LINES = 200_000
+THROUGHPUT_LIMIT = 2.0  # our time over docker's
+P50_LIMIT, P99_LIMIT, VIEWERS_LIMIT = 100.0, 300.0, 1000.0  # ms
+VIEWERS = 50
+SECONDS = 10
+FLAGS = ["--no-sandbox", "--disable-background-networking", "--disable-sync"]
+
+FAST = f"""
+for n in range({LINES}):
+    print('a line of an engine log that is about as long as such lines are, number', n)
+"""
+PACED = f"""
+import time
+time.sleep(6)
+start = time.time()
+for n in range(1000 * {SECONDS}):
+    wait = start + n / 1000 - time.time()
+    if wait > 0: time.sleep(wait)
+    print(f'at {{time.time():.6f}} a line of an engine log, number {{n}}', flush=True)
+"""
+WATCH = """
+() => {
+  window.late = [];
+  const seen = new Set();
+  new MutationObserver((changes) => {
+    const now = Date.now() / 1000;
+    for (const change of changes) for (const node of change.addedNodes) {
+      const found = /at (\\d+\\.\\d+) a line .* number (\\d+)/.exec(node.textContent);
+      if (!found || seen.has(found[2])) continue;
+      seen.add(found[2]);
+      window.late.push((now - Number(found[1])) * 1000);
+    }
+  }).observe(document.querySelector('.log-rows'), { childList: true });
+}
+"""
+
+
+def main() -> bool:
+    results: list[dict[str, Any]] = []
+    with docker_engine.lease() as host, chat_stack(9) as stack:
+        docker = Docker(str(uuid.uuid4()), host)
+        try:
+            results.append(throughput(docker, stack))
+            results += latency(docker, stack)
+            results.append(viewers(docker, stack))
+        finally:
+            for container in docker.list_ours():
+                docker.remove(container.id)
+    for result in results:
+        print(json.dumps(result))
+    return all(result["ok"] for result in results)
+
+
+def throughput(docker: Docker, stack: Stack) -> dict[str, Any]:
+    """Both read the log of a container that has just ended, taking turns, three times."""
+    ratios = []
+    for _turn in range(3):
+        with running(docker, FAST) as made:
+            for _line in docker.logs(made, follow=True):
+                pass
+            theirs = docker_reads(docker, made)
+            empty(stack)
+            with following(docker, stack, made):
+                ours = first_to_last_stored(stack)
+        ratios.append(ours / theirs)
+        print(f"docker logs {theirs:.2f} s, stored in {ours:.2f} s", file=sys.stderr)
+    ratio = statistics.median(ratios)
+    return result("log throughput, ours over docker logs -f", ratio, "ratio", THROUGHPUT_LIMIT)
+
+
+def docker_reads(docker: Docker, made: str) -> float:
+    started = time.monotonic()
+    words = ["docker", "-H", docker.host, "logs", "-f", "--timestamps", made]
+    subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
+    return time.monotonic() - started
+
+
+def first_to_last_stored(stack: Stack) -> float:
+    first = 0.0
+    while (lines := log_lines(stack)) < LINES:
+        if lines and not first:
+            first = time.monotonic()
+        time.sleep(0.005)
+    assert lines == LINES, f"{lines} lines stored of {LINES}"
+    return time.monotonic() - first
+
+
+def latency(docker: Docker, stack: Stack) -> list[dict[str, Any]]:
+    with sync_playwright() as playwright, running(docker, PACED) as made:
+        empty(stack)
+        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=FLAGS)
+        context = browser.new_context(viewport={"width": 1280, "height": 800})
+        context.add_cookies([{"name": stack.cookie, "value": stack.session, "url": stack.url}])
+        page = context.new_page()
+        page.goto(f"{stack.url}/servers/tiny/")
+        page.evaluate(WATCH)
+        with following(docker, stack, made):
+            wait_for(stack, 1000 * SECONDS)
+            page.wait_for_timeout(1000)
+        late = page.evaluate("window.late")
+        browser.close()
+    assert len(late) > 500 * SECONDS, f"only {len(late)} lines were seen in the page"
+    p50, p99 = percentiles(late)
+    return [
+        result("log latency to the DOM at 1,000 lines/s, p50", p50, "ms", P50_LIMIT),
+        result("log latency to the DOM at 1,000 lines/s, p99", p99, "ms", P99_LIMIT),
+    ]
+
+
+def viewers(docker: Docker, stack: Stack) -> dict[str, Any]:
+    with running(docker, PACED) as made:
+        empty(stack)
+        with following(docker, stack, made):
+            late = asyncio.run(watched_by_many(stack))
+    _p50, p99 = percentiles(late)
+    return result(f"log latency with {VIEWERS} viewers, p99", p99, "ms", VIEWERS_LIMIT)
+
+
+async def watched_by_many(stack: Stack) -> list[float]:
+    several = await asyncio.gather(*(one_viewer(stack) for _ in range(VIEWERS)))
+    return [late for one in several for late in one]
+
+
+async def one_viewer(stack: Stack) -> list[float]:
+    late: list[float] = []
+    async with connect(
+        f"{stack.url.replace('http', 'ws')}/ws/runs/{stack.run}/log/",
+        origin=Origin(stack.url),
+        additional_headers={"Cookie": f"{stack.cookie}={stack.session}"},
+        max_size=None,
+    ) as socket:
+        await socket.recv()
+        await socket.send('{"after": 0}')
+        received = 0
+        while received < 1000 * SECONDS:
+            message = json.loads(await asyncio.wait_for(socket.recv(), 60))
+            now = time.time()
+            if not isinstance(message, list):
+                continue
+            assert message[0] == received + 1
+            received += len(message[1])
+            late += [(now - float(text.split(" ", 2)[1])) * 1000 for _at, _s, text in message[1]]
+    return late
+
+
+@contextlib.contextmanager
+def running(docker: Docker, program: str) -> Iterator[str]:
+    spec = Spec(
+        image=BASE,
+        name=f"inferdash-{docker.install[:8]}-bench",
+        labels={"inferdash.install": docker.install, "inferdash.run": "1"},
+        entrypoint=("python3", "-c"),
+        command=(program,),
+        network="none",
+    )
+    made = docker.run(spec).id
+    yield made
+    docker.remove(made)
+
+
+@contextlib.contextmanager
+def following(docker: Docker, stack: Stack, made: str) -> Iterator[None]:
+    words = ["-m", "tests.log_follower", str(stack.run), made, docker.install, docker.host]
+    process = subprocess.Popen([sys.executable, *words], cwd=ROOT, env=stack.env)
+    try:
+        yield
+        process.wait(timeout=120)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def empty(stack: Stack) -> None:
+    stack.shell(
+        f"LogChunk.objects.filter(run={stack.run}).delete()\n"
+        f"Run.objects.filter(pk={stack.run}).update(log_lines=0, log_complete=False)"
+    )
+
+
+def log_lines(stack: Stack) -> int:
+    path = Path(stack.env["INFERDASH_DATA"]) / "inferdash.sqlite3"
+    with closing(sqlite3.connect(path, timeout=20)) as database:
+        query = "select log_lines from servers_run where id = ?"
+        return int(database.execute(query, [stack.run]).fetchone()[0])
+
+
+def wait_for(stack: Stack, lines: int) -> None:
+    while log_lines(stack) < lines:
+        time.sleep(0.1)
+
+
+def percentiles(values: list[float]) -> tuple[float, float]:
+    cuts = statistics.quantiles(values, n=100)
+    return cuts[49], cuts[98]
+
+
+def result(name: str, value: float, unit: str, limit: float) -> dict[str, Any]:
+    return {
+        "name": name,
+        "value": round(value, 2),
+        "unit": unit,
+        "limit": limit,
+        "ok": value <= limit,
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(0 if main() else 1)

@@ -1,0 +1,180 @@
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import BrowserContext, Page, expect, sync_playwright
+
+from tests.browser.test_chat import FLAGS
+from tests.chat_stack import Stack, chat_stack
+
+pytestmark = pytest.mark.browser
+
+AT = "2026-11-21T08:00:00.000000001Z"
+
+
+@pytest.fixture(scope="module")
+def stack() -> Iterator[Stack]:
+    with chat_stack(9) as stack:
+        yield stack
+
+
+@pytest.fixture
+def context(stack: Stack) -> Iterator[BrowserContext]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=FLAGS)
+        context = browser.new_context(viewport={"width": 1280, "height": 800})
+        context.add_cookies([{"name": stack.cookie, "value": stack.session, "url": stack.url}])
+        yield context
+        browser.close()
+
+
+@pytest.fixture
+def page(context: BrowserContext, stack: Stack) -> Iterator[Page]:
+    stack.shell(
+        f"LogChunk.objects.filter(run={stack.run}).delete()\n"
+        f"Run.objects.filter(pk={stack.run}).update(log_lines=0, log_complete=False)"
+    )
+    complaints: list[str] = []
+    page = context.new_page()
+    page.set_default_timeout(15_000)
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on(
+        "console",
+        lambda said: complaints.append(said.text) if "Security Policy" in said.text else None,
+    )
+    yield page
+    assert complaints == []
+
+
+def write(stack: Stack, lines: list[tuple[str, str]]) -> None:
+    """Store these lines (stream, text) after those that are there, and tell the browsers."""
+    path = Path(stack.env["INFERDASH_DATA"]) / "lines.json"
+    path.write_text(json.dumps(lines))
+    stack.shell(
+        "import json\n"
+        "from servers import live\n"
+        f"lines = json.load(open({str(path)!r}))\n"
+        f"after = Run.objects.get(pk={stack.run}).log_lines\n"
+        f"records = [f'{AT} {{s}} {{text}}'.encode() for s, text in lines]\n"
+        f"live.log_grew({stack.run}, LogChunk.objects.append({stack.run}, after, records))"
+    )
+
+
+def open_log(page: Page, stack: Stack, anchor: str = "") -> None:
+    page.goto(f"{stack.url}/servers/tiny/{anchor}")
+    expect(page.locator(".log-status")).to_have_text("live")
+
+
+def numbered(count: int) -> list[tuple[str, str]]:
+    return [("o", f"line {n}") for n in range(1, count + 1)]
+
+
+def shown(page: Page) -> list[int]:
+    return [int(text) for text in page.locator(".log-number").all_inner_texts()]
+
+
+def test_colours_are_kept_and_nothing_in_a_line_is_obeyed(page: Page, stack: Stack) -> None:
+    hostile = '<img src=x onerror=alert(1)><b data-hx-post="/logout/" data-hx-trigger="load">x</b>'
+    write(
+        stack,
+        [
+            ("o", "\x1b[31mred\x1b[0m \x1b[38;5;208morange\x1b[0m \x1b[38;2;1;2;3mtrue\x1b[0m"),
+            ("e", hostile),
+            ("o", "w" * 20_000),
+        ],
+    )
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    open_log(page, stack)
+
+    expect(page.locator(".log-f1")).to_have_text("red")
+    assert page.locator(".log-fx").all_inner_texts() == ["orange", "true"]
+    expect(page.locator(".log-row-e .log-text")).to_have_text(hostile)
+    expect(page.locator(".log-row-e .log-stream")).to_have_text("e")
+    assert page.locator(".log-row img, .log-row b").count() == 0
+    page.get_by_role("button", name="16,000 more characters").click()
+    expect(page.locator(".log-row-o .log-text").last).to_have_text("w" * 20_000)
+    assert not [url for url in asked if "logout" in url]
+
+
+def test_the_refreshes_of_a_bar_share_one_row_a_rank(page: Page, stack: Stack) -> None:
+    refreshes = [
+        ("e", f"\r(Worker_TP{rank} pid={rank}) Loading: {p:3d}%|{'█' * (p // 10)}| {p}/100 [00:01<00:02, 3it/s]")
+        for p in range(0, 101, 10)
+        for rank in (0, 1)
+    ]  # fmt: skip
+    write(stack, [("o", "before"), *refreshes, ("o", "a\r10%\r100% done"), ("o", "after")])
+    open_log(page, stack)
+
+    bars = page.locator(".log-row-e .log-text")
+    expect(bars).to_have_count(2)
+    expect(bars.first).to_have_text(re.compile(r"^\(Worker_TP0 pid=0\) Loading: 100%"))
+    expect(page.locator(".log-text").nth(3)).to_have_text("100% done")
+    expect(page.locator(".log-refreshes").first).to_have_text("11 refreshes")
+    page.get_by_role("button", name="Every line").click()
+    expect(page.locator(".log-row-e .log-text")).to_have_count(22)
+
+
+def test_it_follows_until_somebody_scrolls_up_and_again_at_the_end(
+    page: Page, stack: Stack
+) -> None:
+    write(stack, numbered(3000))
+    open_log(page, stack)
+    expect(page.locator(".log-number").last).to_have_text("3000")
+
+    page.locator(".log-scroller").hover()
+    page.mouse.wheel(0, -4000)
+    follow = page.locator(".log-follow")
+    expect(follow).to_be_visible()
+    top = page.evaluate("document.querySelector('.log-scroller').scrollTop")
+    write(stack, numbered(5))
+    expect(follow).to_have_text("▼ follow, 5 new lines")
+    assert page.evaluate("document.querySelector('.log-scroller').scrollTop") == top
+
+    follow.click()
+    expect(page.locator(".log-number").last).to_have_text("3005")
+    expect(follow).to_be_hidden()
+
+
+def test_a_long_log_is_walked_searched_and_linked_to_with_few_elements(
+    page: Page, stack: Stack
+) -> None:
+    write(stack, [*numbered(150_000), ("e", "a NEEDLE here"), *numbered(50_000)])
+    open_log(page, stack, "#L100000")
+    expect(page.locator(".is-target .log-text")).to_have_text("line 100000")
+
+    scroller = page.locator(".log-scroller")
+    scroller.press("g")
+    expect(page.locator(".log-number").first).to_have_text("1")
+    scroller.press("/")
+    page.keyboard.type("needle")
+    expect(page.locator(".log-count")).to_have_text("1 of 1")
+    expect(page.locator(".is-target mark")).to_have_text("NEEDLE")
+    page.keyboard.press("Escape")
+    scroller.press("G")
+    expect(page.locator(".log-number").last).to_have_text("200001")
+    page.evaluate("document.querySelector('.log-scroller').scrollTop /= 2")
+    page.wait_for_function("document.querySelector('.log-number')?.textContent > 90000")
+    page.wait_for_function("document.querySelector('.log-number').textContent < 110000")
+    numbers = shown(page)
+    assert numbers == list(range(numbers[0], numbers[-1] + 1))
+    assert len(numbers) < 300
+
+
+def test_no_line_is_lost_or_doubled_when_the_socket_drops(
+    page: Page, context: BrowserContext, stack: Stack
+) -> None:
+    write(stack, numbered(50))
+    open_log(page, stack)
+    expect(page.locator(".log-number").last).to_have_text("50")
+
+    page.evaluate("document.querySelector('run-log').socket.socket.close()")
+    expect(page.locator(".log-status")).not_to_have_text("live")
+    write(stack, numbered(30))
+
+    expect(page.locator(".log-number").last).to_have_text("80")
+    expect(page.locator(".log-status")).to_have_text("live")
+    lines = page.evaluate("document.querySelector('run-log').model.lines.map(l => l.number)")
+    assert lines == list(range(1, 81))
