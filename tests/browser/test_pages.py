@@ -1,6 +1,7 @@
 """The dashboard, box and server pages in a browser: live, by keyboard, for everybody's eyes."""
 
 import json
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -74,6 +75,14 @@ def faults(page: Page) -> list[str]:
     if (extra := page.evaluate("document.documentElement.scrollWidth - innerWidth")) > 0:
         said.append(f"{extra} px wider than the window")
     return said
+
+
+def until(page: Page, claim: str) -> None:
+    """Wait for a claim in JavaScript to hold; Playwright's own way needs an eval in the page."""
+    deadline = time.monotonic() + 20
+    while not page.evaluate(claim):
+        assert time.monotonic() < deadline, claim
+        page.wait_for_timeout(50)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -152,7 +161,7 @@ def test_a_new_sample_moves_the_meter_and_adds_a_point(busy: WebStack, page: Pag
     page.goto(busy.url)
     chart = page.locator("gpu-chart").first
     expect(chart.locator("canvas")).to_be_visible()
-    page.wait_for_function("document.querySelector('gpu-chart').points[0].length > 800")
+    until(page, "document.querySelector('gpu-chart').points[0].length > 800")
     last = page.evaluate("document.querySelector('gpu-chart').points[0].at(-1)")
 
     busy.run(
@@ -161,7 +170,7 @@ def test_a_new_sample_moves_the_meter_and_adds_a_point(busy: WebStack, page: Pag
         "live.box_sampled('rtx8', box.pk, sample)"
     )
 
-    page.wait_for_function(f"document.querySelector('gpu-chart').points[0].at(-1) > {last}")
+    until(page, f"document.querySelector('gpu-chart').points[0].at(-1) > {last}")
     assert page.evaluate("document.querySelector('gpu-chart').points[1].at(-1)") == 99
     expect(page.locator(".gpu").first).to_contain_text("99 %")
     expect(chart.locator("canvas")).to_be_visible()
