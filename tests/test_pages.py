@@ -279,3 +279,13 @@ def test_a_box_that_was_never_seen_is_no_failure(db: Any) -> None:
 
     assert notice.level == "attention"
     assert "has never been seen" in notice.what
+
+
+def test_the_socket_looks_at_every_box_when_it_is_asked_to(db: Any) -> None:
+    box = factories.box(seen_at=timezone.now() - timedelta(minutes=2))
+
+    html = live.render({("boxes", None)}, factories.person("ada"))
+
+    assert f'"#box-{box.pk}"' in html
+    assert "health-silent" in html
+    assert '"#servers"' not in html

@@ -1,6 +1,7 @@
 """The socket of every page: sends each card and panel anew when it has changed."""
 
 import asyncio
+import contextlib
 import time
 from urllib.parse import parse_qsl
 
@@ -11,6 +12,8 @@ from servers.consumers.guard import RECHECK, GuardedConsumer
 
 # At most this many renderings a second: a burst of changes becomes one message.
 PAUSE = 0.05
+# A box that falls silent sends no message about it: so often, boxes are looked at anyway.
+LOOK_ANYWAY = 10.0
 
 type Key = tuple[str, int | None]
 
@@ -46,10 +49,14 @@ class LiveConsumer(GuardedConsumer):
         self.something.set()
 
     async def _send_changes(self) -> None:
-        checked_at = time.monotonic()
+        checked_at = looked_at = time.monotonic()
         while True:
-            await self.something.wait()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self.something.wait(), LOOK_ANYWAY)
             self.something.clear()
+            if time.monotonic() - looked_at >= LOOK_ANYWAY:
+                looked_at = time.monotonic()
+                self.dirty.add(("boxes", None))
             keys, self.dirty = self.dirty, set()
             if time.monotonic() - checked_at > RECHECK:
                 self.viewer = await self.person()

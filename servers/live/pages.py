@@ -138,7 +138,8 @@ def render(keys: set[Key], person: User, *, page: str = "dashboard", pk: int | N
     everything = ("everything", None) in keys
     is_about_servers = everything or any(kind in ("server", "servers") for kind, _pk in keys)
     boxes = list(Box.objects.all())
-    changed_boxes = [box for box in boxes if everything or ("box", box.pk) in keys]
+    every_box = everything or ("boxes", None) in keys
+    changed_boxes = [box for box in boxes if every_box or ("box", box.pk) in keys]
     parts = [_dot_html(box) for box in changed_boxes]
     if page == "dashboard":
         parts += _dashboard(keys, person, boxes, changed_boxes)

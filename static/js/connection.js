@@ -1,7 +1,11 @@
 // Says when the page no longer hears from inferdash, because what it shows is then old.
 
 const PATIENCE = 1500; // ms; a socket that comes back at once is not worth a word
-const SIGNED_OUT = 4401;
+// Codes after which the socket does not come back by itself.
+const GONE = {
+  4401: "You are signed out, so this page no longer changes. Reload it to sign in again.",
+  4403: "You may no longer see this page, so it no longer changes. An admin can give you a role that may.",
+};
 
 const strip = document.getElementById("connection");
 let timer = 0;
@@ -16,8 +20,8 @@ document.addEventListener("htmx:ws:close", (event) => {
   // A hidden tab closes its socket on purpose and opens it again when it is shown.
   if (document.hidden) return;
   clearTimeout(timer);
-  if (event.detail.code === SIGNED_OUT) {
-    show("You are signed out, so this page no longer changes. Reload it to sign in again.");
+  if (GONE[event.detail.code]) {
+    show(GONE[event.detail.code]);
     return;
   }
   timer = setTimeout(() => {

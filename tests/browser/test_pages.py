@@ -183,6 +183,18 @@ def test_values_that_stop_coming_are_greyed(busy: WebStack, page: Page) -> None:
     expect(page.locator(".box").first).to_have_class("box is-stale")
 
 
+def test_a_box_that_falls_silent_is_marked_without_a_reload(busy: WebStack, page: Page) -> None:
+    page.goto(busy.url)
+    dot = page.get_by_role("link", name="spark-1 (all is well)")
+    expect(dot).to_be_visible()
+
+    busy.run("Box.objects.filter(slug='spark-1').update(seen_at=None)")
+
+    silent = page.get_by_role("link", name="spark-1 (silent)")
+    expect(silent).to_be_visible(timeout=30_000)
+    expect(page.locator("#attention")).to_contain_text("spark-1")
+
+
 def test_stop_asks_when_it_would_take_something_from_others(busy: WebStack, page: Page) -> None:
     page.goto(busy.url)
     card = page.locator("article", has=page.get_by_role("heading", name="qwen3-8b"))
