@@ -527,7 +527,7 @@ def test_the_command_can_be_copied(docker: Docker) -> None:
     text = spec(
         docker,
         command=("Qwen/Qwen3-8B", "--json", '{"a": 1}'),
-        env={"HF_TOKEN": "hf_secret", "A": "b c"},
+        env={"HF_TOKEN": "hf_secret", "A": "b c", "BAR": "it's\n"},
         gpus="0,1",
         shm_size=1 << 30,
         mounts=(Mount(source="/mnt", target="/models", read_only=True),),
@@ -537,6 +537,7 @@ def test_the_command_can_be_copied(docker: Docker) -> None:
     assert "hf_secret" not in text
     assert "-e HF_TOKEN \\\n" in text
     assert "-e 'A=b c'" in text
+    assert r"-e $'BAR=it\'s\n'" in text
     assert "--gpus '\"device=0,1\"'" in text
     assert "-p 127.0.0.1:18000:8000" in text
     assert "--mount type=bind,source=/mnt,target=/models,readonly" in text
@@ -610,3 +611,14 @@ def _inspected(docker: Docker, name: str) -> dict[str, Any]:
         **{key: config[key] for key in keys},
         **{key: value for key, value in host.items() if value},
     }
+
+
+def test_kernels_are_kept_as_long_as_their_image(docker: Docker) -> None:
+    image = docker.image(ENGINE)
+    assert image is not None
+    kept = docker.keep_kernels(image.id)
+    assert docker.keep_kernels(image.id) == kept
+    orphan = docker.keep_kernels("sha256:" + "0" * 64)
+
+    assert docker.drop_orphaned_kernels() == [orphan]
+    assert docker.drop_orphaned_kernels() == []

@@ -237,6 +237,33 @@ class Docker:
         inspected = (self.inspect(each["Id"]) for each in found)
         return [container for container in inspected if container is not None]
 
+    def keep_kernels(self, image_id: str) -> str:
+        """The volume for the kernels that engines of this image compile; made if need be.
+
+        One an image id: one shared by all images would serve stale kernels, none would
+        compile them anew on every start. Raises ContainerError.
+        """
+        name = f"inferdash-kernels-{image_id.removeprefix('sha256:')[:12]}"
+        labels = {"inferdash.install": self.install, "inferdash.image": image_id}
+        with _translated("to make a volume"):
+            self._api.create_volume(name, labels=labels)
+        return name
+
+    def drop_orphaned_kernels(self) -> list[str]:
+        """Remove the kernels of images that this box no longer has; their names.
+
+        Raises ContainerError.
+        """
+        dropped = []
+        with _translated("a look at volumes"):
+            filters = {"label": [f"inferdash.install={self.install}"]}
+            for volume in self._api.volumes(filters=filters)["Volumes"] or []:
+                image_id = volume["Labels"].get("inferdash.image", "")
+                if image_id and self.image(image_id) is None:
+                    self._api.remove_volume(volume["Name"])
+                    dropped.append(volume["Name"])
+        return dropped
+
     def processes(self, container_id: str) -> list[int]:
         """Process ids on the box; none when it does not run. Raises ContainerError."""
         try:

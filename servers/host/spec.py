@@ -103,7 +103,7 @@ class Spec:
             ("--entrypoint", entrypoint),
         ]
         rows = [
-            flag if value is True else f"{flag} {shlex.quote(str(value))}"
+            flag if value is True else f"{flag} {_quoted(str(value))}"
             for flag, value in options
             if value
         ]
@@ -123,6 +123,14 @@ class Spec:
         wanted = f'"device={self.gpus}"' if chosen else self.gpus
         extra = [name for name in self.gpu_capabilities if name != "gpu"]
         return ",".join([wanted, *([f'"capabilities={",".join(extra)}"'] if extra else [])])
+
+
+def _quoted(word: str) -> str:
+    """One word for bash, on one line also where it contains a newline."""
+    if "\n" not in word:
+        return shlex.quote(word)
+    escaped = word.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n")
+    return f"$'{escaped}'"
 
 
 def _size(count: int | None) -> str:

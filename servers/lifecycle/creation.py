@@ -102,7 +102,7 @@ def create(run: Run) -> Made:
                 labels=labels(run),
                 host_port=port,
                 entrypoint=image.entrypoint,
-                kernels_volume=f"inferdash-kernels-{image.id.removeprefix('sha256:')[:12]}",
+                kernels_volume=docker().keep_kernels(image.id),
                 image=image.id,
             )
         except VolumeError as error:
@@ -117,13 +117,15 @@ def create(run: Run) -> Made:
             raise
         break
     on_host = launch.network == "host"
+    # Of a container that an earlier attempt made, the port is that attempt's.
+    published = container.ports[0].host_port if container.ports else port
     address = "127.0.0.1" if on_host or launch.host_address == "0.0.0.0" else launch.host_address  # noqa: S104
     return Made(
         container=container,
         image_digest=next(iter(image.digests), ""),
         command=list(spec.command),
         address=address,
-        port=engine.port(launch) if on_host else port,
+        port=engine.port(launch) if on_host else published,
         served_name=engine.served_name(launch),
     )
 

@@ -25,6 +25,7 @@ log = logging.getLogger(__name__)
 RECONCILE_EVERY = 10.0
 TICK = 1.0
 RETRY = 2.0
+TIDY_EVERY = 3600.0
 
 
 class Watcher:
@@ -54,10 +55,21 @@ class Watcher:
         self.wake.set()
 
     def _reconciling(self) -> None:
+        tidied_at = 0.0
         while not self.stopping.is_set():
             self.wake.clear()
             self._surviving(self._look_after_box)
+            if time.monotonic() - tidied_at > TIDY_EVERY:
+                tidied_at = time.monotonic()
+                self._tidy()
             self.wake.wait(RECONCILE_EVERY)
+
+    def _tidy(self) -> None:
+        try:
+            for name in creation.docker().drop_orphaned_kernels():
+                log.info("Removed %s: its image is no longer on this box", name)
+        except ContainerError as error:
+            log.warning("Compiled kernels of removed images stay for now: %s", error)
 
     def _look_after_box(self) -> None:
         self.runs.reconcile()
