@@ -157,6 +157,45 @@ def test_a_change_reaches_every_open_page_without_a_reload(busy: WebStack, page:
     expect(page.locator("#announcements")).to_have_text("gpt-oss-120b is ready")
 
 
+def test_a_failure_is_told_on_every_open_page(
+    busy: WebStack, context: BrowserContext, page: Page
+) -> None:
+    page.goto(busy.url)
+    other = context.new_page()
+    other.goto(f"{busy.url}/servers/gpt-oss-120b/")
+    expect(other.locator(".steps [aria-current=step]")).to_contain_text("starting")
+    card = page.locator("article", has=page.get_by_role("heading", name="gpt-oss-120b"))
+    expect(card).to_contain_text("starting")
+
+    busy.run(
+        "run = Run.objects.get(server__slug='gpt-oss-120b')\n"
+        "Run.objects.filter(pk=run.pk).move(old=[State.STARTING], new=State.FAILED,"
+        " ended_at=timezone.now(), exit_code=139, failure='It fell over.', last_lines=['bye'])\n"
+        "live.server_changed(run.server_id)"
+    )
+
+    expect(card.locator(".card-failure")).to_have_text("It fell over.")
+    expect(card.get_by_role("link", name="Why")).to_be_visible()
+    expect(page.locator("#attention")).to_contain_text("gpt-oss-120b failed. It fell over.")
+    expect(other.locator(".failure")).to_contain_text("SIGSEGV")
+    expect(other.locator(".failure pre")).to_contain_text("bye")
+
+
+def test_what_is_unfolded_stays_so_when_the_page_is_renewed(busy: WebStack, page: Page) -> None:
+    page.goto(f"{busy.url}/servers/minimax-m27/")
+    page.get_by_text("Command", exact=True).click()
+    expect(page.locator("#run-command")).to_be_visible()
+
+    busy.run(
+        "run = Run.objects.get(server__slug='minimax-m27')\n"
+        "Run.objects.filter(pk=run.pk).update(requests_running=7)\n"
+        "live.server_changed(run.server_id)"
+    )
+
+    expect(page.locator(".run-side .figures")).to_contain_text("7")
+    expect(page.locator("#run-command")).to_be_visible()
+
+
 def test_a_new_sample_moves_the_meter_and_adds_a_point(busy: WebStack, page: Page) -> None:
     page.goto(busy.url)
     chart = page.locator("gpu-chart").first
