@@ -69,6 +69,9 @@ class RunLog extends HTMLElement {
 
   attributeChangedCallback(name, before, now) {
     if (before === null || before === now || !this.model) return;
+    for (const link of this.querySelectorAll(".log-download")) {
+      link.href = link.getAttribute("href").replace(/\/runs\/\d+\//, `/runs/${now}/`);
+    }
     this.socket?.close();
     this.#open();
   }

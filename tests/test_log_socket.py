@@ -1,0 +1,175 @@
+import json
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import ClientConnection, connect
+from websockets.typing import Origin
+
+from servers.host.containers import Docker
+from tests.chat_stack import ROOT, Stack, chat_stack
+from tests.test_logs import AT, container
+
+
+@pytest.fixture(scope="module")
+def stack() -> Iterator[Stack]:
+    with chat_stack(9) as stack:
+        yield stack
+
+
+def log_lines(stack: Stack) -> int:
+    path = Path(stack.env["INFERDASH_DATA"]) / "inferdash.sqlite3"
+    with closing(sqlite3.connect(path, timeout=20)) as database:
+        query = "select log_lines from servers_run where id = ?"
+        return int(database.execute(query, [stack.run]).fetchone()[0])
+
+
+def texts(stack: Stack) -> list[str]:
+    code = (
+        "import json\n"
+        f"lines = LogChunk.objects.lines({stack.run}, 0, 1000000)\n"
+        "print(json.dumps([line.text for line in lines]))"
+    )
+    found: list[str] = json.loads(stack.shell(code))
+    return found
+
+
+def follower(stack: Stack, container_id: str, docker: Docker) -> "subprocess.Popen[bytes]":
+    words = ["-m", "tests.log_follower", str(stack.run), container_id, docker.install, docker.host]
+    return subprocess.Popen([sys.executable, *words], cwd=ROOT, env=stack.env)
+
+
+@pytest.fixture
+def empty(stack: Stack) -> Stack:
+    stack.shell(
+        f"LogChunk.objects.filter(run={stack.run}).delete()\n"
+        f"Run.objects.filter(pk={stack.run}).update(log_lines=0, log_complete=False)"
+    )
+    return stack
+
+
+@pytest.mark.docker
+def test_no_line_of_100_000_is_lost_or_doubled_when_followers_are_killed(
+    empty: Stack, docker: Docker
+) -> None:
+    program = (
+        "import time\nfor n in range(100000):\n    print(n)\n    if n % 1000 == 0: time.sleep(0.04)"
+    )
+    made = container(docker, program)
+    for kill_at in (5_000, 30_000, 60_000):
+        process = follower(empty, made, docker)
+        deadline = time.monotonic() + 60
+        while log_lines(empty) < kill_at and time.monotonic() < deadline:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    assert follower(empty, made, docker).wait(timeout=120) == 0
+
+    assert texts(empty) == [str(n) for n in range(100_000)]
+
+
+@pytest.mark.docker
+def test_a_database_that_is_away_loses_no_line(empty: Stack, docker: Docker) -> None:
+    made = container(docker, "for n in range(3000): print(n)")
+    rename(empty, "servers_logchunk", "elsewhere")
+    words = ["-m", "tests.log_follower", str(empty.run), made, docker.install, docker.host]
+    with subprocess.Popen(
+        [sys.executable, *words], cwd=ROOT, env=empty.env, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stderr is not None
+        assert "the database is away" in process.stderr.readline()
+        rename(empty, "elsewhere", "servers_logchunk")
+        assert process.wait(timeout=60) == 0
+
+    assert texts(empty) == [str(n) for n in range(3000)]
+
+
+def rename(stack: Stack, table: str, to: str) -> None:
+    path = Path(stack.env["INFERDASH_DATA"]) / "inferdash.sqlite3"
+    with closing(sqlite3.connect(path, timeout=20)) as database:
+        database.execute(f"alter table {table} rename to {to}")
+        database.commit()
+
+
+def socket_of(stack: Stack, run: int, *, session: str | None = None) -> ClientConnection:
+    return connect(
+        f"{stack.url.replace('http', 'ws')}/ws/runs/{run}/log/",
+        origin=Origin(stack.url),
+        additional_headers={"Cookie": f"{stack.cookie}={session or stack.session}"},
+        max_size=2**26,
+    )
+
+
+def ask(socket: ClientConnection, **wish: Any) -> Any:
+    socket.send(json.dumps(wish))
+    return json.loads(socket.recv(timeout=20))
+
+
+def fill(stack: Stack, count: int, after: int = 0) -> None:
+    stack.shell(
+        "from servers import live\n"
+        f"records = [f'{AT} o line {{n}}'.encode() for n in range({after + 1}, {after + count + 1})]\n"
+        f"LogChunk.objects.append({stack.run}, {after}, records)\n"
+        f"live.log_grew({stack.run}, {after + count})"
+    )
+
+
+def test_a_browser_gets_the_tail_and_then_every_new_line(empty: Stack) -> None:
+    fill(empty, 3000)
+    with socket_of(empty, empty.run) as socket:
+        assert json.loads(socket.recv(timeout=20)) == {"hello": {"lines": 3000, "complete": False}}
+        first, lines = ask(socket, tail=2)
+        assert (first, [line[2] for line in lines]) == (2999, ["line 2999", "line 3000"])
+
+        threading.Thread(target=fill, args=[empty, 2, 3000]).start()
+        first, lines = json.loads(socket.recv(timeout=20))
+
+    assert (first, [line[2] for line in lines]) == (3001, ["line 3001", "line 3002"])
+
+
+def test_a_browser_that_comes_back_goes_on_from_its_own_line(empty: Stack) -> None:
+    fill(empty, 2500)
+    with socket_of(empty, empty.run) as socket:
+        socket.recv(timeout=20)
+        first, lines = ask(socket, after=700)
+        received = list(range(first, first + len(lines)))
+        while received[-1] < 2500:
+            first, lines = json.loads(socket.recv(timeout=20))
+            received += range(first, first + len(lines))
+
+    assert received == list(range(701, 2501))
+
+
+def test_earlier_lines_and_hits_are_there_for_the_asking(empty: Stack) -> None:
+    fill(empty, 1500)
+    with socket_of(empty, empty.run) as socket:
+        socket.recv(timeout=20)
+        before = ask(socket, before=1000, limit=100)["window"]
+        start = ask(socket, **{"from": 1, "limit": 5})["window"]
+        found = ask(socket, find="LINE 14", id=7)["found"]
+
+    assert (before[0], len(before[1])) == (900, 100)
+    assert [line[2] for line in start[1]] == [f"line {n}" for n in range(1, 6)]
+    assert found == {"id": 7, "numbers": [14, *range(140, 150), *range(1400, 1500)],
+                     "total": 111, "upto": 1500}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("run", "session", "code"), [(None, "nobody", 4401), (999_999, None, 4404)]
+)
+def test_who_may_not_look_is_told_to_stay_away(
+    stack: Stack, run: int | None, session: str | None, code: int
+) -> None:
+    with socket_of(stack, run or stack.run, session=session) as socket:
+        with pytest.raises(ConnectionClosed):
+            socket.recv(timeout=20)
+        assert socket.close_code == code
