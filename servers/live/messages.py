@@ -6,6 +6,7 @@ truth when it gets to it, so a slow browser skips states and never sees an old o
 
 import json
 import logging
+import threading
 from collections.abc import Callable
 from typing import Any, Literal, TypedDict, cast
 
@@ -120,10 +121,20 @@ def _send(group: str, message: Changed | Grew | PersonChanged) -> None:
     _quietly(lambda: async_to_sync(layer.group_send)(group, cast(dict[str, Any], message)))
 
 
+_away = threading.Event()
+
+
 def _quietly(send: Callable[[], object]) -> None:
     """Messages may be lost: what they speak of stands in the database, and a browser that
     reconnects reads it there. So a Redis that is away must not stop a container's move."""
     try:
         send()
     except (redis.RedisError, OSError) as error:
-        log.warning("Redis is away, browsers are not told: %s", error)
+        # Said once an outage: a busy log sends twenty messages a second.
+        if not _away.is_set():
+            _away.set()
+            log.warning("Redis is away, browsers are not told: %s", error)
+    else:
+        if _away.is_set():
+            _away.clear()
+            log.warning("Redis is back")
