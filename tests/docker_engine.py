@@ -23,7 +23,7 @@ from tests import images
 FOLDER = Path(os.environ.get("INFERDASH_TEST_CACHE", Path.home() / ".cache/inferdash-tests"))
 START_WITHIN = 60.0
 STOP_WITHIN = 30.0
-SYSTEM_PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
+SYSTEM_PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin:/usr/libexec/docker:/usr/lib/docker"
 HOOK = "nvidia-container-runtime-hook"
 # What dockerd and containerd call by name.
 PROGRAMS = (
@@ -63,7 +63,8 @@ class Engine:
 
     def up(self) -> str:
         """Start it unless it runs, and return DOCKER_HOST. Raises DockerEngineError."""
-        if self.answers():
+        # On a busy machine one that others use may take its time to answer.
+        if self.answers() or (self._is_up("dockerd") and _within(START_WITHIN, self.answers)):
             return self.host
         self.folder.mkdir(parents=True, exist_ok=True)
         self.down()  # what a crash may have left
@@ -100,12 +101,19 @@ class Engine:
     def down(self) -> None:
         """End it and what it runs. Images stay for the next time."""
         for program in ("dockerd", "containerd"):
-            pidfile = self.folder / f"{program}.started"
-            if pidfile.exists():
-                _end(program, int(pidfile.read_text()))
-                pidfile.unlink()
+            if self._is_up(program):
+                _end(program, self._pid(program))
+            (self.folder / f"{program}.started").unlink(missing_ok=True)
         for left in ("docker.sock", "docker.pid", "containerd.sock"):
             (self.folder / left).unlink(missing_ok=True)
+
+    def _pid(self, program: str) -> int:
+        """The one that was started last; 0 when none was."""
+        pidfile = self.folder / f"{program}.started"
+        return int(pidfile.read_text() or 0) if pidfile.exists() else 0
+
+    def _is_up(self, program: str) -> bool:
+        return _is(program, self._pid(program))
 
     def _start(
         self, program: str, bin_folder: Path, arguments: list[str], is_up: Callable[[], bool]
@@ -124,12 +132,10 @@ class Engine:
             )
         _children[process.pid] = process
         (self.folder / f"{program}.started").write_text(str(process.pid))
-        deadline = time.monotonic() + START_WITHIN
-        while not is_up():
-            if process.poll() is not None or time.monotonic() > deadline:
-                end = "\n".join(log.read_text(errors="replace").splitlines()[-10:])
-                raise DockerEngineError(f"{program} did not start; the end of {log}:\n{end}")
-            time.sleep(0.05)
+        _within(START_WITHIN, lambda: is_up() or process.poll() is not None)
+        if not is_up():
+            end = "\n".join(log.read_text(errors="replace").splitlines()[-10:])
+            raise DockerEngineError(f"{program} did not start; the end of {log}:\n{end}")
 
     def _bin(self) -> Path:
         """The daemons' PATH: what they need, and the hook by which Docker accepts --gpus."""
@@ -220,20 +226,24 @@ def _pings(path: Path) -> bool:
 
 
 def _end(program: str, pid: int) -> None:
-    """End a process that was started here; a pid given anew to another program is left alone."""
-    if not _is(program, pid):
-        return
     os.kill(pid, signal.SIGTERM)
-    deadline = time.monotonic() + STOP_WITHIN
-    while _is(program, pid):
-        if time.monotonic() > deadline:
-            raise DockerEngineError(f"{program} (pid {pid}) does not end")
-        time.sleep(0.05)
+    if not _within(STOP_WITHIN, lambda: not _is(program, pid)):
+        raise DockerEngineError(f"{program} (pid {pid}) does not end")
     if pid in _children:
         _children.pop(pid).wait()
 
 
+def _within(seconds: float, is_so: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + seconds
+    while not is_so():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
+
+
 def _is(program: str, pid: int) -> bool:
+    """Whether this process runs, and is not another program that was given its number."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except FileNotFoundError:

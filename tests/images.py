@@ -40,11 +40,11 @@ class ImageError(Exception):
     """An image cannot be built; the text says why."""
 
 
-def mirror(suite: str) -> str:
+def mirror(suite: str, apt: Path = Path("/etc/apt")) -> str:
     """Where this machine gets the packages of a suite from: its own apt says."""
     if given := os.environ.get("DEBIAN_MIRROR"):
         return given
-    sources = list(_sources())
+    sources = list(_sources(apt))
     for uri, suites in sources:
         if suite in suites:
             return uri
@@ -131,9 +131,8 @@ def debootstrap(root: Path, suite: str, include: str) -> None:
         shutil.rmtree(root / waste, ignore_errors=True)
 
 
-def _sources() -> Iterator[tuple[str, list[str]]]:
+def _sources(folder: Path) -> Iterator[tuple[str, list[str]]]:
     """Address and suites of every apt source, of both kinds of file."""
-    folder = Path("/etc/apt")
     for path in [folder / "sources.list", *sorted(folder.glob("sources.list.d/*.list"))]:
         if path.is_file():
             for line in path.read_text().splitlines():

@@ -1,0 +1,55 @@
+import os
+import signal
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from servers.host.containers import Docker
+from tests.docker_engine import Engine, lease
+
+pytestmark = pytest.mark.docker
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Engine:
+    return Engine(folder=tmp_path / "engine")
+
+
+def test_the_last_one_to_leave_ends_it(engine: Engine) -> None:
+    with lease(engine) as host:
+        with lease(engine) as same:
+            assert same == host
+        assert engine.answers()
+
+    assert not engine.answers()
+
+
+def test_one_that_was_started_by_hand_stays(engine: Engine) -> None:
+    engine.folder.mkdir()
+    (engine.folder / "kept").touch()
+    try:
+        with lease(engine):
+            pass
+        assert engine.answers()
+    finally:
+        engine.down()
+
+
+def test_it_uses_nothing_of_the_system_s(engine: Engine) -> None:
+    with lease(engine) as host, closing(Docker("x", host)) as docker:
+        assert docker.facts().root == str(engine.folder / "data")
+        assert (engine.folder / "containerd.sock").is_socket()
+
+
+def test_it_comes_up_again_after_a_crash(engine: Engine) -> None:
+    with lease(engine):
+        for program in ("dockerd", "containerd"):
+            pid = int((engine.folder / f"{program}.started").read_text())
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+        assert not engine.answers()
+
+        engine.up()
+
+        assert engine.answers()
