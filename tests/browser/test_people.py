@@ -1,0 +1,232 @@
+"""Joining, settings and being shown out, in a browser."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, expect
+
+from tests.browser.chromium import chromium, new_page
+from tests.web_stack import ROOT, WebStack, web_stack
+
+pytestmark = pytest.mark.browser
+
+AXE = (ROOT / "node_modules/axe-core/axe.min.js").read_text()
+DESK: Any = {"width": 1280, "height": 900}
+PHONE: Any = {"width": 390, "height": 844}
+PASSWORD = "a long enough one"
+# A folder for pictures of each step, for who wants to look.
+PICTURES = os.environ.get("PICTURES", "")
+
+INVITE = """
+from django.core.management import call_command
+call_command("invite", first_admin=True, base_url="")
+"""
+
+
+@pytest.fixture(scope="module")
+def stack() -> Iterator[WebStack]:
+    with web_stack() as stack:
+        yield stack
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as browser:
+        yield browser
+
+
+@pytest.fixture
+def empty(stack: WebStack) -> WebStack:
+    stack.run(
+        "factories.clear(); User.objects.all().delete(); Invite.objects.all().delete();"
+        "Secret.objects.all().delete(); Entry.objects.all().delete()"
+    )
+    return stack
+
+
+@pytest.fixture
+def complaints() -> Iterator[list[str]]:
+    found: list[str] = []
+    yield found
+    # A refusal is an answer here, and its status an error only to the console. The other is
+    # Chromium's word for a Docker bridge that another test made or removed meanwhile.
+    fine = ("ERR_NETWORK_CHANGED", "the server responded with a status of 4")
+    assert [said for said in found if not any(word in said for word in fine)] == []
+
+
+@pytest.fixture
+def context(browser: Browser) -> Iterator[BrowserContext]:
+    context = browser.new_context(viewport=DESK)
+    yield context
+    context.close()
+
+
+@pytest.fixture
+def page(context: BrowserContext, complaints: list[str]) -> Page:
+    return new_page(context, complaints)
+
+
+def picture(page: Page, name: str) -> None:
+    if PICTURES:
+        page.screenshot(path=Path(PICTURES) / f"{name}.png", full_page=True)
+
+
+def faults(page: Page) -> list[str]:
+    page.evaluate(AXE)
+    found = page.evaluate("axe.run()")
+    said = [
+        f"{each['id']}: {node['html'][:200]} {node['failureSummary']}"
+        for each in found["violations"]
+        for node in each["nodes"]
+    ]
+    if (extra := page.evaluate("document.documentElement.scrollWidth - innerWidth")) > 0:
+        said.append(f"{extra} px wider than the window")
+    return said
+
+
+def as_(stack: WebStack, context: BrowserContext, name: str, role: str = "ADMIN") -> None:
+    cookie: Any = stack.cookie(name, role)
+    context.add_cookies([cookie])
+
+
+def join(page: Page, name: str, password: str = PASSWORD) -> None:
+    page.get_by_label("Name").fill(name)
+    page.get_by_label("Password", exact=True).fill(password)
+    page.get_by_label("Password again").fill(password)
+    page.get_by_role("button", name="Join").click()
+
+
+def test_the_first_admin_joins_and_invites_a_colleague(
+    empty: WebStack, page: Page, browser: Browser, complaints: list[str]
+) -> None:
+    page.goto(empty.url + empty.run(INVITE).strip())
+    picture(page, "join")
+    assert faults(page) == []
+    join(page, "ada", "short")
+    expect(page.get_by_text("This password is too short")).to_be_visible()
+    picture(page, "join-wrong")
+    join(page, "ada")
+    expect(page).to_have_url(f"{empty.url}/")
+    expect(page.locator("#person-button")).to_have_text("ada")
+
+    page.get_by_role("link", name="Settings").click()
+    page.get_by_label("Invite somebody as").select_option("operator")
+    page.get_by_role("button", name="Make a link", exact=True).click()
+    link = page.locator("#link").inner_text()
+    picture(page, "settings-link")
+    assert faults(page) == []
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.get_by_role("button", name="Copy").click()
+    expect(page.get_by_role("button", name="Copied")).to_be_visible()
+    assert page.evaluate("navigator.clipboard.readText()") == link
+
+    colleague = browser.new_context(viewport=PHONE)
+    theirs = new_page(colleague, complaints)
+    theirs.goto(link)
+    join(theirs, "grace")
+    expect(theirs).to_have_url(f"{empty.url}/")
+    theirs.goto(link)
+    expect(theirs.get_by_role("heading", name="This link is over")).to_be_visible()
+    picture(theirs, "link-over-phone")
+    colleague.close()
+
+
+def test_logging_in_with_a_wrong_password_and_then_the_right_one(
+    empty: WebStack, page: Page
+) -> None:
+    empty.run(f"User.objects.create_user('ada', password={PASSWORD!r})")
+    page.goto(f"{empty.url}/profiles/")
+    page.get_by_label("Name").fill("ada")
+    page.get_by_label("Password").fill("wrong")
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("Name and password do not match")).to_be_visible()
+    picture(page, "login-wrong")
+    assert faults(page) == []
+
+    page.get_by_label("Password").fill(PASSWORD)
+    page.keyboard.press("Enter")
+
+    expect(page).to_have_url(f"{empty.url}/profiles/")
+    page.locator("#person-button").click()
+    page.get_by_role("button", name="Log out").click()
+    expect(page).to_have_url(f"{empty.url}/login/")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
+def test_axe_finds_nothing_on_the_pages_of_people(
+    empty: WebStack, browser: Browser, complaints: list[str], scheme: Any, size: Any
+) -> None:
+    empty.run(
+        "box = factories.box('rtx8', hf_token=Secret.seal('HF_TOKEN', 'hf_abcdefgh', None));"
+        "ada = factories.person('ada');"
+        "[factories.person(n, r) for n, r in (('grace', Role.EDITOR), ('lin', Role.OPERATOR))];"
+        "User.objects.filter(username='lin').update(is_active=False);"
+        "Secret.seal('VLLM_API_KEY', 'sk-abcdefgh', ada); Invite.make(role=Role.VIEWER, by=ada);"
+        "Entry.note(ada, 'change role', 'grace', old='viewer', new='editor');"
+        "Entry.note(None, 'invite', 'a new admin')"
+    )
+    context = browser.new_context(viewport=size, color_scheme=scheme)
+    as_(empty, context, "ada")
+    page = new_page(context, complaints)
+    for path in ("/settings/", "/activity/", "/password/", "/nothing/"):
+        page.goto(empty.url + path)
+        expect(page.locator("h1")).to_be_visible()
+        name = path.strip("/")
+        picture(page, f"{name}-{scheme}-{size['width']}")
+        assert faults(page) == [], f"{path} {scheme}"
+    context.close()
+
+
+def test_settings_is_worked_without_a_mouse_hand_in_sight(empty: WebStack, page: Page) -> None:
+    empty.run("factories.box('rtx8'); factories.person('grace', Role.VIEWER)")
+    as_(empty, page.context, "ada")
+    page.goto(f"{empty.url}/settings/")
+
+    page.get_by_label("Role of grace", exact=True).select_option("editor")
+    page.get_by_role("button", name="Change the role of grace").press("Enter")
+    expect(page.get_by_text("grace is now an editor.")).to_be_visible()
+
+    page.get_by_label("Name").fill("HF_TOKEN")
+    page.get_by_label("Value", exact=True).fill("hf_AbCdEfGh")
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("HF_TOKEN is kept, encrypted.")).to_be_visible()
+    assert "hf_AbCdEfGh" not in page.content()
+
+    page.get_by_label("Hugging Face token").select_option(index=1)
+    page.get_by_role("button", name="Save rtx8").press("Enter")
+    expect(page.get_by_text("rtx8 is changed.")).to_be_visible()
+    expect(page.get_by_role("row", name="HF_TOKEN")).to_contain_text("rtx8")
+
+    page.get_by_role("button", name="Disable ada").press("Enter")
+    expect(page.get_by_text("ada is the last active admin")).to_be_visible()
+    picture(page, "settings-last-admin")
+
+
+def test_an_open_page_hears_at_once_that_its_person_is_shown_out(
+    empty: WebStack, page: Page
+) -> None:
+    empty.run("factories.box('rtx8'); factories.person('ada')")
+    as_(empty, page.context, "grace", "OPERATOR")
+    page.goto(f"{empty.url}/")
+    expect(page.locator("#connection")).to_be_hidden()
+
+    empty.run(
+        "grace = User.objects.get(username='grace');"
+        "User.objects.change(grace.pk, is_active=False); live.person_changed(grace.pk)"
+    )
+
+    expect(page.locator("#connection")).to_contain_text("You are signed out")
+    picture(page, "signed-out")
+
+
+def test_a_refusal_says_which_role_is_missing(empty: WebStack, page: Page) -> None:
+    as_(empty, page.context, "vera", "VIEWER")
+
+    page.goto(f"{empty.url}/profiles/new/")
+
+    expect(page.get_by_text("This needs the role editor; you are viewer.")).to_be_visible()
+    picture(page, "forbidden")
