@@ -104,13 +104,22 @@ def wake_channel(box_slug: str) -> str:
 
 
 def sample(box_slug: str) -> dict[str, Any] | None:
-    """The collector's newest sample; None when there was none in the last minute."""
-    text = cast(bytes | None, _redis.get(f"inferdash:sample:{box_slug}"))
+    """The collector's newest sample; None when there was none in the last minute, or when
+    Redis is away: pages then say that nothing is known of the GPUs, and stay."""
+    try:
+        text = cast(bytes | None, _redis.get(f"inferdash:sample:{box_slug}"))
+    except (redis.RedisError, OSError) as error:
+        _say_away(error)
+        return None
     return json.loads(text) if text else None
 
 
 def history(box_slug: str) -> list[dict[str, Any]]:
-    points = cast(list[bytes], _redis.lrange(f"inferdash:history:{box_slug}", 0, -1))
+    try:
+        points = cast(list[bytes], _redis.lrange(f"inferdash:history:{box_slug}", 0, -1))
+    except (redis.RedisError, OSError) as error:
+        _say_away(error)
+        return []
     return [json.loads(point) for point in points]
 
 
@@ -130,11 +139,15 @@ def _quietly(send: Callable[[], object]) -> None:
     try:
         send()
     except (redis.RedisError, OSError) as error:
-        # Said once an outage: a busy log sends twenty messages a second.
-        if not _away.is_set():
-            _away.set()
-            log.warning("Redis is away, browsers are not told: %s", error)
+        _say_away(error)
     else:
         if _away.is_set():
             _away.clear()
             log.warning("Redis is back")
+
+
+def _say_away(error: Exception) -> None:
+    # Once an outage: a busy log sends twenty messages a second.
+    if not _away.is_set():
+        _away.set()
+        log.warning("Redis is away, browsers are not told: %s", error)
