@@ -104,8 +104,16 @@ class Engine:
             if self._is_up(program):
                 _end(program, self._pid(program))
             (self.folder / f"{program}.started").unlink(missing_ok=True)
+        self._unmount()
         for left in ("docker.sock", "docker.pid", "containerd.sock"):
             (self.folder / left).unlink(missing_ok=True)
+
+    def _unmount(self) -> None:
+        """What a dockerd that crashed has left mounted; one that ends in peace leaves nothing."""
+        mounts = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
+        for mount in reversed(mounts):
+            if Path(mount).is_relative_to(self.folder):
+                subprocess.run(["umount", "--lazy", mount], check=True)
 
     def _pid(self, program: str) -> int:
         """The one that was started last; 0 when none was."""

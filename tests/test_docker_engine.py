@@ -53,3 +53,5 @@ def test_it_comes_up_again_after_a_crash(engine: Engine) -> None:
         engine.up()
 
         assert engine.answers()
+    # Else pytest could not remove the folder.
+    assert str(engine.folder) not in Path("/proc/mounts").read_text()
