@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
 
 FLAGS = [
     "--no-sandbox",
@@ -29,6 +29,11 @@ def new_page(context: BrowserContext, complaints: list[str]) -> Page:
     page.on("pageerror", lambda error: complaints.append(str(error)))
     page.on(
         "console",
-        lambda said: complaints.append(said.text) if said.type == "error" else None,
+        lambda said: complaints.append(said.text) if _counts(said) else None,
     )
     return page
+
+
+def _counts(said: ConsoleMessage) -> bool:
+    # ERR_NETWORK_CHANGED: a Docker bridge came or went meanwhile, which is not the page's fault.
+    return said.type == "error" and "ERR_NETWORK_CHANGED" not in said.text

