@@ -10,7 +10,7 @@ from typing import Any
 import redis
 from django.conf import settings
 from django.db import close_old_connections
-from django.db.utils import OperationalError
+from django.db.utils import InterfaceError, OperationalError
 
 from servers import lifecycle, live
 from servers.host.collector import Collector
@@ -36,12 +36,15 @@ class Watcher:
         self.wake = threading.Event()  # something for reconcile() to do
         self.collector = Collector()
         self.sample: dict[str, Any] | None = None
+        self.is_broken = False
 
-    def run(self) -> None:
-        """Watch until stop() is called."""
+    def run(self) -> bool:
+        """Watch until stop() is called; False when a loop broke by a fault of ours."""
         loops = [self._reconciling, self._asking, self._sampling, self._docker_events, self._wakes]
         threads = [
-            threading.Thread(target=loop, name=loop.__name__.strip("_"), daemon=True)
+            threading.Thread(
+                target=self._unless_broken, args=[loop], name=loop.__name__.strip("_"), daemon=True
+            )
             for loop in loops
         ]
         for thread in threads:
@@ -49,6 +52,17 @@ class Watcher:
         self.stopping.wait()
         self.collector.stop()
         logs.stop_all()
+        return not self.is_broken
+
+    def _unless_broken(self, loop: Callable[[], None]) -> None:
+        # A watcher with one dead loop would look alive and tell half the truth: the whole
+        # process ends, and its supervisor starts it again.
+        try:
+            loop()
+        except Exception:
+            log.exception("The watcher ends, because one of its loops broke")
+            self.is_broken = True
+            self.stop()
 
     def stop(self) -> None:
         self.stopping.set()
@@ -136,7 +150,7 @@ class Watcher:
         started = time.monotonic()
         try:
             work()
-        except OperationalError as error:
+        except (OperationalError, InterfaceError) as error:
             log.warning("The database is away: %s", error)
             close_old_connections()
         took = time.monotonic() - started

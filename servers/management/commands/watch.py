@@ -21,4 +21,5 @@ class Command(BaseCommand):
         signal.signal(signal.SIGTERM, stop)
         signal.signal(signal.SIGINT, stop)
         self.stdout.write(f"Watching {watcher.box}")
-        watcher.run()
+        if not watcher.run():
+            raise SystemExit(1)
