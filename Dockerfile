@@ -1,34 +1,45 @@
-# One image, four commands: web, worker, watcher, migrate. x86-64 and aarch64.
-FROM debian:trixie-slim AS front-end
-RUN apt-get update && apt-get install -y --no-install-recommends npm && rm -rf /var/lib/apt/lists/*
-WORKDIR /src
-COPY package.json package-lock.json ./
-RUN npm ci --omit=dev
-
-FROM debian:trixie-slim AS python
-RUN apt-get update && apt-get install -y --no-install-recommends python3 python3-venv && rm -rf /var/lib/apt/lists/*
-RUN python3 -m venv /opt/venv
-# A mirror of the package index, where the machine that builds needs one.
+# One image for web, worker, watcher and migrate. x86-64 and aarch64.
+FROM debian:trixie-slim AS build
+RUN apt-get update && apt-get install -y --no-install-recommends ca-certificates python3 python3-venv \
+    && rm -rf /var/lib/apt/lists/*
+# How the machine that builds reaches its packages, where that is not the usual way. Nothing of
+# it gets into the image: this stage is left behind.
 ARG PIP_INDEX_URL
+ARG PIP_EXTRA_INDEX_URL
 ARG PIP_TRUSTED_HOST
+ARG NPM_CONFIG_REGISTRY
+# Certificates (PEM) of a proxy that looks into TLS.
+ARG EXTRA_CA
+RUN printf '%s\n' "$EXTRA_CA" >> /etc/ssl/certs/ca-certificates.crt
+ENV PIP_CERT=/etc/ssl/certs/ca-certificates.crt NODE_EXTRA_CA_CERTS=/etc/ssl/certs/ca-certificates.crt
+WORKDIR /app
 COPY requirements.txt ./
-RUN /opt/venv/bin/pip install --no-cache-dir --require-hashes -r requirements.txt
+RUN python3 -m venv /opt/venv \
+    && /opt/venv/bin/pip install --no-cache-dir --require-hashes -r requirements.txt
+COPY inferdash/up/node-requirements.txt package.json package-lock.json ./
+RUN python3 -m venv /opt/node \
+    && /opt/node/bin/pip install --no-cache-dir --require-hashes -r node-requirements.txt \
+    && PATH=/opt/node/bin:$PATH npm ci --omit=dev --ignore-scripts --no-audit --no-fund
 
 FROM debian:trixie-slim
-RUN apt-get update && apt-get install -y --no-install-recommends python3 ca-certificates \
-    && rm -rf /var/lib/apt/lists/* \
-    && useradd --create-home --uid 10001 inferdash \
-    && install -d -m 0700 -o inferdash -g inferdash /data
-COPY --from=python /opt/venv /opt/venv
+RUN apt-get update && apt-get install -y --no-install-recommends ca-certificates python3 \
+    && rm -rf /var/lib/apt/lists/*
+# The person whose folders profiles mount: who may not look into a home cannot check its mounts.
+ARG UID=10001
+RUN useradd --create-home --uid "$UID" inferdash \
+    && install -d -m 0700 -o inferdash -g inferdash /data /limits
 WORKDIR /app
-COPY --from=front-end /src/node_modules ./node_modules
-COPY manage.py pyproject.toml ./
+COPY --from=build /opt/venv /opt/venv
+COPY --from=build /app/node_modules ./node_modules
+COPY manage.py ./
 COPY inferdash ./inferdash
 COPY servers ./servers
 COPY templates ./templates
 COPY static ./static
-ENV PATH=/opt/venv/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 INFERDASH_DATA=/data
+RUN python3 -m compileall -q inferdash servers
+ENV PATH=/opt/venv/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 \
+    DJANGO_SETTINGS_MODULE=inferdash.settings INFERDASH_DATA=/data
 USER inferdash
 VOLUME /data
 EXPOSE 8470
-CMD ["uvicorn", "inferdash.asgi:application", "--host", "127.0.0.1", "--port", "8470", "--no-access-log"]
+CMD ["python", "-m", "inferdash.up.web"]

@@ -1,0 +1,30 @@
+"""Ends with 0 when the web process answers on this machine: the health check of its container."""
+
+import http.client
+import os
+import sys
+
+PATIENCE = 5.0  # seconds
+
+
+def main() -> int:
+    host = os.environ.get("HOST") or "127.0.0.1"
+    connection = http.client.HTTPConnection(
+        # On any other address it listens on loopback too; allowed hosts always have that.
+        "::1" if host in ("::", "::1") else "127.0.0.1",
+        int(os.environ.get("PORT") or 8470),
+        timeout=PATIENCE,
+    )
+    try:
+        connection.request("GET", "/login/")
+        status = connection.getresponse().status
+    except OSError as error:
+        print(f"The web process does not answer: {error}", file=sys.stderr)
+        return 1
+    if status != http.client.OK:
+        print(f"The web process answers {status}.", file=sys.stderr)
+    return int(status != http.client.OK)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
