@@ -69,8 +69,9 @@ def _postgres(folder: Path) -> Iterator[Path]:
             if each.stat().st_uid == 0 and each.name.startswith("pytest-"):
                 each.chmod(each.stat().st_mode | 0o011)
         folder.chmod(0o711)
+    initdb = [str(bin_folder / "initdb"), "-D", str(data), "-U", "tests", "-A", "trust"]
     subprocess.run(
-        [*as_other, str(bin_folder / "initdb"), "-D", str(data), "-U", "tests", "-A", "trust"],
+        [*as_other, *initdb, "-E", "UTF8"],
         check=True,
         stdout=subprocess.DEVNULL,
         cwd="/",

@@ -74,7 +74,8 @@ def secret_values(run: Run) -> list[str]:
 
 
 def masked(run: Run, text: str) -> str:
-    return str(mask(text, secret_values(run)))
+    # An engine may print NUL, and PostgreSQL keeps no text that holds one.
+    return str(mask(text, secret_values(run))).replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
 def create(run: Run) -> Made:
