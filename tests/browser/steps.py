@@ -1,16 +1,27 @@
 """What several walks do alike."""
 
+from typing import Protocol
+
 from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.chromium import PATIENCE
-from tests.installation import Installation
+
+
+class Place(Protocol):
+    """An installation, however it was started."""
+
+    @property
+    def url(self) -> str: ...
+    @property
+    def link(self) -> str: ...
+
 
 PASSWORD = "correct horse battery"
 
 expect.set_options(timeout=PATIENCE)
 
 
-def join(page: Page, place: Installation, name: str = "ana") -> None:
+def join(page: Page, place: Place, name: str = "ana") -> None:
     """Open the first link and become the admin."""
     page.goto(place.link)
     page.get_by_label("Name").fill(name)

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 
 from tests.browser.chromium import chromium, new_page
-from tests.browser.steps import PASSWORD, card, join
+from tests.browser.steps import PASSWORD, Place, card, join
 from tests.images import ENGINE
 from tests.installation import Installation, installation
 from tests.nvml import profiles
@@ -101,7 +101,7 @@ def make(page: Page, place: Installation) -> Callable[..., str]:
     return make
 
 
-def start(page: Page, place: Installation, slug: str, *, until: str = "ready") -> Locator:
+def start(page: Page, place: Place, slug: str, *, until: str = "ready") -> Locator:
     page.goto(f"{place.url}/")
     found = card(page, slug)
     found.get_by_role("button", name="Start").click()
@@ -296,6 +296,7 @@ def test_the_playground_streams_an_answer_of_the_ready_server(
 ) -> None:
     slug = make("To talk to")
     start(page, place, slug).get_by_role("link", name="Chat").click()
+    expect(page.get_by_text("Enter sends")).to_be_visible()
     page.get_by_label("Message", exact=True).fill("A **bold** question")
     page.keyboard.press("Enter")
 

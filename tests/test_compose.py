@@ -1,0 +1,146 @@
+"""docker-compose.yml, built and started: the walk of `make up`, on PostgreSQL and in containers."""
+
+import os
+import re
+import signal
+from collections.abc import Callable, Iterator
+
+import psutil
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, expect
+
+from tests.browser.chromium import new_page
+from tests.browser.steps import card, join
+from tests.browser.test_walk import (  # noqa: F401 - the same steps, against this installation
+    browser,
+    complaints,
+    make,
+    operator,
+    page,
+    second,
+    start,
+    test_a_death_while_serving_is_seen_with_its_last_lines,
+    test_a_folder_outside_what_the_box_allows_is_refused,
+    test_a_folder_that_is_not_there_is_told_and_not_made,
+    test_restart_and_remove_and_the_log_stays,
+    test_start_in_two_browsers_at_once_makes_one_container,
+    test_stopping_somebody_elses_server_asks_first,
+    test_the_playground_streams_an_answer_of_the_ready_server,
+    test_two_browsers_see_a_start_and_a_stop_without_a_reload,
+)
+from tests.compose.installation import SERVICES, Installation, installation, wait_until
+from tests.compose.sources import build_arguments
+
+pytestmark = [pytest.mark.compose, pytest.mark.docker, pytest.mark.browser]
+
+
+@pytest.fixture(scope="module")
+def place(docker_host: str) -> Iterator[Installation]:
+    with installation(docker_host) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def admin(browser: Browser, place: Installation) -> Iterator[BrowserContext]:  # noqa: F811
+    """The browser of ana, who opened the first link."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    opened = new_page(context, [])
+    join(opened, place)
+    opened.close()
+    yield context
+    context.close()
+
+
+def processes(place: Installation, service: str) -> list[psutil.Process]:
+    """Those of a service's container, as the box sees them."""
+    first = psutil.Process(place.inspect(service)["State"]["Pid"])
+    return [first, *first.children(recursive=True)]
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_every_service_is_healthy_and_nobody_in_it_is_root(
+    place: Installation, service: str
+) -> None:
+    wait_until(lambda: place.is_healthy(service), f"{service} is healthy")
+
+    found = processes(place, service)
+
+    assert found
+    assert [each.name() for each in found if 0 in each.uids()] == []
+
+
+def test_only_worker_and_watcher_reach_docker_and_the_limits(place: Installation) -> None:
+    for path in ("/var/run/docker.sock", "/limits", "/host"):
+        holders = {
+            service
+            for service in SERVICES
+            if path in {mount["Destination"] for mount in place.inspect(service)["Mounts"]}
+        }
+        assert holders == {"worker", "watcher"}, path
+    assert not place.inspect("web")["HostConfig"]["GroupAdd"]
+
+
+def test_the_collector_sees_the_processes_of_the_box(place: Installation) -> None:
+    def sample() -> object:
+        return place.ask("__import__('servers.live').live.sample('rtx8')")
+
+    wait_until(lambda: sample() is not None, "the collector has sent a sample")
+    assert isinstance(found := sample(), dict)
+    assert found["sees_host_pids"]
+
+
+def test_the_image_holds_nothing_of_how_it_was_built(place: Installation) -> None:
+    variables = place.inspect("web")["Config"]["Env"]
+    commands = place.history("web")
+    for name, value in build_arguments().items():
+        assert not any(name in each or value in each for each in [*variables, *commands])
+
+
+def test_what_dies_comes_back_and_takes_up_its_work(
+    page: Page,  # noqa: F811
+    place: Installation,
+    make: Callable[..., str],  # noqa: F811
+) -> None:
+    slug = make("Heals", env="ENGINE_SECONDS=1")
+    page.goto("about:blank")  # an open page would complain, rightly
+    for service in ("worker", "watcher"):
+        before = place.inspect(service)["State"]["Pid"]
+        os.kill(before, signal.SIGKILL)
+        wait_until(
+            lambda service=service, before=before: (  # type: ignore[misc]
+                place.inspect(service)["State"]["Pid"] not in (0, before)
+            ),
+            f"{service} is started again",
+        )
+    place.compose("restart", "-t", "5", "web")
+    wait_until(place.is_up, "web answers after its restart")
+
+    started = start(page, place, slug)
+
+    started.get_by_role("button", name="Stop").click()
+    expect(started).to_contain_text("stopped")
+
+
+def test_data_and_engines_outlive_down_and_up(
+    page: Page,  # noqa: F811
+    place: Installation,
+    make: Callable[..., str],  # noqa: F811
+) -> None:
+    slug = make("Outlives compose", env="ENGINE_SECONDS=1")
+    start(page, place, slug)
+    run = place.ask(f"Server.objects.get(slug='{slug}').run.pk")
+    page.goto("about:blank")
+
+    place.compose("down", "-t", "5")
+    place.compose("up", "-d")
+    wait_until(place.is_up, "web answers")
+
+    page.goto(f"{place.url}/servers/{slug}/")
+    expect(page.locator("run-log")).to_contain_text("Application startup complete")
+    page.goto(f"{place.url}/")
+    expect(card(page, slug)).to_contain_text("ready")
+    assert place.ask(f"Server.objects.get(slug='{slug}').run.pk") == run
+    card(page, slug).get_by_role("button", name="Stop").click()
+    expect(card(page, slug)).to_contain_text("stopped")
+    text = page.request.get(f"{place.url}/runs/{run}/log/").text()
+    assert len(re.findall("Application startup complete", text)) == 1
