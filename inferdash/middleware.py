@@ -8,13 +8,21 @@ from asgiref.sync import iscoroutinefunction
 from django.conf import settings
 from django.contrib.auth.middleware import LoginRequiredMiddleware
 from django.contrib.auth.views import redirect_to_login
+from django.core.exceptions import BadRequest
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.request import split_domain_port, validate_host
 from django.http.response import HttpResponseRedirectBase
 from django.utils.decorators import sync_and_async_middleware
 from django_htmx.http import HttpResponseClientRedirect
 
-__all__ = ["LoggedInSockets", "LoginRequired", "SameOriginSockets", "htmx_redirects", "not_stored"]
+__all__ = [
+    "LoggedInSockets",
+    "LoginRequired",
+    "SameOriginSockets",
+    "htmx_redirects",
+    "no_nul",
+    "not_stored",
+]
 
 UNAUTHENTICATED = 4401
 
@@ -39,6 +47,31 @@ def not_stored(get_response: Callable[[HttpRequest], Any]) -> Callable[[HttpRequ
 
     def middleware(request: HttpRequest) -> HttpResponse:
         return marked(get_response(request))
+
+    return middleware
+
+
+@sync_and_async_middleware
+def no_nul(get_response: Callable[[HttpRequest], Any]) -> Callable[[HttpRequest], Any]:
+    """Refuse addresses with NUL in them, as forms do: PostgreSQL cannot even look for it."""
+
+    def check(request: HttpRequest) -> None:
+        if "%00" in request.META.get("QUERY_STRING", "") or "\0" in request.path:
+            raise BadRequest("NUL in the address")
+
+    if iscoroutinefunction(get_response):
+
+        async def async_middleware(request: HttpRequest) -> HttpResponse:
+            check(request)
+            response: HttpResponse = await get_response(request)
+            return response
+
+        return async_middleware
+
+    def middleware(request: HttpRequest) -> HttpResponse:
+        check(request)
+        response: HttpResponse = get_response(request)
+        return response
 
     return middleware
 
