@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Page, Route, expect
 
 from tests.browser.chromium import chromium, new_page
 from tests.web_stack import ROOT, WebStack, web_stack
@@ -352,3 +352,24 @@ def test_an_earlier_runs_page_stays_as_it_was(busy: WebStack, page: Page) -> Non
     expect(page.locator(".failure-sentence")).to_contain_text("exit code 1")
     page.get_by_role("link", name="To the latest one").click()
     expect(page.locator(".steps [aria-current=step]")).to_contain_text("starting")
+
+
+def test_a_page_whose_script_did_not_arrive_is_loaded_again(
+    context: BrowserContext, busy: WebStack
+) -> None:
+    page = context.new_page()
+    page.set_default_timeout(30_000)
+    refused: list[str] = []
+
+    def refuse_once(route: Route) -> None:
+        if refused:
+            route.continue_()
+        else:
+            refused.append(route.request.url)
+            route.abort("internetdisconnected")
+
+    page.route("**/hx-ws.min.js", refuse_once)
+    with page.expect_websocket():
+        page.goto(busy.url)
+
+    assert len(refused) == 1
