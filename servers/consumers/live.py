@@ -61,6 +61,8 @@ class LiveConsumer(GuardedConsumer):
             if time.monotonic() - checked_at > RECHECK:
                 self.viewer = await self.person()
                 checked_at = time.monotonic()
+                # A message may be lost, and with it a state: what a page shows is never older.
+                keys = {("everything", None)}
             if self.viewer is None:
                 return
             html = await sync_to_async(live.render)(keys, self.viewer, page=self.page, pk=self.pk)
