@@ -1,7 +1,7 @@
-"""How much the playground's proxy costs: run `python -m tests.bench.chat`.
+"""How much the playground's proxy costs.
 
 Both ways are measured in one run against the same paced engine, taking turns: what the
-machine does besides hits both. One JSON object a line.
+machine does besides hits both.
 """
 
 import asyncio
@@ -11,11 +11,13 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import httpx
 
+from tests.bench.result import Result
 from tests.chat_stack import Stack, chat_stack
 
 FIRST_TOKEN_LIMIT = 15.0  # ms, median through us minus median direct
@@ -41,7 +43,7 @@ class Way:
         return {"run": self.run, "messages": messages, "params": {}}
 
 
-def main() -> bool:
+def bench() -> Iterator[Result]:
     engine = subprocess.Popen(
         [sys.executable, "-m", "tests.scripted_engine"], stdout=subprocess.PIPE, text=True
     )
@@ -49,16 +51,13 @@ def main() -> bool:
         assert engine.stdout is not None
         port = int(engine.stdout.readline())
         with chat_stack(port) as stack:
-            results = asyncio.run(measure(port, stack))
+            yield from asyncio.run(measure(port, stack))
     finally:
         engine.terminate()
         engine.wait()
-    for result in results:
-        print(json.dumps(result))
-    return all(result["ok"] for result in results)
 
 
-async def measure(port: int, stack: Stack) -> list[dict[str, Any]]:
+async def measure(port: int, stack: Stack) -> list[Result]:
     async with httpx.AsyncClient(timeout=120, limits=httpx.Limits()) as client:
         direct = Way(url=f"http://127.0.0.1:{port}/v1/chat/completions", headers={}, run=None)
         ours = await _through_us(client, stack)
@@ -80,7 +79,7 @@ async def _through_us(client: httpx.AsyncClient, stack: Stack) -> Way:
     return Way(url=f"{stack.url}/chat/completions/", headers=headers, run=stack.run)
 
 
-async def _first_token(client: httpx.AsyncClient, direct: Way, ours: Way) -> dict[str, Any]:
+async def _first_token(client: httpx.AsyncClient, direct: Way, ours: Way) -> Result:
     """The engine answers at once: what is left is the way."""
     times: dict[str, list[float]] = {direct.url: [], ours.url: []}
     for _round in range(ROUNDS + 5):
@@ -91,16 +90,15 @@ async def _first_token(client: httpx.AsyncClient, direct: Way, ours: Way) -> dic
                     if '"content": "x"' in line:
                         times[way.url].append(time.perf_counter() - began)
     medians = [statistics.median(found[5:]) * 1000 for found in times.values()]
-    return _result(
-        "playground: first token through us minus direct",
-        medians[1] - medians[0],
-        "ms p50",
-        FIRST_TOKEN_LIMIT,
-        ok=medians[1] - medians[0] <= FIRST_TOKEN_LIMIT,
+    return Result(
+        name="playground: first token through us minus direct, p50",
+        value=medians[1] - medians[0],
+        unit="ms",
+        limit=FIRST_TOKEN_LIMIT,
     )
 
 
-async def _throughput(client: httpx.AsyncClient, direct: Way, ours: Way) -> dict[str, Any]:
+async def _throughput(client: httpx.AsyncClient, direct: Way, ours: Way) -> Result:
     rates: list[list[float]] = [[], []]
     for _round in range(3):
         for number, way in enumerate((direct, ours)):
@@ -110,12 +108,12 @@ async def _throughput(client: httpx.AsyncClient, direct: Way, ours: Way) -> dict
             if min(found) != TOKENS:
                 raise RuntimeError(f"A stream brought {min(found)} of {TOKENS} tokens.")
     ratio = statistics.median(rates[1]) / statistics.median(rates[0])
-    return _result(
-        f"playground: {STREAMS} concurrent streams through us over direct",
-        ratio,
-        "ratio",
-        THROUGHPUT_LIMIT,
-        ok=ratio >= THROUGHPUT_LIMIT,
+    return Result(
+        name=f"playground: {STREAMS} concurrent streams, throughput through us over direct",
+        value=ratio,
+        unit="ratio",
+        limit=THROUGHPUT_LIMIT,
+        is_floor=True,
     )
 
 
@@ -130,11 +128,3 @@ async def _tokens(client: httpx.AsyncClient, way: Way) -> int:
 
 def _post(client: httpx.AsyncClient, way: Way, **script: Any) -> Any:
     return client.stream("POST", way.url, json=way.body(**script), headers=way.headers)
-
-
-def _result(name: str, value: float, unit: str, limit: float, *, ok: bool) -> dict[str, Any]:
-    return {"name": name, "value": round(value, 3), "unit": unit, "limit": limit, "ok": ok}
-
-
-if __name__ == "__main__":
-    sys.exit(0 if main() else 1)

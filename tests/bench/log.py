@@ -1,8 +1,8 @@
-"""How fast the log is: run `python -m tests.bench.log`.
+"""How fast the log is.
 
 Throughput is judged against `docker logs -f` reading the same container in the same run.
 Latency is from the container's write (its own clock, in the line) to the browser's DOM,
-seen by a MutationObserver. One JSON object a line.
+seen by a MutationObserver.
 """
 
 import asyncio
@@ -17,7 +17,6 @@ import uuid
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 from playwright.sync_api import sync_playwright
 from websockets.asyncio.client import connect
@@ -25,6 +24,7 @@ from websockets.typing import Origin
 
 from servers.host.containers import Docker, Spec
 from tests import docker_engine
+from tests.bench.result import Result, percentile, progress
 from tests.chat_stack import ROOT, Stack, chat_stack
 from tests.images import BASE
 
@@ -65,23 +65,20 @@ WATCH = """
 """
 
 
-def main() -> bool:
-    results: list[dict[str, Any]] = []
+def bench() -> Iterator[Result]:
     with docker_engine.lease() as host, chat_stack(9) as stack:
         docker = Docker(str(uuid.uuid4()), host)
         try:
-            results.append(throughput(docker, stack))
-            results += latency(docker, stack)
-            results.append(viewers(docker, stack))
+            yield throughput(docker, stack)
+            yield throughput(docker, stack, rotated=True)
+            yield from latency(docker, stack)
+            yield viewers(docker, stack)
         finally:
             for container in docker.list_ours():
                 docker.remove(container.id)
-    for result in results:
-        print(json.dumps(result))
-    return all(result["ok"] for result in results)
 
 
-def throughput(docker: Docker, stack: Stack) -> dict[str, Any]:
+def throughput(docker: Docker, stack: Stack) -> Result:
     """Both read the log of a container that has just ended, taking turns, three times."""
     ratios = []
     for _turn in range(3):
@@ -93,9 +90,14 @@ def throughput(docker: Docker, stack: Stack) -> dict[str, Any]:
             with following(docker, stack, made):
                 ours = first_to_last_stored(stack)
         ratios.append(ours / theirs)
-        print(f"docker logs {theirs:.2f} s, stored in {ours:.2f} s", file=sys.stderr)
+        progress(f"docker logs {theirs:.2f} s, stored in {ours:.2f} s")
     ratio = statistics.median(ratios)
-    return result("log throughput, ours over docker logs -f", ratio, "ratio", THROUGHPUT_LIMIT)
+    return Result(
+        name=f"log: storing {LINES:,} lines over docker logs -f reading them",
+        value=ratio,
+        unit="ratio",
+        limit=THROUGHPUT_LIMIT,
+    )
 
 
 def docker_reads(docker: Docker, made: str) -> float:
@@ -115,7 +117,7 @@ def first_to_last_stored(stack: Stack) -> float:
     return time.monotonic() - first
 
 
-def latency(docker: Docker, stack: Stack) -> list[dict[str, Any]]:
+def latency(docker: Docker, stack: Stack) -> list[Result]:
     with sync_playwright() as playwright, running(docker, PACED) as made:
         empty(stack)
         browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=FLAGS)
@@ -130,20 +132,18 @@ def latency(docker: Docker, stack: Stack) -> list[dict[str, Any]]:
         late = page.evaluate("window.late")
         browser.close()
     assert len(late) > 500 * SECONDS, f"only {len(late)} lines were seen in the page"
-    p50, p99 = percentiles(late)
     return [
-        result("log latency to the DOM at 1,000 lines/s, p50", p50, "ms", P50_LIMIT),
-        result("log latency to the DOM at 1,000 lines/s, p99", p99, "ms", P99_LIMIT),
+        _late("from the write to the DOM", late, 50, P50_LIMIT),
+        _late("from the write to the DOM", late, 99, P99_LIMIT),
     ]
 
 
-def viewers(docker: Docker, stack: Stack) -> dict[str, Any]:
+def viewers(docker: Docker, stack: Stack) -> Result:
     with running(docker, PACED) as made:
         empty(stack)
         with following(docker, stack, made):
             late = asyncio.run(watched_by_many(stack))
-    _p50, p99 = percentiles(late)
-    return result(f"log latency with {VIEWERS} viewers, p99", p99, "ms", VIEWERS_LIMIT)
+    return _late(f"from the write to {VIEWERS} viewers", late, 99, VIEWERS_LIMIT)
 
 
 async def watched_by_many(stack: Stack) -> list[float]:
@@ -219,20 +219,10 @@ def wait_for(stack: Stack, lines: int) -> None:
         time.sleep(0.1)
 
 
-def percentiles(values: list[float]) -> tuple[float, float]:
-    cuts = statistics.quantiles(values, n=100)
-    return cuts[49], cuts[98]
-
-
-def result(name: str, value: float, unit: str, limit: float) -> dict[str, Any]:
-    return {
-        "name": name,
-        "value": round(value, 2),
-        "unit": unit,
-        "limit": limit,
-        "ok": value <= limit,
-    }
-
-
-if __name__ == "__main__":
-    sys.exit(0 if main() else 1)
+def _late(way: str, late: list[float], percent: int, limit: float) -> Result:
+    return Result(
+        name=f"log: at 1,000 lines/s {way}, p{percent}",
+        value=percentile(late, percent),
+        unit="ms",
+        limit=limit,
+    )

@@ -26,6 +26,7 @@ from tests.terminal import ROOT
 
 HERE = Path(__file__).resolve().parent
 BASE = "debian:trixie-slim"
+INCLUDE = "debconf"  # essential anyway: nothing beyond the base
 STAND_INS = {"REDIS_IMAGE": "inferdash-test/redis:1", "POSTGRES_IMAGE": "inferdash-test/postgres:1"}
 SERVICES = ("redis", "postgres", "web", "worker", "watcher")
 PATIENCE = 60.0
@@ -130,7 +131,7 @@ def build(compose: Compose) -> None:
     FOLDER.mkdir(parents=True, exist_ok=True)
     with (FOLDER / "compose.lock").open("w") as alone:
         fcntl.flock(alone, fcntl.LOCK_EX)
-        images.build_base(compose.docker_host, suite="trixie", tag=BASE, include="debconf")
+        images.build_base(compose.docker_host, suite="trixie", tag=BASE, include=INCLUDE)
         with closing(APIClient(compose.docker_host, version="auto", timeout=900)) as client:
             for tag in STAND_INS.values():
                 folder = HERE / tag.partition("/")[2].partition(":")[0]
@@ -141,6 +142,11 @@ def build(compose: Compose) -> None:
                 )
                 if "error" in said[-1]:
                     raise ComposeError(f"{tag} could not be built: {said[-3:]}")
+            # Stages of older builds; younger ones are the cache of the next.
+            recipe = f"{images.LABEL}=trixie {INCLUDE}"
+            client.prune_images(  # type: ignore[no-untyped-call]
+                filters={"dangling": True, "label": [recipe], "until": "24h"}
+            )
         compose("build", "web")
 
 
