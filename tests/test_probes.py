@@ -63,7 +63,7 @@ def test_an_engine_that_does_not_listen_yet_is_no_exception(nobody: Endpoint) ->
     assert probes.models(nobody) is None
     assert probes.version(nobody, "/version", "version") is None
     assert probes.metrics(nobody, ["vllm:num_requests_running"]) == {}
-    assert probes.busy_slots(nobody) is None
+    assert probes.busy_slots(nobody, "/slots") is None
 
 
 def test_an_engine_that_accepts_and_says_nothing_is_unhealthy(
@@ -80,7 +80,7 @@ def test_served_names_and_version_are_read(endpoint: Endpoint) -> None:
     assert probes.models(endpoint) == [MODEL, "alias"]
     assert probes.version(endpoint, "/version", "version") == "0.33.0"
     assert probes.version(endpoint, "/version", "build_info") is None
-    assert probes.busy_slots(endpoint) == 1
+    assert probes.busy_slots(endpoint, "/slots") == 1
 
 
 @pytest.mark.parametrize("body", ["", "[]", "{}", '{"data": 3}', "<html>"])

@@ -5,6 +5,9 @@ import pytest
 import redis
 
 from servers.watcher.loop import Watcher
+from servers.watcher.runs import Runs
+from tests import factories
+from tests.scripted_engine import ScriptedEngine
 
 
 @pytest.mark.django_db(transaction=True)
@@ -32,3 +35,19 @@ def test_a_watcher_with_a_broken_loop_ends_instead_of_looking_alive(
     with caplog.at_level(logging.ERROR):
         assert not watcher.run()
     assert "one of its loops broke" in caplog.text
+
+
+@pytest.mark.django_db(transaction=True)
+def test_requests_are_counted_where_llama_cpps_metrics_are_switched_off(
+    own_redis: redis.Redis,
+) -> None:
+    box = factories.box()
+    run = factories.run(factories.server(box, engine="llamacpp"), requests_running=None)
+    with ScriptedEngine() as engine:
+        engine.answers["/metrics"] = (501, "This server does not support metrics endpoint.")
+        type(run).objects.filter(pk=run.pk).update(address="127.0.0.1", port=engine.port)
+
+        Runs(box).tick()
+
+    run.refresh_from_db()
+    assert run.requests_running == 1

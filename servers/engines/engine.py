@@ -22,6 +22,8 @@ class Engine:
     running_metric: str
     waiting_metric: str
     generated_metric: str
+    # Says which requests run where metrics are switched off; "" where the engine has none.
+    slots_path: str = ""
     # Set unless the profile sets them.
     env: dict[str, str] = field(default_factory=dict)
     # Engine's own words for checkpoint, revision, name, host and port.

@@ -31,7 +31,8 @@ LLAMACPP = Engine(
     running_metric="llamacpp:requests_processing",
     waiting_metric="llamacpp:requests_deferred",
     generated_metric="llamacpp:tokens_predicted_total",
-    # /metrics answers 501 without it, and the card could not say how many requests run.
+    slots_path="/slots",
+    # /metrics answers 501 without it, and the card could not say how fast tokens come.
     env={"LLAMA_ARG_ENDPOINT_METRICS": "1"},
     own_flags=_own_flags,
     said_by=_said_by,

@@ -119,7 +119,7 @@ def metrics(endpoint: Endpoint, names: Collection[str], path: str = "/metrics") 
     return prometheus.totals(body.decode(errors="replace"), names)
 
 
-def busy_slots(endpoint: Endpoint, path: str = "/slots") -> int | None:
+def busy_slots(endpoint: Endpoint, path: str) -> int | None:
     """Requests that llama.cpp runs now, for builds whose metrics are off; None when unknown."""
     answer = _get_json(endpoint, path)
     if not isinstance(answer, list):

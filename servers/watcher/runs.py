@@ -11,8 +11,10 @@ from django.utils import timezone
 
 from servers import lifecycle, live
 from servers.engines import ENGINES
+from servers.engines.engine import Engine
 from servers.host import probes
 from servers.host.containers import ContainerError, Progress
+from servers.host.probes import Endpoint
 from servers.lifecycle import creation
 from servers.models import Box, Run
 from servers.models.run import State, Wanted
@@ -95,13 +97,9 @@ class Runs:
         engine = ENGINES[run.version.launch.engine]
         wanted = (engine.running_metric, engine.waiting_metric, engine.generated_metric)
         found = probes.metrics(endpoint, wanted)
-        running = found.get(engine.running_metric)
-        generated = found.get(engine.generated_metric)
         new: dict[str, Any] = {
-            "requests_running": None
-            if running is None
-            else int(running + found.get(engine.waiting_metric, 0)),
-            "tokens_per_second": self._rate(run.pk, generated),
+            "requests_running": _requests(engine, endpoint, found),
+            "tokens_per_second": self._rate(run.pk, found.get(engine.generated_metric)),
         }
         if new["requests_running"] or new["tokens_per_second"]:
             new["last_request_at"] = timezone.now()
@@ -119,6 +117,13 @@ class Runs:
         if before is None or generated < before[1]:
             return None
         return round((generated - before[1]) / (now - before[0]), 1)
+
+
+def _requests(engine: Engine, endpoint: Endpoint, metrics: dict[str, float]) -> int | None:
+    """Requests that run or wait; None when the engine does not say."""
+    if engine.running_metric in metrics:
+        return int(metrics[engine.running_metric] + metrics.get(engine.waiting_metric, 0))
+    return probes.busy_slots(endpoint, engine.slots_path) if engine.slots_path else None
 
 
 def pull(run: Run) -> None:
