@@ -1,7 +1,7 @@
 """The profile form: what a person types, as a Launch."""
 
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from django import forms
@@ -18,10 +18,13 @@ from servers.models import Box, Profile, Secret, User
 MASK = "••••••••"
 
 # What Docker accepts as a reference; the registry decides whether it exists.
+# No group is repeated: a repeated one would take for ever on "a......!".
 image_reference = RegexValidator(
-    r"^[a-z0-9]+([._:/-][A-Za-z0-9._-]+)*(@sha256:[0-9a-f]{64})?$",
+    r"\A(?!.*[:/]{2})[a-z0-9](?:[A-Za-z0-9._:/-]*[A-Za-z0-9_-])?(?:@sha256:[0-9a-f]{64})?\Z",
     "This is not an image reference, such as vllm/vllm-openai:v0.20.2.",
 )
+# More is no command line or environment, and reading it would keep the web process busy.
+LONGEST_TEXT = 8_000
 LONG = {"spellcheck": "false", "autocomplete": "off", "autocapitalize": "off"}
 
 
@@ -29,11 +32,19 @@ def text_box(rows: int, placeholder: str = "") -> forms.Textarea:
     return forms.Textarea(attrs={"rows": rows, "placeholder": placeholder, **LONG})
 
 
-class ProfileForm(forms.Form):
-    # Admins alone: whoever controls these controls the box.
-    DANGEROUS = ("privileged", "devices", "security_opt", "cap_add", "pid", "user")
-    HARMLESS_CAPABILITIES = {"SYS_NICE", "IPC_LOCK"}
+# Admins alone: whoever controls these controls the box.
+DANGEROUS = ("privileged", "devices", "security_opt", "cap_add", "pid", "user")
+HARMLESS_CAPABILITIES = {"SYS_NICE", "IPC_LOCK"}
 
+
+def opens_the_box(values: Mapping[str, Any]) -> list[str]:
+    """Which of a launch's values only an admin may set."""
+    given = {name: values.get(name) for name in DANGEROUS}
+    given["cap_add"] = set(given["cap_add"] or ()) - HARMLESS_CAPABILITIES
+    return [name for name, value in given.items() if value]
+
+
+class ProfileForm(forms.Form):
     name = forms.CharField(max_length=100, help_text="How the team calls it.")
     box = forms.ModelChoiceField(Box.objects.all(), empty_label=None)
     notes = forms.CharField(
@@ -58,6 +69,7 @@ class ProfileForm(forms.Form):
     flags = forms.CharField(
         label="Engine flags",
         required=False,
+        max_length=LONGEST_TEXT,
         widget=text_box(6, "--max-model-len 32768\n--gpu-memory-utilization 0.9"),
         help_text="One a line or as pasted. # begins a comment. Model, name, host and port are added.",
     )
@@ -232,7 +244,11 @@ class ProfileForm(forms.Form):
         return _read(words.flags, self.cleaned_data["flags"])
 
     def clean_env(self) -> dict[str, str]:
-        return _read(words.environment, self.cleaned_data["env"])
+        env = _read(words.environment, self.cleaned_data["env"])
+        for name, value in env.items():
+            if value == MASK and name not in self.kept_secrets:
+                raise ValidationError(f"Write the value of {name}: only a mask stands there.")
+        return env
 
     def clean_shm_size(self) -> int:
         return _read(words.size, self.cleaned_data["shm_size"])
@@ -274,14 +290,33 @@ class ProfileForm(forms.Form):
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
         if not self.person.may_administer:
-            old = self.profile.launch if self.profile else None
-            for name in self.DANGEROUS:
-                value = cleaned.get(name)
-                if name == "cap_add":
-                    value = tuple(set(value or ()) - self.HARMLESS_CAPABILITIES)
-                if value and value != getattr(old, name, None):
-                    self.add_error(name, "Only an admin may set this: it opens the box.")
+            self._check_dangerous(cleaned)
         return cleaned
+
+    def _check_dangerous(self, cleaned: dict[str, Any]) -> None:
+        """An editor keeps what an admin has set only as long as the same program gets it."""
+        old = self.profile.launch if self.profile else None
+        if old is not None and self._is_same(cleaned, old):
+            return
+        for name in opens_the_box(cleaned):
+            if old is not None and getattr(old, name) == cleaned[name]:
+                sentence = (
+                    "An admin has set this for what the profile starts now. Only an admin may "
+                    "save a change of it; without this setting you can."
+                )
+            else:
+                sentence = "Only an admin may set this: it opens the box."
+            self.add_error(name, sentence)
+
+    def _is_same(self, cleaned: dict[str, Any], old: Launch) -> bool:
+        """Whether the same would be started: name and notes alone are new."""
+        same = {name: getattr(old, name) for name in _SAME} | {
+            "env": old.env | dict.fromkeys(old.secret_env, MASK),
+            "port": old.port or None,
+            "host_port": old.host_port or None,
+            "ipc_host": old.ipc == "host",
+        }
+        return all(name in cleaned and cleaned[name] == value for name, value in same.items())
 
     def launch(self) -> Launch:
         """The cleaned form. Values of secret variables are sealed here."""

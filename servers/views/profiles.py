@@ -1,8 +1,10 @@
 """Profiles: the list, one profile, and the form that makes and changes them."""
 
+from dataclasses import asdict
 from typing import cast
 
 from django.contrib import messages
+from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
@@ -10,7 +12,7 @@ from django.utils.text import slugify
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from servers import lifecycle, live
-from servers.forms.profile import ProfileForm
+from servers.forms.profile import ProfileForm, opens_the_box
 from servers.models import Box, Entry, Profile, Role, Server, User
 from servers.views.access import allow
 
@@ -99,6 +101,11 @@ def profile_place(request: HttpRequest, slug: str) -> HttpResponse:
     """Make the profile startable on one more box."""
     found = _find(slug)
     box = get_object_or_404(Box, slug=request.POST.get("box", ""))
+    if opens_the_box(asdict(found.launch)) and not cast(User, request.user).may_administer:
+        raise PermissionDenied(
+            f"{found} has settings that only an admin may give a container, such as privileged or "
+            "devices. Only an admin may place it on another box."
+        )
     Server.objects.get_or_create(
         profile=found, box=box, defaults={"slug": f"{found.slug}-{box.slug}"[:80]}
     )

@@ -1,0 +1,150 @@
+"""What an editor may not get by way of the profile form."""
+
+import time
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.utils.datastructures import MultiValueDict
+
+from servers.engines.launch import Launch
+from servers.forms.profile import MASK, ProfileForm, image_reference, initial
+from servers.models import Box, Profile, Role, Secret, User
+from tests import factories
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def box() -> Box:
+    return factories.box()
+
+
+@pytest.fixture
+def editor() -> User:
+    return factories.person("eva", Role.EDITOR)
+
+
+def privileged(box: Box, **launch: Any) -> Profile:
+    return factories.server(box, privileged=True, **launch).profile
+
+
+def typed(profile: Profile, **changes: Any) -> MultiValueDict[str, Any]:
+    """What a browser sends of the form as it is shown, with these fields changed."""
+    values = {"box": profile.servers.get().box.pk, **initial(profile), **changes}
+    kept = {name: value for name, value in values.items() if value not in (None, False)}
+    return MultiValueDict({name: [str(value)] for name, value in kept.items()})
+
+
+def saved(profile: Profile, person: User, **changes: Any) -> ProfileForm:
+    form = ProfileForm(typed(profile, **changes), person=person, profile=profile)
+    form.is_valid()
+    return form
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"image": "evil.example/own:1"},
+        {"volumes": "/data:/data"},
+        {"flags": "--trust-remote-code"},
+        {"entrypoint": "sh -c 'chroot /host'"},
+        {"env": "LD_PRELOAD=/data/own.so"},
+        {"env": "HF_TOKEN=another-token-of-mine"},
+        {"network": "host"},
+        {"ipc_host": True},
+        {"checkpoint": "evil/remote-code"},
+    ],
+)
+def test_an_editor_cannot_change_what_an_admins_privileges_are_used_for(
+    change: dict[str, Any], box: Box, editor: User
+) -> None:
+    form = saved(privileged(box), editor, **change)
+
+    assert "Only an admin may save a change" in str(form.errors["privileged"])
+
+
+def test_an_editor_may_rename_a_privileged_profile(box: Box, editor: User) -> None:
+    profile = privileged(box, cap_add=("SYS_NICE", "SYS_ADMIN"), devices=("/dev/sda",))
+
+    assert not saved(profile, editor, name="Another name", notes="Of the storage team.").errors
+
+
+def test_an_editor_may_take_the_privileges_out(box: Box, editor: User) -> None:
+    form = saved(privileged(box), editor, privileged=False, image="mine:1")
+
+    assert not form.errors
+
+
+def test_an_editor_may_not_give_or_copy_privileges(box: Box, editor: User) -> None:
+    plain = factories.server(box, "plain").profile
+    given = saved(plain, editor, devices="/dev/sda")
+    source = privileged(box)
+    copied = ProfileForm(typed(source, name="Mine"), person=editor, copied_from=source)
+
+    assert "Only an admin may set this" in str(given.errors["devices"])
+    assert "Only an admin may set this" in str(copied.errors["privileged"])
+
+
+def test_an_admin_may_change_everything(box: Box) -> None:
+    form = saved(privileged(box), factories.person(), image="another:1", pid="host")
+
+    assert not form.errors
+
+
+def test_an_editor_cannot_place_a_privileged_profile_on_another_box(
+    box: Box, editor: User, own_redis: object
+) -> None:
+    client = Client()
+    client.force_login(editor)
+    other = factories.box("spark-1")
+
+    refused = client.post(f"/profiles/{privileged(box).slug}/place/", {"box": other.slug})
+    placed = client.post(
+        f"/profiles/{factories.server(box, 'plain').profile.slug}/place/", {"box": other.slug}
+    )
+
+    assert refused.status_code == 403
+    assert b"Only an admin may place it on another box" in refused.content
+    assert [server.profile.slug for server in other.servers.all()] == ["plain"]
+    assert placed.status_code == 302
+
+
+def test_a_mask_is_no_value_for_another_variable(box: Box, editor: User) -> None:
+    profile = factories.server(box).profile
+    secret = Secret.seal("HF_TOKEN", "hf_of_somebody_else", editor)
+    launch = Launch(engine="vllm", image="x", checkpoint="y", secret_env={"HF_TOKEN": secret.pk})
+    profile.save_version(launch, by=editor)
+
+    kept = saved(profile, editor)
+    renamed = saved(profile, editor, env=f"MY_TOKEN={MASK}")
+
+    assert kept.launch().secret_env == {"HF_TOKEN": secret.pk}
+    assert "Write the value of MY_TOKEN" in str(renamed.errors["env"])
+
+
+@pytest.mark.parametrize(
+    ("reference", "is_one"),
+    [
+        ("vllm/vllm-openai:v0.20.2", True),
+        ("ghcr.io/ggml-org/llama.cpp:server-cuda", True),
+        ("localhost:5000/a_b/c--d:1", True),
+        ("busybox@sha256:" + "a" * 64, True),
+        ("", False),
+        ("--privileged", False),
+        ("a//b", False),
+        ("a b", False),
+        ("vllm:", False),
+        ("a" + "." * 100_000 + "!", False),
+    ],
+)
+def test_an_image_reference_is_looked_at_in_no_time(reference: str, is_one: bool) -> None:
+    assert bool(image_reference.regex.search(reference)) is is_one  # type: ignore[union-attr]
+
+
+def test_no_form_keeps_the_web_process_busy(box: Box, editor: User) -> None:
+    started = time.process_time()
+    form = saved(factories.server(box).profile, editor, flags="'\n" + "a\n" * 500_000)
+
+    assert "at most" in str(form.errors["flags"])
+    assert time.process_time() - started < 5
