@@ -6,13 +6,13 @@ What is to be done stands in the run's row, and the watcher does it if no task c
 import logging
 from functools import partial
 
-from celery import Task, shared_task
+from celery import shared_task
 from celery.contrib.django.task import DjangoTask
 from django.db import transaction
 from kombu.exceptions import OperationalError
 
 from servers import lifecycle
-from servers.models import Run, Server
+from servers.models import Run
 
 log = logging.getLogger(__name__)
 
@@ -26,27 +26,14 @@ def advance(run_id: int) -> None:
     lifecycle.advance(run)
 
 
-@shared_task(base=DjangoTask, ignore_result=True, name="servers.clear")
-def clear(server_id: int) -> None:
-    server = Server.objects.filter(pk=server_id).first()
-    if server is not None and server.removed_at is not None:
-        lifecycle.clear(server)
-
-
 def nudge(run: Run) -> None:
     """Ask the run's box to look at it, once the row is committed."""
-    transaction.on_commit(partial(_send, advance, run.pk, run.server.box.queue))
+    transaction.on_commit(partial(_send, run.pk, run.server.box.queue))
 
 
-def nudge_removal(server: Server) -> None:
-    transaction.on_commit(partial(_send, clear, server.pk, server.box.queue))
-
-
-def _send(task: "Task[[int], None]", pk: int, queue: str) -> None:
+def _send(run_id: int, queue: str) -> None:
     try:
-        task.apply_async(args=(pk,), queue=queue, retry=False, expires=60)
+        advance.apply_async(args=(run_id,), queue=queue, retry=False, expires=60)
     except OperationalError as error:
         # The person's wish is in the database, so this is a delay of seconds, not a failure.
-        log.warning(
-            "Redis is away; the watcher will find %s %s by itself: %s", task.name, pk, error
-        )
+        log.warning("Redis is away; the watcher will find run %s by itself: %s", run_id, error)

@@ -8,7 +8,7 @@ from django.test import AsyncClient
 
 from servers.host.containers import Docker, Spec
 from servers.models import LogChunk, Run
-from servers.models.log import CHUNK_LINES, Line, Moved
+from servers.models.log import CHUNK_LINES, NOTE, Line, Moved
 from servers.models.secret import MASK
 from servers.watcher.loglines import LONGEST, Order, missing, records, secrets_pattern
 from servers.watcher.logs import Follower
@@ -273,13 +273,18 @@ def test_lines_that_were_rotated_away_meanwhile_leave_a_note(run: Run, docker: D
 
 
 @pytest.mark.docker
-def test_a_container_that_is_gone_ends_its_log(run: Run, docker: Docker) -> None:
+def test_a_container_that_somebody_removed_ends_its_log_with_a_note(
+    run: Run, docker: Docker
+) -> None:
     append(run, 3)
 
     follow(run, "0" * 64, docker)
 
     assert run.log_complete
-    assert run.log_lines == 3
+    *lines, last = stored(run)
+    assert len(lines) == 3
+    assert (last.stream, last.number) == (NOTE, 4)
+    assert "lines may be missing" in last.text
 
 
 # Download

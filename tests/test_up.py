@@ -442,9 +442,17 @@ def test_the_ssh_line_names_the_port_that_sshd_has(monkeypatch: pytest.MonkeyPat
     assert plan.tunnel(8470) is None
 
 
+# Of the build's own tools; the example names them in a sentence.
+PACKAGES = {"EXTRA_CA", "NPM_CONFIG_REGISTRY"} | {
+    f"PIP_{name}" for name in ("INDEX_URL", "EXTRA_INDEX_URL", "TRUSTED_HOST")
+}
+
+
 def test_every_setting_stands_in_the_example(tmp_path: Path) -> None:
     source = (ROOT / "inferdash/settings.py").read_text()
     read = set(re.findall(r'\benv(?:_\w+)?\("([A-Z_]+)"', source))
+    composed = (ROOT / "docker-compose.yml").read_text()
+    read |= set(re.findall(r"\$\{([A-Z_]+)[:}]", composed)) - PACKAGES
     assert read
 
     example = (ROOT / ".env.example").read_text()

@@ -194,7 +194,13 @@ def remove_predecessors(run: Run) -> None:
     """Delete the containers of this server's earlier runs; their logs are in the database."""
     for earlier in run.server.runs.exclude(pk=run.pk).exclude(container_id="").order_by("-pk")[:5]:
         if not earlier.is_active and earlier.log_complete:
-            docker().remove(earlier.container_id)
+            remove_container(earlier)
+
+
+def remove_container(run: Run) -> None:
+    """Delete the container of a run that has ended, once its log was read whole."""
+    docker().remove(run.container_id)
+    Run.objects.filter(pk=run.pk).update(container_id="")
 
 
 def checkpoint_revision(run: Run) -> str:

@@ -13,7 +13,7 @@ from django.utils import timezone
 from servers import live
 from servers.host.containers import Container, ContainerError
 from servers.lifecycle import creation, wishes
-from servers.models import Run, Server
+from servers.models import Box, Run
 from servers.models.run import State, Wanted
 
 log = logging.getLogger(__name__)
@@ -237,11 +237,20 @@ def why_ended(ready_at: datetime | None, container: Container) -> str:
     return f"The engine ended by itself {when}, with exit code {code}."
 
 
-def clear(server: Server) -> None:
-    """Delete the containers that a removed server left; runs and logs stay."""
-    for run in server.runs.exclude(container_id="").order_by("-pk"):
-        if not run.is_active:
-            creation.docker().remove(run.container_id)
+def clear(box: Box) -> None:
+    """Delete the containers that removed servers left; runs and logs stay.
+
+    What an engine wrote last may still be on its way to the database: its container stays
+    until the log is complete.
+    """
+    left = Run.objects.filter(
+        server__box=box, server__removed_at__isnull=False, log_complete=True
+    ).exclude(container_id="")
+    try:
+        for run in left:
+            creation.remove_container(run)
+    except ContainerError as error:
+        log.warning("Containers of removed servers stay for now: %s", error)
 
 
 def _follow_up(run: Run) -> None:

@@ -68,7 +68,7 @@ def restart(server: Server, *, by: User | None) -> Run | None:
 def remove(server: Server, *, by: User | None) -> bool:
     """Take a server that does not run off the dashboard; its runs and their logs stay.
 
-    False while it runs. The worker deletes its last container when it is nudged.
+    False while it runs. The watcher deletes its last container.
     """
     with transaction.atomic():
         if server.runs.filter(state__in=ACTIVE).exists():
@@ -76,4 +76,5 @@ def remove(server: Server, *, by: User | None) -> bool:
         Server.objects.filter(pk=server.pk).update(removed_at=timezone.now())
         Entry.note(by, "remove", server)
     transaction.on_commit(live.servers_changed)
+    transaction.on_commit(lambda: live.wake_watcher(server.box.slug))
     return True

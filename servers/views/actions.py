@@ -61,5 +61,4 @@ def server_remove(request: HttpRequest, slug: str) -> HttpResponse:
             status=CONFLICT,
             content_type="text/plain",
         )
-    tasks.nudge_removal(server)
     return HttpResponse(status=DONE)

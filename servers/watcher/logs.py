@@ -248,16 +248,23 @@ class Follower(threading.Thread):
     def _finish(self) -> bool:
         """Compare with Docker's own log once the container has ended."""
         container = self.docker.inspect(self.container_id)
-        if container is not None:
-            if not container.has_ended:
-                return False
-            if not self._is_whole():
-                return False
+        if container is None:
+            self._tell_removed()
+        elif not container.has_ended or not self._is_whole():
+            return False
         if self._stopping.is_set():
             return False
         Run.objects.filter(pk=self.run_id).update(log_complete=True)
         live.log_grew(self.run_id, self._upto)
         return True
+
+    def _tell_removed(self) -> None:
+        """inferdash removes a container only once its log is complete: this was somebody else."""
+        last = LogChunk.objects.tail(self.run_id, 1)
+        at = last[0].at if last else datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.000000000Z")
+        if not last or last[0].stream != NOTE:
+            words = "… the container was removed here, outside inferdash: lines may be missing."
+            self._store([note(at, words)])
 
     def _is_whole(self) -> bool:
         """Whether everything that Docker has is stored; what was left out is stored now.

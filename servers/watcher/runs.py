@@ -48,6 +48,7 @@ class Runs:
             else:
                 lifecycle.advance(run)
         self.follow_logs()
+        lifecycle.clear(self.box)
 
     def follow_logs(self) -> None:
         """See to it that every log that Docker still has is being read."""

@@ -1,6 +1,7 @@
 // Turns an engine's Markdown into safe DOM, piece by piece while it streams.
 
 import DOMPurify from "../vendor/dompurify/purify.es.mjs";
+import hljs from "../vendor/highlight/highlight.min.js";
 import { Lexer, Parser, Renderer } from "../vendor/marked/marked.esm.js";
 import { copyButton } from "./chat-copy.js";
 
@@ -60,13 +61,9 @@ function parse(tokens) {
   });
 }
 
-let highlighter; // loaded with the first code block that is complete
-
-async function highlight(code) {
+function highlight(code) {
   const language = languageOf(code);
   if (!language || code.textContent.length > 200_000) return;
-  highlighter ??= import("../vendor/highlight/highlight.min.js").then((module) => module.default);
-  const hljs = await highlighter;
   if (!hljs.getLanguage(language)) return;
   // highlight() escapes the text; its output holds nothing but <span class="hljs-…">.
   code.innerHTML = hljs.highlight(code.textContent, { language, ignoreIllegals: true }).value;

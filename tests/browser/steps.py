@@ -1,5 +1,7 @@
 """What several walks do alike."""
 
+import time
+from collections.abc import Callable
 from typing import Protocol
 
 from playwright.sync_api import Locator, Page, expect
@@ -33,3 +35,11 @@ def join(page: Page, place: Place, name: str = "ana") -> None:
 
 def card(page: Page, slug: str) -> Locator:
     return page.locator("article").filter(has=page.get_by_text(slug, exact=True))
+
+
+def eventually(page: Page, holds: Callable[[], bool]) -> None:
+    """Wait for something that the page does not show."""
+    deadline = time.monotonic() + PATIENCE / 1000
+    while not holds():
+        assert time.monotonic() < deadline, "it never came to be"
+        page.wait_for_timeout(100)

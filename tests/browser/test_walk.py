@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 
 from tests.browser.chromium import chromium, new_page
-from tests.browser.steps import PASSWORD, Place, card, join
+from tests.browser.steps import PASSWORD, Place, card, eventually, join
 from tests.images import ENGINE
 from tests.installation import Installation, installation
 from tests.nvml import profiles
@@ -99,6 +99,10 @@ def make(page: Page, place: Installation) -> Callable[..., str]:
         return name.lower().replace(" ", "-")
 
     return make
+
+
+def servers_with_containers(place: Installation) -> set[str]:
+    return {container.labels["inferdash.server"] for container in place.docker.list_ours()}
 
 
 def start(page: Page, place: Place, slug: str, *, until: str = "ready") -> Locator:
@@ -268,7 +272,7 @@ def test_restart_and_remove_and_the_log_stays(
 
     page.goto(f"{place.url}/servers/{slug}/")
     expect(page.locator("run-log")).to_contain_text("Application startup complete")
-    assert [c for c in place.docker.list_ours() if c.labels["inferdash.server"] == slug] == []
+    eventually(page, lambda: slug not in servers_with_containers(place))
 
 
 def test_engines_outlive_inferdash_and_no_line_is_lost(
