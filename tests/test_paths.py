@@ -1,3 +1,6 @@
+import subprocess
+import sys
+import tempfile
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -37,3 +40,44 @@ def test_what_is_missing_does_not_exist(tmp_path: Path) -> None:
 
     assert paths.exists("/there", root=tmp_path) is True
     assert paths.exists("/gone", root=tmp_path) is False
+
+
+def test_two_slashes_in_front_are_one(tmp_path: Path) -> None:
+    (tmp_path / "models").symlink_to("//data")
+
+    assert paths.resolve("//models/x", root=tmp_path) == PurePosixPath("/data/x")
+
+
+def test_a_link_in_a_folder_that_is_closed_to_us_is_not_taken_for_a_folder() -> None:
+    """Docker is root, and would follow it to /etc."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:
+        box = Path(name)
+        closed = box / "data" / "of-a-container"
+        closed.mkdir(parents=True)
+        (closed / "innocent").symlink_to("/etc")
+        closed.chmod(0o700)
+        box.chmod(0o755)
+
+        told = as_nobody(box, "/data/of-a-container/innocent")
+
+    assert "may not look into /data/of-a-container" in told
+
+
+def as_nobody(box: Path, path: str) -> str:
+    """What `resolve` says to a process that is not root; permissions are nothing to root."""
+    program = (
+        "import os, sys; from pathlib import Path; from servers.host import paths\n"
+        "if os.geteuid() == 0: os.setgid(65534); os.setuid(65534)\n"
+        "else: Path(sys.argv[1] + '/data/of-a-container').chmod(0)\n"
+        "try: print(paths.resolve(sys.argv[2], root=Path(sys.argv[1])))\n"
+        "except paths.PathError as error: print(error)\n"
+        "print(paths.exists(sys.argv[2], root=Path(sys.argv[1])))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(box), path],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.endswith("None\n")
+    return done.stdout

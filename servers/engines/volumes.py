@@ -36,10 +36,11 @@ def parse(text: str, *, home: str) -> Volume:
     if not target.startswith("/"):
         raise VolumeError(f"“{text}”: the target {target} must be an absolute path.")
     read_only = "ro" in options
+    target = "/" + posixpath.normpath(target).lstrip("/")
     if _NAMED.match(source):
         return Volume(kind="volume", source=source, target=target, read_only=read_only)
     path = resolve(source, home=home)
-    return Volume(kind="bind", source=path, target=posixpath.normpath(target), read_only=read_only)
+    return Volume(kind="bind", source=path, target=target, read_only=read_only)
 
 
 def resolve(path: str, *, home: str) -> str:
@@ -59,4 +60,5 @@ def resolve(path: str, *, home: str) -> str:
         raise VolumeError(f"“{path}”: only $HOME is known here. Write the path out.")
     if not path.startswith("/"):
         raise VolumeError(f"“{path}” must be an absolute path, ~/… or $HOME/….")
-    return posixpath.normpath(path)
+    # POSIX lets normpath keep two slashes in front.
+    return "/" + posixpath.normpath(path).lstrip("/")

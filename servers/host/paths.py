@@ -9,14 +9,19 @@ class PathError(Exception):
     """A path that cannot be followed; the text says which and why."""
 
 
+class HiddenPathError(PathError):
+    """This process may not look into a folder on the way, so that a link there stays unseen."""
+
+
 def resolve(path: str, *, root: Path = Path("/")) -> PurePosixPath:
     """The path on the box with every symbolic link followed, as its kernel would.
 
     `root` is where this process sees the box's "/". A link that is absolute leads below
     `root` again, which os.path.realpath does not know. What does not exist is kept as it
-    is. Raises PathError for a loop of links. Rule: path_resolution(7).
+    is. Raises PathError for a loop of links, HiddenPathError where this process may not
+    look: Docker may, and would follow a link there. Rule: path_resolution(7).
     """
-    todo = [part for part in PurePosixPath(path).parts if part != "/"][::-1]
+    todo = _names(path)
     done = PurePosixPath("/")
     followed = 0
     while todo:
@@ -27,8 +32,13 @@ def resolve(path: str, *, root: Path = Path("/")) -> PurePosixPath:
         here = done / part
         try:
             target = _seen(here, root).readlink()
+        except PermissionError as error:
+            raise HiddenPathError(
+                f"inferdash may not look into {done}, so it cannot tell where {path} leads. Allow "
+                f"its user to pass through that folder, for example with: chmod o+x {done}"
+            ) from error
         except OSError:
-            # Not a link, not there, or not ours to look into.
+            # Not a link, or not there.
             done = here
             continue
         followed += 1
@@ -37,7 +47,7 @@ def resolve(path: str, *, root: Path = Path("/")) -> PurePosixPath:
         pure = PurePosixPath(target)
         if pure.is_absolute():
             done = PurePosixPath("/")
-        todo += [each for each in pure.parts if each != "/"][::-1]
+        todo += _names(target)
     return done
 
 
@@ -45,11 +55,16 @@ def exists(path: str, *, root: Path = Path("/")) -> bool | None:
     """Whether the path leads to something; None when this process may not look."""
     try:
         _seen(resolve(path, root=root), root).lstat()
-    except PermissionError:
+    except (PermissionError, HiddenPathError):
         return None
     except (FileNotFoundError, NotADirectoryError, PathError):
         return False
     return True
+
+
+def _names(path: str | Path) -> list[str]:
+    """The last one first. Two slashes in front are a root of their own to pathlib."""
+    return [part for part in PurePosixPath(path).parts if part.strip("/")][::-1]
 
 
 def _seen(path: PurePosixPath, root: Path) -> Path:

@@ -5,6 +5,7 @@ takes over the web still cannot mount / into a container.
 """
 
 import tomllib
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ from servers.host.containers import Spec
 class Limits:
     # Bind mounts must lie below one of these after symbolic links are followed.
     mount_roots: tuple[str, ...] = ()
+    # Docker volumes beside those that inferdash made: another program's may hold anything.
+    volumes: tuple[str, ...] = ()
     privileged: bool = False
     host_network: bool = True
     host_ipc: bool = True
@@ -38,6 +41,9 @@ def default_text(home: str) -> str:
 
 # Folders that profiles may mount. Everything else on the box stays out of reach.
 mount_roots = ["{home}", "/mnt", "/data", "/models", "/srv"]
+
+# Docker volumes that profiles may mount although inferdash did not make them.
+volumes = []
 
 # true gives containers the whole machine.
 privileged = false
@@ -82,22 +88,26 @@ def read(path: Path) -> Limits:
     return Limits(**allowed)
 
 
-def refusals(spec: Spec, limits: Limits, *, root: Path = Path("/")) -> list[str]:
+def refusals(
+    spec: Spec, limits: Limits, *, root: Path = Path("/"), own: Iterable[str] = ()
+) -> list[str]:
     """Why this box will not run this container: one sentence a reason, empty when it will.
 
     Checked on the resolved spec, as the last thing before Docker is asked. `root` is where
-    this process sees the box's "/".
+    this process sees the box's "/". `own` are paths on the box that no container gets,
+    whatever the limits say: whoever has inferdash's keys or Docker's socket has the box.
     """
     found = [
-        _outside_roots(mount.source, limits, root) for mount in spec.mounts if mount.kind == "bind"
+        _of_mount(mount.source, limits, root, own) for mount in spec.mounts if mount.kind == "bind"
     ]
+    found += [_of_device(device.split(":")[0], limits, root) for device in spec.devices]
     asked_and_allowed = [
         (spec.privileged, limits.privileged, "privileged containers"),
         (spec.network == "host", limits.host_network, "the host's network"),
         (spec.ipc == "host", limits.host_ipc, "the host's IPC namespace"),
         (spec.pid == "host", limits.host_pid, "the host's processes (pid: host)"),
         (
-            any(not port.host_ip.startswith("127.") for port in spec.ports),
+            any(not _is_loopback(port.host_ip) for port in spec.ports),
             limits.open_ports,
             "ports that other machines can reach",
         ),
@@ -113,23 +123,33 @@ def refusals(spec: Spec, limits: Limits, *, root: Path = Path("/")) -> list[str]
     found += [
         f"This box does not allow {what} {item}. Its administrator can in box.toml."
         for what, items, allowed in (
-            ("the device", [device.split(":")[0] for device in spec.devices], limits.devices),
             ("the capability", spec.cap_add, limits.cap_add),
             ("the security option", spec.security_opt, limits.security_opt),
         )
         for item in items
-        if not any(item == each or item.startswith(each + "/") for each in allowed)
+        if item not in allowed
     ]
     return [sentence for sentence in found if sentence]
 
 
-def _outside_roots(source: str, limits: Limits, root: Path) -> str:
+def _is_loopback(address: str) -> bool:
+    return address.startswith("127.") or address == "::1"
+
+
+def _of_mount(source: str, limits: Limits, root: Path, own: Iterable[str]) -> str:
     # Followed to the end: a link below an allowed folder may lead to /etc.
     try:
         real = paths.resolve(source, root=root)
         allowed = [paths.resolve(folder, root=root) for folder in limits.mount_roots]
+        kept = [paths.resolve(path, root=root) for path in own]
     except paths.PathError as error:
         return str(error)
+    for path in kept:
+        if path.is_relative_to(real) or real.is_relative_to(path):
+            return (
+                f"{source} holds {path} or lies in it, which is inferdash's own or Docker's and "
+                "would give the container this box. Mount a folder beside it."
+            )
     if any(real.is_relative_to(folder) for folder in allowed):
         return ""
     where = source if str(real) == source else f"{source} (in truth {real})"
@@ -138,3 +158,15 @@ def _outside_roots(source: str, limits: Limits, root: Path) -> str:
         f"{where} lies outside the folders that this box lets profiles mount ({roots}). "
         "Its administrator can add one in box.toml."
     )
+
+
+def _of_device(device: str, limits: Limits, root: Path) -> str:
+    # Docker follows links and ".." here too.
+    try:
+        real = paths.resolve(device, root=root)
+        allowed = [paths.resolve(path, root=root) for path in limits.devices]
+    except paths.PathError as error:
+        return str(error)
+    if device.startswith("/") and any(real.is_relative_to(path) for path in allowed):
+        return ""
+    return f"This box does not allow the device {device}. Its administrator can in box.toml."
