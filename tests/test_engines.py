@@ -99,3 +99,10 @@ def test_volumes_are_read_as_docker_reads_them() -> None:
     for bad in ("/only", "/a:b", "/a:/b:nocopy", ":/b", "a/b:/c"):
         with pytest.raises(VolumeError):
             parse(bad, home="/h")
+
+
+@pytest.mark.parametrize("port", ["²", "99999", "0", "9" * 5000, "1e3", "", "-1"])
+def test_a_port_that_is_none_is_left_to_the_engine_to_refuse(port: str) -> None:
+    launch = Launch(engine="vllm", image="x", checkpoint="y", flags=("--port", port), port=9000)
+
+    assert ENGINES["vllm"].port(launch) == 9000

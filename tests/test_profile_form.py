@@ -124,6 +124,25 @@ def test_a_mask_is_no_value_for_another_variable(box: Box, editor: User) -> None
 
 
 @pytest.mark.parametrize(
+    ("network", "is_one"),
+    [
+        ("bridge", True),
+        ("host", True),
+        ("team_net-2", True),
+        ("none", False),
+        ("container:redis", False),
+        ("Container:redis", False),
+        ("ns:/proc/1/ns/net", False),
+        ("a b", False),
+    ],
+)
+def test_a_network_is_one_of_dockers(network: str, is_one: bool, box: Box, editor: User) -> None:
+    form = saved(factories.server(box).profile, editor, network=network)
+
+    assert ("network" not in form.errors) is is_one
+
+
+@pytest.mark.parametrize(
     ("reference", "is_one"),
     [
         ("vllm/vllm-openai:v0.20.2", True),

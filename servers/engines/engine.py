@@ -1,9 +1,12 @@
 """What inferdash must know of an engine to run it and to understand what it says."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from servers.engines.launch import Launch
+
+_PORT = re.compile("[0-9]{1,5}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +37,8 @@ class Engine:
     def port(self, launch: Launch) -> int:
         """The port inside the container: the flag's, else the profile's, else the default."""
         flag = flag_value(launch.flags, "--port")
-        if flag is not None and flag.isdigit():
+        # What is no port is the engine's to refuse.
+        if flag is not None and _PORT.fullmatch(flag) and 0 < int(flag) < 65536:
             return int(flag)
         return launch.port or self.default_port
 

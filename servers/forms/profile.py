@@ -1,5 +1,6 @@
 """The profile form: what a person types, as a Launch."""
 
+import re
 import shlex
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -23,6 +24,7 @@ image_reference = RegexValidator(
     r"\A(?!.*[:/]{2})[a-z0-9](?:[A-Za-z0-9._:/-]*[A-Za-z0-9_-])?(?:@sha256:[0-9a-f]{64})?\Z",
     "This is not an image reference, such as vllm/vllm-openai:v0.20.2.",
 )
+_NETWORK = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*\Z")
 # More is no command line or environment, and reading it would keep the web process busy.
 LONGEST_TEXT = 8_000
 LONG = {"spellcheck": "false", "autocomplete": "off", "autocapitalize": "off"}
@@ -285,6 +287,8 @@ class ProfileForm(forms.Form):
         network: str = self.cleaned_data["network"].strip()
         if network.startswith("container:"):
             raise ValidationError("Another container's network cannot be shared here.")
+        if network == "none" or not _NETWORK.match(network):
+            raise ValidationError(f"“{network}” is not bridge, host, or a Docker network's name.")
         return network
 
     def clean(self) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from docker.auth import get_config_header, resolve_repository_name
 from docker.errors import APIError, DockerException, NotFound
 
 from servers.host.docker_errors import ContainerError, port_taken, translate
+from servers.host.docker_events import EventStream
 from servers.host.docker_facts import (
     Container,
     Event,
@@ -50,26 +51,6 @@ __all__ = [
 DEFAULT_HOST = "unix:///var/run/docker.sock"
 TIMEOUT = 60  # seconds; creating a container of a large image takes a while
 NOTHING = "inferdash/nothing:1"  # an empty image, to try options with
-
-
-class EventStream:
-    """An iterator over events, without end. close() ends it, also from another thread.
-
-    Raises ContainerError when Docker goes away.
-    """
-
-    def __init__(self, answer: Answer) -> None:
-        self._answer = answer
-
-    def close(self) -> None:
-        self._answer.close()
-
-    def __iter__(self) -> Iterator[Event]:
-        with closing(self._answer), _translated("its events"):
-            for line in self._answer.lines():
-                yield Event.of(json.loads(line))
-            if not self._answer.is_closed:
-                raise DockerSocketError("Remote end closed connection")
 
 
 class Docker:
@@ -248,6 +229,17 @@ class Docker:
         with _translated("to make a volume"):
             self._api.create_volume(name, labels=labels)
         return name
+
+    def keep_volume(self, name: str) -> bool:
+        """Make a volume for profiles if there is none of the name; whether it is such a one.
+
+        False for volumes of others, of kernels, and with options: those may stand for any
+        folder of the box. Raises ContainerError.
+        """
+        labels = {"inferdash.install": self.install, "inferdash.volume": name}
+        with _translated(f"to make the volume {name}"):
+            found = self._api.create_volume(name, labels=labels)
+        return found["Labels"] == labels and not found["Options"]
 
     def drop_orphaned_kernels(self) -> list[str]:
         """Remove the kernels of images that this box no longer has; their names.

@@ -72,7 +72,8 @@ class Container:
     started_at: datetime | None
     finished_at: datetime | None
     labels: dict[str, str] = field(default_factory=dict)
-    ports: tuple[Port, ...] = ()  # as published now; as asked for while it does not run
+    ports: tuple[Port, ...] = ()  # as published now; as asked for while none are
+    published: tuple[Port, ...] = ()  # as published now
     mounts: tuple[Mount, ...] = ()
 
     @property
@@ -100,6 +101,7 @@ class Container:
             started_at=started,
             finished_at=finished if ended else None,
             labels=found["Config"]["Labels"] or {},
+            published=_ports(published or {}),
             ports=_ports(published or found["HostConfig"].get("PortBindings") or {}),
             mounts=tuple(
                 Mount(

@@ -3,13 +3,16 @@
 import socket
 from dataclasses import dataclass
 from functools import cache
+from urllib.parse import urlsplit
 
 from django.conf import settings
 
 from servers.engines import ENGINES, placement
+from servers.engines.launch import Launch
 from servers.engines.volumes import VolumeError, resolve
 from servers.host import paths
 from servers.host.containers import Container, ContainerError, Docker, Spec
+from servers.host.ports import listener
 from servers.judge import limits
 from servers.models import Box, Run, Secret
 from servers.models.run import ACTIVE
@@ -17,6 +20,8 @@ from servers.models.secret import SecretError, mask
 
 # Engines' own ports (8000, 8080, 30000 …) are what other people's scripts on the box want.
 HOST_PORTS = range(18000, 18100)
+# Where a port is reached that Docker has bound on every address.
+_LOOPBACK = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
 
 
 class Refused(Exception):
@@ -28,8 +33,8 @@ class Made:
     container: Container
     image_digest: str
     command: list[str]
-    address: str
-    port: int
+    address: str | None  # None: it has ended already
+    port: int | None
     served_name: str
 
 
@@ -92,6 +97,7 @@ def create(run: Run) -> Made:
             kind="no_image",
         )
     here = site(run)
+    kernels = docker().keep_kernels(image.id)
     refused_ports: set[int] = set()
     while True:
         port = _host_port(run, refused_ports)
@@ -103,12 +109,12 @@ def create(run: Run) -> Made:
                 labels=labels(run),
                 host_port=port,
                 entrypoint=image.entrypoint,
-                kernels_volume=docker().keep_kernels(image.id),
+                kernels_volume=kernels,
                 image=image.id,
             )
         except VolumeError as error:
             raise Refused(str(error)) from error
-        _check(spec)
+        _check(spec, kernels)
         try:
             container = docker().run(spec)
         except ContainerError as error:
@@ -117,17 +123,35 @@ def create(run: Run) -> Made:
                 continue
             raise
         break
-    on_host = launch.network == "host"
-    # Of a container that an earlier attempt made, the port is that attempt's.
-    published = container.ports[0].host_port if container.ports else port
-    address = "127.0.0.1" if on_host or launch.host_address == "0.0.0.0" else launch.host_address  # noqa: S104
+    address, bound = _reached_at(container, launch)
     return Made(
         container=container,
         image_digest=next(iter(image.digests), ""),
         command=list(spec.command),
         address=address,
-        port=engine.port(launch) if on_host else published,
+        port=bound,
         served_name=engine.served_name(launch),
+    )
+
+
+def _reached_at(container: Container, launch: Launch) -> tuple[str | None, int | None]:
+    """Where Docker has really bound the engine's port; nothing while nothing listens for us.
+
+    Never what the profile says: with a network that publishes no ports, a typed address would
+    lead inferdash's questions to whoever listens there. Raises Refused for such networks.
+    """
+    wanted = ENGINES[launch.engine].port(launch)
+    if container.state != "running":
+        return None, None
+    if launch.network == "host":
+        return "127.0.0.1", wanted
+    for port in container.published:
+        if port.container_port == wanted:
+            return _LOOPBACK.get(port.host_ip, port.host_ip), port.host_port
+    docker().remove(container.id)
+    raise Refused(
+        f"The Docker network {launch.network} publishes no ports, so nobody could reach the "
+        "engine. Write bridge, host or another network into the profile."
     )
 
 
@@ -140,7 +164,7 @@ def labels(run: Run) -> dict[str, str]:
     }
 
 
-def _check(spec: Spec) -> None:
+def _check(spec: Spec, kernels: str) -> None:
     try:
         allowed = limits.read(settings.BOX_FILE)
     except limits.LimitsError as error:
@@ -150,9 +174,11 @@ def _check(spec: Spec) -> None:
             f"{settings.BOX_FILE} is missing: it says what containers may do on this box. "
             "Restart inferdash on the box; it writes the file anew."
         ) from None
-    if refusals := limits.refusals(spec, allowed, root=settings.HOST_ROOT):
+    if refusals := limits.refusals(spec, allowed, root=settings.HOST_ROOT, own=_own_paths()):
         raise Refused(" ".join(refusals))
     for mount in spec.mounts:
+        if mount.kind == "volume" and mount.source != kernels:
+            _check_volume(mount.source, allowed)
         # Docker's -v would create an empty folder owned by root.
         if mount.kind == "bind" and paths.exists(mount.source, root=settings.HOST_ROOT) is False:
             raise Refused(
@@ -161,9 +187,29 @@ def _check(spec: Spec) -> None:
             )
 
 
+def _check_volume(name: str, allowed: limits.Limits) -> None:
+    if name not in allowed.volumes and not docker().keep_volume(name):
+        raise Refused(
+            f"The Docker volume {name} was not made for a profile of this inferdash, so nobody "
+            "knows what it holds. Name another one in the profile, which is then made, or let "
+            f"the box's administrator add {name} to volumes in box.toml."
+        )
+
+
+def _own_paths() -> list[str]:
+    """What no container may have of this box, as the box names it."""
+    way = urlsplit(docker().host)
+    own = [way.path] if way.scheme.endswith("unix") and way.path else []
+    # In a container they lie in its own volumes, and its /data is not the box's.
+    if str(settings.HOST_ROOT) == "/":
+        own += map(str, (settings.DATA, settings.BASE_DIR, settings.BOX_FILE))
+    return own
+
+
 def _host_port(run: Run, refused: set[int]) -> int:
     launch = run.version.launch
     if launch.network == "host":
+        _check_own_port(run)
         return 0
     if launch.host_port:
         return launch.host_port
@@ -181,8 +227,22 @@ def _host_port(run: Run, refused: set[int]) -> int:
     )
 
 
+def _check_own_port(run: Run) -> None:
+    """On the box's network somebody else's server on the engine's port would pass for it."""
+    port = ENGINES[run.version.launch.engine].port(run.version.launch)
+    if docker().inspect(container_name(run)) is None and not _is_free("127.0.0.1", port):
+        by = listener(port) or "another program"
+        raise Refused(
+            f"Port {port} of this box is taken by {by}, and with network host the engine listens "
+            "there. Choose another port in the profile, or stop what uses it."
+        )
+
+
 def _is_free(address: str, port: int) -> bool:
-    with socket.socket() as probe:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with socket.socket(family) as probe:
+        # Connections that were closed a moment ago do not count, as for the engine itself.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((address, port))
         except OSError:
