@@ -43,6 +43,11 @@ class Launch:
     init: bool = True  # an engine as PID 1 ignores SIGTERM while it loads
     grace: int = 120  # seconds between SIGTERM and SIGKILL
 
+    reasons: dict[str, str] = field(default_factory=dict)  # flag or variable -> why it is there
+    hardware: str = ""  # what it was made for: "4x RTX PRO 6000"; "" = not said
+    # What its source promises, as written: {"tokens per second": "30-35"}.
+    expected: dict[str, str] = field(default_factory=dict)
+
     def to_json(self) -> dict[str, Any]:
         """Only what differs from the defaults, so that a later field needs no migration."""
         mine = asdict(self)

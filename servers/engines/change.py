@@ -1,0 +1,119 @@
+"""A set of changes to a launch: what a lint fix, an overlay or a recipe's migration says."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Self
+
+from servers.engines.launch import Launch
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """Flags by their name as typed ("--tp"); a value of None is a flag without a value."""
+
+    set_flags: Mapping[str, str | None] = field(default_factory=dict)
+    drop_flags: tuple[str, ...] = ()
+    set_env: Mapping[str, str] = field(default_factory=dict)
+    drop_env: tuple[str, ...] = ()
+    fields: Mapping[str, Any] = field(default_factory=dict)  # other fields of Launch
+    reasons: Mapping[str, str] = field(default_factory=dict)  # flag or variable -> why
+
+    @classmethod
+    def from_json(cls, said: Mapping[str, Any]) -> Self:
+        """Raises ValueError for a key, or a field of Launch, that does not exist."""
+        known = {each.name for each in fields(cls)}
+        if unknown := set(said) - known:
+            raise ValueError(f"A change has no {', '.join(sorted(unknown))}.")
+        values: dict[str, Any] = {
+            key: tuple(value) if isinstance(value, list) else value for key, value in said.items()
+        }
+        change = cls(**values)
+        of_launch = {each.name for each in fields(Launch)} - {"flags", "env", "reasons"}
+        if unknown := set(change.fields) - of_launch:
+            raise ValueError(f"A launch has no field {', '.join(sorted(unknown))} to change.")
+        return change
+
+    def apply(self, launch: Launch) -> Launch:
+        """The launch with these changes; a flag that is set already keeps its place."""
+        flags = without_flags(launch.flags, self.drop_flags)
+        for name, value in self.set_flags.items():
+            flags = with_flag(flags, name, value)
+        kept = {key: value for key, value in launch.env.items() if key not in self.drop_env}
+        reasons = {
+            key: value
+            for key, value in launch.reasons.items()
+            if key not in self.drop_env and key not in self.drop_flags
+        }
+        values: dict[str, Any] = {
+            key: tuple(value) if isinstance(value, list) else value
+            for key, value in self.fields.items()
+        }
+        return replace(
+            launch,
+            **values,
+            flags=flags,
+            env=kept | dict(self.set_env),
+            reasons=reasons | dict(self.reasons),
+        )
+
+
+def same_flag(one: str, other: str) -> bool:
+    """Engines read "--max_model_len" as "--max-model-len"."""
+    return one.replace("_", "-") == other.replace("_", "-")
+
+
+def split_flags(flags: tuple[str, ...]) -> list[tuple[str, tuple[str, ...]]]:
+    """Each flag with its values; words before the first flag stand under "".
+
+    "--flag=value" is one flag with one value. A word is a flag when it begins with "-" and is
+    not a number: rule of argparse.
+    """
+    found: list[tuple[str, tuple[str, ...]]] = []
+    for word in flags:
+        if is_flag(word):
+            name, equals, value = word.partition("=")
+            found.append((name, (value,) if equals else ()))
+        elif found:
+            name, values = found[-1]
+            found[-1] = (name, (*values, word))
+        else:
+            found.append(("", (word,)))
+    return found
+
+
+def is_flag(word: str) -> bool:
+    if not word.startswith("-") or word == "-":
+        return False
+    try:
+        float(word)
+    except ValueError:
+        return True
+    return False
+
+
+def without_flags(flags: tuple[str, ...], names: tuple[str, ...]) -> tuple[str, ...]:
+    """The words without these flags and their values."""
+    kept: list[str] = []
+    dropping = False
+    for word in flags:
+        if is_flag(word):
+            dropping = any(same_flag(word.partition("=")[0], name) for name in names)
+        if not dropping:
+            kept.append(word)
+    return tuple(kept)
+
+
+def with_flag(flags: tuple[str, ...], name: str, value: str | None) -> tuple[str, ...]:
+    """The words with this flag set once: in its old place, else at the end."""
+    new = (name,) if value is None else (name, value)
+    made: list[str] = []
+    dropping = is_placed = False
+    for word in flags:
+        if is_flag(word):
+            dropping = same_flag(word.partition("=")[0], name)
+            if dropping and not is_placed:
+                made += new
+                is_placed = True
+        if not dropping:
+            made.append(word)
+    return tuple(made) if is_placed else (*flags, *new)
