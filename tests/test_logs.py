@@ -1,3 +1,4 @@
+import tracemalloc
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -6,6 +7,7 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.test import AsyncClient
 
+from servers.host import logstream
 from servers.host.containers import Docker, Spec
 from servers.models import LogChunk, Run
 from servers.models.log import CHUNK_LINES, NOTE, Line, Moved
@@ -76,6 +78,21 @@ def test_an_endless_line_becomes_several_that_can_be_told_apart() -> None:
 
     assert [len(record.split(b" ", 2)[2]) for record in found] == [LONGEST, LONGEST, 5]
     assert len(set(found)) == 3
+
+
+def test_long_lines_are_known_without_being_kept() -> None:
+    endless = [stamped(number) + b"x" * LONGEST for number in range(50)]
+    order = Order([], OPENED)
+
+    tracemalloc.start()
+    new, _is_out_of_step = order.new(endless, OPENED)
+    kept, _peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert new == endless
+    assert order.new(endless, OPENED)[0] == []
+    assert kept < LONGEST
+    assert list(missing(endless, iter([endless[:20], endless[21:]]))) == [endless[20]]
 
 
 def test_what_docker_repeats_is_dropped() -> None:
@@ -162,6 +179,27 @@ def test_any_window_can_be_read(run: Run, after: int, limit: int) -> None:
     assert [line.number for line in lines] == list(range(after + 1, min(after + limit, 2000) + 1))
 
 
+def test_long_lines_are_read_a_few_at_a_time(run: Run) -> None:
+    text = b"x" * LONGEST
+    LogChunk.objects.append(run.pk, 0, [stamped(number) + text for number in range(1, 31)])
+
+    forward = LogChunk.objects.lines(run.pk, 10, 1000, most=4)
+    backward = LogChunk.objects.lines_before(run.pk, 21, 1000, most=4)
+
+    assert [line.number for line in forward] == [11, 12, 13, 14]
+    assert [line.number for line in backward] == [17, 18, 19, 20]
+
+
+@pytest.mark.parametrize(("before", "limit"), [(1, 5), (2, 5), (513, 1), (1400, 700), (2000, 9)])
+def test_a_window_can_be_read_backwards(run: Run, before: int, limit: int) -> None:
+    LogChunk.objects.append(run.pk, 0, [stamped(number) for number in range(1, 1501)])
+
+    found = LogChunk.objects.lines_before(run.pk, before, limit, most=64)
+
+    wanted = range(max(before - limit, 1), min(before, 1501))
+    assert [(line.number, line.text) for line in found] == [(n, str(n)) for n in wanted]
+
+
 def test_the_tail_is_the_end(run: Run) -> None:
     append(run, 1000)
 
@@ -207,6 +245,45 @@ def test_a_containers_log_is_stored_whole(run: Run, docker: Docker) -> None:
     assert out == [*(f"out {n}" for n in range(3000)), "w" * 40000, "�\x00 no newline"]
     assert [line.text for line in lines if line.stream == "e"] == [MASK]
     assert run.log_lines == len(lines) == 3003
+
+
+@pytest.mark.docker
+def test_a_line_without_end_is_handed_on_before_its_end(docker: Docker) -> None:
+    """A program that never prints a newline must not fill the watcher's memory."""
+    program = "import os, time; os.write(1, b'x' * 3_000_000); time.sleep(60)"
+    stream = docker.logs(container(docker, program), follow=True)
+
+    lines = iter(stream)
+    first, second = next(lines), next(lines)
+    stream.close()
+
+    assert first[0] < second[0], "else the second one would pass for the first one repeated"
+    assert len(first[2]) == len(second[2]) == logstream.LONGEST
+    assert set(first[2] + second[2]) == {ord("x")}
+
+
+@pytest.mark.docker
+def test_the_parts_of_a_line_make_the_line(run: Run, docker: Docker) -> None:
+    size = 2 * logstream.LONGEST
+    program = f"import os\nfor end in (b'', b'\\n', b'y\\n'): os.write(1, b'x' * {size} + end)"
+
+    follow(run, container(docker, program), docker)
+
+    lines = stored(run)
+    assert "".join(line.text for line in lines) == "x" * 3 * size + "y"
+    assert {len(line.text) for line in lines} == {LONGEST, 1}
+
+
+@pytest.mark.docker
+def test_a_flood_of_long_lines_is_stored_whole(run: Run, docker: Docker) -> None:
+    made = container(docker, "for n in range(60): print(n, 'x' * 300_000)")
+
+    follow(run, made, docker)
+
+    assert run.log_complete
+    texts = [line.text for line in stored(run)]
+    assert [text.split()[0] for text in texts[::2]] == [str(n) for n in range(60)]
+    assert sum(map(len, texts)) == sum(len(f"{n} ") + 300_000 for n in range(60))
 
 
 @pytest.mark.docker

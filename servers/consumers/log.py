@@ -11,6 +11,7 @@ server:  [first, [[timestamp, stream, text], ...]]   pushed lines
 """
 
 import asyncio
+import contextlib
 import json
 import logging
 import time
@@ -22,6 +23,7 @@ from django.db import DatabaseError
 from servers.consumers import log_feed
 from servers.consumers.guard import RECHECK, GuardedConsumer
 from servers.models import LogChunk, Run
+from servers.models.log import MOST_CHUNKS
 
 log = logging.getLogger(__name__)
 
@@ -69,7 +71,7 @@ class LogConsumer(GuardedConsumer):
                 await self._send_window(wish)
             elif "find" in wish:
                 await self._send_found(str(wish["find"])[:LONGEST_SEARCH], _number(wish, "id"))
-        except (ValueError, TypeError, KeyError):
+        except (ValueError, TypeError, KeyError, RecursionError):
             await self.close(NONSENSE)
 
     def _go_to(self, position: int) -> None:
@@ -86,7 +88,6 @@ class LogConsumer(GuardedConsumer):
     async def _send_lines(self) -> None:
         """One message at a time: the next is made when the socket has taken the last."""
         feed = cast(log_feed.Feed, self.feed)
-        await self.moved.wait()
         checked_at = time.monotonic()
         has_told_end = feed.is_complete
         while True:
@@ -94,7 +95,11 @@ class LogConsumer(GuardedConsumer):
                 if await self.person() is None:
                     return
                 checked_at = time.monotonic()
-            position = cast(int, self.position)
+            position = self.position
+            if position is None:
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self.moved.wait(), RECHECK)
+                continue
             batch = feed.after(position)
             if batch is None and position < feed.upto:
                 batch = await self._read(position, feed.upto)
@@ -111,18 +116,21 @@ class LogConsumer(GuardedConsumer):
 
     async def _read(self, position: int, upto: int) -> log_feed.Batch | None:
         limit = min(log_feed.MOST_LINES, upto - position)
-        lines = await database_sync_to_async(LogChunk.objects.lines)(self.run_id, position, limit)
+        read = database_sync_to_async(LogChunk.objects.lines)
+        lines = await read(self.run_id, position, limit, most=MOST_CHUNKS)
         return log_feed.encoded(lines) if lines else None
 
     async def _send_window(self, wish: dict[str, Any]) -> None:
         limit = min(_number(wish, "limit"), log_feed.MOST_LINES)
         if "from" in wish:
             after = max(_number(wish, "from") - 1, 0)
+            read = database_sync_to_async(LogChunk.objects.lines)
+            lines = await read(self.run_id, after, limit, most=MOST_CHUNKS)
         else:
             before = max(_number(wish, "before"), 1)
             after = max(before - 1 - limit, 0)
-            limit = before - 1 - after
-        lines = await database_sync_to_async(LogChunk.objects.lines)(self.run_id, after, limit)
+            read_back = database_sync_to_async(LogChunk.objects.lines_before)
+            lines = await read_back(self.run_id, before, limit, most=MOST_CHUNKS)
         text = log_feed.encoded(lines).text if lines else f"[{after + 1},[]]"
         await self.send(text_data=f'{{"window":{text}}}')
 

@@ -14,7 +14,7 @@ from django.db import DatabaseError
 
 from servers import live
 from servers.models import LogChunk, Run
-from servers.models.log import Line
+from servers.models.log import MOST_CHUNKS, Line
 
 log = logging.getLogger(__name__)
 
@@ -26,6 +26,7 @@ WITHOUT_REDIS = 0.5
 MOST_LINES = 1000
 # Kept, encoded, for those who are a little behind.
 KEPT_BATCHES = 100
+KEPT_LENGTH = 16 * 1024 * 1024  # characters
 
 
 class Batch(NamedTuple):
@@ -45,6 +46,7 @@ class Feed:
         self.upto = 0
         self.is_complete = False
         self._batches: OrderedDict[int, Batch] = OrderedDict()
+        self._length = 0
         self._news = asyncio.Event()
         self._starting = asyncio.Lock()
         self._listeners = 0
@@ -112,30 +114,37 @@ class Feed:
 
     async def _read_on(self) -> None:
         while True:
-            is_complete, lines = await database_sync_to_async(_read)(self.run_id, self.upto)
+            upto, is_complete, lines = await database_sync_to_async(_read)(self.run_id, self.upto)
             if lines:
-                batch = encoded(lines)
-                self._batches[lines[0].number] = batch
-                self.upto = batch.last
-                while len(self._batches) > KEPT_BATCHES:
-                    self._batches.popitem(last=False)
-            if len(lines) < MOST_LINES:
+                self._keep(lines[0].number, encoded(lines))
+            # Lines that are announced and not there were deleted a moment ago.
+            is_all = not lines or self.upto >= upto
+            if is_all:
                 self.is_complete = is_complete
             if lines or self.is_complete:
                 self._news.set()
                 self._news = asyncio.Event()
-            if len(lines) < MOST_LINES:
+            if is_all:
                 return
 
+    def _keep(self, first: int, batch: Batch) -> None:
+        self._batches[first] = batch
+        self.upto = batch.last
+        self._length += len(batch.text)
+        while len(self._batches) > KEPT_BATCHES or self._length > KEPT_LENGTH:
+            _first, dropped = self._batches.popitem(last=False)
+            self._length -= len(dropped.text)
 
-def _read(run_id: int, after: int) -> tuple[bool, list[Line]]:
+
+def _read(run_id: int, after: int) -> tuple[int, bool, list[Line]]:
     run = Run.objects.filter(pk=run_id).values_list("log_lines", "log_complete").first()
     if run is None:
-        return True, []  # deleted
+        return after, True, []  # deleted
     upto, is_complete = run
     if upto <= after:
-        return is_complete, []
-    return is_complete, LogChunk.objects.lines(run_id, after, MOST_LINES)
+        return upto, is_complete, []
+    lines = LogChunk.objects.lines(run_id, after, MOST_LINES, most=MOST_CHUNKS)
+    return upto, is_complete, lines
 
 
 _feeds: dict[tuple[asyncio.AbstractEventLoop, int], Feed] = {}

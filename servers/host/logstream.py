@@ -7,12 +7,16 @@ more than the line: here one recv() takes in hundreds of them.
 
 import struct
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from typing import Literal
 from urllib.parse import quote, urlencode
 
 from servers.host.docker_socket import Answer, DockerSocketError
 
 type Line = tuple[str, Literal["o", "e"], bytes]  # RFC 3339 timestamp, stream, text
+
+# What an engine prints without a newline is handed on in parts of this size: it may go on for ever.
+LONGEST = 1024 * 1024
 
 _HEADER = struct.Struct(">BxxxL")
 
@@ -51,7 +55,7 @@ class LogStream:
     def _lines(self) -> Iterator[Line]:
         buffer = b""
         # Docker cuts lines at 16 KiB; only the last piece ends with a newline.
-        pieces: dict[int, tuple[str, list[bytes]]] = {}
+        pieces: dict[int, tuple[str, bytearray]] = {}
         unpack = _HEADER.unpack_from
         while received := self._answer.receive():
             buffer = buffer + received if buffer else received
@@ -67,12 +71,25 @@ class LogStream:
                 if text[-1:] == b"\n" and kind not in pieces:
                     yield stamp.decode("ascii"), "e" if kind == 2 else "o", text[:-1]
                     continue
-                first, parts = pieces.setdefault(kind, (stamp.decode("ascii"), []))
-                parts.append(text)
-                if text[-1:] == b"\n":
-                    del pieces[kind]
-                    yield first, "e" if kind == 2 else "o", b"".join(parts)[:-1]
+                first, line = pieces.setdefault(kind, (stamp.decode("ascii"), bytearray()))
+                line += text
+                has_ended = text[-1:] == b"\n"
+                if has_ended or len(line) >= LONGEST:
+                    if line != b"\n":  # the rest of one that was handed on
+                        yield first, "e" if kind == 2 else "o", bytes(line).removesuffix(b"\n")
+                    if has_ended:
+                        del pieces[kind]
+                    else:
+                        pieces[kind] = (_microsecond_later(first), bytearray())
             buffer = buffer[at:]
         # What a killed process wrote last has no newline.
-        for kind, (first, parts) in pieces.items():
-            yield first, "e" if kind == 2 else "o", b"".join(parts)
+        for kind, (first, line) in pieces.items():
+            if line:
+                yield first, "e" if kind == 2 else "o", bytes(line)
+
+
+def _microsecond_later(stamp: str) -> str:
+    """Docker stamps all pieces of a line alike: parts must be told apart, each time in one way."""
+    carry, rest = divmod(int(stamp[20:29]) + 1000, 10**9)
+    whole = datetime.fromisoformat(stamp[:19]) + timedelta(seconds=carry)
+    return f"{whole.isoformat()}.{rest:09d}{stamp[29:]}"

@@ -13,6 +13,8 @@ from servers.models.run import Run
 # that a slow log does not become a row a line. Small enough that a window decodes little.
 CHUNK_LINES = 512
 CHUNK_BYTES = 64 * 1024
+# Chunks read in one go where lines may be long: some 4 MiB of text, 20 MiB at worst.
+MOST_CHUNKS = 64
 _LEVEL = 4  # zlib: half the time of the default, a tenth larger
 
 # Streams: what the container wrote, and what inferdash itself notes between its lines.
@@ -42,17 +44,33 @@ def _decode(first: int, body: bytes) -> list[Line]:
 
 
 class LogChunkQuerySet(models.QuerySet["LogChunk"]):
-    def lines(self, run_id: int, after: int, limit: int) -> list[Line]:
-        """Up to `limit` lines that follow line number `after`, in order."""
+    def lines(self, run_id: int, after: int, limit: int, *, most: int | None = None) -> list[Line]:
+        """Up to `limit` lines that follow line number `after`, in order.
+
+        `most` bounds the chunks that are read, and with them the memory that long lines take:
+        there may be fewer lines then, but at least one where there is one.
+        """
+        at = self.filter(run_id=run_id, first__lte=after + 1).order_by("-first").values("first")
         chunks = self.filter(
-            run_id=run_id, first__gt=after - CHUNK_LINES, first__lte=after + limit
-        ).values_list("first", "count", "body")
-        found: list[Line] = []
-        for first, count, body in chunks.order_by("first"):
-            if first + count > after + 1:
-                found += _decode(first, bytes(body))
+            run_id=run_id, first__gte=models.Subquery(at[:1]), first__lte=after + limit
+        ).values_list("first", "body")
+        found = [
+            line
+            for first, body in chunks.order_by("first")[:most]
+            for line in _decode(first, bytes(body))
+        ]
         start = after - found[0].number + 1 if found else 0
         return found[max(start, 0) : max(start, 0) + limit]
+
+    def lines_before(self, run_id: int, before: int, limit: int, *, most: int) -> list[Line]:
+        """The `limit` lines that stand before line number `before`, in order; see lines()."""
+        chunks = self.filter(run_id=run_id, first__lt=before).order_by("-first")
+        found: list[Line] = []
+        for first, body in chunks.values_list("first", "body")[:most]:
+            found = _decode(first, bytes(body)) + found
+            if first <= before - limit:
+                break
+        return [line for line in found if before - limit <= line.number < before]
 
     def tail(self, run_id: int, n: int) -> list[Line]:
         """The last `n` lines, or all of them where there are fewer."""

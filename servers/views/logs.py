@@ -8,7 +8,7 @@ from django.shortcuts import aget_object_or_404
 from django.views.decorators.http import require_GET
 
 from servers.models import LogChunk, Role, Run
-from servers.models.log import ANSI
+from servers.models.log import ANSI, MOST_CHUNKS
 from servers.views.access import allow
 
 
@@ -29,7 +29,8 @@ async def run_log(request: HttpRequest, run_id: int) -> StreamingHttpResponse:
 
 async def _text(run: Run, *, is_raw: bool, has_times: bool) -> AsyncIterator[str]:
     position = 0
-    while lines := await sync_to_async(LogChunk.objects.lines)(run.pk, position, 5000):
+    read = sync_to_async(LogChunk.objects.lines)
+    while lines := await read(run.pk, position, 5000, most=MOST_CHUNKS):
         position = lines[-1].number
         block = "".join(
             f"{line.at} {line.text}\n" if has_times else f"{line.text}\n" for line in lines

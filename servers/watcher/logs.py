@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
+from itertools import accumulate
 
 from django.db import DatabaseError, InterfaceError, close_old_connections, connection
 
@@ -37,8 +38,10 @@ log = logging.getLogger(__name__)
 # A line that comes alone is stored at once; in a stream of them, batches this far apart.
 BATCH_EVERY = 0.05
 BATCH_LINES = 8192
+BATCH_BYTES = 4 * 1024 * 1024
 # So many lines wait for the database before Docker has to.
 READ_AHEAD = 4 * BATCH_LINES
+READ_AHEAD_BYTES = 4 * BATCH_BYTES
 RETRY_FIRST, RETRY_MOST = 0.25, 5.0
 JOIN_WITHIN = 5.0
 
@@ -79,7 +82,9 @@ class Stream(threading.Thread):
         self._secrets = secrets
         self._changed = threading.Condition()
         self._read: list[bytes] = []
+        self._size = 0  # of these, in bytes
         self._is_closed = False
+        self.has_more = False  # than the last batch could hold
         self.has_ended = False
         self.error: LogStreamError | None = None
         self.start()
@@ -89,9 +94,10 @@ class Stream(threading.Thread):
             for record in records(self._source, self._secrets):
                 with self._changed:
                     self._read.append(record)
+                    self._size += len(record)
                     if len(self._read) == 1:
                         self._changed.notify_all()
-                    while len(self._read) >= READ_AHEAD and not self._is_closed:
+                    while self._is_full and not self._is_closed:
                         self._changed.wait()
                     if self._is_closed:
                         return
@@ -107,9 +113,19 @@ class Stream(threading.Thread):
         with self._changed:
             while not self._read and not self.has_ended and not self._is_closed:
                 self._changed.wait()
-            batch, self._read = self._read[:BATCH_LINES], self._read[BATCH_LINES:]
+            count = BATCH_LINES
+            if self._size > BATCH_BYTES:
+                sizes = accumulate(map(len, self._read[:BATCH_LINES]))
+                count = max(1, sum(1 for size in sizes if size <= BATCH_BYTES))
+            batch, self._read = self._read[:count], self._read[count:]
+            self._size -= sum(map(len, batch))
+            self.has_more = bool(self._read)
             self._changed.notify_all()
             return batch
+
+    @property
+    def _is_full(self) -> bool:
+        return len(self._read) >= READ_AHEAD or self._size >= READ_AHEAD_BYTES
 
     def close(self) -> None:
         self._source.close()
@@ -194,7 +210,7 @@ class Follower(threading.Thread):
                 self._store(new)
                 if is_out_of_step:
                     return False
-                self._stopping.wait(BATCH_EVERY if len(batch) < BATCH_LINES else 0)
+                self._stopping.wait(0 if stream.has_more else BATCH_EVERY)
         finally:
             stream.close()
         if self._stopping.is_set():
