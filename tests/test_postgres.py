@@ -12,7 +12,7 @@ type Outcome = Callable[[str], object]
 
 PREPARE = """
 from servers.engines.launch import Launch
-from servers.lifecycle import creation, wishes
+from servers.lifecycle import secrets, wishes
 from servers.models.log import Moved
 from servers.models.run import State
 
@@ -156,7 +156,7 @@ print(json.dumps([sum(stored) == len(lines), numbers == list(range(1, len(lines)
 def test_last_words_with_a_nul_in_them_can_be_kept(outcome: Outcome) -> None:
     code = r"""
 run = wishes.start(server, by=ada)
-words = creation.masked(run, "Segmentation \0 fault")
+words = secrets.masked(run, "Segmentation \0 fault")
 Run.objects.filter(pk=run.pk).update(last_lines=[words], failure=words, failure_detail=words)
 run.refresh_from_db()
 print(json.dumps([*run.last_lines, run.failure, run.failure_detail]))

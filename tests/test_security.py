@@ -12,9 +12,12 @@ from django.urls import path
 from inferdash.middleware import not_stored
 from inferdash.urls import handler400, handler403
 from inferdash.urls import urlpatterns as real_urlpatterns
-from servers.models import Role, Secret, User
+from servers.lifecycle import secrets
+from servers.models import Role, Run, Secret, User
 from servers.models.secret import MASK, SecretError, _fernet, mask
 from servers.views.access import allow
+from servers.watcher.loglines import secrets_pattern
+from servers.watcher.runs import Runs
 from tests import factories
 from tests.websocket import Socket, session_of
 
@@ -304,6 +307,70 @@ def test_every_line_of_a_secret_is_masked_by_itself() -> None:
     assert mask("line 2: MIIEvQIBADANBg; line 3: k3xAoIBAQ==", [key]) == (
         f"line 2: {MASK}; line 3: {MASK}"
     )
+
+
+def test_logs_are_masked_like_everything_else() -> None:
+    value = 'p@ss"word/\u00e9'
+    pattern = secrets_pattern([value])
+    assert pattern
+
+    for shape in (value, json.dumps(value), quote(value, safe=""), repr(value)):
+        assert pattern.sub(b"", shape.encode()).strip(b"\"'") == b"", shape
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ("--api-key", "sk-of-the-team"),
+        ("--api-key=sk-of-the-team",),
+        ("--api_key", "other", "sk-of-the-team", "--port", "1"),
+        ("--api-key", "sk-other,sk-of-the-team"),
+        ("--hf-token", "sk-of-the-team"),
+    ],
+)
+def test_a_key_among_the_flags_is_masked_in_what_is_shown(
+    flags: tuple[str, ...], client: Client
+) -> None:
+    server = factories.server(factories.box(), flags=flags)
+    run = factories.run(server)
+
+    page = client.get(f"/profiles/{server.profile.slug}/").content.decode()
+
+    assert "of-the-team" not in page
+    assert "of-the-team" not in secrets.masked(run, "api_key: ['sk-of-the-team']")
+
+
+def test_a_replaced_secret_stays_masked_in_what_the_container_prints(client: Client) -> None:
+    old = Secret.seal("MY_TOKEN", "the-old-value", None)
+    token = Secret.seal("HF_TOKEN", "hf_the_boxs_old_one", None)
+    box = factories.box(hf_token=token)
+    run = factories.run(factories.server(box, secret_env={"MY_TOKEN": old.pk}))
+    secrets.remember(run, secrets.site(run))
+
+    old.replace("the-new-value", None)
+    token.delete()
+    run = Run.objects.get(pk=run.pk)
+
+    assert b"the-old-value" not in bytes(run.given or b"")
+    text = secrets.masked(run, "the-old-value the-new-value hf_the_boxs_old_one")
+    assert text == f"{MASK} {MASK} {MASK}"
+
+    runs = Runs(box)
+    runs.forget_secrets()
+    assert Run.objects.exclude(given=None).count() == 1
+    Run.objects.update(state="stopped", log_complete=True)
+    runs.forget_secrets()
+    assert Run.objects.exclude(given=None).count() == 0
+
+
+def test_one_lost_secret_does_not_unmask_the_others(client: Client) -> None:
+    lost = Secret.seal("MY_TOKEN", "lost-value", None)
+    other = Secret.seal("OTHER_KEY", "other-value", None)
+    launch = {"MY_TOKEN": lost.pk, "OTHER_KEY": other.pk}
+    run = factories.run(factories.server(factories.box(), secret_env=launch))
+    lost.delete()
+
+    assert secrets.masked(run, "other-value") == MASK
 
 
 def test_of_two_secrets_that_begin_alike_both_are_masked_whole() -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from servers.engines.launch import Launch
 
+_SECRET_FLAGS = {"--api-key", "--admin-api-key", "--hf-token", "-hft", "--ssl-keyfile-password"}
 _PORT = re.compile("[0-9]{1,5}")
 
 
@@ -91,6 +92,21 @@ def flag_value(flags: tuple[str, ...], *names: str) -> str | None:
         if flag.replace("_", "-") in wanted:
             following = flags[position + 1] if position + 1 < len(flags) else ""
             found = value if equals else ("" if following.startswith("-") else following)
+    return found
+
+
+def secret_words(flags: tuple[str, ...]) -> list[str]:
+    """The words of a command line that are keys or passwords, which people write there too."""
+    found: list[str] = []
+    is_value = False
+    for word in flags:
+        flag, equals, value = word.partition("=")
+        if word.startswith("-"):
+            is_value = flag.replace("_", "-") in _SECRET_FLAGS
+            found += [value] if is_value and equals else []
+        elif is_value:
+            # vLLM takes several words, llama.cpp several keys with commas between.
+            found += [word, *word.split(",")]
     return found
 
 

@@ -14,18 +14,14 @@ from servers.host import paths
 from servers.host.containers import Container, ContainerError, Docker, Spec
 from servers.host.ports import listener
 from servers.judge import limits
-from servers.models import Box, Run, Secret
+from servers.lifecycle.secrets import Refused, masked, remember, site
+from servers.models import Box, Run
 from servers.models.run import ACTIVE
-from servers.models.secret import SecretError, mask
 
 # Engines' own ports (8000, 8080, 30000 …) are what other people's scripts on the box want.
 HOST_PORTS = range(18000, 18100)
 # Where a port is reached that Docker has bound on every address.
 _LOOPBACK = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
-
-
-class Refused(Exception):
-    """The run cannot be made; the text says why and what to do."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,41 +44,6 @@ def container_name(run: Run) -> str:
     return f"inferdash-{settings.INSTALL[:8]}-{run.pk}"
 
 
-def site(run: Run) -> placement.Site:
-    """What this box adds to the profile, secrets in the clear. For the worker's eyes only."""
-    box = run.server.box
-    launch = run.version.launch
-    wanted = Secret.objects.in_bulk(list(launch.secret_env.values()))
-    missing = [name for name, pk in launch.secret_env.items() if pk not in wanted]
-    if missing:
-        raise Refused(
-            f"The secret behind {missing[0]} was deleted. Edit the profile and enter it again."
-        )
-    try:
-        return placement.Site(
-            home=box.home,
-            hf_cache=box.hf_cache,
-            hf_token=box.hf_token.reveal() if box.hf_token else "",
-            secrets={name: wanted[pk].reveal() for name, pk in launch.secret_env.items()},
-        )
-    except SecretError as error:
-        raise Refused(str(error)) from error
-
-
-def secret_values(run: Run) -> list[str]:
-    """Every value that must not appear in this run's log, errors or command."""
-    try:
-        here = site(run)
-    except Refused:
-        return []
-    return [value for value in (here.hf_token, *here.secrets.values()) if value]
-
-
-def masked(run: Run, text: str) -> str:
-    # An engine may print NUL, and PostgreSQL keeps no text that holds one.
-    return str(mask(text, secret_values(run))).replace("\0", "\N{REPLACEMENT CHARACTER}")
-
-
 def create(run: Run) -> Made:
     """Create and start the container, or find the one that an earlier attempt made.
 
@@ -97,6 +58,7 @@ def create(run: Run) -> Made:
             kind="no_image",
         )
     here = site(run)
+    remember(run, here)
     kernels = docker().keep_kernels(image.id)
     refused_ports: set[int] = set()
     while True:
@@ -127,7 +89,7 @@ def create(run: Run) -> Made:
     return Made(
         container=container,
         image_digest=next(iter(image.digests), ""),
-        command=list(spec.command),
+        command=[masked(run, word) for word in spec.command],
         address=address,
         port=bound,
         served_name=engine.served_name(launch),

@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from servers import live
 from servers.host.containers import Container, ContainerError
-from servers.lifecycle import creation, wishes
+from servers.lifecycle import creation, secrets, wishes
 from servers.models import Box, Run
 from servers.models.run import State, Wanted
 
@@ -66,7 +66,7 @@ def _create(run: Run, *, old: State) -> None:
     try:
         creation.remove_predecessors(run)
         made = creation.create(run)
-    except creation.Refused as refusal:
+    except secrets.Refused as refusal:
         _fail(run, str(refusal))
         return
     except ContainerError as error:
@@ -198,7 +198,7 @@ def _ended(run: Run, container: Container, tail: list[str]) -> None:
     seen: dict[str, Any] = {
         "exit_code": container.exit_code,
         "oom_killed": container.oom_killed,
-        "last_lines": [creation.masked(run, line) for line in tail],
+        "last_lines": [secrets.masked(run, line) for line in tail],
         "ended_at": container.finished_at or timezone.now(),
     }
     active = [State.STARTING, State.READY, State.STOPPING]
@@ -271,8 +271,8 @@ def _fail(run: Run, sentence: str, *, detail: str = "") -> None:
         run,
         old=[State.QUEUED, State.PULLING, State.CREATING],
         new=State.FAILED,
-        failure=creation.masked(run, sentence),
-        failure_detail=creation.masked(run, detail),
+        failure=secrets.masked(run, sentence),
+        failure_detail=secrets.masked(run, detail),
         ended_at=timezone.now(),
     )
 

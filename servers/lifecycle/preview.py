@@ -3,9 +3,11 @@
 from dataclasses import dataclass
 
 from servers.engines import placement
+from servers.engines.engine import secret_words
 from servers.engines.launch import Launch
 from servers.engines.volumes import Volume, VolumeError
 from servers.models import Box
+from servers.models.secret import mask
 
 # An image that is not on the box yet cannot say what its entrypoint is; these are the
 # conventions of the images that most people use.
@@ -44,4 +46,5 @@ def preview(launch: Launch, box: Box) -> Preview:
     except VolumeError as error:
         return Preview(problem=str(error))
     secrets = {"HF_TOKEN", *launch.secret_env} & set(spec.env)
-    return Preview(command=spec.docker_run(mask=secrets), volumes=volumes)
+    command = mask(spec.docker_run(mask=secrets), secret_words(launch.flags))
+    return Preview(command=command, volumes=volumes)

@@ -103,6 +103,10 @@ class Run(models.Model):
     engine_version = models.CharField(max_length=60, blank=True)
     command: "models.JSONField[list[str], list[str]]" = models.JSONField(default=list)
 
+    # Encrypted: the secrets that the container was given. A replaced one stays masked in what
+    # it prints. Forgotten when its log is whole.
+    given = models.BinaryField(null=True)
+
     # Where the engine answers, as seen from its own box.
     address = models.GenericIPAddressField(null=True)
     port = models.PositiveIntegerField(null=True)

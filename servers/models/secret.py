@@ -23,6 +23,21 @@ def _fernet() -> Fernet:
     return Fernet(settings.SECRETS_KEY)
 
 
+def seal_values(values: Iterable[str]) -> bytes:
+    return _fernet().encrypt(json.dumps(sorted(set(values))).encode())
+
+
+def unseal_values(sealed: bytes) -> list[str]:
+    """Raises SecretError."""
+    try:
+        return list(json.loads(_fernet().decrypt(sealed)))
+    except InvalidToken as error:
+        raise SecretError(
+            f"What a container must not print cannot be read with the key in {settings.DATA}: the "
+            "file secrets.key there is another one. Put back the one from before."
+        ) from error
+
+
 class Secret(models.Model):
     name = models.CharField(max_length=100)  # the variable it becomes: HF_TOKEN
     sealed = models.BinaryField()
@@ -66,12 +81,15 @@ def mask(text: str, values: Iterable[str]) -> str:
     Each line of a value counts by itself, because logs are read by the line. Values and lines
     of fewer than four characters are left.
     """
-    shapes = {shape for value in values for shape in _shapes(value) if len(shape) >= SHORTEST}
-    if not shapes:
-        return text
+    wanted = "|".join(map(re.escape, shapes(values)))
+    return re.sub(wanted, MASK, text) if wanted else text
+
+
+def shapes(values: Iterable[str]) -> list[str]:
+    """What to look for in a text so that none of the values stands in it."""
+    found = {shape for value in values for shape in _shapes(value) if len(shape) >= SHORTEST}
     # The longest first: a token may begin with another one.
-    wanted = "|".join(map(re.escape, sorted(shapes, key=len, reverse=True)))
-    return re.sub(wanted, MASK, text)
+    return sorted(found, key=len, reverse=True)
 
 
 def _shapes(value: str) -> Iterable[str]:

@@ -4,9 +4,10 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
+from hashlib import sha256
 
 from servers.models.log import NOTE
-from servers.models.secret import MASK, SHORTEST
+from servers.models.secret import MASK, shapes
 
 type Frame = tuple[str, str, bytes]  # RFC 3339 timestamp, "o" or "e", a line
 
@@ -23,13 +24,13 @@ JUMP = timedelta(milliseconds=100)
 FRESH = timedelta(seconds=3)
 # Repeated lines are known among so many, twice; older ones are looked up in the database.
 REMEMBERED = 20_000
+KEY = 200  # bytes
 
 
 def secrets_pattern(values: Iterable[str]) -> re.Pattern[bytes] | None:
-    """Matches every line of every value; None when there is nothing to mask."""
-    parts = {part.strip() for value in values for part in value.splitlines()}
-    wanted = sorted((part for part in parts if len(part) >= SHORTEST), key=len, reverse=True)
-    return re.compile("|".join(map(re.escape, wanted)).encode()) if wanted else None
+    """Matches what mask() hides, in bytes; None when there is nothing to mask."""
+    wanted = [re.escape(shape.encode()) for shape in shapes(values)]
+    return re.compile(b"|".join(wanted)) if wanted else None
 
 
 def records(frames: Iterable[Frame], secrets: re.Pattern[bytes] | None) -> Iterator[bytes]:
@@ -92,7 +93,7 @@ class Order:
 
     def __init__(self, stored: Iterable[bytes], opened: datetime) -> None:
         self._opened = opened
-        self._recent = set(stored)
+        self._recent = set(map(_key, stored))
         self._before: set[bytes] = set()
         self._floor = self._next_floor = min(self._recent, default=b"")
         # What lies between this and the stream's first line was looked at before it began.
@@ -105,21 +106,32 @@ class Order:
         is_fresh = now - self._opened < FRESH
         is_behind = not is_fresh and later(stamp(batch[0]), BEHIND)[:19] < now.isoformat()[:19]
         for record in batch:
-            if record <= self._newest:
-                if record in self._recent or record in self._before:
+            key = _key(record)
+            if key <= self._newest:
+                if key in self._recent or key in self._before:
                     continue
-                if record < self._floor:
+                if key < self._floor:
                     return new, True
             else:
-                if is_behind and self._newest != self._start and _is_jump(self._newest, record):
+                if is_behind and self._newest != self._start and _is_jump(self._newest, key):
                     return new, True
-                self._newest = record
-            self._recent.add(record)
+                self._newest = key
+            self._recent.add(key)
             new.append(record)
         if len(self._recent) > REMEMBERED:
             self._before, self._recent = self._recent, set()
             self._floor, self._next_floor = self._next_floor, self._newest
         return new, False
+
+
+def _key(record: bytes) -> bytes:
+    """What a record is known by: itself, or its beginning and a digest where it is long.
+
+    Forty thousand of the longest would take all memory. Timestamps stay in their order.
+    """
+    if len(record) <= KEY:
+        return record
+    return record[: KEY // 2] + sha256(record).digest()
 
 
 def _is_jump(before: bytes, after: bytes) -> bool:
@@ -138,15 +150,16 @@ def missing(docker: Iterable[bytes], stored: Iterator[list[bytes]]) -> Iterator[
     waiting: Counter[bytes] = Counter()
     read_to = ""
     for record in docker:
-        if record not in waiting:
+        key = _key(record)
+        if key not in waiting:
             at = stamp(record)
             start, end = earlier(at).encode(), later(at)
-            while record not in waiting and read_to < end and (block := next(stored, None)):
+            while key not in waiting and read_to < end and (block := next(stored, None)):
                 read_to = stamp(block[-1])
-                waiting.update(old for old in block if old >= start)
-        if record not in waiting:
+                waiting.update(_key(old) for old in block if old >= start)
+        if key not in waiting:
             yield record
-        elif waiting[record] == 1:
-            del waiting[record]
+        elif waiting[key] == 1:
+            del waiting[key]
         else:
-            waiting[record] -= 1
+            waiting[key] -= 1

@@ -79,6 +79,7 @@ class Watcher:
             self.wake.wait(RECONCILE_EVERY)
 
     def _tidy(self) -> None:
+        self._surviving(self.runs.forget_secrets)
         try:
             for name in creation.docker().drop_orphaned_kernels():
                 log.info("Removed %s: its image is no longer on this box", name)

@@ -15,9 +15,9 @@ from servers.engines.engine import Engine
 from servers.host import probes
 from servers.host.containers import ContainerError, Progress
 from servers.host.probes import Endpoint
-from servers.lifecycle import creation
+from servers.lifecycle import creation, secrets
 from servers.models import Box, Run
-from servers.models.run import State, Wanted
+from servers.models.run import ENDED, State, Wanted
 from servers.watcher import logs
 
 log = logging.getLogger(__name__)
@@ -56,7 +56,13 @@ class Runs:
             Q(server__box=self.box) & ~Q(container_id="") & Q(log_complete=False)
         ).select_related("server__box__hf_token", "version")
         for run in unread:
-            logs.follow(run.pk, run.container_id, masks=creation.secret_values(run))
+            logs.follow(run.pk, run.container_id, masks=secrets.secret_values(run))
+
+    def forget_secrets(self) -> None:
+        """What containers were given, once nothing that they printed is left to be masked."""
+        is_read = Q(log_complete=True) | Q(container_id="")
+        over = Run.objects.filter(is_read, server__box=self.box, state__in=ENDED)
+        over.exclude(given=None).update(given=None)
 
     def _pull(self, run: Run) -> None:
         running = self._pulls.get(run.pk)

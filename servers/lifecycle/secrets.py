@@ -1,0 +1,71 @@
+"""What a run's container is given that nobody may read, and its masking in all that it prints."""
+
+import logging
+from collections.abc import Callable
+
+from servers.engines import placement
+from servers.engines.engine import secret_words
+from servers.models import Run, Secret
+from servers.models.secret import SecretError, mask, seal_values, unseal_values
+
+log = logging.getLogger(__name__)
+
+
+class Refused(Exception):
+    """The run cannot be made; the text says why and what to do."""
+
+
+def site(run: Run) -> placement.Site:
+    """What this box adds to the profile, secrets in the clear. For the worker's eyes only."""
+    box = run.server.box
+    launch = run.version.launch
+    wanted = Secret.objects.in_bulk(list(launch.secret_env.values()))
+    missing = [name for name, pk in launch.secret_env.items() if pk not in wanted]
+    if missing:
+        raise Refused(
+            f"The secret behind {missing[0]} was deleted. Edit the profile and enter it again."
+        )
+    try:
+        return placement.Site(
+            home=box.home,
+            hf_cache=box.hf_cache,
+            hf_token=box.hf_token.reveal() if box.hf_token else "",
+            secrets={name: wanted[pk].reveal() for name, pk in launch.secret_env.items()},
+        )
+    except SecretError as error:
+        raise Refused(str(error)) from error
+
+
+def secret_values(run: Run) -> list[str]:
+    """Every value that must not appear in this run's log, errors or command.
+
+    Those that its container was given, and those that it would be given now.
+    """
+    launch = run.version.launch
+    secrets = [run.server.box.hf_token, *Secret.objects.filter(pk__in=launch.secret_env.values())]
+    found = set(secret_words(launch.flags))
+    if run.given is not None:
+        found.update(_readable(lambda: unseal_values(bytes(run.given or b""))))
+    for secret in filter(None, secrets):
+        found.update(_readable(lambda secret=secret: [secret.reveal()]))  # type: ignore[misc]
+    return sorted(filter(None, found))
+
+
+def _readable(read: Callable[[], list[str]]) -> list[str]:
+    try:
+        return read()
+    except SecretError as error:
+        # The others must be masked all the same.
+        log.warning("%s", error)
+        return []
+
+
+def remember(run: Run, here: placement.Site) -> None:
+    """Before the container starts: what it knows must be masked for as long as it prints."""
+    run.given = seal_values([here.hf_token, *here.secrets.values()])
+    Run.objects.filter(pk=run.pk).update(given=run.given)
+
+
+def masked(run: Run, text: str) -> str:
+    # An engine may print NUL, and PostgreSQL keeps no text that holds one.
+    return str(mask(text, secret_values(run))).replace("\0", "\N{REPLACEMENT CHARACTER}")
