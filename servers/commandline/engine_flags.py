@@ -1,0 +1,95 @@
+"""An engine's words with checkpoint, served name, host and port taken out."""
+
+import re
+from dataclasses import dataclass
+
+from servers.commandline.command import EngineKey
+
+_CHECKPOINT: dict[EngineKey, tuple[str, ...]] = {
+    "vllm": ("--model",),
+    "sglang": ("--model-path", "--model"),
+    "llamacpp": ("-m", "--model", "-hf", "-hfr", "--hf-repo"),
+}
+_NAME: dict[EngineKey, tuple[str, ...]] = {
+    "vllm": ("--served-model-name",),
+    "sglang": ("--served-model-name",),
+    "llamacpp": ("-a", "--alias"),
+}
+# vLLM's options that take several words, so that the last one is no checkpoint.
+_SEVERAL = ("--served-model-name", "--lora-modules", "--allowed-origins", "--middleware")
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineFlags:
+    """None is what the words do not say; `flags` is the rest, in its order."""
+
+    engine: EngineKey
+    checkpoint: str | None = None
+    served_name: str | None = None
+    host: str | None = None
+    port: str | None = None
+    flags: tuple[str, ...] = ()
+
+
+def split(engine: EngineKey, words: tuple[str, ...]) -> EngineFlags:
+    """Take out what a profile keeps in fields of its own.
+
+    Several served names stay among the flags: a profile has room for one.
+    """
+    rest, checkpoint = _positional(engine, words)
+    rest, named = _taken(rest, _CHECKPOINT[engine])
+    rest, served_name = _taken(rest, _NAME[engine])
+    rest, host = _taken(rest, ("--host",))
+    rest, port = _taken(rest, ("--port",))
+    return EngineFlags(
+        engine=engine,
+        checkpoint=checkpoint or named,
+        served_name=served_name,
+        host=host,
+        port=port,
+        flags=rest,
+    )
+
+
+def _positional(engine: EngineKey, words: tuple[str, ...]) -> tuple[tuple[str, ...], str | None]:
+    """vLLM's checkpoint without a flag: the first word, or a last one that is no flag's value."""
+    if engine != "vllm" or not words:
+        return words, None
+    if not words[0].startswith("-"):
+        return words[1:], words[0]
+    last = len(words) - 1
+    is_beside_value = last >= 2 and not any(w.startswith("-") for w in words[last - 1 :])
+    if is_beside_value and words[last - 2] not in _SEVERAL:
+        return words[:last], words[last]
+    return words, None
+
+
+def _taken(words: tuple[str, ...], names: tuple[str, ...]) -> tuple[tuple[str, ...], str | None]:
+    """The words without the flag of these names that has one value; the last one counts."""
+    found: str | None = None
+    rest: list[str] = []
+    at = 0
+    while at < len(words):
+        flag, equals, value = words[at].partition("=")
+        if not _is(flag, names):
+            rest.append(words[at])
+            at += 1
+            continue
+        values = [value] if equals else _values(words, at + 1)
+        at += 1 if equals else 1 + len(values)
+        if len(values) == 1:
+            found = values[0]
+        else:
+            rest += [flag, *values]
+    return tuple(rest), found
+
+
+def _is(flag: str, names: tuple[str, ...]) -> bool:
+    return flag in names or (flag.startswith("--") and re.sub("_", "-", flag) in names)
+
+
+def _values(words: tuple[str, ...], at: int) -> list[str]:
+    stop = at
+    while stop < len(words) and not words[stop].startswith("-"):
+        stop += 1
+    return list(words[at:stop])

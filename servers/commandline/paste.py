@@ -1,0 +1,126 @@
+"""A paste without what is around its commands: prompts, fences, stray words of web pages.
+
+What is taken out is replaced by blanks, so that lines and columns stay where they were.
+"""
+
+import html
+import re
+
+from servers.commandline.shell import END
+from servers.commandline.starts import LAUNCH, Start, start_of
+
+_INVISIBLE = re.compile("[\u200b-\u200d\u2060\ufeff\u00ad]|\x1b\\[[0-9;?]*[A-Za-z]")
+_SPACES = str.maketrans(dict.fromkeys("\u00a0\u2007\u202f\u2002\u2003\u2009\u3000", " "))
+_FENCE = re.compile(r"\s*(?:[-*>]\s+)?(?:`{3,}|~{3,})[^`]*$")
+_END_FENCE = re.compile(r"(?<=\S)\s*`{3,}\s*$")
+_STRAY = re.compile(
+    r"(?i)\s*(?:bash|shell|sh|zsh|console|terminal|plaintext|text|yaml|yml|docker|dockerfile|powershell|cmd"
+    r"|shell ?session|copy|copy code|copied!?|code|wrap|command|copy to clipboard)\s*$"
+)
+_STRAY_PREFIX = re.compile(r"(?i)\s*(?:bash|shell|sh|console|copy|copy code|shellcopy|bashcopy)\s*")
+_SHEBANG = re.compile(r"\s*#!\s?/\S*(?:/env\s+)?\S*(?:\s+-\w+)*")
+_BULLET = re.compile(r"\s*(?:[-*•–]|\d{1,2}[.)])\s+`?(?=\S)")
+_SYSTEMD = re.compile(r"\s*(?:ExecStart=[-@:+!]*|Environment=(?=\S))")
+_PROMPT = re.compile(
+    r"\s*(?:\([\w.~/-]+\)\s*)?"
+    r"(?:(?:\[?[\w.-]+@[\w.-]+[^$#%>\n]{0,60}|(?:ba|z)?sh-[\d.]+|PS [^>\n]{0,80}|[A-Z]:\\[^>\n]{0,80}|➜\s+\S+\s*)?[$%❯➜>»]|"
+    r"\[?[\w.-]+@[\w.-]+[^$#%>\n]{0,60}#|(?:ba|z)?sh-[\d.]+#|\+)\s+(?=\S)"
+    r"|\s*\((?:base|venv|\.venv|[\w.-]*env[\w.-]*)\)\s+(?=\S)"
+)
+_ROOT_PROMPT = re.compile(r"\s*#\s+(?=\S)")
+_SECOND_PROMPT = re.compile(r"\s*>\s+(?=\S)")
+_CONTINUED = re.compile(r"(?:\\|(?<=\s)[\^`])\s*(?:#.*)?$")
+_GLUED_LAUNCH = re.compile(
+    r"(?<=[0-9a-z\"'}])(?=(?:python3? -m (?:vllm|sglang)\.|docker run |vllm serve |sglang serve |sudo docker ))"
+)
+_GLUED_COMMENT = re.compile(r"(?<=[\w\"'}])(?=# [A-Z])")
+_GLUED_PROSE = re.compile(r"(?<=[a-z0-9\"'}])(?=[A-Z][\w-]*[:,]?(?:\s+[^\s-]\S*){2,}[.:]\s*$)")
+# How the last line of a broken command begins: with an option, or an image.
+_LAST_LINE = re.compile(r"\s*(?:-|[\w./-]+:\S)")
+
+
+def normalized(text: str) -> str:
+    """The paste with plain line ends and blanks, and without what nobody sees."""
+    text = text.replace("\r\n", "\n").replace("\r", "\n").translate(_SPACES)
+    text = _INVISIBLE.sub("", text)
+    if re.search(r"&(?:amp|quot|lt|gt|#39|#x27);", text):
+        text = html.unescape(text)
+    return text
+
+
+def unfenced(text: str) -> str:
+    """The text with END for each line that is a Markdown fence or a web page's button."""
+    lines = (
+        END + " " * (len(line) - 1)
+        if _FENCE.match(line) or (line.strip() and _STRAY.match(line))
+        else _without_end_fence(line)
+        for line in text.split("\n")
+    )
+    return "\n".join(lines)
+
+
+def cleaned(text: str, *, root_prompts: bool = False) -> str:
+    """Shell lines with everything around their commands blanked.
+
+    `root_prompts`: "# docker run" is a command typed by root, not one switched off.
+    """
+    lines = text.split("\n")
+    is_quoted = all(line.lstrip().startswith(">") for line in lines if line.strip())
+    found: list[str] = []
+    continues = False
+    second_prompts = False
+    for line in lines:
+        if is_quoted:
+            line = _blanked(line, re.compile(r"\s*>\s?"))
+        if continues:
+            if second_prompts or re.match(r"\s*>\s+-", line):
+                line = _blanked(line, _SECOND_PROMPT)
+                second_prompts = True
+        else:
+            before = line
+            line = _begun(line, root_prompts=root_prompts)
+            second_prompts = bool(_PROMPT.match(before)) and line != before
+        line = _separated(line)
+        continues = _CONTINUED.search(line) is not None
+        found.append(line)
+    return "\n".join(found)
+
+
+def _begun(line: str, *, root_prompts: bool) -> str:
+    """A line at which a command may begin, without prompt, bullet, stray word."""
+    line = _blanked(line, _SHEBANG)
+    shorter = _blanked(line, _BULLET)
+    line = shorter if LAUNCH.search(shorter) else line
+    for pattern in (_PROMPT, _PROMPT, _SYSTEMD):
+        shorter = _blanked(line, pattern)
+        if start_of(shorter) is not Start.PROSE or shorter.lstrip().startswith("#"):
+            line = shorter
+    if root_prompts:
+        shorter = _blanked(line, _ROOT_PROMPT)
+        line = shorter if start_of(shorter) is not Start.PROSE else line
+    shorter = _blanked(line, _STRAY_PREFIX)
+    if shorter != line and LAUNCH.match(shorter.lstrip().removeprefix("sudo ")):
+        line = shorter
+    return line
+
+
+def _separated(line: str) -> str:
+    """A line with the line ends put back that a web page lost, as END or a comment sign."""
+    prose = None if _CONTINUED.search(line) else _GLUED_PROSE.search(line)
+    if prose is not None and (LAUNCH.search(line) or _LAST_LINE.match(line)):
+        line = line[: prose.start()]
+    for pattern in (_GLUED_COMMENT, _GLUED_LAUNCH):
+        if (match := pattern.search(line)) is not None:
+            cut = " " if pattern is _GLUED_COMMENT else "\n"
+            line = line[: match.start()] + cut + line[match.start() :]
+    return line
+
+
+def _blanked(line: str, pattern: re.Pattern[str]) -> str:
+    match = pattern.match(line)
+    return " " * match.end() + line[match.end() :] if match else line
+
+
+def _without_end_fence(line: str) -> str:
+    match = _END_FENCE.search(line)
+    return line[: match.start()] + " " * len(match[0]) if match else line

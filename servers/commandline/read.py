@@ -1,0 +1,106 @@
+"""Pasted launch commands, read into Commands: the door to this package."""
+
+import re
+
+from servers.commandline import blocks, compose, paste, yaml_text
+from servers.commandline.blocks import Block
+from servers.commandline.command import Command, PasteError
+from servers.commandline.script import Script
+from servers.commandline.starts import LAUNCH
+from servers.commandline.variables import Scope
+from servers.commandline.yaml_text import YamlError
+
+LONGEST = 400_000  # characters; a guide of a hundred pages
+_INLINE = re.compile(r"(?<![`\w])`([^`\n]+)`(?!`)")
+_QUOTES = str.maketrans(dict.fromkeys("“”„‟", '"') | dict.fromkeys("‘’‚‛", "'"))
+
+
+def read(text: str) -> list[Command]:
+    """All launch commands of a paste, in order; never empty.
+
+    Raises PasteError if there is none, or if one of them cannot be read completely.
+    """
+    if len(text) > LONGEST:
+        raise PasteError("this is too long to be a launch command.", line=1, column=1)
+    text = paste.unfenced(paste.normalized(text))
+    reader = _Reader()
+    commands = reader.read(text, Scope(), 1)
+    if not commands:
+        commands = _Reader(root_prompts=True).read(text, Scope(), 1) or _inline(text)
+    if not commands:
+        raise reader.nothing_found(text)
+    return commands
+
+
+class _Reader:
+    def __init__(self, *, root_prompts: bool = False) -> None:
+        self._root_prompts = root_prompts
+        self._assigned: list[int] = []
+        self._assembled: list[int] = []
+
+    def read(self, text: str, scope: Scope, first_line: int) -> list[Command]:
+        found: list[Command] = []
+        for block in blocks.split(text, first_line):
+            found += self._services(block, scope) if block.is_yaml else self._script(block, scope)
+        return found
+
+    def _script(self, block: Block, scope: Scope) -> list[Command]:
+        text = paste.cleaned(block.text, root_prompts=self._root_prompts)
+        script = Script(text, scope, first_line=block.first_line, read_text=self.read)
+        found = script.read()
+        self._assigned += found.assigned
+        self._assembled += [
+            block.first_line + text.count("\n", 0, offset) for offset in found.assembled
+        ]
+        return found.commands
+
+    def _services(self, block: Block, scope: Scope) -> list[Command]:
+        text = block.text.translate(_QUOTES)
+        try:
+            documents = _documents(text)
+            return [
+                compose.read(name, entry, scope)
+                for document in documents
+                for name, entry in compose.services(document).items()
+            ]
+        except YamlError as error:
+            line = block.first_line + error.line
+            raise PasteError(error.reason, line=line, column=error.column + 1) from error
+
+    def nothing_found(self, text: str) -> PasteError:
+        """Why a paste has no command, as precisely as can be said."""
+        if self._assembled:
+            reason = "the command is assembled in a variable; paste the command itself."
+            return PasteError(reason, line=self._assembled[0], column=1)
+        line = next((n for n, each in enumerate(text.split("\n"), 1) if each.strip(" \0")), 1)
+        if self._assigned:
+            reason = "only variables are set here; the command that uses them is missing."
+        else:
+            reason = (
+                "no command here starts a container or an engine. Paste a docker run line, "
+                "a compose service, or a vllm, sglang or llama-server command."
+            )
+        return PasteError(reason, line=line, column=1)
+
+
+def _documents(text: str) -> list[object]:
+    """YAML documents; a first line that lost its indentation on the way gets it back."""
+    try:
+        return yaml_text.documents(text)
+    except YamlError:
+        lines = text.split("\n")
+        deeper = [len(each) - len(each.lstrip()) for each in lines[1:] if each.strip()]
+        if lines[0][:1].isspace() or not deeper or min(deeper) == 0:
+            raise
+        return yaml_text.documents("\n".join([" " * min(deeper) + lines[0], *lines[1:]]))
+
+
+def _inline(text: str) -> list[Command]:
+    """Commands in a sentence: run `vllm serve MODEL` and wait."""
+    found: list[Command] = []
+    for number, line in enumerate(text.split("\n"), start=1):
+        for match in _INLINE.finditer(line):
+            start = LAUNCH.match(match[1].removeprefix("sudo "))
+            if start is not None and len(match[1].split()) > 2:
+                found += _Reader().read(match[1], Scope(), number)
+    return found

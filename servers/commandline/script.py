@@ -1,0 +1,306 @@
+"""A shell script, or what is pasted of one, read top to bottom without running anything."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from servers.commandline import docker_run
+from servers.commandline.command import Command, PasteError
+from servers.commandline.engine_words import (
+    engine_start,
+    find,
+    shell_script,
+    wrappers,
+)
+from servers.commandline.line_ends import LineEnds
+from servers.commandline.shell import (
+    ArrayAssignment,
+    HereDocument,
+    Lexer,
+    Operator,
+    ShellError,
+    Text,
+    Variable,
+    Word,
+)
+from servers.commandline.starts import LAUNCH, Start, start_of
+from servers.commandline.variables import Argument, Scope, Value
+
+_NAMED = re.compile(r"([A-Za-z_]\w*)(\[\w*\])?(\+?)=")
+_EXPORTS = ("export", "setx")
+_DECLARES = (*_EXPORTS, "declare", "typeset", "local", "readonly")
+_OPENERS = ("if", "for", "while", "until", "case", "select")
+_CLOSERS = ("fi", "done", "esac")
+_KEYWORDS = ("then", "else", "elif", "do", "!", "{", "time", *_OPENERS[:1], *_OPENERS[2:4])
+_TESTS = ("[", "[[", "test", "(")
+# Commands that take a word or two, behind which a lost line end may hide the next command.
+_SHORT = ("export", "source", ".", "cd", "conda", "activate")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """What a script, or a part of it, gave."""
+
+    commands: list[Command] = field(default_factory=list)
+    # Where something was assigned that looks like a whole command.
+    assembled: list[int] = field(default_factory=list)
+    assigned: list[int] = field(default_factory=list)
+
+
+ReadText = Callable[[str, Scope, int], list[Command]]
+
+
+class Script:
+    """One text of shell commands, prose and comments. `read_text` reads a here-document's body."""
+
+    def __init__(self, text: str, scope: Scope, *, first_line: int, read_text: ReadText) -> None:
+        self.text = text
+        self.scope = scope
+        self.found = Found()
+        self._first_line = first_line
+        self._read_text = read_text
+        self._depth = 0
+        self._is_conditional = False
+
+    def read(self) -> Found:
+        """All launches in order. Raises PasteError for one that cannot be read completely."""
+        at = 0
+        while at < len(self.text):
+            stop = self.text.find("\n", at)
+            stop = len(self.text) if stop < 0 else stop
+            line = self.text[at:stop]
+            start = start_of(line)
+            following = stop + 1
+            if start is not Start.PROSE:
+                try:
+                    following = self._logical_line(at, start)
+                except ShellError as error:
+                    if start is Start.ASSIGNMENT or LAUNCH.search(line):
+                        raise self._error(error) from error
+            at = following
+        return self.found
+
+    def _logical_line(self, at: int, start: Start) -> int:
+        ends = LineEnds(self.text, at)
+        tokens, following = Lexer(self.text, ends.goes_on).line(at)
+        for document in tokens:
+            if isinstance(document, HereDocument):
+                self._here_document(document)
+        command: list[Word | ArrayAssignment] = []
+        previous = ""
+        for token in [*tokens, Operator(text="\n", offset=following)]:
+            if isinstance(token, Word | ArrayAssignment):
+                command.append(token)
+            elif isinstance(token, Operator):
+                after_test = self._is_conditional
+                self._is_conditional = self._depth > 0 or (previous in ("&&", "||") and after_test)
+                if command:
+                    self._simple(command)
+                self._is_conditional = bool(command) and self._is_test(command)
+                command, previous = [], token.text
+        return following
+
+    def _is_test(self, command: list[Word | ArrayAssignment]) -> bool:
+        return isinstance(command[0], Word) and self._raw(command[0]) in _TESTS
+
+    def _simple(self, command: list[Word | ArrayAssignment]) -> None:
+        command = self._behind_keywords(command)
+        prefix: dict[str, Value] = {}
+        while command:
+            first = command[0]
+            if isinstance(first, ArrayAssignment):
+                self.found.assigned.append(first.offset)
+                self._set_array(first)
+            elif (assigned := self._assignment(first)) is not None:
+                prefix[assigned[0]] = assigned[1]
+                self.found.assigned.append(first.offset)
+                if len(command) == 1 and len(prefix) == 1 and assigned[2]:
+                    self.scope.set(assigned[0], assigned[1], adds=True)
+                    return
+            else:
+                break
+            command = command[1:]
+        words = [word for word in command if isinstance(word, Word)]
+        if not words:
+            for name, value in prefix.items():
+                self._set(name, value)
+            return
+        self._command(words, command, prefix)
+
+    def _behind_keywords(
+        self, command: list[Word | ArrayAssignment]
+    ) -> list[Word | ArrayAssignment]:
+        while command and isinstance(command[0], Word):
+            word = self._raw(command[0])
+            if word in _CLOSERS:
+                self._depth = max(0, self._depth - 1)
+            elif word in _OPENERS and self._is_closed(command[0].end):
+                self._depth += 1
+                if word in ("for", "select") and len(command) > 1:
+                    loop = command[1]
+                    self.scope.forget(self._raw(loop) if isinstance(loop, Word) else loop.name)
+            if word not in _KEYWORDS:
+                return command
+            command = command[1:]
+        return command
+
+    def _is_closed(self, offset: int) -> bool:
+        return re.search(r"(?:^|[;\s])(?:fi|done|esac)\b", self.text[offset:]) is not None
+
+    def _command(
+        self,
+        words: list[Word],
+        command: list[Word | ArrayAssignment],
+        prefix: dict[str, Value],
+    ) -> None:
+        name = self._raw(words[0])
+        if name in _DECLARES:
+            self._declare(command[1:], exports=name in _EXPORTS or "-x" in map(self._raw, words))
+        elif name == "set":
+            self._set_options(words[1:])
+        elif name == "unset":
+            for word in words[1:]:
+                self.scope.forget(self._raw(word))
+        if name in _SHORT:
+            self._lost_line_end(words)
+            return
+        try:
+            arguments = self.scope.arguments(words)
+            self._refuse_assembled(words, arguments)
+            if arguments:
+                self._launch(arguments, prefix)
+        except ShellError as error:
+            if LAUNCH.search(self.text[words[0].offset : words[-1].end]) or error.is_certain:
+                raise
+
+    def _lost_line_end(self, words: list[Word]) -> None:
+        """A command that stands behind `export A=1` or `cd folder` on the same line."""
+        for position, word in enumerate(words[1:], start=1):
+            rest = self.text[word.offset :].split("\n")[0]
+            if start_of(rest) is Start.LAUNCH and LAUNCH.search(rest):
+                self._command(words[position:], list(words[position:]), {})
+                return
+
+    def _launch(self, arguments: list[Argument], prefix: dict[str, Value]) -> None:
+        texts = [argument.text for argument in arguments]
+        own = wrappers(texts)
+        for argument in arguments[:own]:
+            name, equals, text = argument.text.partition("=")
+            if equals and _NAMED.match(argument.text):
+                prefix[name] = Value(text=text, unresolved=argument.unresolved)
+        arguments, texts = arguments[own:], texts[own:]
+        if not texts:
+            return
+        environment = self.scope.environment() | prefix
+        if docker_run.start(texts) is not None:
+            self.found.commands.append(docker_run.read(arguments, environment=environment))
+        elif engine_start(texts) is not None:
+            self._engine(arguments, environment)
+        elif (script := shell_script(texts)) is not None:
+            if find(texts) is not None:
+                self._engine(arguments, environment)
+            elif LAUNCH.search(script):
+                line = self._first_line + self.text.count("\n", 0, arguments[0].offset)
+                self.found.commands.extend(self._read_text(script, self.scope.copy(), line))
+
+    def _engine(self, arguments: list[Argument], environment: dict[str, Value]) -> None:
+        unresolved: list[str] = []
+        for value in environment.values():
+            unresolved += value.unresolved
+        for argument in arguments:
+            unresolved += argument.unresolved
+            if argument.text in ("...", "…"):
+                raise ShellError("words are left out here; write them in full.", argument.offset)
+        words = tuple(argument.text for argument in arguments)
+        started = find(words)
+        self.found.commands.append(
+            Command(
+                kind="engine_command",
+                engine=started[0] if started else None,
+                command=words,
+                env={name: value.text for name, value in environment.items()},
+                unresolved=tuple(dict.fromkeys(unresolved)),
+            )
+        )
+
+    def _refuse_assembled(self, words: list[Word], arguments: list[Argument]) -> None:
+        """Raises ShellError where a variable, not a word, says which command to run."""
+        name = self._raw(words[0])
+        used = (
+            words[1:] if name == "eval" or shell_script([a.text for a in arguments]) else words[:1]
+        )
+        for word in used:
+            piece = word.pieces[0] if len(word.pieces) == 1 else None
+            pieces = [p for p in word.pieces if isinstance(p, Variable)]
+            if name == "eval" and pieces or (isinstance(piece, Variable) and self._holds(piece)):
+                raise ShellError(
+                    f"the command is assembled in the variable {pieces[0].raw}; "
+                    "paste the command itself.",
+                    word.offset,
+                    is_certain=True,
+                )
+
+    def _holds(self, variable: Variable) -> bool:
+        value = self.scope.values.get(variable.name)
+        return value is not None and LAUNCH.search(value.text) is not None
+
+    def _assignment(self, word: Word) -> tuple[str, Value, bool] | None:
+        """Name, value and whether it is added, of a word NAME=value."""
+        first = word.pieces[0] if word.pieces else None
+        match = _NAMED.match(first.text) if isinstance(first, Text) and not first.quoted else None
+        if match is None or not isinstance(first, Text):
+            return None
+        rest = replace(first, text=first.text[match.end() :])
+        return match[1], self.scope.value([rest, *word.pieces[1:]]), bool(match[3])
+
+    def _declare(self, command: list[Word | ArrayAssignment], *, exports: bool) -> None:
+        for item in command:
+            if isinstance(item, ArrayAssignment):
+                self._set_array(item)
+                continue
+            assigned = self._assignment(item)
+            if assigned is not None:
+                self.found.assigned.append(item.offset)
+                self._set(assigned[0], assigned[1])
+            elif LAUNCH.match(self.text, item.offset):
+                return
+            if exports and not self._raw(item).startswith("-"):
+                self.scope.export(assigned[0] if assigned else self._raw(item))
+
+    def _set(self, name: str, value: Value) -> None:
+        if LAUNCH.search(value.text):
+            self.found.assembled.append(self.found.assigned[-1])
+        if self._is_conditional:
+            self.scope.forget(name)
+        else:
+            self.scope.set(name, value)
+
+    def _set_array(self, assignment: ArrayAssignment) -> None:
+        if self._is_conditional:
+            self.scope.forget(assignment.name)
+        else:
+            self.scope.set_array(assignment)
+
+    def _set_options(self, words: list[Word]) -> None:
+        options = [self._raw(word) for word in words]
+        if "allexport" in options or any(re.match(r"[-+]\w*a", option) for option in options):
+            self.scope.exports_all = options[0].startswith("-")
+
+    def _here_document(self, document: HereDocument) -> None:
+        body = document.body
+        scope = self.scope.copy()
+        if document.is_literal:
+            scope.values = self.scope.environment()
+        else:
+            body = body.replace("\\\\\n", "\\\n").replace("\\$", "$")
+        line = self._first_line + self.text.count("\n", 0, document.offset)
+        self.found.commands.extend(self._read_text(body, scope, line))
+
+    def _raw(self, word: Word) -> str:
+        return self.text[word.offset : word.end]
+
+    def _error(self, error: ShellError) -> PasteError:
+        offset = min(error.offset, len(self.text))
+        before = self.text.rfind("\n", 0, offset) + 1
+        line = self._first_line + self.text.count("\n", 0, offset)
+        return PasteError(error.reason, line=line, column=offset - before + 1)

@@ -1,0 +1,63 @@
+"""What a line of a paste begins with: a command that starts something, another one, or prose."""
+
+import re
+from enum import Enum
+
+_TOOL = r"(?:nvidia-docker|docker|podman|nerdctl)(?:\.exe)?"
+# A launch anywhere in a text; matched at a place it must begin there.
+LAUNCH = re.compile(
+    rf"(?:[\w./~${{}}\\-]*[/\\])?{_TOOL}\s+(?:-\S+\s+(?:[^-\s]\S*\s+)?)*(?:container\s+)?(?:run|create)\b"
+    r"|(?:[\w./~${}\\-]*[/\\])?(?:vllm|sglang)\s+serve\b"
+    r"|\S*(?:python[\d.]*|\$\{?\w*\}?)[\"']?\s+(?:-\w+\s+)*-m\s*(?:vllm\.entrypoints|sglang\.launch|sglang\.cli)"
+    r"|\S*(?:vllm/entrypoints/\S*api_server|sglang/launch_server)\.py"
+    r"|(?:[\w./~${}\\-]*[/\\])?llama-server(?:\.exe)?(?=\s|$)"
+)
+_ASSIGNMENT = re.compile(
+    r"(?:(?:export|declare|typeset|local|readonly)\s+(?:-\w+\s+)*)?[A-Za-z_]\w*(?:\[\w*\])?\+?=(?![=>])"
+)
+_PROGRAMS = """
+docker nvidia-docker podman nerdctl vllm sglang llama-server llama-server.exe python python3
+python3.9 python3.10 python3.11 python3.12 python3.13 sudo doas nohup time exec command env nice
+ionice chrt setsid stdbuf unbuffer numactl taskset timeout tini dumb-init systemd-run screen uvx uv
+poetry pipenv pdm rye hatch pixi conda mamba micromamba bash sh zsh dash eval docker.exe
+"""
+_OTHERS = """
+export declare typeset local readonly unset set source . cd : if then else elif fi for while until
+do done case esac select function { } ( [ [[ test echo printf cat tee curl wget jq sed awk ssh hf
+huggingface-cli git pip pip3 mkdir rm kill sleep activate setx trap wait exit grep read shift chmod
+"""
+PROGRAMS = frozenset(_PROGRAMS.split())
+OTHERS = frozenset(_OTHERS.split())
+_FIRST = re.compile(r"[^\s;&|]+")
+_PATH = re.compile(r"(?:\.{1,2}|~|[A-Za-z]:)?[\w.-]*[/\\][\w./\\-]+$|[\"']?\$")
+
+
+class Start(Enum):
+    LAUNCH = "a program that may start an engine"
+    ASSIGNMENT = "a variable is set"
+    OTHER = "another command"
+    PROSE = "no command"
+
+
+def start_of(line: str) -> Start:
+    """What the line begins with, prompts and bullets taken off before."""
+    line = line.lstrip()
+    first = _FIRST.match(line)
+    if first is None or line.startswith(("#", "\0")):
+        return Start.PROSE
+    if _ASSIGNMENT.match(line):
+        return Start.ASSIGNMENT
+    word = first[0]
+    if word.lstrip("({!") in PROGRAMS or _PATH.match(word.strip("\"'({!")) or word[0] == "$":
+        return Start.PROSE if is_prose(line) else Start.LAUNCH
+    if word in OTHERS or re.match(r"\w+\(\)", word):
+        return Start.OTHER
+    return Start.PROSE
+
+
+def is_prose(line: str) -> bool:
+    """Whether a line that begins like a command is a sentence about it."""
+    words = line.split()
+    if len(words) < 4 or any(word.startswith("-") for word in words):
+        return False
+    return words[-1][-1] in ".:!?,;" and not any("/" in word or "=" in word for word in words[1:])

@@ -1,0 +1,240 @@
+"""The variables that a paste sets itself, and words with these put in."""
+
+import fnmatch
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from servers.commandline.shell import (
+    ArrayAssignment,
+    Lexer,
+    Piece,
+    Substitution,
+    Text,
+    Variable,
+    Word,
+)
+
+# They differ from box to box and are always set: never a blank that a person must fill.
+ALWAYS_SET = ("HOME", "PWD", "USER")
+_WORKING_DIRECTORY = ("$(pwd)", "`pwd`")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Argument:
+    """One word as a program would get it."""
+
+    text: str
+    offset: int
+    unresolved: tuple[str, ...] = ()  # variables that stay in the text
+    # An unquoted variable without a value and nothing else: it may be no word, or many.
+    is_open: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Value:
+    text: str
+    unresolved: tuple[str, ...] = ()
+
+
+class _Expansion:
+    """Words under construction while pieces are put in one after the other."""
+
+    def __init__(self) -> None:
+        self.words: list[str] = []
+        self.names: list[str] = []
+        self._open: str | None = None
+
+    def add(self, text: str) -> None:
+        self._open = (self._open or "") + text
+
+    def close(self) -> None:
+        if self._open is not None:
+            self.words.append(self._open)
+        self._open = None
+
+    def split(self, text: str) -> None:
+        """An unquoted value falls into words at its blanks, as in a shell."""
+        parts = text.split()
+        if not parts:
+            if text:
+                self.close()
+            return
+        if text[0].isspace():
+            self.close()
+        for part in parts[:-1]:
+            self.add(part)
+            self.close()
+        self.add(parts[-1])
+        if text[-1].isspace():
+            self.close()
+
+
+@dataclass
+class Scope:
+    """What is set at one place of a script."""
+
+    values: dict[str, Value] = field(default_factory=dict)
+    arrays: dict[str, tuple[Value, ...]] = field(default_factory=dict)
+    exported: dict[str, None] = field(default_factory=dict)  # names, in order
+    exports_all: bool = False
+
+    def copy(self) -> "Scope":
+        return Scope(
+            values=dict(self.values),
+            arrays=dict(self.arrays),
+            exported=dict(self.exported),
+            exports_all=self.exports_all,
+        )
+
+    def set(self, name: str, value: Value, *, adds: bool = False) -> None:
+        if adds and (old := self.values.get(name)) is not None:
+            names = (*old.unresolved, *value.unresolved)
+            value = Value(text=old.text + value.text, unresolved=names)
+        self.values[name] = value
+        self.arrays.pop(name, None)
+        if self.exports_all:
+            self.export(name)
+
+    def set_array(self, assignment: ArrayAssignment) -> None:
+        items = tuple(
+            Value(text=argument.text, unresolved=argument.unresolved)
+            for argument in self.arguments(assignment.words)
+        )
+        old = self.arrays.get(assignment.name, ()) if assignment.adds else ()
+        self.arrays[assignment.name] = old + items
+        self.values.pop(assignment.name, None)
+
+    def forget(self, name: str) -> None:
+        """The value depends on what happens while the script runs."""
+        self.values.pop(name, None)
+        self.arrays.pop(name, None)
+
+    def export(self, name: str) -> None:
+        self.exported.setdefault(name)
+
+    def environment(self) -> dict[str, Value]:
+        """What a program started now would get from this paste."""
+        return {name: self.values[name] for name in self.exported if name in self.values}
+
+    def arguments(self, words: Iterable[Word]) -> list[Argument]:
+        """Words with all known variables put in. Raises ShellError."""
+        found: list[Argument] = []
+        for word in words:
+            expansion = _Expansion()
+            for piece in word.pieces:
+                self._put(piece, expansion)
+            expansion.close()
+            names = tuple(dict.fromkeys(expansion.names))
+            is_open = bool(names) and _is_one_unquoted_variable(word)
+            found += [
+                Argument(
+                    text=text,
+                    offset=word.offset,
+                    unresolved=tuple(name for name in names if name in text),
+                    is_open=is_open,
+                )
+                for text in expansion.words
+            ]
+        return found
+
+    def value(self, pieces: Iterable[Piece]) -> Value:
+        """The text of an assignment's right side: never split into words."""
+        expansion = _Expansion()
+        expansion.add("")
+        for piece in pieces:
+            if isinstance(piece, Variable):
+                piece = Variable(
+                    raw=piece.raw,
+                    name=piece.name,
+                    index=piece.index,
+                    operator=piece.operator,
+                    argument=piece.argument,
+                    quoted=True,
+                )
+            self._put(piece, expansion)
+        expansion.close()
+        return Value(
+            text=" ".join(expansion.words), unresolved=tuple(dict.fromkeys(expansion.names))
+        )
+
+    def interpolated(self, text: str) -> Value:
+        """A compose file's text: $$ is a dollar sign, everything else as in double quotes."""
+        if "$" not in text:
+            return Value(text=text)
+        pieces: list[Piece] = []
+        for number, part in enumerate(text.split("$$")):
+            if number:
+                pieces.append(Text(text="$", quoted=True))
+            pieces += Lexer(part).interpolation()
+        return self.value(pieces)
+
+    def _put(self, piece: Piece, expansion: _Expansion) -> None:
+        if isinstance(piece, Text):
+            expansion.add(piece.text)
+        elif isinstance(piece, Substitution):
+            expansion.add(piece.raw)
+            if piece.raw not in _WORKING_DIRECTORY:
+                expansion.names.append(piece.raw)
+        elif piece.index in ("@", "*") and piece.name in self.arrays and not piece.operator:
+            self._put_array(piece, expansion)
+        else:
+            self._put_variable(piece, expansion)
+
+    def _put_array(self, variable: Variable, expansion: _Expansion) -> None:
+        for number, item in enumerate(self.arrays[variable.name]):
+            if number:
+                expansion.close()
+            expansion.names += item.unresolved
+            (expansion.add if variable.quoted else expansion.split)(item.text)
+
+    def _put_variable(self, variable: Variable, expansion: _Expansion) -> None:
+        value = self._known(variable)
+        operator = variable.operator
+        if operator in (":-", "-", ":=", "="):
+            if value is None or (not value.text and operator[0] == ":"):
+                value = self.value(variable.argument)
+                if operator[-1] == "=":
+                    self.set(variable.name, value)
+        elif operator in (":+", "+") and value is not None:
+            is_set = value.text or operator == "+"
+            value = self.value(variable.argument) if is_set else Value(text="")
+        elif operator in ("#", "##", "%", "%%") and value is not None:
+            pattern = self.value(variable.argument).text
+            value = Value(text=_trimmed(value.text, operator, pattern), unresolved=value.unresolved)
+        elif operator and operator[-1] != "?":
+            value = None
+        if value is None:
+            expansion.add(variable.raw)
+            if variable.name not in ALWAYS_SET:
+                expansion.names.append(variable.name)
+            return
+        expansion.names += value.unresolved
+        (expansion.add if variable.quoted else expansion.split)(value.text)
+
+    def _known(self, variable: Variable) -> Value | None:
+        if not variable.index:
+            items = self.arrays.get(variable.name)
+            return items[0] if items else self.values.get(variable.name)
+        items = self.arrays.get(variable.name, ())
+        if variable.index.isdigit() and int(variable.index) < len(items):
+            return items[int(variable.index)]
+        return None
+
+
+def _is_one_unquoted_variable(word: Word) -> bool:
+    if len(word.pieces) != 1:
+        return False
+    piece = word.pieces[0]
+    return isinstance(piece, Substitution) or (isinstance(piece, Variable) and not piece.quoted)
+
+
+def _trimmed(text: str, operator: str, pattern: str) -> str:
+    """${name#pattern} and its kin: # from the front, % from the back, doubled for the longest."""
+    cuts = range(len(text) + 1)
+    from_front = operator[0] == "#"
+    is_longest = len(operator) == 2
+    for cut in cuts if from_front != is_longest else reversed(cuts):
+        taken, left = (text[:cut], text[cut:]) if from_front else (text[cut:], text[:cut])
+        if fnmatch.fnmatchcase(taken, pattern):
+            return left
+    return text

@@ -1,0 +1,96 @@
+"""YAML read as texts: anchors and merge keys are followed, nothing becomes a number or a date."""
+
+from typing import Any
+
+import yaml
+from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+
+_MOST_NODES = 20_000  # aliases of aliases can say much with little
+
+
+class YamlError(ValueError):
+    """A text that is no YAML, or too much of it. Line and column from 0."""
+
+    def __init__(self, reason: str, line: int, column: int) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.line = line
+        self.column = column
+
+
+class Entry(dict[str, Any]):
+    """A mapping that remembers where each of its keys stands."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.places: dict[str, tuple[int, int]] = {}
+
+
+def documents(text: str) -> list[Any]:
+    """Each YAML document as Entry, list, str or None. Raises YamlError."""
+    try:
+        nodes = list(yaml.compose_all(text, Loader=yaml.SafeLoader))
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        place = (mark.line, mark.column) if mark else (0, 0)
+        raise YamlError(f"this is no valid YAML: {error.problem}.", *place) from error
+    except yaml.YAMLError as error:
+        raise YamlError(f"this is no valid YAML: {error}.", 0, 0) from error
+    builder = _Builder()
+    return [builder.build(node) for node in nodes]
+
+
+class _Builder:
+    def __init__(self) -> None:
+        self._count = 0
+        self._open: list[Node] = []
+
+    def build(self, node: Node) -> Any:
+        self._count += 1
+        if self._count > _MOST_NODES or any(each is node for each in self._open):
+            raise YamlError("its anchors repeat without end.", *_place(node))
+        self._open.append(node)
+        try:
+            if isinstance(node, MappingNode):
+                return self._mapping(node)
+            if isinstance(node, SequenceNode):
+                return [self.build(each) for each in node.value]
+            return _scalar(node)
+        finally:
+            self._open.pop()
+
+    def _mapping(self, node: MappingNode) -> Entry:
+        own, merged = Entry(), Entry()
+        for key_node, value_node in node.value:
+            key = str(key_node.value) if isinstance(key_node, ScalarNode) else ""
+            if not key:
+                raise YamlError("this key is no word.", *_place(key_node))
+            if key == "<<":
+                _add_missing(merged, self.build(value_node), key_node)
+                continue
+            if key in own:
+                raise YamlError(f"{key} stands here twice.", *_place(key_node))
+            own[key] = self.build(value_node)
+            own.places[key] = _place(key_node)
+        _add_missing(own, merged, node)
+        return own
+
+
+def _add_missing(entry: Entry, merged: Any, node: Node) -> None:
+    for each in merged if isinstance(merged, list) else [merged]:
+        if not isinstance(each, Entry):
+            raise YamlError("<< takes a mapping from elsewhere in the file.", *_place(node))
+        for key, value in each.items():
+            if key not in entry:
+                entry[key] = value
+                entry.places[key] = each.places[key]
+
+
+def _scalar(node: Node) -> str | None:
+    text = str(node.value)
+    is_null = node.tag == "tag:yaml.org,2002:null"
+    return None if is_null else text
+
+
+def _place(node: Node) -> tuple[int, int]:
+    return node.start_mark.line, node.start_mark.column
