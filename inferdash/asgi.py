@@ -5,21 +5,23 @@ import os
 from channels.auth import AuthMiddlewareStack
 from channels.routing import ProtocolTypeRouter, URLRouter
 from django.core.asgi import get_asgi_application
+from django.urls import re_path
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "inferdash.settings")
 django_application = get_asgi_application()
 
-from inferdash.middleware import (  # noqa: E402 - Django must be set up first
+from inferdash.limits import LimitedBodies  # noqa: E402 - Django must be set up first
+from inferdash.middleware import (  # noqa: E402
     LoggedInSockets,
     SameOriginSockets,
+    unknown_socket,
 )
 from servers.routing import websocket_urlpatterns  # noqa: E402
 
+sockets = [*websocket_urlpatterns, re_path("", unknown_socket)]  # type: ignore[arg-type]
 application = ProtocolTypeRouter(
     {
-        "http": django_application,
-        "websocket": SameOriginSockets(
-            AuthMiddlewareStack(LoggedInSockets(URLRouter(websocket_urlpatterns)))  # type: ignore[arg-type]
-        ),
+        "http": LimitedBodies(django_application),
+        "websocket": SameOriginSockets(AuthMiddlewareStack(LoggedInSockets(URLRouter(sockets)))),  # type: ignore[arg-type]
     }
 )

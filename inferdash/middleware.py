@@ -22,9 +22,10 @@ __all__ = [
     "htmx_redirects",
     "no_nul",
     "not_stored",
+    "unknown_socket",
 ]
 
-UNAUTHENTICATED = 4401
+UNAUTHENTICATED, NOT_FOUND = 4401, 4404
 
 
 @sync_and_async_middleware
@@ -133,9 +134,18 @@ class LoggedInSockets:
         if scope["user"].is_authenticated:
             await self.application(scope, receive, send)
             return
-        await receive()  # the browser's wish to connect
-        await send({"type": "websocket.accept"})
-        await send({"type": "websocket.close", "code": UNAUTHENTICATED})
+        await _stay_away(receive, send, UNAUTHENTICATED)
+
+
+async def unknown_socket(scope: dict[str, Any], receive: Any, send: Any) -> None:
+    """For every address that no consumer has."""
+    await _stay_away(receive, send, NOT_FOUND)
+
+
+async def _stay_away(receive: Any, send: Any, code: int) -> None:
+    await receive()  # the browser's wish to connect
+    await send({"type": "websocket.accept"})
+    await send({"type": "websocket.close", "code": code})
 
 
 class SameOriginSockets:

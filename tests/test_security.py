@@ -1,14 +1,20 @@
+import asyncio
+import io
 import json
+import logging
+import sys
 from typing import Any
 from urllib.parse import quote
 
 import pytest
+from asgiref.sync import sync_to_async
 from django.conf import settings as configured
 from django.core.exceptions import PermissionDenied
 from django.http import HttpResponse, StreamingHttpResponse
 from django.test import Client, RequestFactory
 from django.urls import path
 
+from inferdash.asgi import application
 from inferdash.middleware import not_stored
 from inferdash.urls import handler400, handler403
 from inferdash.urls import urlpatterns as real_urlpatterns
@@ -274,6 +280,99 @@ async def test_nobody_learns_which_sockets_there_are(
 
     assert await socket.open()
     assert await socket.hear_close() == 4401
+
+
+@pytest.mark.asyncio
+async def test_a_socket_that_does_not_exist_is_told_to_stay_away(session_key: Any) -> None:
+    socket = Socket("/ws/nothing/", session=await session_key())
+
+    assert await socket.open()
+    assert await socket.hear_close() == 4404
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    "wish",
+    ["[" * 100_000, '{"from": 1' + "0" * 5000, "7", '"tail"', '["tail"]', '{"tail": -1}', ""],
+)
+async def test_nonsense_closes_a_logs_socket_without_a_fault(
+    wish: str, session_key: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    run = await sync_to_async(lambda: factories.run(factories.server(factories.box())))()
+    socket = Socket(f"/ws/runs/{run.pk}/log/", session=await session_key())
+    assert await socket.open()
+
+    await socket.say_text(wish)
+
+    assert await socket.hear_close() == 4400
+    assert "Traceback" not in caplog.text
+
+
+# What anybody may send
+
+
+def asgi(*bodies: bytes, **headers: str) -> tuple[int, int]:
+    """The status of a POST of these pieces of a body, and how many of them were read."""
+    pieces = list(bodies)
+    status = 0
+
+    async def receive() -> dict[str, Any]:
+        if not pieces:  # the browser waits for its answer
+            await asyncio.get_running_loop().create_future()
+        body = pieces.pop(0)
+        return {"type": "http.request", "body": body, "more_body": bool(pieces)}
+
+    async def send(message: dict[str, Any]) -> None:
+        nonlocal status
+        status = message.get("status", status)
+
+    scope = {
+        "type": "http",
+        "http_version": "1.1",
+        "method": "POST",
+        "path": "/login/",
+        "query_string": b"",
+        "headers": [
+            (b"host", b"localhost"),
+            *((name.replace("_", "-").encode(), text.encode()) for name, text in headers.items()),
+        ],
+    }
+    asyncio.run(application(scope, receive, send))  # type: ignore[arg-type]
+    return status, len(bodies) - len(pieces)
+
+
+def test_an_endless_body_is_not_written_to_disk(transactional_db: None) -> None:
+    piece = b"x" * 1024 * 1024
+
+    assert asgi(*[piece] * 100, content_type="multipart/form-data; boundary=x") == (413, 9)
+    assert asgi(*[piece] * 100, content_length=str(2**40)) == (413, 0)
+    assert asgi(*[piece] * 2, content_type="multipart/form-data; boundary=x") == (403, 2)
+
+
+@pytest.mark.parametrize(
+    ("address", "host", "status"),
+    [
+        ("/", "evil.example", 400),
+        ("/%00", "localhost", 400),
+        ("/profiles/new/", "localhost", 403),
+        ("/servers/x/?run=" + "9" * 5000, "localhost", 404),
+    ],
+)
+def test_what_a_visitor_does_wrong_leaves_no_traceback(
+    address: str, host: str, status: int, client: Client
+) -> None:
+    handlers = logging.getLogger().handlers
+    console = next(each for each in handlers if type(each) is logging.StreamHandler)
+    factories.server(factories.box(), "x")
+    log = io.StringIO()
+    before = console.setStream(log)
+
+    answer = viewer().get(address, headers={"host": host})
+
+    console.setStream(before or sys.stderr)
+    assert answer.status_code == status
+    assert log.getvalue()
+    assert "Traceback" not in log.getvalue()
 
 
 # Secrets

@@ -59,7 +59,10 @@ class Socket:
         return int(said["code"])
 
     async def say(self, message: object) -> None:
-        await self._end.send_input({"type": "websocket.receive", "text": json.dumps(message)})
+        await self.say_text(json.dumps(message))
+
+    async def say_text(self, text: str) -> None:
+        await self._end.send_input({"type": "websocket.receive", "text": text})
 
     async def leave(self) -> None:
         await self._end.send_input({"type": "websocket.disconnect", "code": 1001})

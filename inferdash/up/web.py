@@ -39,6 +39,8 @@ def serve(sockets: list[socket.socket], *, behind_tls: bool) -> None:
             log_level="warning",
             lifespan="off",
             server_header=False,
+            # Pages ask for lines of a log, and say no more.
+            ws_max_size=64 * 1024,
             # Browsers hold a socket open all day: do not wait for them to leave.
             timeout_graceful_shutdown=3,
         )

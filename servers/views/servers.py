@@ -30,7 +30,7 @@ def _chosen(server: Server, asked: str) -> Run | None:
     if not asked:
         return server.run
     runs = server.runs.select_related("started_by", "stopped_by", "version")
-    return get_object_or_404(runs, pk=int(asked) if asked.isdecimal() else 0)
+    return get_object_or_404(runs, pk=int(asked[:18]) if asked.isdecimal() else 0)
 
 
 @require_GET
