@@ -7,6 +7,8 @@ import sys
 
 import uvicorn
 
+from inferdash.up.heads import BoundedHeads
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
@@ -41,6 +43,7 @@ def serve(sockets: list[socket.socket], *, behind_tls: bool) -> None:
             server_header=False,
             # Pages ask for lines of a log, and say no more.
             ws_max_size=64 * 1024,
+            http=BoundedHeads,
             # Browsers hold a socket open all day: do not wait for them to leave.
             timeout_graceful_shutdown=3,
         )
