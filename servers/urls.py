@@ -8,11 +8,13 @@ from servers.views import (
     dashboard,
     logs,
     people,
+    profile_form,
     profiles,
     secrets,
     servers,
     session,
     settings,
+    versions,
 )
 
 urlpatterns: list[URLPattern | URLResolver] = [
@@ -26,10 +28,21 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("servers/<slug:slug>/restart/", actions.server_restart, name="server_restart"),
     path("servers/<slug:slug>/remove/", actions.server_remove, name="server_remove"),
     path("profiles/", profiles.profiles, name="profiles"),
-    path("profiles/new/", profiles.profile_new, name="profile_new"),
+    path("profiles/new/", profile_form.profile_new, name="profile_new"),
     path("profiles/<slug:slug>/", profiles.profile, name="profile"),
-    path("profiles/<slug:slug>/edit/", profiles.profile_edit, name="profile_edit"),
+    path("profiles/<slug:slug>/edit/", profile_form.profile_edit, name="profile_edit"),
     path("profiles/<slug:slug>/place/", profiles.profile_place, name="profile_place"),
+    path("profiles/<slug:slug>/favourite/", profiles.profile_favourite, name="profile_favourite"),
+    path(
+        "profiles/<slug:slug>/versions/<int:number>/",
+        versions.profile_version,
+        name="profile_version",
+    ),
+    path(
+        "profiles/<slug:slug>/versions/<int:number>/restore/",
+        versions.version_restore,
+        name="version_restore",
+    ),
     path("chat/", chat.chat, name="chat"),
     path("chat/completions/", chat.chat_completions, name="chat_completions"),
     path("login/", session.login, name="login"),

@@ -48,6 +48,9 @@ ROWS = [
     Row(name="profile_edit", role=Role.EDITOR, args=("server",)),
     Row(name="profile_edit", role=Role.EDITOR, args=("server",), method="post"),
     Row(name="profile_place", role=Role.EDITOR, args=("server",), method="post"),
+    Row(name="profile_favourite", role=Role.VIEWER, args=("server",), method="post"),
+    Row(name="profile_version", role=Role.VIEWER, args=("server", "version")),
+    Row(name="version_restore", role=Role.EDITOR, args=("server", "version"), method="post"),
     Row(name="run_log", role=Role.VIEWER, args=("run",)),
     Row(name="chat", role=Role.OPERATOR),
     Row(name="chat_completions", role=Role.OPERATOR, method="post"),
@@ -114,6 +117,7 @@ def made() -> Things:
     return {
         "box": "rtx8",
         "server": server.slug,
+        "version": 1,
         "run": run.pk,
         "secret": Secret.seal("HF_TOKEN", "hf_not_a_real_token", None).pk,
         "invite": invite.pk,

@@ -8,7 +8,8 @@ from django.test import Client
 from django.utils.datastructures import MultiValueDict
 
 from servers.engines.launch import Launch
-from servers.forms.profile import MASK, ProfileForm, image_reference, initial
+from servers.forms.profile import ProfileForm, image_reference
+from servers.forms.profile_values import MASK, initial
 from servers.models import Box, Profile, Role, Secret, User
 from tests import factories
 
@@ -31,8 +32,9 @@ def privileged(box: Box, **launch: Any) -> Profile:
 
 def typed(profile: Profile, **changes: Any) -> MultiValueDict[str, Any]:
     """What a browser sends of the form as it is shown, with these fields changed."""
-    values = {"box": profile.servers.get().box.pk, **initial(profile), **changes}
-    kept = {name: value for name, value in values.items() if value not in (None, False)}
+    values = {"box": profile.servers.get().box.pk, **profile.about, **initial(profile.launch)}
+    values |= {"saves": profile.saves, **changes}
+    kept = {name: value for name, value in values.items() if value is not None and value is not False}
     return MultiValueDict({name: [str(value)] for name, value in kept.items()})
 
 

@@ -4,48 +4,6 @@ from servers.commandline import words
 from servers.commandline.words import WordsError
 
 
-def test_flags_are_read_from_several_lines_with_or_without_backslashes() -> None:
-    text = "--model x \\\n  --tp 2  # two cards\n# a comment\n--port 8000"
-
-    assert words.flags(text) == ("--model", "x", "--tp", "2", "--port", "8000")
-
-
-def test_quoted_json_may_span_lines() -> None:
-    text = '--speculative-config \'{"method":\n "mtp"}\' --tp 2'
-
-    assert words.flags(text) == ("--speculative-config", '{"method":\n "mtp"}', "--tp", "2")
-
-
-def test_an_open_quotation_mark_is_told_with_its_line() -> None:
-    with pytest.raises(WordsError, match="Line 2"):
-        words.flags("--tp 2\n--name 'qwen")
-
-
-def test_flags_survive_being_shown_and_read_again() -> None:
-    flags = ("--compilation-config", '{"level": 3}', "--enable-x", "-tp=2", "--stop", "a b")
-
-    assert words.flags(words.flags_text(flags)) == flags
-
-
-def test_environment_takes_shell_and_docker_notation() -> None:
-    text = "export A=1\n-e B='x y'\n\n# no\nC=a=b"
-
-    assert words.environment(text) == {"A": "1", "B": "x y", "C": "a=b"}
-
-
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("A", "is not NAME=value"),
-        ("1A=2", "not a name"),
-        ("A=1\nA=2", "Line 2: A is set twice"),
-    ],
-)
-def test_bad_environment_lines_are_told(text: str, says: str) -> None:
-    with pytest.raises(WordsError, match=says):
-        words.environment(text)
-
-
 @pytest.mark.parametrize("name", ["HF_TOKEN", "OPENAI_API_KEY", "db_password", "AWS_SECRET"])
 def test_secret_names_are_known(name: str) -> None:
     assert words.is_secret(name)
@@ -93,3 +51,12 @@ def test_ulimits_are_read() -> None:
         "memlock": -1,
         "stack": 67108864,
     }
+
+
+def test_figures_are_read_a_line_each() -> None:
+    assert words.figures("tokens per second: 30-35\n\nfirst token : 0.3 s") == {
+        "tokens per second": "30-35",
+        "first token": "0.3 s",
+    }
+    with pytest.raises(WordsError, match="is not a figure"):
+        words.figures("fast")

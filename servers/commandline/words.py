@@ -1,51 +1,15 @@
 """What people type into a profile's text boxes, read as values. Every error names the line."""
 
 import re
-import shlex
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)i?b?\Z", re.IGNORECASE)
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _SECRET = re.compile(r"(^|_)(TOKEN|KEY|SECRET|PASSWORD|PASSWD|CREDENTIALS?)($|_)", re.IGNORECASE)
 
 
 class WordsError(ValueError):
     """A text that cannot be read; says what, where and what to write instead."""
-
-
-def flags(text: str) -> tuple[str, ...]:
-    """The words of a command line that is written over several lines, or pasted as one.
-
-    A backslash at a line's end is optional, # begins a comment. Raises WordsError for an
-    open quotation mark. Rule: POSIX shell quoting, without expansion.
-    """
-    words: list[str] = []
-    pending = ""
-    first = 1
-    for number, line in enumerate(text.splitlines(), start=1):
-        if not pending:
-            first = number
-        pending += line.rstrip().removesuffix("\\").rstrip() + "\n"
-        try:
-            words += shlex.split(pending, comments=True)
-        except ValueError:
-            continue  # a quotation that goes on in the next line, such as JSON
-        pending = ""
-    if pending:
-        raise WordsError(f"Line {first}: a quotation mark is opened and never closed.")
-    return tuple(words)
-
-
-def flags_text(flags: tuple[str, ...]) -> str:
-    """Words as a person reads them, one flag with its values a line; `flags` reads it back."""
-    rows: list[str] = []
-    for word in flags:
-        quoted = shlex.quote(word)
-        if word.startswith("-") or not rows:
-            rows.append(quoted)
-        else:
-            rows[-1] += f" {quoted}"
-    return "\n".join(rows)
 
 
 def lines(text: str) -> tuple[str, ...]:
@@ -54,27 +18,19 @@ def lines(text: str) -> tuple[str, ...]:
     return tuple(line for line in stripped if line and not line.startswith("#"))
 
 
-def environment(text: str) -> dict[str, str]:
-    """NAME=value lines; `export` and `-e` in front and quotation marks around are taken off.
+def is_variable(name: str) -> bool:
+    """Whether this can be a variable's name. Rule: POSIX."""
+    return bool(VARIABLE.match(name))
 
-    Raises WordsError for a line without =, a bad name, or a name that comes twice.
-    """
+
+def figures(text: str) -> dict[str, str]:
+    """ "what: figure" lines, such as "tokens per second: 30-35". Raises WordsError."""
     found: dict[str, str] = {}
-    for number, line in enumerate(text.splitlines(), start=1):
-        line = line.strip().removesuffix("\\").rstrip()
-        if not line or line.startswith("#"):
-            continue
-        line = re.sub(r"^(?:export\s+|-e\s+|--env[ =])", "", line)
-        name, equals, value = line.partition("=")
-        if not equals:
-            raise WordsError(f"Line {number}: “{line[:60]}” is not NAME=value.")
-        if not _VARIABLE.match(name):
-            raise WordsError(f"Line {number}: “{name[:60]}” is not a name for a variable.")
-        if name in found:
-            raise WordsError(f"Line {number}: {name} is set twice.")
-        if len(value) >= 2 and value[0] == value[-1] and value[0] in "'\"":
-            value = value[1:-1]
-        found[name] = value
+    for line in lines(text):
+        name, colon, value = line.partition(":")
+        if not colon or not name.strip() or not value.strip():
+            raise WordsError(f"“{line[:60]}” is not a figure, such as tokens per second: 30-35.")
+        found[name.strip()] = value.strip()
     return found
 
 

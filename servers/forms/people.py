@@ -184,11 +184,7 @@ class SecretForm(SecretValueForm):
 
     def clean_name(self) -> str:
         name: str = self.cleaned_data["name"].strip()
-        try:
-            is_variable = list(words.environment(f"{name}=x")) == [name]
-        except words.WordsError:
-            is_variable = False
-        if not is_variable:
+        if not words.is_variable(name):
             raise ValidationError("Write it as a variable: HF_TOKEN.")
         return name
 

@@ -1,22 +1,28 @@
 """The profile form: what a person types, as a Launch."""
 
 import re
-import shlex
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
+from typing import Any, cast
 
 from django import forms
 from django.core.exceptions import ValidationError
 from django.core.validators import RegexValidator
+from django.http import QueryDict
 from django.utils.text import slugify
 
-from servers.commandline import words
+from servers.commandline import explained, words
 from servers.engines import choices
 from servers.engines.launch import Launch
 from servers.engines.volumes import VolumeError, parse
-from servers.models import Box, Profile, Secret, User
-
-MASK = "••••••••"
+from servers.forms.profile_values import (
+    MASK,
+    initial,
+    opens_the_box,
+    starts_the_same,
+    to_launch,
+)
+from servers.models import Box, Profile, User
+from servers.models.profile import ABOUT
 
 # What Docker accepts as a reference; the registry decides whether it exists.
 # No group is repeated: a repeated one would take for ever on "a......!".
@@ -34,23 +40,35 @@ def text_box(rows: int, placeholder: str = "") -> forms.Textarea:
     return forms.Textarea(attrs={"rows": rows, "placeholder": placeholder, **LONG})
 
 
-# Admins alone: whoever controls these controls the box.
-DANGEROUS = ("privileged", "devices", "security_opt", "cap_add", "pid", "user")
-HARMLESS_CAPABILITIES = {"SYS_NICE", "IPC_LOCK"}
-
-
-def opens_the_box(values: Mapping[str, Any]) -> list[str]:
-    """Which of a launch's values only an admin may set."""
-    given = {name: values.get(name) for name in DANGEROUS}
-    given["cap_add"] = set(given["cap_add"] or ()) - HARMLESS_CAPABILITIES
-    return [name for name, value in given.items() if value]
-
-
 class ProfileForm(forms.Form):
     name = forms.CharField(max_length=100, help_text="How the team calls it.")
     box = forms.ModelChoiceField(Box.objects.all(), empty_label=None)
+    tags = forms.CharField(
+        required=False, max_length=200, help_text="Words to find it by: moe nvfp4 coding."
+    )
+    is_private = forms.BooleanField(
+        required=False,
+        label="Private",
+        help_text="Only you and admins see the profile; what runs is seen by all.",
+    )
     notes = forms.CharField(
-        required=False, widget=text_box(3), help_text="Where it comes from, what to expect."
+        required=False, max_length=20_000, widget=text_box(3), help_text="What to know about it."
+    )
+    source = forms.URLField(
+        required=False,
+        max_length=500,
+        assume_scheme="https",
+        help_text="Where it was published: the guide, wiki or thread.",
+    )
+    hardware = forms.CharField(
+        required=False, max_length=100, help_text="What it was made for: 4x RTX PRO 6000."
+    )
+    expected = forms.CharField(
+        required=False,
+        max_length=1000,
+        label="Expected figures",
+        widget=text_box(2, "tokens per second: 30-35\nfirst token: 0.3 s"),
+        help_text="What its source promises, one a line; shown beside what is measured.",
     )
 
     checkpoint = forms.CharField(
@@ -171,8 +189,11 @@ class ProfileForm(forms.Form):
         help_text="Shown in the list of versions.",
     )
 
+    # Which save the person has seen: another one meanwhile is not overwritten.
+    saves = forms.IntegerField(widget=forms.HiddenInput)
+
     GROUPS = (
-        ("What it is", ("name", "box", "notes")),
+        ("What it is", ("name", "box", "tags", "is_private", "notes")),
         ("Model", ("checkpoint", "revision", "served_name")),
         ("Engine", ("engine", "image", "flags")),
         ("Environment", ("env", "mount_hf_cache", "pass_hf_token")),
@@ -180,6 +201,7 @@ class ProfileForm(forms.Form):
         ("Files", ("volumes",)),
         ("Network", ("port", "host_port", "host_address", "network")),
         ("Life", ("grace", "init")),
+        ("Where it comes from", ("source", "hardware", "expected")),
     )
     RARE = (
         "runtime",
@@ -207,15 +229,26 @@ class ProfileForm(forms.Form):
         self.profile = profile
         source = profile or copied_from
         self.kept_secrets = source.launch.secret_env if source else {}
+        self.reasons: dict[str, str] = {}
         if source is not None:
-            kwargs.setdefault("initial", initial(source))
+            kwargs.setdefault("initial", source.about | initial(source.launch))
         if copied_from is not None:
-            kwargs["initial"]["name"] = f"{copied_from.name} copy"
+            kwargs["initial"] |= {"name": f"{copied_from.name} copy", "is_private": False}
         super().__init__(*args, **kwargs)
         if profile is None:
-            del self.fields["message"]
+            del self.fields["message"], self.fields["saves"]
         else:
             del self.fields["box"]
+            self.initial["saves"] = profile.saves
+
+    def about(self) -> dict[str, Any]:
+        return {name: self.cleaned_data[name] for name in ABOUT}
+
+    def build_upon(self, newer: Profile) -> None:
+        """Let the next save know what somebody else has saved meanwhile."""
+        data = cast(QueryDict, self.data).copy()
+        data["saves"] = str(newer.saves)
+        self.data = data
 
     def groups(self) -> list[tuple[str, list[forms.BoundField]]]:
         return [
@@ -243,10 +276,14 @@ class ProfileForm(forms.Form):
         return name
 
     def clean_flags(self) -> tuple[str, ...]:
-        return _read(words.flags, self.cleaned_data["flags"])
+        read = _read(explained.flags, self.cleaned_data["flags"])
+        self.reasons |= read.reasons
+        return read.words
 
     def clean_env(self) -> dict[str, str]:
-        env = _read(words.environment, self.cleaned_data["env"])
+        read = _read(explained.environment, self.cleaned_data["env"])
+        self.reasons |= read.reasons
+        env = read.values
         for name, value in env.items():
             if value == MASK and name not in self.kept_secrets:
                 raise ValidationError(f"Write the value of {name}: only a mask stands there.")
@@ -262,7 +299,7 @@ class ProfileForm(forms.Form):
         return _read(words.ulimits, self.cleaned_data["ulimits"])
 
     def clean_entrypoint(self) -> tuple[str, ...]:
-        return _read(words.flags, self.cleaned_data["entrypoint"])
+        return _read(explained.flags, self.cleaned_data["entrypoint"]).words
 
     def clean_devices(self) -> tuple[str, ...]:
         return words.lines(self.cleaned_data["devices"])
@@ -272,6 +309,15 @@ class ProfileForm(forms.Form):
 
     def clean_security_opt(self) -> tuple[str, ...]:
         return tuple(self.cleaned_data["security_opt"].replace(",", " ").split())
+
+    def clean_tags(self) -> str:
+        return " ".join(dict.fromkeys(self.cleaned_data["tags"].replace(",", " ").lower().split()))
+
+    def clean_hardware(self) -> str:
+        return " ".join(self.cleaned_data["hardware"].split())
+
+    def clean_expected(self) -> dict[str, str]:
+        return _read(words.figures, self.cleaned_data["expected"])
 
     def clean_volumes(self) -> tuple[str, ...]:
         volumes = words.lines(self.cleaned_data["volumes"])
@@ -300,7 +346,7 @@ class ProfileForm(forms.Form):
     def _check_dangerous(self, cleaned: dict[str, Any]) -> None:
         """An editor keeps what an admin has set only as long as the same program gets it."""
         old = self.profile.launch if self.profile else None
-        if old is not None and self._is_same(cleaned, old):
+        if old is not None and starts_the_same(cleaned, old):
             return
         for name in opens_the_box(cleaned):
             if old is not None and getattr(old, name) == cleaned[name]:
@@ -312,67 +358,11 @@ class ProfileForm(forms.Form):
                 sentence = "Only an admin may set this: it opens the box."
             self.add_error(name, sentence)
 
-    def _is_same(self, cleaned: dict[str, Any], old: Launch) -> bool:
-        """Whether the same would be started: name and notes alone are new."""
-        same = {name: getattr(old, name) for name in _SAME} | {
-            "env": old.env | dict.fromkeys(old.secret_env, MASK),
-            "port": old.port or None,
-            "host_port": old.host_port or None,
-            "ipc_host": old.ipc == "host",
-        }
-        return all(name in cleaned and cleaned[name] == value for name, value in same.items())
-
     def launch(self) -> Launch:
         """The cleaned form. Values of secret variables are sealed here."""
-        data = self.cleaned_data
-        env: dict[str, str] = {}
-        secret_env: dict[str, int] = {}
-        for name, value in data["env"].items():
-            if not words.is_secret(name):
-                env[name] = value
-            elif value == MASK and name in self.kept_secrets:
-                secret_env[name] = self.kept_secrets[name]
-            elif value:
-                secret_env[name] = Secret.seal(name, value, self.person).pk
-        return Launch(
-            env=env,
-            secret_env=secret_env,
-            port=data["port"] or 0,
-            host_port=data["host_port"] or 0,
-            ipc="host" if data["ipc_host"] else "",
-            **{name: data[name] for name in _SAME},
+        return to_launch(
+            self.cleaned_data, self.reasons, kept=self.kept_secrets, person=self.person
         )
-
-
-_SAME = (
-    "engine", "image", "checkpoint", "revision", "served_name", "flags", "host_address",
-    "network", "volumes", "mount_hf_cache", "pass_hf_token", "gpus", "shm_size", "grace",
-    "runtime", "entrypoint", "ulimits", "cap_add", "devices", "security_opt", "cpuset_cpus",
-    "user", "workdir", "pid", "privileged", "init",
-)  # fmt: skip
-
-
-def initial(profile: Profile) -> dict[str, Any]:
-    """What the form shows of a profile; secrets as a mask."""
-    launch = profile.launch
-    values = {name: getattr(launch, name) for name in _SAME}
-    env = launch.env | dict.fromkeys(launch.secret_env, MASK)
-    return values | {
-        "name": profile.name,
-        "notes": profile.notes,
-        "flags": words.flags_text(launch.flags),
-        "entrypoint": shlex.join(launch.entrypoint),
-        "env": "\n".join(f"{name}={value}" for name, value in env.items()),
-        "volumes": "\n".join(launch.volumes),
-        "devices": "\n".join(launch.devices),
-        "cap_add": " ".join(launch.cap_add),
-        "security_opt": " ".join(launch.security_opt),
-        "ulimits": "\n".join(f"{name}={value}" for name, value in launch.ulimits.items()),
-        "shm_size": words.size_text(launch.shm_size),
-        "ipc_host": launch.ipc == "host",
-        "port": launch.port or None,
-        "host_port": launch.host_port or None,
-    }
 
 
 def _read[Value](reader: Callable[[str], Value], text: str) -> Value:

@@ -8,18 +8,28 @@ from django.utils import timezone
 from servers.engines.launch import Launch
 from servers.models.user import User
 
+# What people write about a profile; it may change without a new version.
+ABOUT = ("name", "notes", "source", "tags", "is_private")
+
 
 class ProfileQuerySet(models.QuerySet["Profile"]):
     def active(self) -> Self:
         return self.filter(archived_at=None)
 
-    def for_list(self, text: str = "") -> Self:
+    def seen_by(self, person: User) -> Self:
+        if person.may_administer:
+            return self.active()
+        return self.active().filter(models.Q(is_private=False) | models.Q(owner=person))
+
+    def for_list(self, person: User, text: str = "") -> Self:
         """Those whose name, notes or launch contain the text, with what a row shows."""
-        found = self.active().select_related("current", "owner").prefetch_related("servers__run")
+        found = self.seen_by(person).select_related("current", "owner")
+        found = found.prefetch_related("servers__run")
         for word in text.split():
             found = found.filter(
                 models.Q(name__icontains=word)
                 | models.Q(notes__icontains=word)
+                | models.Q(tags__icontains=word)
                 | models.Q(current__spec__checkpoint__icontains=word)
                 | models.Q(current__spec__image__icontains=word)
                 | models.Q(current__spec__engine__icontains=word)
@@ -27,12 +37,21 @@ class ProfileQuerySet(models.QuerySet["Profile"]):
         return found
 
 
+class Stale(Exception):
+    """Somebody else has saved the profile since it was read."""
+
+
 class Profile(models.Model):
     slug = models.SlugField(max_length=63, unique=True)
     name = models.CharField(max_length=100)
     notes = models.TextField(blank=True)
+    source = models.URLField(max_length=500, blank=True)  # where it was published
+    tags = models.CharField(max_length=200, blank=True)  # words, a space between
+    is_private = models.BooleanField(default=False)  # for its owner's and admins' eyes
+    fans = models.ManyToManyField(User, related_name="favourites", blank=True)
     owner = models.ForeignKey(User, null=True, on_delete=models.SET_NULL, related_name="profiles")
     created_at = models.DateTimeField(default=timezone.now)
+    saves = models.PositiveIntegerField(default=0)
     archived_at = models.DateTimeField(null=True, blank=True)
     current = models.ForeignKey(
         "ProfileVersion", null=True, on_delete=models.SET_NULL, related_name="+"
@@ -47,15 +66,36 @@ class Profile(models.Model):
         return self.name
 
     @property
+    def tag_list(self) -> list[str]:
+        return self.tags.split()
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What it says of itself, apart from its versions."""
+        return {name: getattr(self, name) for name in ABOUT}
+
+    @property
     def launch(self) -> Launch:
         if self.current is None:
             raise ValueError(f"Profile {self.slug} has no version.")
         return self.current.launch
 
+    def claim(self, *, saves: int) -> None:
+        """Begin a save on top of what somebody has seen, inside the save's transaction.
+
+        Raises Stale when somebody else has saved since.
+        """
+        mine = Profile.objects.filter(pk=self.pk, saves=saves)
+        if not mine.update(saves=saves + 1):
+            raise Stale
+        self.saves = saves + 1
+
     def save_version(
         self, launch: Launch, *, by: User | None, message: str = ""
     ) -> "ProfileVersion":
         with transaction.atomic():
+            # Two at once would both want the next number.
+            Profile.objects.select_for_update().get(pk=self.pk)
             last = self.versions.order_by("-number").first()
             version = self.versions.create(
                 number=last.number + 1 if last else 1,
@@ -64,7 +104,7 @@ class Profile(models.Model):
                 spec=launch.to_json(),
             )
             self.current = version
-            self.save()
+            self.save(update_fields=["current"])
         return version
 
 
@@ -84,6 +124,10 @@ class ProfileVersion(models.Model):
 
     def __str__(self) -> str:
         return f"{self.profile} v{self.number}"
+
+    @property
+    def label(self) -> str:
+        return f"Version {self.number}"
 
     @property
     def launch(self) -> Launch:

@@ -1,0 +1,88 @@
+"""A launch as the values of the profile form, and back."""
+
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+from servers.commandline import explained, words
+from servers.engines.launch import Launch
+from servers.models import Secret, User
+
+MASK = "••••••••"
+
+# Admins alone: whoever controls these controls the box.
+DANGEROUS = ("privileged", "devices", "security_opt", "cap_add", "pid", "user")
+HARMLESS_CAPABILITIES = {"SYS_NICE", "IPC_LOCK"}
+
+# The form's value is the launch's.
+_SAME = (
+    "engine", "image", "checkpoint", "revision", "served_name", "flags", "host_address",
+    "network", "volumes", "mount_hf_cache", "pass_hf_token", "gpus", "shm_size", "grace",
+    "runtime", "entrypoint", "ulimits", "cap_add", "devices", "security_opt", "cpuset_cpus",
+    "user", "workdir", "pid", "privileged", "init",
+)  # fmt: skip
+# The same, but it only says something: the container does not depend on it.
+_SAID = ("hardware", "expected")
+
+
+def opens_the_box(values: Mapping[str, Any]) -> list[str]:
+    """Which of a launch's values only an admin may set."""
+    given = {name: values.get(name) for name in DANGEROUS}
+    given["cap_add"] = set(given["cap_add"] or ()) - HARMLESS_CAPABILITIES
+    return [name for name, value in given.items() if value]
+
+
+def starts_the_same(cleaned: Mapping[str, Any], old: Launch) -> bool:
+    """Whether the same would be started: name and notes alone are new."""
+    same = {name: getattr(old, name) for name in _SAME} | {
+        "env": old.env | dict.fromkeys(old.secret_env, MASK),
+        "port": old.port or None,
+        "host_port": old.host_port or None,
+        "ipc_host": old.ipc == "host",
+    }
+    return all(name in cleaned and cleaned[name] == value for name, value in same.items())
+
+
+def to_launch(
+    cleaned: Mapping[str, Any], reasons: dict[str, str], *, kept: Mapping[str, int], person: User
+) -> Launch:
+    """Values of secret variables are sealed here; `kept` are those sealed before."""
+    env: dict[str, str] = {}
+    secret_env: dict[str, int] = {}
+    for name, value in cleaned["env"].items():
+        if not words.is_secret(name):
+            env[name] = value
+        elif value == MASK and name in kept:
+            secret_env[name] = kept[name]
+        elif value:
+            secret_env[name] = Secret.seal(name, value, person).pk
+    return Launch(
+        env=env,
+        secret_env=secret_env,
+        reasons=reasons,
+        port=cleaned["port"] or 0,
+        host_port=cleaned["host_port"] or 0,
+        ipc="host" if cleaned["ipc_host"] else "",
+        **{name: cleaned[name] for name in (*_SAME, *_SAID)},
+    )
+
+
+def initial(launch: Launch) -> dict[str, Any]:
+    """What the form shows of a launch; secrets as a mask."""
+    values = {name: getattr(launch, name) for name in (*_SAME, *_SAID)}
+    env = launch.env | dict.fromkeys(launch.secret_env, MASK)
+    return values | {
+        "flags": explained.flags_text(launch.flags, launch.reasons),
+        "entrypoint": shlex.join(launch.entrypoint),
+        "env": explained.environment_text(env, launch.reasons),
+        "volumes": "\n".join(launch.volumes),
+        "devices": "\n".join(launch.devices),
+        "cap_add": " ".join(launch.cap_add),
+        "security_opt": " ".join(launch.security_opt),
+        "ulimits": "\n".join(f"{name}={value}" for name, value in launch.ulimits.items()),
+        "shm_size": words.size_text(launch.shm_size),
+        "ipc_host": launch.ipc == "host",
+        "port": launch.port or None,
+        "host_port": launch.host_port or None,
+        "expected": "\n".join(f"{name}: {value}" for name, value in launch.expected.items()),
+    }

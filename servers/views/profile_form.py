@@ -1,0 +1,94 @@
+"""The form that makes and changes profiles."""
+
+from typing import cast
+
+from django.contrib import messages
+from django.db import transaction
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.text import slugify
+from django.views.decorators.http import require_http_methods
+
+from servers import live
+from servers.engines import diff
+from servers.forms.profile import ProfileForm
+from servers.models import Box, Entry, Profile, Role, Server, User
+from servers.models.profile import ABOUT, Stale
+from servers.views.access import allow
+from servers.views.profiles import find
+
+
+@require_http_methods(["GET", "POST"])
+@allow(Role.EDITOR)
+def profile_new(request: HttpRequest) -> HttpResponse:
+    person = cast(User, request.user)
+    source = Profile.objects.seen_by(person).filter(slug=request.GET.get("from", "")).first()
+    form = ProfileForm(request.POST or None, person=person, copied_from=source)
+    if request.method == "POST" and form.is_valid():
+        made = create(form, by=person)
+        return redirect("profile", slug=made.slug)
+    return render(request, "profiles/form.html", {"form": form, "has_box": Box.objects.exists()})
+
+
+def create(form: ProfileForm, *, by: User) -> Profile:
+    with transaction.atomic():
+        slug = slugify(form.cleaned_data["name"])[:63]
+        made = Profile.objects.create(slug=slug, owner=by, **form.about())
+        made.save_version(form.launch(), by=by, message="First version")
+        Server.objects.create(slug=made.slug, profile=made, box=form.cleaned_data["box"])
+        Entry.note(by, "create profile", made)
+    live.servers_changed()
+    return made
+
+
+@require_http_methods(["GET", "POST"])
+@allow(Role.EDITOR)
+def profile_edit(request: HttpRequest, slug: str) -> HttpResponse:
+    found = find(request, slug)
+    form = ProfileForm(request.POST or None, person=cast(User, request.user), profile=found)
+    context = {"form": form, "profile": found, "has_box": True}
+    if request.method == "POST" and form.is_valid():
+        try:
+            _save(request, found, form)
+        except Stale:
+            found = find(request, slug)
+            form.build_upon(found)
+            context |= {"profile": found, "conflict": _theirs_and_mine(found, form)}
+        else:
+            live.servers_changed()
+            return redirect("profile", slug=found.slug)
+    return render(request, "profiles/form.html", context)
+
+
+def _save(request: HttpRequest, found: Profile, form: ProfileForm) -> None:
+    """Raises Stale when somebody else has saved since the form was opened."""
+    person = cast(User, request.user)
+    with transaction.atomic():
+        found.claim(saves=form.cleaned_data["saves"])
+        for name, value in form.about().items():
+            setattr(found, name, value)
+        found.save(update_fields=ABOUT)
+        launch = form.launch()
+        if launch == found.launch:
+            messages.info(request, "Nothing about the launch changed, so there is no new version.")
+        else:
+            version = found.save_version(launch, by=person, message=form.cleaned_data["message"])
+            messages.success(
+                request, f"Saved as version {version.number}. It is used from the next start."
+            )
+        Entry.note(person, "edit profile", found)
+
+
+def _theirs_and_mine(found: Profile, form: ProfileForm) -> list[diff.Difference]:
+    """What saving what stands in the form would change of what somebody else has saved."""
+    theirs, mine = found.about, form.about()
+    about = [
+        diff.Difference(part=name, name=name, before=str(theirs[name]), after=str(mine[name]))
+        for name in ABOUT
+        if theirs[name] != mine[name]
+    ]
+    with transaction.atomic():
+        launch = form.launch()
+        # It has sealed secrets that nobody has saved yet.
+        transaction.set_rollback(True)
+    return about + diff.compare(found.launch, launch)
