@@ -1,7 +1,10 @@
 import asyncio
+import contextlib
 import json
 import socket
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import httpx
@@ -69,8 +72,8 @@ def test_an_engine_that_does_not_listen_yet_is_no_exception(nobody: Endpoint) ->
 def test_an_engine_that_accepts_and_says_nothing_is_unhealthy(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as silent, httpx.Client(timeout=0.05) as client:
-        monkeypatch.setattr(probes, "_client", client)
+    monkeypatch.setattr(probes, "PROBE_TIMEOUT", 0.05)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
         endpoint = Endpoint(address="127.0.0.1", port=silent.getsockname()[1])
 
         assert probes.health(endpoint, "/health") is Health.UNHEALTHY
@@ -143,9 +146,12 @@ def test_a_proxy_in_the_environment_is_not_used(
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy"):
         monkeypatch.setenv(name, f"http://127.0.0.1:{nobody.port}")
 
-    with httpx.Client(**probes._options()) as client:
-        monkeypatch.setattr(probes, "_client", client)
-        assert probes.models(endpoint) == [MODEL, "alias"]
+    fresh: dict[Any, httpx.AsyncClient] = {}  # made now, it sees the environment
+    monkeypatch.setattr(probes, "_async_clients", fresh)
+
+    assert probes.models(endpoint) == [MODEL, "alias"]
+    for loop, client in fresh.items():
+        asyncio.run_coroutine_threadsafe(client.aclose(), loop).result()
 
 
 @pytest.mark.parametrize("path", ["health", "@10.0.0.1/", "http://10.0.0.1/", "//10.0.0.1/"])
@@ -267,3 +273,56 @@ def test_a_connection_lost_in_the_middle_is_said_after_what_arrived(endpoint: En
 
 def test_an_engine_that_is_gone_is_said(nobody: Endpoint) -> None:
     assert "does not answer on its port" in str(refusal(nobody, question()))
+
+
+# Engines that mean harm, or are broken
+
+
+def hostile(answer: Callable[[socket.socket], None]) -> Endpoint:
+    """An engine that answers every question like this."""
+    listening = socket.create_server(("127.0.0.1", 0))
+
+    def one() -> None:
+        connection, _address = listening.accept()
+        with connection, contextlib.suppress(OSError):
+            connection.recv(65536)
+            answer(connection)
+        listening.close()
+
+    threading.Thread(target=one, daemon=True).start()
+    return Endpoint(address="127.0.0.1", port=listening.getsockname()[1])
+
+
+@pytest.mark.parametrize(
+    ("begin", "piece"),
+    [
+        (b"HTTP/1.1 200 OK\r\nx: ", b"a"),
+        (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+        (b"HTTP/1.1 200 OK\r\n\r\n", b"a"),
+    ],
+)
+def test_an_engine_that_answers_drop_by_drop_is_given_up(
+    begin: bytes, piece: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each drop comes before httpx loses its patience, the last one never."""
+    monkeypatch.setattr(probes, "PROBE_TIMEOUT", 0.5)
+
+    def drip(connection: socket.socket) -> None:
+        connection.sendall(begin)
+        while True:
+            connection.sendall(piece)
+            time.sleep(0.05)
+
+    assert probes.health(hostile(drip), "/health") is Health.UNHEALTHY
+
+
+@pytest.mark.parametrize("body", [b"[" * 200_000, b'{"data":' * 100_000, b"9" * 10_000, b"\xff"])
+def test_an_answer_that_cannot_be_read_says_nothing(body: bytes) -> None:
+    def answer(connection: socket.socket) -> None:
+        connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % len(body) + body)
+
+    assert probes.models(hostile(answer)) is None
+
+
+def test_a_figure_without_end_is_none() -> None:
+    assert prometheus.totals("a +Inf\nb -Inf\nc NaN\nd 1e400\ne 1", set("abcde")) == {"e": 1}

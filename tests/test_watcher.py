@@ -1,13 +1,15 @@
+import json
 import logging
 from typing import Any
 
 import pytest
 import redis
 
+from servers.models.run import State
 from servers.watcher.loop import Watcher
 from servers.watcher.runs import Runs
 from tests import factories
-from tests.scripted_engine import ScriptedEngine
+from tests.scripted_engine import MODEL, ScriptedEngine
 
 
 @pytest.mark.django_db(transaction=True)
@@ -51,3 +53,36 @@ def test_requests_are_counted_where_llama_cpps_metrics_are_switched_off(
 
     run.refresh_from_db()
     assert run.requests_running == 1
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(("figure", "count"), [("-5", 0), ("1e300", 1_000_000), ("+Inf", None)])
+def test_an_engine_cannot_end_the_watcher_by_its_figures(
+    figure: str, count: int | None, own_redis: redis.Redis
+) -> None:
+    box = factories.box()
+    run = factories.run(factories.server(box, engine="vllm"), requests_running=None)
+    with ScriptedEngine() as engine:
+        engine.answers["/metrics"] = (200, f"vllm:num_requests_running {figure}\n")
+        type(run).objects.filter(pk=run.pk).update(address="127.0.0.1", port=engine.port)
+
+        Runs(box).tick()
+
+    run.refresh_from_db()
+    assert run.requests_running == count
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_version_that_is_none_is_cut(own_redis: redis.Redis) -> None:
+    box = factories.box()
+    run = factories.run(factories.server(box, engine="vllm"), State.STARTING)
+    with ScriptedEngine() as engine:
+        engine.answers["/version"] = (200, json.dumps({"version": "0.3\0" + "x" * 500}))
+        at = {"address": "127.0.0.1", "port": engine.port, "served_name": MODEL}
+        type(run).objects.filter(pk=run.pk).update(**at)
+
+        Runs(box).tick()
+
+    run.refresh_from_db()
+    assert run.state == State.READY
+    assert run.engine_version == "0.3" + "x" * 57

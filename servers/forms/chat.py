@@ -53,7 +53,7 @@ def read(text: bytes) -> Ask:
     """Raises AskError."""
     try:
         body = json.loads(text, parse_constant=_refuse_constant)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise AskError(f"The request is not JSON: {error}. Reload the page.") from error
     if not isinstance(body, dict) or not _is_count(body.get("run")):
         raise AskError("The request names no server. Pick one at the top, then retry.")

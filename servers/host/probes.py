@@ -3,11 +3,12 @@
 import asyncio
 import atexit
 import json
-import time
+import threading
 from collections.abc import AsyncGenerator, Collection
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cache
 from http.cookiejar import DefaultCookiePolicy
 from typing import Any
 
@@ -227,7 +228,7 @@ def _engine_words(body: bytes) -> str:
     text = body.decode(errors="replace").strip()
     try:
         answer = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text[:500]
     if isinstance(answer, dict):
         error = answer.get("error", answer)
@@ -242,15 +243,51 @@ class _TooMuchError(Exception):
 
 
 def _get(endpoint: Endpoint, path: str) -> tuple[int, bytes]:
-    deadline = time.monotonic() + PROBE_TIMEOUT
-    body = b""
+    """Status and body. Not by httpx's blocking client: it has no deadline for the whole, so
+    that an engine which sends a byte now and then would hold up all the others."""
+    return asyncio.run_coroutine_threadsafe(_ask(endpoint, path), _probing()).result()
+
+
+async def _ask(endpoint: Endpoint, path: str) -> tuple[int, bytes]:
     headers = endpoint.headers | {"Accept-Encoding": "identity"}
-    with _client.stream("GET", endpoint.url(path), headers=headers) as response:
-        for piece in response.iter_raw():
+    request = _async_client().build_request("GET", endpoint.url(path), headers=headers)
+    try:
+        async with asyncio.timeout(PROBE_TIMEOUT):
+            response = await _async_client().send(request, stream=True)
+            try:
+                return response.status_code, await _whole(response)
+            finally:
+                await response.aclose()
+    except TimeoutError as exc:
+        raise _TooMuchError from exc
+
+
+async def _whole(response: httpx.Response) -> bytes:
+    body = bytearray()
+    async with aclosing(_raw(response)) as pieces:
+        async for piece in pieces:
             body += piece
-            if len(body) > PROBE_LIMIT or time.monotonic() > deadline:
+            if len(body) > PROBE_LIMIT:
                 raise _TooMuchError
-        return response.status_code, body
+    return bytes(body)
+
+
+@cache
+def _probing() -> asyncio.AbstractEventLoop:
+    """The event loop of all probes, in a thread of its own."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, name="probes", daemon=True)
+    thread.start()
+
+    def end() -> None:
+        if client := _async_clients.pop(loop, None):
+            asyncio.run_coroutine_threadsafe(client.aclose(), loop).result(PROBE_TIMEOUT)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(PROBE_TIMEOUT)
+        loop.close()
+
+    atexit.register(end)
+    return loop
 
 
 def _get_json(endpoint: Endpoint, path: str) -> Any:
@@ -258,11 +295,11 @@ def _get_json(endpoint: Endpoint, path: str) -> Any:
     try:
         status, body = _get(endpoint, path)
         return json.loads(body) if status == httpx.codes.OK else None
-    except (httpx.TransportError, _TooMuchError, ValueError):
+    except (httpx.TransportError, _TooMuchError, ValueError, RecursionError):
         return None
 
 
-def _without_cookies[Client: httpx.Client | httpx.AsyncClient](client: Client) -> Client:
+def _without_cookies(client: httpx.AsyncClient) -> httpx.AsyncClient:
     # Cookies ignore ports: one engine's would be sent to the next one on this host.
     client.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=[]))
     return client
@@ -274,9 +311,8 @@ def _options() -> dict[str, Any]:
     return {"trust_env": False, "follow_redirects": False}
 
 
-_client = _without_cookies(httpx.Client(timeout=PROBE_TIMEOUT, **_options()))
-atexit.register(_client.close)
-# A connection belongs to the event loop that opened it. The web process has one loop.
+# A connection belongs to the event loop that opened it. The web process has one loop, and
+# so have the probes.
 _async_clients: dict[asyncio.AbstractEventLoop, httpx.AsyncClient] = {}
 
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Collection
+from math import isfinite
 
 _LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\]|\\.)*)"')
 # Ranks that do the same work together report the same figure each, when they all report.
@@ -44,4 +45,4 @@ def _split(line: str) -> tuple[str, str, float | None]:
     except ValueError:
         number = None
     # A gauge may be NaN before its first observation: that is no figure.
-    return name.strip(), labels, number if number == number else None
+    return name.strip(), labels, number if number is not None and isfinite(number) else None

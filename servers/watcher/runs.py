@@ -23,6 +23,8 @@ from servers.watcher import logs
 log = logging.getLogger(__name__)
 
 PROGRESS_EVERY = 0.5  # seconds between two words on a pull
+LONGEST_VERSION = 60  # characters that the database keeps
+MOST_REQUESTS = 1_000_000  # what an engine claims beyond that is no count
 ASK_EVERY = 2.0  # seconds between two questions to a ready engine
 
 
@@ -95,7 +97,8 @@ class Runs:
         if names is None or run.served_name not in names:
             return
         version = probes.version(endpoint, engine.version_path, engine.version_key)
-        lifecycle.reached_ready(run, engine_version=version or "")
+        printable = "".join(filter(str.isprintable, version or ""))
+        lifecycle.reached_ready(run, engine_version=printable[:LONGEST_VERSION])
 
     def _ask_ready(self, run: Run) -> None:
         endpoint = run.endpoint
@@ -129,7 +132,8 @@ class Runs:
 def _requests(engine: Engine, endpoint: Endpoint, metrics: dict[str, float]) -> int | None:
     """Requests that run or wait; None when the engine does not say."""
     if engine.running_metric in metrics:
-        return int(metrics[engine.running_metric] + metrics.get(engine.waiting_metric, 0))
+        count = metrics[engine.running_metric] + metrics.get(engine.waiting_metric, 0)
+        return int(min(max(count, 0), MOST_REQUESTS))
     return probes.busy_slots(endpoint, engine.slots_path) if engine.slots_path else None
 
 
