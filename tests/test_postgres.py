@@ -166,10 +166,11 @@ print(json.dumps([*run.last_lines, run.failure, run.failure_detail]))
 
 def test_profiles_are_found_by_what_they_launch(outcome: Outcome) -> None:
     code = r"""
+from servers.models.profile import Wanted
 Box.objects.filter(pk=box.pk).update(facts={"docker": {"version": "28 – ✓"}})
 box.refresh_from_db()
 print(json.dumps([
-    [found.name for found in Profile.objects.for_list(text)]
+    [found.name for found in Profile.objects.for_list(ada, Wanted(text=text))]
     for text in ("qwen3", "ÜNÏCODE vllm", "100%_\\")
 ] + [box.facts["docker"]["version"]]))
 """

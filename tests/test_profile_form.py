@@ -34,7 +34,9 @@ def typed(profile: Profile, **changes: Any) -> MultiValueDict[str, Any]:
     """What a browser sends of the form as it is shown, with these fields changed."""
     values = {"box": profile.servers.get().box.pk, **profile.about, **initial(profile.launch)}
     values |= {"saves": profile.saves, **changes}
-    kept = {name: value for name, value in values.items() if value is not None and value is not False}
+    kept = {
+        name: value for name, value in values.items() if value is not None and value is not False
+    }
     return MultiValueDict({name: [str(value)] for name, value in kept.items()})
 
 

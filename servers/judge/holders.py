@@ -94,6 +94,22 @@ def gpus(sample: Mapping[str, Any], servers: Mapping[str, str]) -> tuple[Gpu, ..
     return tuple(found)
 
 
+def memory_by_container(sample: Mapping[str, Any]) -> dict[str, int]:
+    """Bytes that each container holds on all GPUs together.
+
+    A container is left out where the driver does not tell how much a process of it holds.
+    """
+    containers = {each["pid"]: each.get("container") for each in sample.get("processes") or []}
+    held: dict[str, int | None] = {}
+    for card in sample.get("gpus") or []:
+        for process in card.get("processes") or []:
+            if not (container := containers.get(process["pid"])):
+                continue
+            before, used = held.get(container, 0), process.get("used")
+            held[container] = None if before is None or used is None else before + used
+    return {container: size for container, size in held.items() if size is not None}
+
+
 def key(card: Mapping[str, Any]) -> str:
     """The name of a card in charts; its place where it has no UUID."""
     return card.get("uuid") or f"gpu-{card['index']}"

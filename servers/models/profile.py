@@ -1,5 +1,7 @@
 """Launch profiles and their versions. A version never changes: a save makes the next one."""
 
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Self
 
 from django.db import models, transaction
@@ -21,20 +23,72 @@ class ProfileQuerySet(models.QuerySet["Profile"]):
             return self.active()
         return self.active().filter(models.Q(is_private=False) | models.Q(owner=person))
 
-    def for_list(self, person: User, text: str = "") -> Self:
-        """Those whose name, notes or launch contain the text, with what a row shows."""
-        found = self.seen_by(person).select_related("current", "owner")
-        found = found.prefetch_related("servers__run")
-        for word in text.split():
-            found = found.filter(
-                models.Q(name__icontains=word)
-                | models.Q(notes__icontains=word)
-                | models.Q(tags__icontains=word)
-                | models.Q(current__spec__checkpoint__icontains=word)
-                | models.Q(current__spec__image__icontains=word)
-                | models.Q(current__spec__engine__icontains=word)
-            )
+    def with_health(self) -> Self:
+        """With the latest start of each, which decides its health."""
+        runs = self.model._meta.apps.get_model("servers", "Run").objects
+        latest = runs.filter(server__profile=models.OuterRef("pk")).order_by("-pk")
+        return self.annotate(
+            last_state=models.Subquery(latest.values("state")[:1]),
+            last_ready=models.Subquery(latest.values("ready_at")[:1]),
+        )
+
+    def for_list(self, person: User, wanted: "Wanted | None" = None) -> Self:
+        """What this person sees and wants, with what a row shows; favourites come first."""
+        wanted = wanted or Wanted()
+        fans = self.model.fans.through._default_manager.filter(
+            profile=models.OuterRef("pk"), user=person
+        )
+        found = (
+            self.seen_by(person)
+            .select_related("current", "owner")
+            .prefetch_related("servers__run")
+            .with_health()
+            .annotate(is_favourite=models.Exists(fans))
+            .order_by("-is_favourite", "name")
+        )
+        for word in wanted.text.split():
+            found = found.filter(_has(word))
+        if wanted.engine:
+            found = found.filter(current__spec__engine=wanted.engine)
+        if wanted.health:
+            found = found.filter(_HEALTH[Health(wanted.health)])
         return found
+
+
+def _has(word: str) -> models.Q:
+    parts = ("checkpoint", "image", "engine", "hardware", "served_name")
+    found = models.Q(name__icontains=word) | models.Q(notes__icontains=word)
+    found |= models.Q(tags__icontains=word)
+    for part in parts:
+        found |= models.Q(**{f"current__spec__{part}__icontains": word})
+    return found
+
+
+class Health(models.TextChoices):
+    """What the latest start says of a profile."""
+
+    WORKED = "worked", "last start worked"
+    FAILING = "failing", "failing"
+    NEVER = "never", "never started"
+    OPEN = "open", "starting"
+
+
+_HEALTH = {
+    Health.WORKED: models.Q(last_ready__isnull=False),
+    Health.FAILING: models.Q(last_ready=None, last_state="failed"),
+    Health.NEVER: models.Q(last_state=None),
+    Health.OPEN: models.Q(last_ready=None, last_state__isnull=False)
+    & ~models.Q(last_state="failed"),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """What somebody looks for in the list; empty means all."""
+
+    text: str = ""
+    engine: str = ""
+    health: str = ""
 
 
 class Stale(Exception):
@@ -59,11 +113,24 @@ class Profile(models.Model):
 
     objects = ProfileQuerySet.as_manager()
 
+    # Of with_health() alone.
+    last_state: str | None
+    last_ready: datetime | None
+
     class Meta:
         ordering = ["name"]
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def health(self) -> Health:
+        """Of a profile that was read with_health()."""
+        if self.last_ready is not None:
+            return Health.WORKED
+        if self.last_state is None:
+            return Health.NEVER
+        return Health.FAILING if self.last_state == "failed" else Health.OPEN
 
     @property
     def tag_list(self) -> list[str]:

@@ -117,6 +117,10 @@ class Run(models.Model):
     last_request_at = models.DateTimeField(null=True)
     tokens_per_second = models.FloatField(null=True)
 
+    # The most that was seen of it. None: never measured.
+    peak_tokens_per_second = models.FloatField(null=True)
+    peak_memory = models.BigIntegerField(null=True)  # bytes on all its GPUs together
+
     exit_code = models.IntegerField(null=True)
     oom_killed = models.BooleanField(default=False)
     failure = models.TextField(blank=True)  # one sentence for a person

@@ -1,5 +1,6 @@
 """Profiles: the list, and one profile."""
 
+from collections.abc import Collection
 from dataclasses import asdict
 from typing import cast
 
@@ -9,16 +10,37 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_GET, require_POST
 
 from servers import lifecycle, live
+from servers.engines import ENGINES, choices
 from servers.forms.profile_values import opens_the_box
-from servers.models import Box, Profile, Role, Server, User
+from servers.models import Box, Profile, Role, Server, User, record
+from servers.models.profile import Health, Wanted
 from servers.views.access import allow
 
 
 @require_GET
 @allow(Role.VIEWER)
 def profiles(request: HttpRequest) -> HttpResponse:
-    found = Profile.objects.for_list(cast(User, request.user), request.GET.get("q", ""))
-    return render(request, "profiles/list.html", {"profiles": found, "q": request.GET.get("q", "")})
+    wanted = Wanted(
+        text=request.GET.get("q", "")[:200],
+        engine=_chosen(request, "engine", ENGINES),
+        health=_chosen(request, "health", Health.values),
+    )
+    return render(
+        request,
+        "profiles/list.html",
+        {
+            "profiles": Profile.objects.for_list(cast(User, request.user), wanted),
+            "wanted": wanted,
+            "is_filtered": wanted != Wanted(),
+            "engines": choices(),
+            "healths": Health.choices,
+        },
+    )
+
+
+def _chosen(request: HttpRequest, name: str, among: Collection[str]) -> str:
+    value = request.GET.get(name, "")
+    return value if value in among else ""
 
 
 @require_GET
@@ -32,6 +54,7 @@ def profile(request: HttpRequest, slug: str) -> HttpResponse:
         {
             "profile": found,
             "launch": found.launch,
+            "record": record.of(found),
             "is_favourite": found.fans.filter(pk=cast(User, request.user).pk).exists(),
             "versions": found.versions.select_related("author"),
             "servers": [

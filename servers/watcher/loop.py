@@ -88,6 +88,8 @@ class Watcher:
 
     def _look_after_box(self) -> None:
         self.runs.reconcile()
+        if self.sample is not None:
+            self.runs.measure(self.sample)
         boxes.sign_of_life(self.box, self.sample)
 
     def _asking(self) -> None:

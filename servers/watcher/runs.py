@@ -3,6 +3,7 @@
 import logging
 import threading
 import time
+from collections.abc import Mapping
 from typing import Any
 
 from django.db import close_old_connections
@@ -15,6 +16,7 @@ from servers.engines.engine import Engine
 from servers.host import probes
 from servers.host.containers import ContainerError, Progress
 from servers.host.probes import Endpoint
+from servers.judge.holders import memory_by_container
 from servers.lifecycle import creation, secrets
 from servers.models import Box, Run
 from servers.models.run import ENDED, State, Wanted
@@ -66,6 +68,14 @@ class Runs:
         over = Run.objects.filter(is_read, server__box=self.box, state__in=ENDED)
         over.exclude(given=None).update(given=None)
 
+    def measure(self, sample: Mapping[str, Any]) -> None:
+        """Remember the most memory that each run was seen to hold."""
+        held = memory_by_container(sample)
+        for run in self.mine():
+            size = held.get(run.container_id, 0)
+            if size > (run.peak_memory or 0):
+                Run.objects.filter(pk=run.pk).update(peak_memory=size)
+
     def _pull(self, run: Run) -> None:
         running = self._pulls.get(run.pk)
         if running is not None and running.is_alive():
@@ -113,6 +123,8 @@ class Runs:
         }
         if new["requests_running"] or new["tokens_per_second"]:
             new["last_request_at"] = timezone.now()
+        if (new["tokens_per_second"] or 0) > (run.peak_tokens_per_second or 0):
+            new["peak_tokens_per_second"] = new["tokens_per_second"]
         if any(getattr(run, name) != value for name, value in new.items()):
             Run.objects.filter(pk=run.pk, state=State.READY).update(**new)
             live.server_changed(run.server_id)

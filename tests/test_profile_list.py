@@ -1,0 +1,112 @@
+from datetime import timedelta
+
+import pytest
+from django.test import Client
+
+from servers.models import Profile, Role, Run, record
+from servers.models.profile import Health, Wanted
+from servers.models.run import State
+from servers.watcher.runs import Runs
+from tests import factories
+
+pytestmark = pytest.mark.django_db
+
+GIB = 2**30
+
+
+@pytest.fixture(autouse=True)
+def _profiles() -> None:
+    box = factories.box()
+    works = factories.server(box, "works", "gpt-oss-120b", hardware="4x RTX PRO 6000")
+    factories.run(works, State.FAILED, age=9000)
+    factories.run(works, State.READY)
+    factories.run(factories.server(box, "breaks", "glm-5"), State.FAILED)
+    factories.run(factories.server(box, "begins"), State.STARTING)
+    factories.server(box, "rests")
+    Profile.objects.filter(slug="rests").update(tags="moe nvfp4")
+
+
+def found(**wanted: str) -> list[str]:
+    listed = Profile.objects.for_list(factories.person(), Wanted(**wanted))
+    return [profile.slug for profile in listed]
+
+
+def test_the_latest_start_is_a_profiles_health() -> None:
+    listed = Profile.objects.for_list(factories.person())
+
+    assert {profile.slug: profile.health for profile in listed} == {
+        "works": Health.WORKED,
+        "breaks": Health.FAILING,
+        "begins": Health.OPEN,
+        "rests": Health.NEVER,
+    }
+
+
+@pytest.mark.parametrize("health", Health)
+def test_the_list_can_be_filtered_by_health(health: Health) -> None:
+    listed = Profile.objects.for_list(factories.person(), Wanted(health=health))
+
+    assert [profile.health for profile in listed] == [health]
+
+
+def test_the_list_can_be_searched_by_tag_hardware_and_engine() -> None:
+    assert found(text="nvfp4") == ["rests"]
+    assert found(text="rtx 4x") == ["works"]
+    assert found(engine="sglang", text="glm") == ["breaks"]
+    assert found(engine="llamacpp") == []
+
+
+def test_favourites_come_first_for_who_chose_them() -> None:
+    ada, ben = Client(), Client()
+    ada.force_login(factories.person())
+    ben.force_login(factories.person("ben", Role.VIEWER))
+
+    ben.post("/profiles/works/favourite/", {"is": "yes"})
+
+    assert found()[0] == "begins"
+    assert "one of your favourites" not in ada.get("/profiles/").content.decode()
+    assert "one of your favourites" in ben.get("/profiles/").content.decode()
+    ben.post("/profiles/works/favourite/", {"is": "no"})
+    assert "one of your favourites" not in ben.get("/profiles/").content.decode()
+
+
+def test_a_filter_that_finds_nothing_says_so() -> None:
+    client = Client()
+    client.force_login(factories.person())
+
+    text = client.get("/profiles/?q=nowhere&engine=vllm&health=nonsense").content.decode()
+
+    assert "No profile fits “nowhere”, vLLM" in text
+
+
+def test_runs_show_what_a_profile_is_worth() -> None:
+    profile = Profile.objects.get(slug="works")
+    Run.objects.filter(state=State.READY).update(peak_memory=80 * GIB, peak_tokens_per_second=93.5)
+
+    shown = record.of(profile)
+
+    assert (shown.starts, shown.ready, shown.success) == (2, 1, 50)
+    assert shown.memory == 80 * GIB
+    assert shown.tokens_per_second == 93.5
+    assert shown.time_to_ready is not None
+    assert abs(shown.time_to_ready - timedelta(seconds=1440)) < timedelta(seconds=2)
+
+
+def test_a_profile_that_never_ran_claims_nothing() -> None:
+    shown = record.of(Profile.objects.get(slug="rests"))
+
+    assert (shown.starts, shown.success, shown.memory) == (0, None, None)
+
+
+def test_the_most_memory_that_a_run_held_is_remembered() -> None:
+    run = Run.objects.get(server__slug="works", state=State.READY)
+    runs = Runs(run.server.box)
+    container = run.container_id
+    processes = [factories.process(100, container), factories.process(101, container)]
+
+    for size in (30.0, 40.0, 20.0):
+        cards = [factories.card(0, [(100, size)]), factories.card(1, [(101, size)])]
+        runs.measure(factories.sample(cards, processes))
+
+    run.refresh_from_db()
+    assert run.peak_memory == 80 * GIB
