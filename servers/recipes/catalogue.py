@@ -1,0 +1,208 @@
+"""The recipes and overlays at hand: those that ship with inferdash, and a folder of one's own."""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from servers.engines import ENGINES
+from servers.engines.change import Change
+from servers.engines.launch import Launch
+from servers.recipes.document import Document, Source, launch_value, read_mapping, read_source
+from servers.recipes.mapping import DocumentError, Mapping
+
+HERE = Path(__file__).parent
+SHIPPED = HERE / "library"
+SHIPPED_OVERLAYS = HERE / "overlays"
+OVERLAYS = "overlays"  # the folder for them in a folder of one's own
+_ID = re.compile(r"[A-Za-z0-9_-]{1,63}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Migration:
+    """What a newer engine wants changed of a recipe."""
+
+    checked_with: str  # an image whose version accepts the changed command line
+    change: Change
+    why: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    id: str
+    published: Document
+    migrated: tuple[Migration, ...] = ()
+    path: Path
+    is_own: bool
+
+    @property
+    def is_startable(self) -> bool:
+        return self.published.boxes == 1
+
+    def launch(self, migration: Migration | None = None) -> Launch:
+        """As published, or as a migration changes it."""
+        launch = self.published.launch
+        return migration.change.apply(launch) if migration else launch
+
+
+@dataclass(frozen=True, kw_only=True)
+class Overlay:
+    """A set of changes that may be laid over any launch of its engine."""
+
+    id: str
+    name: str
+    notes: str = ""
+    source: Source = field(default_factory=Source)
+    engine: str = ""  # "" = any
+    change: Change
+    path: Path
+    is_own: bool
+
+    def is_for(self, launch: Launch) -> bool:
+        return self.engine in ("", launch.engine)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Broken:
+    """A file that could not be read, and why."""
+
+    path: Path
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Catalogue:
+    recipes: tuple[Recipe, ...] = ()
+    overlays: tuple[Overlay, ...] = ()
+    broken: tuple[Broken, ...] = ()
+
+
+def catalogue(folder: Path | None = None) -> Catalogue:
+    """What ships, and what lies in a folder of one's own, each by its file's name.
+
+    A file of one's own takes the place of a shipped one of the same name. A file that cannot be
+    read is in `broken` and hides no other, nor does a folder that cannot be read.
+    """
+    shipped = _shipped()
+    if folder is None:
+        return shipped
+    own = _read(folder, folder / OVERLAYS, is_own=True)
+    return Catalogue(
+        recipes=_merged(shipped.recipes, own.recipes),
+        overlays=_merged(shipped.overlays, own.overlays),
+        broken=own.broken,
+    )
+
+
+@cache
+def _shipped() -> Catalogue:
+    return _read(SHIPPED, SHIPPED_OVERLAYS, is_own=False)
+
+
+def _merged[Entry: (Recipe, Overlay)](
+    shipped: tuple[Entry, ...], own: tuple[Entry, ...]
+) -> tuple[Entry, ...]:
+    by_id = {entry.id: entry for entry in shipped} | {entry.id: entry for entry in own}
+    return tuple(by_id.values())
+
+
+def _read(recipes: Path, overlays: Path, *, is_own: bool) -> Catalogue:
+    broken: list[Broken] = []
+    return Catalogue(
+        recipes=tuple(_each(recipes, _recipe, broken, is_own=is_own)),
+        overlays=tuple(
+            _each(overlays, _overlay, broken, is_own=is_own) if overlays.is_dir() else ()
+        ),
+        broken=tuple(broken),
+    )
+
+
+def _each[Entry](
+    folder: Path,
+    reader: Callable[[Mapping, Path, bool], Entry],
+    broken: list[Broken],
+    *,
+    is_own: bool,
+) -> Iterator[Entry]:
+    try:
+        paths = sorted(path for path in folder.iterdir() if path.suffix in (".yaml", ".yml"))
+    except OSError as error:
+        broken.append(Broken(path=folder, reason=f"The folder cannot be read: {error.strerror}."))
+        return
+    for path in paths:
+        try:
+            if not _ID.fullmatch(path.stem):
+                raise DocumentError(
+                    "Rename it: letters, digits, - and _ before .yaml, at most 63.", where=path.name
+                )
+            found = Mapping.parse(path.read_text(encoding="utf-8"), where=str(path))
+            yield reader(found, path, is_own)
+        except UnicodeDecodeError:
+            broken.append(Broken(path=path, reason="The file is not UTF-8 text."))
+        except OSError as error:
+            broken.append(Broken(path=path, reason=f"It cannot be read: {error.strerror}."))
+        except DocumentError as error:
+            broken.append(Broken(path=path, reason=str(error)))
+
+
+def _recipe(found: Mapping, path: Path, is_own: bool) -> Recipe:
+    published = read_mapping(found, also=("migrated",))
+    return Recipe(
+        id=path.stem,
+        published=published,
+        migrated=tuple(_migration(each) for each in found.mappings("migrated")),
+        path=path,
+        is_own=is_own,
+    )
+
+
+def _migration(found: Mapping) -> Migration:
+    keys = ("checked_with", "change", "why")
+    found.check(keys, required=keys)
+    return Migration(
+        checked_with=found.text("checked_with"),
+        change=change(found.mapping("change")),
+        why=found.text("why"),
+    )
+
+
+def _overlay(found: Mapping, path: Path, is_own: bool) -> Overlay:
+    found.check(("name", "notes", "source", "engine", "change"), required=("name", "change"))
+    engine = found.text("engine")
+    if engine and engine not in ENGINES:
+        raise found.error(f"“{engine}” is not one of {', '.join(ENGINES)}.", "engine")
+    return Overlay(
+        id=path.stem,
+        name=found.text("name"),
+        notes=found.text("notes"),
+        source=read_source(found),
+        engine=engine,
+        change=change(found.mapping("change")),
+        path=path,
+        is_own=is_own,
+    )
+
+
+def change(found: Mapping) -> Change:
+    """A set of changes as YAML says it; a flag with nothing behind it has no value.
+
+    Raises DocumentError.
+    """
+    keys = ("set_flags", "drop_flags", "set_env", "drop_env", "fields", "reasons")
+    found.check(keys)
+    flags = found.mapping("set_flags")
+    of_launch = found.mapping("fields")
+    values: dict[str, Any] = {
+        "set_flags": {name: None if flags.is_nothing(name) else flags.text(name) for name in flags},
+        "drop_flags": found.texts("drop_flags"),
+        "set_env": found.mapping("set_env").values(),
+        "drop_env": found.texts("drop_env"),
+        "fields": {name: launch_value(of_launch, name) for name in of_launch},
+        "reasons": found.mapping("reasons").values(),
+    }
+    try:
+        return Change.from_json(values)
+    except ValueError as error:
+        raise found.error(str(error)) from error
