@@ -46,7 +46,7 @@ def test_other_fields_differ_by_name() -> None:
 
     assert rows(before, after) == [
         ("volumes", "/a:/a", "/a:/a\n/b:/b"),
-        ("shm_size", None, str(64 << 30)),
+        ("shm_size", None, "64g"),
         ("privileged", "no", "yes"),
     ]
 

@@ -2,8 +2,8 @@
 
 import re
 
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)i?b?\Z", re.IGNORECASE)
-_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+from servers.host import sizes
+
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _SECRET = re.compile(r"(^|_)(TOKEN|KEY|SECRET|PASSWORD|PASSWD|CREDENTIALS?)($|_)", re.IGNORECASE)
 
@@ -40,24 +40,17 @@ def is_secret(name: str) -> bool:
 
 
 def size(text: str) -> int:
-    """Bytes of a size as Docker writes it: 64g, 512m, 1.5G, 1024. Empty is 0, Docker's default.
-
-    Units are powers of 1024, as in `docker run --shm-size`. Raises WordsError.
-    """
+    """Bytes of a size as Docker writes it: 64g. Empty is 0, Docker's default. Raises WordsError."""
     if not text.strip():
         return 0
-    match = _SIZE.match(text.strip())
-    if match is None:
-        raise WordsError(f"“{text}” is not a size. Write 64g or 512m.")
-    return int(float(match[1]) * _UNITS[match[2].lower()])
+    try:
+        return sizes.read(text)
+    except ValueError as error:
+        raise WordsError(str(error)) from None
 
 
 def size_text(count: int) -> str:
-    """The shortest exact way to write a number of bytes so that `size` reads it back."""
-    for unit in ("t", "g", "m", "k"):
-        if count and count % _UNITS[unit] == 0:
-            return f"{count // _UNITS[unit]}{unit}"
-    return str(count) if count else ""
+    return sizes.shown(count) if count else ""
 
 
 def gpus(text: str) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields
 
 from servers.engines.change import split_flags
 from servers.engines.launch import Launch
+from servers.host import sizes
 
 # Shown flag by flag, variable by variable.
 _ITEMISED = ("flags", "env", "secret_env", "reasons")
@@ -25,7 +26,7 @@ class Difference:
 def compare(before: Launch, after: Launch) -> list[Difference]:
     """Every difference once: engine and image first, then flags, variables, the rest."""
     found = [
-        Difference(part=name, name=name, before=_text(old), after=_text(new))
+        Difference(part=name, name=name, before=_text(name, old), after=_text(name, new))
         for name in (each.name for each in fields(Launch))
         if name not in _ITEMISED and (old := getattr(before, name)) != (new := getattr(after, name))
     ]
@@ -76,7 +77,9 @@ def _variables(before: Launch, after: Launch) -> tuple[dict[str, str], dict[str,
     return old, new
 
 
-def _text(value: object) -> str | None:
+def _text(name: str, value: object) -> str | None:
+    if name == "shm_size" and isinstance(value, int):
+        return sizes.shown(value) if value else None
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, tuple):

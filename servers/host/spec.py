@@ -5,6 +5,8 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Literal
 
+from servers.host import sizes
+
 
 @dataclass(frozen=True, kw_only=True)
 class Mount:
@@ -134,7 +136,7 @@ def _quoted(word: str) -> str:
 
 
 def _size(count: int | None) -> str:
-    return str(count) if count else ""
+    return sizes.shown(count) if count else ""
 
 
 def _port_option(port: Port) -> str:
