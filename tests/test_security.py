@@ -3,6 +3,7 @@ import io
 import json
 import logging
 import sys
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
@@ -432,10 +433,16 @@ def test_a_key_among_the_flags_is_masked_in_what_is_shown(
 ) -> None:
     server = factories.server(factories.box(), flags=flags)
     run = factories.run(server)
+    launch = replace(server.profile.launch, flags=("--seed", "1", *flags))
+    server.profile.save_version(launch, by=None)
+    server.profile.save_version(replace(launch, flags=(*flags, "--seed", "1")), by=None)
+    server.profile.save_version(replace(launch, flags=()), by=None)
+    server.profile.save_version(replace(launch, flags=flags), by=None)
 
-    page = client.get(f"/profiles/{server.profile.slug}/").content.decode()
-
-    assert "of-the-team" not in page
+    for address in ("", "versions/3/", "versions/4/", "versions/5/"):
+        page = client.get(f"/profiles/{server.profile.slug}/{address}")
+        assert page.status_code == 200
+        assert "of-the-team" not in page.content.decode(), address
     assert "of-the-team" not in secrets.masked(run, "api_key: ['sk-of-the-team']")
 
 
