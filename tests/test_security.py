@@ -1,7 +1,9 @@
 import asyncio
+import html
 import io
 import json
 import logging
+import shlex
 import sys
 from dataclasses import replace
 from typing import Any
@@ -374,6 +376,25 @@ def test_what_a_visitor_does_wrong_leaves_no_traceback(
     assert answer.status_code == status
     assert log.getvalue()
     assert "Traceback" not in log.getvalue()
+
+
+def test_a_models_name_does_not_break_out_of_the_command_to_copy(client: Client) -> None:
+    server = factories.server(factories.box())
+    factories.run(server, served_name="x'; touch /tmp/hacked; '\"")
+
+    page = html.unescape(client.get(f"/servers/{server.slug}/").content.decode())
+
+    command = page.split('id="curl">')[1].split("</pre>")[0]
+    said = json.loads(shlex.split(command)[-1])
+    assert said["model"] == "x'; touch /tmp/hacked; '\""
+
+
+def test_a_version_number_of_5000_digits_is_none(client: Client) -> None:
+    profile = factories.server(factories.box()).profile
+
+    answer = client.get(f"/profiles/{profile.slug}/versions/1/?against=" + "9" * 5000)
+
+    assert answer.status_code == 200
 
 
 # Secrets

@@ -22,6 +22,9 @@ log = logging.getLogger(__name__)
 # there. The container's name keeps a second attempt from making a second container.
 CREATING_GIVES_UP = timedelta(seconds=60)
 
+# Characters: the page of a failed run shows them all; the log has the rest.
+LONGEST_LAST_LINE = 4000
+
 SIGNALS = {1: "SIGHUP", 2: "SIGINT", 3: "SIGQUIT", 4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS"}
 SIGNALS |= {8: "SIGFPE", 9: "SIGKILL", 11: "SIGSEGV", 13: "SIGPIPE", 15: "SIGTERM"}
 
@@ -198,7 +201,7 @@ def _ended(run: Run, container: Container, tail: list[str]) -> None:
     seen: dict[str, Any] = {
         "exit_code": container.exit_code,
         "oom_killed": container.oom_killed,
-        "last_lines": [secrets.masked(run, line) for line in tail],
+        "last_lines": [secrets.masked(run, line)[:LONGEST_LAST_LINE] for line in tail],
         "ended_at": container.finished_at or timezone.now(),
     }
     active = [State.STARTING, State.READY, State.STOPPING]

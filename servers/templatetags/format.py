@@ -1,5 +1,6 @@
 """How figures, times and states read in a page."""
 
+import json
 import re
 import shlex
 import signal
@@ -209,6 +210,14 @@ def signal_name(code: int) -> str:
 def plain(line: str) -> str:
     """A log line without a terminal's escape sequences; of a redrawn one, its last state."""
     return ANSI.sub("", line).rstrip("\r\n").rpartition("\r")[2]
+
+
+@register.filter
+def chat_body(model: str) -> str:
+    """A question to this model as a word for the shell: a name may hold quotation marks."""
+    return shlex.quote(
+        json.dumps({"model": model, "messages": [{"role": "user", "content": "Hello"}]})
+    )
 
 
 @register.filter

@@ -26,7 +26,7 @@ def profile_version(request: HttpRequest, slug: str, number: int) -> HttpRespons
     versions = found.versions.select_related("author")
     version = get_object_or_404(versions, number=number)
     wanted = request.GET.get("against", "")
-    against = versions.filter(number=int(wanted) if wanted.isdecimal() else number - 1).first()
+    against = versions.filter(number=int(wanted[:9]) if wanted.isdecimal() else number - 1).first()
     return render(
         request,
         "profiles/version.html",
