@@ -1,0 +1,203 @@
+"""A launch's words as its engine will understand them: what the rules of the lint look at."""
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+from servers.engines import ENGINES
+from servers.engines.change import same_flag, split_flags
+from servers.engines.flaglist import Flag, FlagList, all_shipped, shipped
+from servers.engines.launch import Launch
+from servers.engines.versions import Release, of_image, release
+from servers.judge.subject import Gpu, Subject
+
+# A value that is still to be filled in: $TP, ${TP}, <your token>.
+_BLANK = re.compile(r"\$\{?\w|<[^<>]+>")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Typed:
+    """A flag as it stands in the launch. `name` is the spelled-out one where it is known."""
+
+    word: str
+    name: str
+    values: tuple[str, ...]
+    flag: Flag | None
+
+    @property
+    def value(self) -> str:
+        return " ".join(self.values)
+
+
+class Facts:
+    def __init__(self, subject: Subject) -> None:
+        self.subject = subject
+        self.launch: Launch = subject.launch
+        self.engine = subject.launch.engine
+
+    @cached_property
+    def version_text(self) -> str:
+        return self.subject.engine_version or of_image(self.engine, self.launch.image)
+
+    @cached_property
+    def version(self) -> Release | None:
+        return release(self.version_text)
+
+    @cached_property
+    def flaglist(self) -> FlagList | None:
+        return self.subject.flaglist or shipped(self.engine, self.version_text)
+
+    @cached_property
+    def _lists(self) -> tuple[FlagList, ...]:
+        """Where names are looked up: this version's list, else every one that there is."""
+        return (self.flaglist,) if self.flaglist else all_shipped(self.engine)
+
+    def spelled(self, word: str) -> tuple[str, Flag | None]:
+        for flags in self._lists:
+            flag = flags.find(word)
+            if flag is not None:
+                name = flags.matches(word)[0]
+                return (flag.off[0] if name in flag.off else flag.name), flag
+        return word.replace("_", "-") if word.startswith("--") else word, None
+
+    @cached_property
+    def typed(self) -> tuple[Typed, ...]:
+        found = []
+        for word, values in split_flags(self.launch.flags):
+            if not word:
+                continue
+            if self.engine == "vllm" and re.fullmatch(r"-O\d", word):
+                values = (word[2:],)
+            name, flag = self.spelled(word)
+            found.append(Typed(word=word, name=name, values=values, flag=flag))
+        return tuple(found)
+
+    def all_typed(self, name: str) -> list[Typed]:
+        spelled = self.spelled(name)[0]
+        return [each for each in self.typed if each.name in (spelled, name)]
+
+    def flag(self, name: str) -> Typed | None:
+        """The last one counts, as for the engines."""
+        found = self.all_typed(name)
+        return found[-1] if found else None
+
+    def number(self, *names: str, default: int = 1) -> int | None:
+        """A flag's whole number; None when what stands there is none."""
+        for name in names:
+            typed = self.flag(name)
+            if typed is not None:
+                return int(typed.value) if re.fullmatch(r"\d+", typed.value) else None
+        return default
+
+    @cached_property
+    def env(self) -> dict[str, str | None]:
+        """The variables that the engine will see; None: the value is a secret."""
+        secret: dict[str, str | None] = dict.fromkeys(self.launch.secret_env)
+        return ENGINES[self.engine].env | self.launch.env | secret
+
+    @cached_property
+    def tp(self) -> int | None:
+        return self.number("--tensor-parallel-size")
+
+    @cached_property
+    def pp(self) -> int | None:
+        return self.number("--pipeline-parallel-size")
+
+    @cached_property
+    def dp(self) -> int | None:
+        return self.number("--data-parallel-size")
+
+    @cached_property
+    def ep(self) -> int | None:
+        if self.engine == "vllm":
+            return self.tp if self.flag("--enable-expert-parallel") else 1
+        return self.number("--expert-parallel-size")
+
+    @cached_property
+    def nodes(self) -> int | None:
+        said = self.number("--nnodes", default=self.subject.nodes)
+        return None if said is None else max(said, self.subject.nodes)
+
+    @cached_property
+    def used_gpus(self) -> tuple[Gpu, ...] | None:
+        """The GPUs that the container gets and the engine sees; None when not known."""
+        gpus = self.subject.gpus
+        if self.launch.gpus == "none":
+            return ()
+        if gpus is None:
+            return None
+        if self.launch.gpus != "all":
+            wanted = self.gpu_indices or ()
+            gpus = tuple(gpu for gpu in gpus if gpu.index in wanted)
+        return self._visible(gpus)
+
+    @cached_property
+    def gpu_indices(self) -> tuple[int, ...] | None:
+        """What the launch names; None for "all", "none" and for what is no index."""
+        parts = self.launch.gpus.split(",")
+        return tuple(map(int, parts)) if all(p.strip().isdigit() for p in parts) else None
+
+    @cached_property
+    def gpu_count(self) -> int | None:
+        if self.used_gpus is not None:
+            return len(self.used_gpus)
+        named = self.gpu_indices
+        if named is None and (visible := self._visible_indices) is not None:
+            return len(visible)
+        return None if named is None else len(named)
+
+    @cached_property
+    def _visible_indices(self) -> tuple[int, ...] | None:
+        said = self.env.get("CUDA_VISIBLE_DEVICES")
+        if not said or not re.fullmatch(r"\d+(,\d+)*", said):
+            return None
+        return tuple(map(int, said.split(",")))
+
+    def _visible(self, gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
+        """Inside the container GPUs are counted anew, from 0."""
+        visible = self._visible_indices
+        if visible is None:
+            return gpus
+        return tuple(gpus[at] for at in visible if at < len(gpus))
+
+    @cached_property
+    def model_text(self) -> str:
+        """Everything that names the model; a path alone often does not."""
+        config = self.subject.checkpoint_config or {}
+        quantization = config.get("quantization_config") or {}
+        named = self.flag("--served-model-name")
+        parts: Iterable[object] = (
+            self.launch.checkpoint,
+            self.launch.served_name,
+            named.value if named else "",
+            config.get("model_type", ""),
+            *(config.get("architectures") or ()),
+            quantization.get("quant_method", ""),
+            quantization.get("quant_algo", ""),
+        )
+        return " ".join(str(part) for part in parts if part)
+
+    def parsed(self, text: str) -> float | None:
+        """The number that a text is; None for none, and for a blank still to be filled in."""
+        try:
+            return float(text)
+        except ValueError:
+            return None
+
+
+def is_blank(text: str) -> bool:
+    """Whether a value is not decided yet: a shell variable or a placeholder."""
+    return bool(_BLANK.search(text))
+
+
+def is_json_object(text: str) -> bool:
+    try:
+        return isinstance(json.loads(text), dict)
+    except ValueError:
+        return False
+
+
+def is_among(word: str, names: Iterable[str]) -> bool:
+    return any(same_flag(word, name) for name in names)

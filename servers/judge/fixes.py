@@ -1,0 +1,103 @@
+"""A rule's fix, said in the words of the launch that it is for."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+from servers.engines.change import Change
+from servers.judge.facts import Facts, Typed
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fix:
+    """A Change, and names whose values are only known from the launch."""
+
+    change: Change = field(default_factory=Change)
+    rename_flags: Mapping[str, str] = field(default_factory=dict)  # "--new", "--new=value"
+    rename_env: Mapping[str, str] = field(default_factory=dict)
+    # Fields of Launch that keep what they hold: {"cap_add": ["SYS_NICE"]}.
+    add: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def from_json(cls, said: Mapping[str, Any]) -> Self:
+        """Raises ValueError for a key that neither this nor Change has."""
+        rest = dict(said)
+        own = {key: rest.pop(key, {}) for key in ("rename_flags", "rename_env", "add")}
+        Change.from_json({"fields": own["add"]})  # refuses what is no field
+        return cls(change=Change.from_json(rest), **own)
+
+
+def fitted(fix: Fix, facts: Facts, *, reason: str) -> Change | None:
+    """The change for this launch, flags in the spelling that stands there; None: it changes nothing.
+
+    Flags that this version of the engine does not have are not set.
+    """
+    set_flags: dict[str, str | None] = {}
+    drop_flags: list[str] = []
+    for name, value in fix.change.set_flags.items():
+        if facts.flaglist is not None and facts.flaglist.find(name) is None:
+            continue
+        word, others = _placed(name, facts)
+        set_flags[word] = None if value is None else str(value)
+        drop_flags += others
+    for name in fix.change.drop_flags:
+        drop_flags += [typed.word for typed in facts.all_typed(name)]
+    for old, new in fix.rename_flags.items():
+        for typed in facts.all_typed(old):
+            if renamed := _renamed(typed, new):
+                set_flags |= renamed
+                drop_flags.append(typed.word)
+    made = replace(
+        fix.change,
+        set_flags=set_flags,
+        drop_flags=tuple(dict.fromkeys(drop_flags)),
+        **_rest(fix, facts),
+    )
+    if made.apply(facts.launch) == facts.launch:
+        return None
+    why = dict.fromkeys((*made.set_flags, *made.set_env), reason)
+    return replace(made, reasons={**why, **made.reasons})
+
+
+def _placed(name: str, facts: Facts) -> tuple[str, list[str]]:
+    """The word by which the launch says a flag, and the other words that say it too."""
+    words = list(dict.fromkeys(typed.word for typed in facts.all_typed(name)))
+    return (words[0], words[1:]) if words else (name, [])
+
+
+def _renamed(typed: Typed, new: str) -> dict[str, str | None] | None:
+    """None where a flag has several values: a change says one."""
+    name, equals, value = new.partition("=")
+    if equals:
+        return {name: value}
+    if len(typed.values) > 1:
+        return None
+    return {name: typed.value if typed.values else None}
+
+
+def _rest(fix: Fix, facts: Facts) -> dict[str, Any]:
+    env, secret = facts.launch.env, facts.launch.secret_env
+    set_env = {name: str(value) for name, value in fix.change.set_env.items()}
+    dropped = [*fix.change.drop_env, *(old for old in fix.rename_env if old in env)]
+    for old, new in fix.rename_env.items():
+        if old in env and new not in env:
+            set_env[new] = env[old]
+    changed = dict(fix.change.fields) | _added(fix, facts)
+    if any(name in secret for name in dropped):
+        changed["secret_env"] = {name: pk for name, pk in secret.items() if name not in dropped}
+    return {
+        "set_env": set_env,
+        "drop_env": tuple(name for name in dropped if name in env),
+        "fields": changed,
+    }
+
+
+def _added(fix: Fix, facts: Facts) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, more in fix.add.items():
+        held = getattr(facts.launch, name)
+        if isinstance(held, dict):
+            found[name] = {**more, **held}
+        else:
+            found[name] = (*held, *(each for each in more if each not in held))
+    return found

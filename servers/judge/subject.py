@@ -1,0 +1,61 @@
+"""What the lint is asked about, and what it answers."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from servers.engines.change import Change
+from servers.engines.flaglist import FlagList
+from servers.engines.launch import Launch
+
+type Severity = Literal["error", "warning", "info"]
+type BoxKind = Literal["discrete", "unified", "numa", ""]
+
+SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gpu:
+    index: int
+    name: str
+    compute_capability: str  # "12.0"; "" when the driver does not tell
+    memory: int | None  # bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subject:
+    """A launch and what is known around it. None and "" mean "not known", never "none there"."""
+
+    launch: Launch
+    engine_version: str = ""  # as the image was asked; "": what its tag says
+    gpus: tuple[Gpu, ...] | None = None  # every GPU of the box
+    box_kind: BoxKind = ""
+    nodes: int = 1  # machines that this launch spans
+    flaglist: FlagList | None = None  # of exactly this image; None: the shipped one, if any
+    checkpoint_config: Mapping[str, Any] | None = None  # its config.json
+    driver: str = ""  # the box's NVIDIA driver, "580.126.09"
+    others: tuple[str, ...] | None = None  # what else holds GPU memory on the box, by name
+    weights: int | None = None  # bytes of the checkpoint's weights
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """Where a rule was published."""
+
+    title: str
+    url: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    rule: str
+    severity: Severity
+    says: str
+    # What on the form it stands beside: a flag as typed, a variable, "checkpoint", or a field
+    # of Launch.
+    about: str
+    fix: Change | None = None
+    sources: tuple[Source, ...] = ()
+    # What is not known and would decide: "the engine's version", "the GPUs". Such a finding
+    # is never an error.
+    unknown: tuple[str, ...] = ()
