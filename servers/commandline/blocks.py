@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from servers.commandline.compose import SERVICE_KEYS, TOP_LEVEL
 from servers.commandline.shell import END
 
-_ANCHOR = re.compile(r"\s*(?:-\s+)?(?:services\s*:\s*(?:#.*)?$|[\"']?image[\"']?\s*:\s*\S)")
+_ANCHOR = re.compile(r"\s*(?:services\s*:\s*(?:#.*)?$|[\"']?image[\"']?\s*:\s*\S)")
 _KEY = re.compile(r"(\s*)[\"']?(<<|[\w.-]+)[\"']?\s*:(?:\s+(.*))?$")
 _HERE = re.compile(r"<<-?\s*(?:\\|[\"']?)(\w+)")
 
@@ -25,7 +25,7 @@ def split(text: str, first_line: int) -> list[Block]:
     found: list[Block] = []
     done = at = 0
     while at < len(lines):
-        if at in hidden or not _ANCHOR.match(lines[at]):
+        if at in hidden or not _ANCHOR.match(lines[at]) or _is_listed(lines, at):
             at += 1
             continue
         start, stop = _grown(lines, at, done, hidden)
@@ -40,6 +40,13 @@ def split(text: str, first_line: int) -> list[Block]:
 
 def _block(lines: list[str], start: int, stop: int, first_line: int, *, is_yaml: bool) -> Block:
     return Block(text="\n".join(lines[start:stop]), first_line=first_line + start, is_yaml=is_yaml)
+
+
+def _is_listed(lines: list[str], number: int) -> bool:
+    """Whether a key belongs to a list's item: a container of Kubernetes, not a service."""
+    above = (line for line in reversed(lines[:number]) if line.strip())
+    nearest = next((line for line in above if _indent(line) < _indent(lines[number])), "")
+    return nearest.lstrip().startswith("- ") and ":" in nearest
 
 
 def _here_documents(lines: list[str]) -> set[int]:

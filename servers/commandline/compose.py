@@ -39,6 +39,7 @@ _IGNORED_KEYS = """annotations attach build blkio_config cpu_count cpu_percent c
     tmpfs tty use_api_socket userns_mode uts volumes_from"""
 _IGNORED = frozenset(_IGNORED_KEYS.split())
 SERVICE_KEYS = frozenset(_READ.split()) | _IGNORED | frozenset([*_TEXTS, *_LISTS, *_SWITCHES])
+_MARKS = frozenset(["image", "build", "extends"])  # one of them makes a mapping a service
 _BACKSLASH = re.compile(r"\\[ \t]*(?:\n|$)")
 
 
@@ -59,7 +60,7 @@ def services(document: Any) -> dict[str | None, Entry]:
         for name, entry in named.items()
         if isinstance(entry, Entry)
         and not name.startswith("x-")
-        and (named is inside or (name not in TOP_LEVEL and entry.keys() & SERVICE_KEYS))
+        and (named is inside or (name not in TOP_LEVEL and entry.keys() & _MARKS))
     }
 
 
@@ -123,7 +124,8 @@ class _Service:
             values["env"] = self._environment(value)
         elif key == "entrypoint":
             words = self._words(value)
-            values["entrypoint"] = words[0] if len(words) == 1 and isinstance(value, str) else words
+            is_text = len(words) < 2 and isinstance(value, str)
+            values["entrypoint"] = "".join(words) if is_text else words
         else:
             values[key] = getattr(self, f"_{key}")(value)
 
@@ -153,7 +155,8 @@ class _Service:
                 name, equals, text = self._text(item).partition("=")
                 pairs.append((name.strip(), text if equals else None))
         for name, own in pairs:
-            known = self._scope.environment().get(name) if own is None else None
+            # Compose takes it from its own environment and from .env, which may be pasted above.
+            known = self._scope.values.get(name) if own is None else None
             found[name] = known.text if known else own
             if own is None and known is None:
                 self._unresolved.append(name)

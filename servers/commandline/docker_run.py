@@ -14,8 +14,8 @@ from servers.commandline.engine_words import engine_of, program
 from servers.commandline.shell import ShellError
 from servers.commandline.variables import Argument, Value
 
-_IMAGE = re.compile(r"[\w$<{\[(][^\s,;|&=']*\Z")
-_DASHES = "-–—‐‑‒―−"
+_IMAGE = re.compile(r"[\w$<{\[(][^\s,;|&=']*(?<![:/@])\Z")
+_LEFT_OUT = ("...", "…", "[...]", "[…]", "[options]", "[args]", "[args...]", "[arg...]")
 _ARGUMENTS = re.compile(r"(ARG|OPT|FLAG|PARAM|EXTRA)", re.IGNORECASE)
 # Fields that hold the last value, and fields that collect all.
 _SINGLE = {
@@ -79,11 +79,11 @@ def read(arguments: list[Argument], *, environment: dict[str, Value]) -> Command
     if at >= len(arguments):
         raise ShellError("no image follows the options of this command.", arguments[0].offset)
     image = arguments[at]
+    for argument in arguments[at:]:
+        check_complete(argument)
     reader.check_image(image, arguments[at + 1 :])
     for argument in arguments[at:]:
         reader.name(argument.unresolved)
-        if argument.text in ("...", "…"):
-            raise ShellError("words are left out here; write them in full.", argument.offset)
     command = tuple(argument.text for argument in arguments[at + 1 :])
     entrypoint = reader.single.get("entrypoint")
     return Command(
@@ -98,6 +98,12 @@ def read(arguments: list[Argument], *, environment: dict[str, Value]) -> Command
         ignored=tuple(reader.ignored),
         **reader.fields(),  # type: ignore[arg-type]
     )
+
+
+def check_complete(argument: Argument) -> None:
+    """Raises ShellError for a word that only says that words are left out."""
+    if argument.text.lower() in _LEFT_OUT:
+        raise ShellError("words are left out here; write them in full.", argument.offset)
 
 
 @dataclass
@@ -127,23 +133,15 @@ class _Reader:
             word = arguments[at]
             if word.text == "--":
                 return at + 1
-            if not word.text or word.text[0] not in _DASHES or len(word.text) == 1:
+            if not word.text.startswith("-") or word.text == "-":
                 return at
-            if word.text.startswith("-") and not word.text.startswith("--"):
-                at = self._cluster(arguments, at)
-            else:
-                at = self._long(arguments, at)
+            is_long = word.text.startswith("--")
+            at = self._long(arguments, at) if is_long else self._cluster(arguments, at)
         return at
 
     def _long(self, arguments: list[Argument], at: int) -> int:
         word = arguments[at]
-        name, equals, value = word.text.lstrip(_DASHES).partition("=")
-        name = re.sub(f"[{_DASHES}]", "-", name)
-        if len(name) == 1 and word.text[0] != "-":
-            dashed = Argument(
-                text=f"-{name}{equals}{value}", offset=word.offset, unresolved=word.unresolved
-            )
-            return self._cluster([*arguments[:at], dashed, *arguments[at + 1 :]], at)
+        name, equals, value = word.text[2:].partition("=")
         option = self._known(name, word)
         if not option.takes_value:
             self._switch(option, value, written=word.text)
@@ -242,10 +240,14 @@ class _Reader:
     def check_image(self, image: Argument, following: list[Argument]) -> None:
         """Raises ShellError if this word cannot be the image, or may stand for options."""
         if image.is_open:
-            stands_for_options = any(_ARGUMENTS.search(name) for name in image.unresolved) or (
-                following and self._is_option(following[0].text)
-            )
-            if stands_for_options:
+            follower = following[0].text if following else ""
+            is_command = image.text.startswith(("$(", "`"))
+            if (
+                any(_ARGUMENTS.search(name) for name in image.unresolved)
+                or self._is_option(follower)
+                or (is_command and re.search(r"[/:]", follower))
+                or "[@]" in image.text
+            ):
                 raise ShellError(
                     f"options may hide in {image.text}, which has no value here.", image.offset
                 )

@@ -48,10 +48,13 @@ _WRAPPERS: dict[str, tuple[str, int]] = {
     ),
     "taskset": ("", 1),
     "timeout": ("-s -k --signal --kill-after", 1),
+    "docker exec": (
+        "-e -u -w --env --env-file --user --workdir --detach-keys",
+        1,
+    ),
     "tini": ("-p -e", 0),
     "dumb-init": ("", 0),
     "systemd-run": ("-u -p --unit --property --slice --uid --gid", 0),
-    "screen": ("-S -c -L", 0),
     "uvx": ("-p --python --with --from --index-url --extra-index-url --index --torch-backend", 0),
 }
 _RUNNERS: dict[str, str] = {
@@ -86,6 +89,9 @@ def wrappers(words: Sequence[str]) -> int:
         elif name in _WRAPPERS:
             values, own = _WRAPPERS[name]
             at = _after_options(words, at + 1, values.split()) + own
+        elif name in ("docker", "podman", "nerdctl") and list(words[at + 1 : at + 2]) == ["exec"]:
+            values, own = _WRAPPERS["docker exec"]
+            at = _after_options(words, at + 2, values.split()) + own
         elif name in _RUNNERS and (behind := _behind_runner(words, at)) is not None:
             at = behind
         else:

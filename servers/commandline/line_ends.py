@@ -9,6 +9,7 @@ from servers.commandline.starts import LAUNCH, OTHERS, Start, start_of
 
 _OPTION = re.compile(r"[-–—−]{1,2}[A-Za-z]")
 _IMAGE_LIKE = re.compile(r"\S*[/:$<]\S*|\S+$")
+_SENTENCE = re.compile(r"[A-Z][a-z']*,?(?:\s[^\s-]\S*){2,}[.:!?]\s*$")
 _TOOLS = ("docker", "podman", "nerdctl", "docker-compose")
 
 
@@ -61,6 +62,8 @@ class LineEnds:
         """Whether a line after a last, superfluous backslash is a command of its own."""
         if line[0] in " \t" or _OPTION.match(line):
             return False
+        if _SENTENCE.match(line):
+            return True
         first = line.split()[0]
         if first in _TOOLS or start_of(line) is Start.ASSIGNMENT:
             return len(self._words(tokens)) > 1

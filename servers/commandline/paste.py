@@ -19,19 +19,28 @@ _STRAY = re.compile(
 )
 _STRAY_PREFIX = re.compile(r"(?i)\s*(?:bash|shell|sh|console|copy|copy code|shellcopy|bashcopy)\s*")
 _SHEBANG = re.compile(r"\s*#!\s?/\S*(?:/env\s+)?\S*(?:\s+-\w+)*")
-_BULLET = re.compile(r"\s*(?:[-*•–]|\d{1,2}[.)])\s+`?(?=\S)")
-_SYSTEMD = re.compile(r"\s*(?:ExecStart=[-@:+!]*|Environment=(?=\S))")
+# "- docker run", "2. docker run", "Command: docker run", an arrow or an emoji.
+_BULLET = re.compile(
+    r"\s*(?:[^\w\s/$~.\"'({<]{1,3}|\d{1,2}[.)]|[A-Za-z][\w *()-]{0,40}:)\s+`?(?=\S)"
+)
+_TAG = re.compile(r"</?(?:code|pre|p|br|span|div|li)(?:\s[^<>]*)?/?>")
+_NUMBERED = re.compile(r"\s*(\d+)(?:[:|]\s?|\s)(?!\s*$)")
+_EXEC_START = re.compile(r"\s*ExecStart=[-@:+!]*")
+# What other than a shell's `export` sets a variable: systemd, PowerShell, cmd.
+_EXPORT = re.compile(r"\s*(?:Environment=(?=\S)|\$env:(?=\w+\s*=)|set\s+(?=\w+=))", re.IGNORECASE)
+_USER = r"\[?[\w.-]+@[\w.-]+[^$#%>\n]{0,60}"
+_SHELL = r"(?:ba|z)?sh-[\d.]+"
 _PROMPT = re.compile(
-    r"\s*(?:\([\w.~/-]+\)\s*)?"
-    r"(?:(?:\[?[\w.-]+@[\w.-]+[^$#%>\n]{0,60}|(?:ba|z)?sh-[\d.]+|PS [^>\n]{0,80}|[A-Z]:\\[^>\n]{0,80}|➜\s+\S+\s*)?[$%❯➜>»]|"
-    r"\[?[\w.-]+@[\w.-]+[^$#%>\n]{0,60}#|(?:ba|z)?sh-[\d.]+#|\+)\s+(?=\S)"
-    r"|\s*\((?:base|venv|\.venv|[\w.-]*env[\w.-]*)\)\s+(?=\S)"
+    rf"\s*(?:\([\w.~/-]+\)\s*)?(?:(?:{_USER}|{_SHELL}|PS [^>\n]{{0,80}})?[$%❯>»]\s"
+    rf"|(?:{_USER}|{_SHELL})#\s|[A-Z]:\\[^>\n]{{0,80}}>"
+    r"|➜\s+\S+(?:\s+git:\(\S*\))?(?:\s+✗)?\s|\+\s)\s*(?=\S)"
+    r"|\s*\((?:base|[\w.-]*env[\w.-]*)\)\s+(?=\S)"
 )
 _ROOT_PROMPT = re.compile(r"\s*#\s+(?=\S)")
 _SECOND_PROMPT = re.compile(r"\s*>\s+(?=\S)")
 _CONTINUED = re.compile(r"(?:\\|(?<=\s)[\^`])\s*(?:#.*)?$")
 _GLUED_LAUNCH = re.compile(
-    r"(?<=[0-9a-z\"'}])(?=(?:python3? -m (?:vllm|sglang)\.|docker run |vllm serve |sglang serve |sudo docker ))"
+    r"(?<=[0-9a-z}])(?=(?:python3? -m (?:vllm|sglang)\.|docker run |vllm serve |sglang serve |sudo docker ))"
 )
 _GLUED_COMMENT = re.compile(r"(?<=[\w\"'}])(?=# [A-Z])")
 _GLUED_PROSE = re.compile(r"(?<=[a-z0-9\"'}])(?=[A-Z][\w-]*[:,]?(?:\s+[^\s-]\S*){2,}[.:]\s*$)")
@@ -45,18 +54,34 @@ def normalized(text: str) -> str:
     text = _INVISIBLE.sub("", text)
     if re.search(r"&(?:amp|quot|lt|gt|#39|#x27);", text):
         text = html.unescape(text)
-    return text
+    text = _TAG.sub(lambda tag: " " * len(tag[0]), text)
+    return _without_line_numbers(text)
+
+
+def _without_line_numbers(text: str) -> str:
+    lines = text.split("\n")
+    matches = [_NUMBERED.match(line) for line in lines if line.strip()]
+    numbers = [int(match[1]) for match in matches if match is not None]
+    are_counted = len(numbers) > 1 and numbers == list(range(numbers[0], numbers[0] + len(matches)))
+    return "\n".join(_blanked(line, _NUMBERED) for line in lines) if are_counted else text
 
 
 def unfenced(text: str) -> str:
-    """The text with END for each line that is a Markdown fence or a web page's button."""
-    lines = (
-        END + " " * (len(line) - 1)
-        if _FENCE.match(line) or (line.strip() and _STRAY.match(line))
-        else _without_end_fence(line)
-        for line in text.split("\n")
-    )
-    return "\n".join(lines)
+    """The text with END for each line that is a Markdown fence or a web page's button.
+
+    A stray "bash" is one, but not as the last word of a command that goes on in its line.
+    """
+    found: list[str] = []
+    continues = False
+    for line in text.split("\n"):
+        is_stray = bool(line.strip()) and not continues and _STRAY.match(line) is not None
+        if is_stray or _FENCE.match(line):
+            found.append(END + " " * (len(line) - 1))
+            continues = False
+        else:
+            found.append(_without_end_fence(line))
+            continues = _CONTINUED.search(line) is not None
+    return "\n".join(found)
 
 
 def cleaned(text: str, *, root_prompts: bool = False) -> str:
@@ -90,11 +115,14 @@ def _begun(line: str, *, root_prompts: bool) -> str:
     """A line at which a command may begin, without prompt, bullet, stray word."""
     line = _blanked(line, _SHEBANG)
     shorter = _blanked(line, _BULLET)
-    line = shorter if LAUNCH.search(shorter) else line
-    for pattern in (_PROMPT, _PROMPT, _SYSTEMD):
+    if LAUNCH.match(shorter.lstrip().removeprefix("sudo ")):
+        line = shorter
+    for pattern in (_PROMPT, _PROMPT, _EXEC_START):
         shorter = _blanked(line, pattern)
         if start_of(shorter) is not Start.PROSE or shorter.lstrip().startswith("#"):
             line = shorter
+    if (match := _EXPORT.match(line)) is not None:
+        line = "export ".rjust(match.end()) + re.sub(r"^(\w+)\s*=\s*", r"\1=", line[match.end() :])
     if root_prompts:
         shorter = _blanked(line, _ROOT_PROMPT)
         line = shorter if start_of(shorter) is not Start.PROSE else line
@@ -107,13 +135,21 @@ def _begun(line: str, *, root_prompts: bool) -> str:
 def _separated(line: str) -> str:
     """A line with the line ends put back that a web page lost, as END or a comment sign."""
     prose = None if _CONTINUED.search(line) else _GLUED_PROSE.search(line)
-    if prose is not None and (LAUNCH.search(line) or _LAST_LINE.match(line)):
+    is_command = LAUNCH.search(line) or _LAST_LINE.match(line)
+    if prose is not None and is_command and not _is_quoted(line, prose.start()):
         line = line[: prose.start()]
     for pattern in (_GLUED_COMMENT, _GLUED_LAUNCH):
-        if (match := pattern.search(line)) is not None:
+        match = pattern.search(line)
+        if match is not None and not _is_quoted(line, match.start()):
             cut = " " if pattern is _GLUED_COMMENT else "\n"
             line = line[: match.start()] + cut + line[match.start() :]
     return line
+
+
+def _is_quoted(line: str, position: int) -> bool:
+    """Whether a quotation mark is open there; lines above are not looked at."""
+    before = line[:position]
+    return before.count("'") % 2 == 1 or before.count('"') % 2 == 1
 
 
 def _blanked(line: str, pattern: re.Pattern[str]) -> str:

@@ -6,6 +6,7 @@ from servers.commandline import blocks, compose, paste, yaml_text
 from servers.commandline.blocks import Block
 from servers.commandline.command import Command, PasteError
 from servers.commandline.script import Script
+from servers.commandline.shell import END
 from servers.commandline.starts import LAUNCH
 from servers.commandline.variables import Scope
 from servers.commandline.yaml_text import YamlError
@@ -35,8 +36,10 @@ def read(text: str) -> list[Command]:
 class _Reader:
     def __init__(self, *, root_prompts: bool = False) -> None:
         self._root_prompts = root_prompts
+        # What else there was, with the line: why a paste without a command has none.
         self._assigned: list[int] = []
         self._assembled: list[int] = []
+        self._scripts: list[tuple[str, int]] = []
 
     def read(self, text: str, scope: Scope, first_line: int) -> list[Command]:
         found: list[Command] = []
@@ -48,10 +51,9 @@ class _Reader:
         text = paste.cleaned(block.text, root_prompts=self._root_prompts)
         script = Script(text, scope, first_line=block.first_line, read_text=self.read)
         found = script.read()
-        self._assigned += found.assigned
-        self._assembled += [
-            block.first_line + text.count("\n", 0, offset) for offset in found.assembled
-        ]
+        self._assigned += [_line(text, offset, block) for offset in found.assigned]
+        self._assembled += [_line(text, offset, block) for offset in found.assembled]
+        self._scripts += [(name, _line(text, offset, block)) for name, offset in found.scripts]
         return found.commands
 
     def _services(self, block: Block, scope: Scope) -> list[Command]:
@@ -72,15 +74,24 @@ class _Reader:
         if self._assembled:
             reason = "the command is assembled in a variable; paste the command itself."
             return PasteError(reason, line=self._assembled[0], column=1)
-        line = next((n for n, each in enumerate(text.split("\n"), 1) if each.strip(" \0")), 1)
+        if self._scripts:
+            name, line = self._scripts[0]
+            reason = f"{name} is a file that is not here; paste the command inside it."
+            return PasteError(reason, line=line, column=1)
         if self._assigned:
             reason = "only variables are set here; the command that uses them is missing."
-        else:
-            reason = (
-                "no command here starts a container or an engine. Paste a docker run line, "
-                "a compose service, or a vllm, sglang or llama-server command."
-            )
+            return PasteError(reason, line=self._assigned[0], column=1)
+        lines = enumerate(text.split("\n"), start=1)
+        line = next((number for number, each in lines if each.strip(f" {END}")), 1)
+        reason = (
+            "no command here starts a container or an engine. Paste a docker run line, "
+            "a compose service, or a vllm, sglang or llama-server command."
+        )
         return PasteError(reason, line=line, column=1)
+
+
+def _line(text: str, offset: int, block: Block) -> int:
+    return block.first_line + text.count("\n", 0, offset)
 
 
 def _documents(text: str) -> list[object]:

@@ -9,6 +9,7 @@ from servers.commandline.command import Command, PasteError
 from servers.commandline.engine_words import (
     engine_start,
     find,
+    program,
     shell_script,
     wrappers,
 )
@@ -34,7 +35,9 @@ _CLOSERS = ("fi", "done", "esac")
 _KEYWORDS = ("then", "else", "elif", "do", "!", "{", "time", *_OPENERS[:1], *_OPENERS[2:4])
 _TESTS = ("[", "[[", "test", "(")
 # Commands that take a word or two, behind which a lost line end may hide the next command.
-_SHORT = ("export", "source", ".", "cd", "conda", "activate")
+_SHORT = ("export", "set", "source", ".", "cd", "activate", "pip", "git", "mkdir")
+# Programs that hand a command on as words or as a text, behind words of their own.
+_CARRIERS = ("ssh", "tmux", "screen", "srun", "su")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,9 +45,10 @@ class Found:
     """What a script, or a part of it, gave."""
 
     commands: list[Command] = field(default_factory=list)
+    assigned: list[int] = field(default_factory=list)  # where, in the text
     # Where something was assigned that looks like a whole command.
     assembled: list[int] = field(default_factory=list)
-    assigned: list[int] = field(default_factory=list)
+    scripts: list[tuple[str, int]] = field(default_factory=list)  # files that are run, and where
 
 
 ReadText = Callable[[str, Scope, int], list[Command]]
@@ -61,6 +65,7 @@ class Script:
         self._read_text = read_text
         self._depth = 0
         self._is_conditional = False
+        self._outer: list[Scope] = []
 
     def read(self) -> Found:
         """All launches in order. Raises PasteError for one that cannot be read completely."""
@@ -98,24 +103,31 @@ class Script:
                     self._simple(command)
                 self._is_conditional = bool(command) and self._is_test(command)
                 command, previous = [], token.text
+                self._nest(token.text)
         return following
+
+    def _nest(self, operator: str) -> None:
+        """What a subshell sets is gone behind it."""
+        if operator == "(":
+            self._outer.append(self.scope.copy())
+        elif operator == ")" and self._outer:
+            self.scope.restore(self._outer.pop())
 
     def _is_test(self, command: list[Word | ArrayAssignment]) -> bool:
         return isinstance(command[0], Word) and self._raw(command[0]) in _TESTS
 
     def _simple(self, command: list[Word | ArrayAssignment]) -> None:
         command = self._behind_keywords(command)
+        offset = command[0].offset if command else 0
         prefix: dict[str, Value] = {}
         while command:
             first = command[0]
             if isinstance(first, ArrayAssignment):
-                self.found.assigned.append(first.offset)
                 self._set_array(first)
             elif (assigned := self._assignment(first)) is not None:
                 prefix[assigned[0]] = assigned[1]
-                self.found.assigned.append(first.offset)
                 if len(command) == 1 and len(prefix) == 1 and assigned[2]:
-                    self.scope.set(assigned[0], assigned[1], adds=True)
+                    self._add(assigned[0], assigned[1])
                     return
             else:
                 break
@@ -123,7 +135,7 @@ class Script:
         words = [word for word in command if isinstance(word, Word)]
         if not words:
             for name, value in prefix.items():
-                self._set(name, value)
+                self._set(name, value, offset)
             return
         self._command(words, command, prefix)
 
@@ -154,6 +166,11 @@ class Script:
         prefix: dict[str, Value],
     ) -> None:
         name = self._raw(words[0])
+        lost = self._lost_line_end(words) if name in _SHORT else None
+        if lost is not None:
+            self._command(words[:lost], list(words[:lost]), prefix)
+            self._simple(list(words[lost:]))
+            return
         if name in _DECLARES:
             self._declare(command[1:], exports=name in _EXPORTS or "-x" in map(self._raw, words))
         elif name == "set":
@@ -162,7 +179,6 @@ class Script:
             for word in words[1:]:
                 self.scope.forget(self._raw(word))
         if name in _SHORT:
-            self._lost_line_end(words)
             return
         try:
             arguments = self.scope.arguments(words)
@@ -173,13 +189,14 @@ class Script:
             if LAUNCH.search(self.text[words[0].offset : words[-1].end]) or error.is_certain:
                 raise
 
-    def _lost_line_end(self, words: list[Word]) -> None:
-        """A command that stands behind `export A=1` or `cd folder` on the same line."""
-        for position, word in enumerate(words[1:], start=1):
-            rest = self.text[word.offset :].split("\n")[0]
-            if start_of(rest) is Start.LAUNCH and LAUNCH.search(rest):
-                self._command(words[position:], list(words[position:]), {})
-                return
+    def _lost_line_end(self, words: list[Word]) -> int | None:
+        """Where, behind `export A=1` or `cd folder`, another command stands on the same line."""
+        texts = [self._raw(word) for word in words]
+        for position in range(1, len(texts)):
+            rest = texts[position + wrappers(texts[position:]) :]
+            if engine_start(rest) or docker_run.start(rest) or texts[position] in _SHORT[:5]:
+                return position
+        return None
 
     def _launch(self, arguments: list[Argument], prefix: dict[str, Value]) -> None:
         texts = [argument.text for argument in arguments]
@@ -200,8 +217,25 @@ class Script:
             if find(texts) is not None:
                 self._engine(arguments, environment)
             elif LAUNCH.search(script):
-                line = self._first_line + self.text.count("\n", 0, arguments[0].offset)
-                self.found.commands.extend(self._read_text(script, self.scope.copy(), line))
+                self._nested(script, arguments[0].offset)
+        elif program(texts[0]) in _CARRIERS:
+            self._carried(arguments, texts)
+        else:
+            names = [text for text in texts[:2] if text.endswith(".sh")]
+            self.found.scripts.extend((name, arguments[0].offset) for name in names[:1])
+
+    def _carried(self, arguments: list[Argument], texts: list[str]) -> None:
+        for position in range(1, len(texts)):
+            rest = texts[position + wrappers(texts[position:]) :]
+            if engine_start(rest) or docker_run.start(rest):
+                self._launch(arguments[position:], {})
+                return
+            if LAUNCH.search(texts[position]):
+                self._nested(texts[position], arguments[position].offset)
+
+    def _nested(self, script: str, offset: int, scope: Scope | None = None) -> None:
+        line = self._first_line + self.text.count("\n", 0, offset)
+        self.found.commands.extend(self._read_text(script, scope or self.scope.copy(), line))
 
     def _engine(self, arguments: list[Argument], environment: dict[str, Value]) -> None:
         unresolved: list[str] = []
@@ -209,8 +243,7 @@ class Script:
             unresolved += value.unresolved
         for argument in arguments:
             unresolved += argument.unresolved
-            if argument.text in ("...", "…"):
-                raise ShellError("words are left out here; write them in full.", argument.offset)
+            docker_run.check_complete(argument)
         words = tuple(argument.text for argument in arguments)
         started = find(words)
         self.found.commands.append(
@@ -244,11 +277,13 @@ class Script:
         value = self.scope.values.get(variable.name)
         return value is not None and LAUNCH.search(value.text) is not None
 
-    def _assignment(self, word: Word) -> tuple[str, Value, bool] | None:
-        """Name, value and whether it is added, of a word NAME=value."""
+    def _assignment(self, word: Word, *, quoted: bool = False) -> tuple[str, Value, bool] | None:
+        """Name, value and whether it is added, of a word NAME=value; also "NAME=value"."""
         first = word.pieces[0] if word.pieces else None
-        match = _NAMED.match(first.text) if isinstance(first, Text) and not first.quoted else None
-        if match is None or not isinstance(first, Text):
+        if not isinstance(first, Text) or (first.quoted and not quoted):
+            return None
+        match = _NAMED.match(first.text)
+        if match is None:
             return None
         rest = replace(first, text=first.text[match.end() :])
         return match[1], self.scope.value([rest, *word.pieces[1:]]), bool(match[3])
@@ -258,24 +293,30 @@ class Script:
             if isinstance(item, ArrayAssignment):
                 self._set_array(item)
                 continue
-            assigned = self._assignment(item)
+            assigned = self._assignment(item, quoted=True)
             if assigned is not None:
-                self.found.assigned.append(item.offset)
-                self._set(assigned[0], assigned[1])
-            elif LAUNCH.match(self.text, item.offset):
-                return
+                self._set(assigned[0], assigned[1], item.offset)
             if exports and not self._raw(item).startswith("-"):
                 self.scope.export(assigned[0] if assigned else self._raw(item))
 
-    def _set(self, name: str, value: Value) -> None:
+    def _set(self, name: str, value: Value, offset: int) -> None:
+        self.found.assigned.append(offset)
         if LAUNCH.search(value.text):
-            self.found.assembled.append(self.found.assigned[-1])
+            self.found.assembled.append(offset)
         if self._is_conditional:
             self.scope.forget(name)
         else:
             self.scope.set(name, value)
 
+    def _add(self, name: str, value: Value) -> None:
+        """NAME+=value."""
+        if self._is_conditional:
+            self.scope.forget(name)
+        else:
+            self.scope.set(name, value, adds=True)
+
     def _set_array(self, assignment: ArrayAssignment) -> None:
+        self.found.assigned.append(assignment.offset)
         if self._is_conditional:
             self.scope.forget(assignment.name)
         else:
@@ -293,8 +334,7 @@ class Script:
             scope.values = self.scope.environment()
         else:
             body = body.replace("\\\\\n", "\\\n").replace("\\$", "$")
-        line = self._first_line + self.text.count("\n", 0, document.offset)
-        self.found.commands.extend(self._read_text(body, scope, line))
+        self._nested(body, document.offset, scope)
 
     def _raw(self, word: Word) -> str:
         return self.text[word.offset : word.end]

@@ -11,13 +11,15 @@ from dataclasses import dataclass
 END = "\0"  # ends whatever is open: a Markdown fence, a part that is not shell
 _DOUBLE = '"“”„‟«»'
 _SINGLE = "'‘’‚‛"
-_CLOSERS = {'"': '"', "'": "'"}
+_PLAIN = str.maketrans(dict.fromkeys(_DOUBLE, '"'))  # JSON knows no typographic quotes
 _BLANKS = " \t"
 _OPERATORS = ("&&", "||", ";;", "|&", ";", "|", "&", "(", ")")
 _REDIRECT = re.compile(r"(?:\d*|&)(?:<<-?|>>|>\||<>|[<>]&?)")
 _PLACEHOLDER = re.compile(r"<(?=[^\s<>&|;=])[^<>&|;\n]*?(?<!\s)>")
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
 _NAME = re.compile(r"[A-Za-z_]\w*|[0-9@*#?]")
 _ARRAY = re.compile(r"[A-Za-z_]\w*\+?=\(")
+_WINDOWS_PATH = re.compile(r"^(?:[A-Za-z]:|\.{1,2}|\$env:\w+|%\w+%)(?:\\[\w .%-]*)*$")
 _COMMENTED_LINES = re.compile(r"(?:[ \t]*(?:#[^\n\0]*)?\n)*[ \t]*")
 _CONTINUATION = re.compile(r"[ \t]*(?:#[^\n\0]*)?\n")
 
@@ -135,7 +137,7 @@ class Lexer:
                     return self._tokens, self.at + 1
                 self.at = following
             elif self._at_continuation():
-                self.at += 1
+                self.at += 2 if self.text.startswith("\\\\", self.at) else 1
                 match = _CONTINUATION.match(self.text, self.at)
                 if match is None:
                     continue  # the text's end, or a backslash whose line end was lost
@@ -244,6 +246,10 @@ class Lexer:
             elif char == "\\":
                 if self._at_continuation():
                     break  # a shell would glue the next line to this word; nobody means that
+                if _WINDOWS_PATH.search(self.text[start : self.at]):
+                    pieces.append(Text(text="\\", quoted=False))
+                    self.at += 1
+                    continue
                 self.at += 1
                 pieces.append(Text(text=self._char(), quoted=True))
                 self.at += 1
@@ -291,7 +297,8 @@ class Lexer:
         if self.text[stop : stop + 1] in ("", END):
             raise ShellError("this quotation mark is never closed.", start)
         self.at = stop + 1
-        return Text(text=self.text[start + 1 : stop], quoted=True)
+        text = self.text[start + 1 : stop]
+        return Text(text=text.translate(_PLAIN) if text.lstrip()[:1] in "{[" else text, quoted=True)
 
     def _backquoted(self) -> Substitution:
         start = self.at
@@ -311,9 +318,7 @@ class Lexer:
             self._until_closing(start + 2, "{", "}")
             return [self._braced(start, quoted)]
         if following == "'" and not quoted:
-            self.at += 1
-            text = self._single("'")
-            return [Text(text=text.text.replace("\\n", "\n").replace("\\t", "\t"), quoted=True)]
+            return [self._ansi_c()]
         if following == '"' and not quoted:
             self.at += 1
             return self._double('"')
@@ -326,6 +331,15 @@ class Lexer:
         name = match[0].removeprefix("env:")
         return [Variable(raw=self.text[start : self.at], name=name, quoted=quoted)]
 
+    def _ansi_c(self) -> Text:
+        """$'text', in which \\n is a line end."""
+        match = re.compile(r"\$'((?:[^'\\\0]|\\.)*)'", re.DOTALL).match(self.text, self.at)
+        if match is None:
+            raise ShellError("this quotation mark is never closed.", self.at + 1)
+        self.at = match.end()
+        text = re.sub(r"\\(.)", lambda m: _ESCAPES.get(m[1], m[1]), match[1], flags=re.DOTALL)
+        return Text(text=text, quoted=True)
+
     def _braced(self, start: int, quoted: bool) -> Variable:
         inside = self.text[start + 2 : self.at - 1]
         match = re.fullmatch(
@@ -337,7 +351,7 @@ class Lexer:
             raise ShellError(f"“${{{inside}}}” cannot be understood.", start)
         inner = Lexer(match[4] or "")
         pieces = inner._braced_argument() if match[3] in (":-", "-", ":=", "=", ":+", "+") else ()
-        if match[3] in ("#", "##", "%", "%%"):
+        if match[3] in ("#", "##", "%", "%%", "/", "//"):
             pieces = (Text(text=match[4], quoted=True),)
         return Variable(
             raw=self.text[start : self.at],
@@ -393,6 +407,8 @@ class Lexer:
         rest = self.text[self.at + 1 : self._line_end()]
         before = self.text[self.at - 1 : self.at]
         if char == "\\":
+            if rest.strip(_BLANKS) == "\\" and before in (" ", "\t", "\n", ""):
+                return True  # doubled, as it stands inside a text of another language
             ends = not rest.strip(_BLANKS) or rest.lstrip(_BLANKS).startswith("#")
             lost_newline = rest[:1] in (" ", "\t") and before in ("", " ", "\t", "\n")
             return (ends and rest[:1] != "#") or lost_newline

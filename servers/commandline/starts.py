@@ -12,6 +12,9 @@ LAUNCH = re.compile(
     r"|\S*(?:vllm/entrypoints/\S*api_server|sglang/launch_server)\.py"
     r"|(?:[\w./~${}\\-]*[/\\])?llama-server(?:\.exe)?(?=\s|$)"
 )
+_BEHIND = re.compile(
+    rf"(?:&&|;)\s*(?:sudo\s+|nohup\s+|exec\s+|[A-Z_]+=\S+\s+)*(?:{LAUNCH.pattern})"
+)
 _ASSIGNMENT = re.compile(
     r"(?:(?:export|declare|typeset|local|readonly)\s+(?:-\w+\s+)*)?[A-Za-z_]\w*(?:\[\w*\])?\+?=(?![=>])"
 )
@@ -24,12 +27,16 @@ poetry pipenv pdm rye hatch pixi conda mamba micromamba bash sh zsh dash eval do
 _OTHERS = """
 export declare typeset local readonly unset set source . cd : if then else elif fi for while until
 do done case esac select function { } ( [ [[ test echo printf cat tee curl wget jq sed awk ssh hf
-huggingface-cli git pip pip3 mkdir rm kill sleep activate setx trap wait exit grep read shift chmod
+huggingface-cli tmux srun git pip pip3 mkdir rm kill sleep activate setx trap wait exit grep read shift chmod
 """
 PROGRAMS = frozenset(_PROGRAMS.split())
 OTHERS = frozenset(_OTHERS.split())
 _FIRST = re.compile(r"[^\s;&|]+")
 _PATH = re.compile(r"(?:\.{1,2}|~|[A-Za-z]:)?[\w.-]*[/\\][\w./\\-]+$|[\"']?\$")
+
+_IN_SENTENCES = """the is are your you can will this that which with and to an command commands flags options
+    supports accepts needs starts runs"""
+_SENTENCE = frozenset(_IN_SENTENCES.split())
 
 
 class Start(Enum):
@@ -41,14 +48,16 @@ class Start(Enum):
 
 def start_of(line: str) -> Start:
     """What the line begins with, prompts and bullets taken off before."""
-    line = line.lstrip()
+    line = line.lstrip(" \t({!")
     first = _FIRST.match(line)
     if first is None or line.startswith(("#", "\0")):
         return Start.PROSE
+    if _BEHIND.search(line):
+        return Start.LAUNCH
     if _ASSIGNMENT.match(line):
         return Start.ASSIGNMENT
     word = first[0]
-    if word.lstrip("({!") in PROGRAMS or _PATH.match(word.strip("\"'({!")) or word[0] == "$":
+    if word in PROGRAMS or _PATH.match(word.strip("\"'")) or word[0] == "$":
         return Start.PROSE if is_prose(line) else Start.LAUNCH
     if word in OTHERS or re.match(r"\w+\(\)", word):
         return Start.OTHER
@@ -58,6 +67,10 @@ def start_of(line: str) -> Start:
 def is_prose(line: str) -> bool:
     """Whether a line that begins like a command is a sentence about it."""
     words = line.split()
+    if _SENTENCE.intersection(words[2:3]):
+        return True
     if len(words) < 4 or any(word.startswith("-") for word in words):
         return False
+    if _SENTENCE.intersection(words[1:]):
+        return True
     return words[-1][-1] in ".:!?,;" and not any("/" in word or "=" in word for word in words[1:])

@@ -8,6 +8,7 @@ from servers.commandline.shell import (
     ArrayAssignment,
     Lexer,
     Piece,
+    ShellError,
     Substitution,
     Text,
     Variable,
@@ -16,7 +17,28 @@ from servers.commandline.shell import (
 
 # They differ from box to box and are always set: never a blank that a person must fill.
 ALWAYS_SET = ("HOME", "PWD", "USER")
-_WORKING_DIRECTORY = ("$(pwd)", "`pwd`")
+_LONG_DASHES = "–—―‒"
+_HYPHEN_SIGNS = "‐‑−"
+_HYPHENS = str.maketrans(dict.fromkeys(_HYPHEN_SIGNS, "-"))
+# Options of several letters that have one dash: Docker's switches together, llama.cpp's.
+_SINGLE_DASH = (
+    "it",
+    "ti",
+    "itd",
+    "dit",
+    "ngl",
+    "fa",
+    "hf",
+    "hff",
+    "hfr",
+    "ctk",
+    "ctv",
+    "np",
+    "ub",
+    "md",
+)
+_CHANGES = ("#", "##", "%", "%%", "/", "//", ",,", "^^")
+WORKING_DIRECTORY = ("$(pwd)", "`pwd`")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +48,7 @@ class Argument:
     text: str
     offset: int
     unresolved: tuple[str, ...] = ()  # variables that stay in the text
-    # An unquoted variable without a value and nothing else: it may be no word, or many.
+    # A variable without a value and nothing else, unquoted or $@: it may be no word, or many.
     is_open: bool = False
 
 
@@ -77,6 +99,7 @@ class Scope:
     arrays: dict[str, tuple[Value, ...]] = field(default_factory=dict)
     exported: dict[str, None] = field(default_factory=dict)  # names, in order
     exports_all: bool = False
+    uncertain: set[str] = field(default_factory=set)  # set where it depends on a condition
 
     def copy(self) -> "Scope":
         return Scope(
@@ -84,7 +107,14 @@ class Scope:
             arrays=dict(self.arrays),
             exported=dict(self.exported),
             exports_all=self.exports_all,
+            uncertain=set(self.uncertain),
         )
+
+    def restore(self, saved: "Scope") -> None:
+        """Be again as `saved` was when it was copied."""
+        self.values, self.arrays = saved.values, saved.arrays
+        self.exported, self.exports_all = saved.exported, saved.exports_all
+        self.uncertain = saved.uncertain
 
     def set(self, name: str, value: Value, *, adds: bool = False) -> None:
         if adds and (old := self.values.get(name)) is not None:
@@ -108,6 +138,7 @@ class Scope:
         """The value depends on what happens while the script runs."""
         self.values.pop(name, None)
         self.arrays.pop(name, None)
+        self.uncertain.add(name)
 
     def export(self, name: str) -> None:
         self.exported.setdefault(name)
@@ -122,13 +153,17 @@ class Scope:
         for word in words:
             expansion = _Expansion()
             for piece in word.pieces:
+                if isinstance(piece, Variable) and piece.index and piece.name in self.uncertain:
+                    reason = f"what {piece.raw} holds depends on conditions; write its words here."
+                    raise ShellError(reason, word.offset)
                 self._put(piece, expansion)
             expansion.close()
             names = tuple(dict.fromkeys(expansion.names))
-            is_open = bool(names) and _is_one_unquoted_variable(word)
+            is_plain = bool(word.pieces) and _is_unquoted(word.pieces[0])
+            is_open = bool(names) and _is_one_variable(word)
             found += [
                 Argument(
-                    text=text,
+                    text=_plain_dashes(text) if is_plain else text,
                     offset=word.offset,
                     unresolved=tuple(name for name in names if name in text),
                     is_open=is_open,
@@ -173,7 +208,7 @@ class Scope:
             expansion.add(piece.text)
         elif isinstance(piece, Substitution):
             expansion.add(piece.raw)
-            if piece.raw not in _WORKING_DIRECTORY:
+            if piece.raw not in WORKING_DIRECTORY:
                 expansion.names.append(piece.raw)
         elif piece.index in ("@", "*") and piece.name in self.arrays and not piece.operator:
             self._put_array(piece, expansion)
@@ -198,9 +233,9 @@ class Scope:
         elif operator in (":+", "+") and value is not None:
             is_set = value.text or operator == "+"
             value = self.value(variable.argument) if is_set else Value(text="")
-        elif operator in ("#", "##", "%", "%%") and value is not None:
-            pattern = self.value(variable.argument).text
-            value = Value(text=_trimmed(value.text, operator, pattern), unresolved=value.unresolved)
+        elif operator in _CHANGES and value is not None:
+            changed = _changed(value.text, operator, self.value(variable.argument).text)
+            value = Value(text=changed, unresolved=value.unresolved)
         elif operator and operator[-1] != "?":
             value = None
         if value is None:
@@ -221,11 +256,37 @@ class Scope:
         return None
 
 
-def _is_one_unquoted_variable(word: Word) -> bool:
-    if len(word.pieces) != 1:
+def _is_unquoted(piece: Piece) -> bool:
+    return isinstance(piece, Text) and not piece.quoted
+
+
+def _plain_dashes(word: str) -> str:
+    """An option whose dashes a word processor made into others: –p, —gpus, ‑‑model."""
+    word = word.translate(_HYPHENS) if word[:1] in _HYPHEN_SIGNS + _LONG_DASHES else word
+    if word[:1] not in tuple(_LONG_DASHES):
+        return word
+    name = word.lstrip(_LONG_DASHES + "-")
+    return ("-" if len(name) == 1 or name in _SINGLE_DASH else "--") + name
+
+
+def _is_one_variable(word: Word) -> bool:
+    pieces = [piece for piece in word.pieces if piece != Text(text="", quoted=True)]
+    if len(pieces) != 1:
         return False
-    piece = word.pieces[0]
-    return isinstance(piece, Substitution) or (isinstance(piece, Variable) and not piece.quoted)
+    piece = pieces[0]
+    if isinstance(piece, Variable):
+        return not piece.quoted or piece.index == "@" or piece.name == "@"
+    return isinstance(piece, Substitution)
+
+
+def _changed(text: str, operator: str, argument: str) -> str:
+    """What a shell makes of a value with ${name#…}, ${name%…}, ${name/…/…}, ${name,,}, ${name^^}."""
+    if operator in (",,", "^^"):
+        return text.lower() if operator == ",," else text.upper()
+    if operator in ("/", "//"):
+        old, _, new = argument.partition("/")
+        return text.replace(old, new, -1 if operator == "//" else 1)
+    return _trimmed(text, operator, argument)
 
 
 def _trimmed(text: str, operator: str, pattern: str) -> str:
