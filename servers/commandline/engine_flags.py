@@ -52,11 +52,13 @@ def split(engine: EngineKey, words: tuple[str, ...]) -> EngineFlags:
 
 
 def _positional(engine: EngineKey, words: tuple[str, ...]) -> tuple[tuple[str, ...], str | None]:
-    """vLLM's checkpoint without a flag: the first word, or a last one that is no flag's value."""
-    if engine != "vllm" or not words:
+    """A checkpoint without a flag: the first word, or with vLLM a last one that is no value."""
+    if engine == "llamacpp" or not words:
         return words, None
     if not words[0].startswith("-"):
         return words[1:], words[0]
+    if engine != "vllm":
+        return words, None
     last = len(words) - 1
     is_beside_value = last >= 2 and not any(w.startswith("-") for w in words[last - 1 :])
     if is_beside_value and words[last - 2] not in _SEVERAL:

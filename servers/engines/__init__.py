@@ -5,7 +5,7 @@ from servers.engines.llamacpp import LLAMACPP
 from servers.engines.sglang import SGLANG
 from servers.engines.vllm import VLLM
 
-__all__ = ["ENGINES", "Engine", "choices"]
+__all__ = ["ENGINES", "Engine", "choices", "official_image", "usual_entrypoint"]
 
 ENGINES: dict[str, Engine] = {engine.key: engine for engine in (VLLM, SGLANG, LLAMACPP)}
 
@@ -13,3 +13,23 @@ ENGINES: dict[str, Engine] = {engine.key: engine for engine in (VLLM, SGLANG, LL
 def choices() -> list[tuple[str, str]]:
     """Keys and titles, in the order in which a form offers them."""
     return [(engine.key, engine.title) for engine in ENGINES.values()]
+
+
+def official_image(key: str) -> str:
+    """What people run this engine from when they have no reason for another image."""
+    return ENGINES[key].image
+
+
+def usual_entrypoint(image: str) -> tuple[str, ...]:
+    """The entrypoint of an official image; () for others. For people to read: a start asks Docker."""
+    name = _repository(image)
+    for engine in ENGINES.values():
+        if name == _repository(engine.image):
+            return engine.image_entrypoint
+    return ()
+
+
+def _repository(image: str) -> str:
+    """A reference without tag and digest; a registry's port is no tag."""
+    folder, slash, name = image.partition("@")[0].rpartition("/")
+    return folder + slash + name.partition(":")[0]

@@ -15,6 +15,10 @@ class Engine:
     key: str
     title: str
     default_port: int
+    # The repository of its official image, a tag where it must have one, and what that image's
+    # entrypoint is: an image that is not on the box yet cannot say it.
+    image: str
+    image_entrypoint: tuple[str, ...] = ()
     # The program as it is typed where the image has no entrypoint of its own.
     program: tuple[str, ...]
     # Answers 200 when ready and costs no generation.

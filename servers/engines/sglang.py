@@ -23,6 +23,7 @@ SGLANG = Engine(
     key="sglang",
     title="SGLang",
     default_port=30000,
+    image="lmsysorg/sglang",
     program=("python3", "-m", "sglang.launch_server"),
     health_path="/health",
     version_path="/server_info",

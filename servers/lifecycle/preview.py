@@ -2,19 +2,12 @@
 
 from dataclasses import dataclass
 
-from servers.engines import placement
+from servers.engines import placement, usual_entrypoint
 from servers.engines.engine import secret_words
 from servers.engines.launch import Launch
 from servers.engines.volumes import Volume, VolumeError
 from servers.models import Box
 from servers.models.secret import mask
-
-# An image that is not on the box yet cannot say what its entrypoint is; these are the
-# conventions of the images that most people use.
-KNOWN_ENTRYPOINTS = {
-    "vllm/vllm-openai": ("vllm", "serve"),
-    "ghcr.io/ggml-org/llama.cpp": ("/app/llama-server",),
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +24,6 @@ def preview(launch: Launch, box: Box) -> Preview:
         hf_token="masked" if box.hf_token_id else "",  # noqa: S106 - stands in for the token
         secrets=dict.fromkeys(launch.secret_env, "masked"),
     )
-    name, _colon, _tag = launch.image.partition(":")
     try:
         spec = placement.spec(
             launch,
@@ -39,7 +31,7 @@ def preview(launch: Launch, box: Box) -> Preview:
             name=f"inferdash-{box.slug}",
             labels={},
             host_port=launch.host_port,
-            entrypoint=KNOWN_ENTRYPOINTS.get(name, ()),
+            entrypoint=usual_entrypoint(launch.image),
             kernels_volume="",
         )
         volumes = placement.volumes(launch, site)

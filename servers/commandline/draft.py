@@ -1,0 +1,352 @@
+"""A pasted command as the draft of a profile: never a launch, and open about what it assumes."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from servers.commandline import engine_flags, engine_words, words
+from servers.commandline.command import Command
+from servers.engines import ENGINES, official_image
+from servers.engines.launch import Launch
+from servers.host import sizes
+
+type Kind = Literal["assumed", "ignored", "unresolved", "trusts"]
+
+_HF_TOKENS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
+_TOKEN = re.compile(r"(hf_|sk-|nvapi-|ghp_)[A-Za-z0-9_-]{8,}\Z")
+_VARIABLE = re.compile(r"\$\{?(\w+)\}?")
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+# Where a paste may have a variable.
+_FILLED = (
+    "image", "entrypoint", "command", "env", "volumes", "ports", "shm_size", "ulimits", "gpus",
+    "devices", "cpuset", "user", "workdir", "name",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class Remark:
+    kind: Kind
+    says: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Draft:
+    name: str
+    launch: Launch
+    # Variables whose values belong under lock: name -> value, "" where the paste has none.
+    secrets: dict[str, str] = field(default_factory=dict)
+    remarks: tuple[Remark, ...] = ()
+
+
+class DraftError(ValueError):
+    """A command that no profile can be made of; the text says why."""
+
+
+def fill(command: Command, values: Mapping[str, str]) -> Command:
+    """The command with these variables replaced; a variable without a value stays."""
+
+    def filled(value: Any) -> Any:
+        if isinstance(value, str):
+            return _VARIABLE.sub(lambda found: values.get(found[1]) or found[0], value)
+        if isinstance(value, tuple):
+            return tuple(filled(each) for each in value)
+        if isinstance(value, dict):
+            return {name: filled(each) for name, each in value.items()}
+        return value
+
+    left = tuple(name for name in command.unresolved if not values.get(name))
+    return replace(
+        command, **{part: filled(getattr(command, part)) for part in _FILLED}, unresolved=left
+    )
+
+
+def draft(command: Command) -> Draft:
+    """Raises DraftError for a command that starts none of the engines."""
+    return _Drafter(command).draft()
+
+
+class _Drafter:
+    def __init__(self, command: Command) -> None:
+        self.command = command
+        self.remarks: list[Remark] = []
+        self.env: dict[str, str] = {}
+        self.secrets: dict[str, str] = {}
+        self.passes_token = False
+
+    def draft(self) -> Draft:
+        command = self.command
+        found = engine_words.engine_words(command)
+        if command.engine is None or found is None:
+            raise DraftError(
+                "This command starts none of the engines that a profile can hold: vLLM, SGLang "
+                "and llama.cpp."
+            )
+        said = engine_flags.split(command.engine, found)
+        self._environment()
+        checkpoint, mounts = self._checkpoint(said.checkpoint or "")
+        container = self._container()
+        container["volumes"] += mounts
+        launch = Launch(
+            engine=command.engine,
+            image=self._image(),
+            checkpoint=checkpoint,
+            served_name=said.served_name or "",
+            flags=said.flags,
+            env=self.env,
+            pass_hf_token=self.passes_token,
+            mount_hf_cache=self._mounts_cache(),
+            gpus=self._gpus(),
+            **self._network(said),
+            **container,
+        )
+        if not launch.checkpoint:
+            self._remark("unresolved", "The paste names no model: write one.")
+        self._tell_rest(launch)
+        return Draft(
+            name=self._name(launch),
+            launch=launch,
+            secrets=self.secrets,
+            remarks=tuple(self.remarks),
+        )
+
+    def _remark(self, kind: Kind, says: str) -> None:
+        self.remarks.append(Remark(kind=kind, says=says))
+
+    def _name(self, launch: Launch) -> str:
+        said = self.command.name or self.command.service or launch.served_name or launch.checkpoint
+        return said.rstrip("/").rsplit("/", 1)[-1][:100]
+
+    def _image(self) -> str:
+        if self.command.image:
+            return self.command.image
+        assert self.command.engine is not None
+        image = official_image(self.command.engine)
+        self._remark(
+            "assumed",
+            f"The paste runs without a container. {image} is the engine's official image: choose "
+            "the version that the paste was written for.",
+        )
+        return image
+
+    def _checkpoint(self, said: str) -> tuple[str, tuple[str, ...]]:
+        """The checkpoint as the container sees it, and the mount that a path needs there."""
+        is_path = said.startswith(("/", "~", "$HOME"))
+        if self.command.kind != "engine_command" or not is_path:
+            return said, ()
+        source = said.rstrip("/")
+        inside = source if source.startswith("/") else f"/models/{source.rsplit('/', 1)[-1]}"
+        self._remark("assumed", f"{source} is mounted, so that the container sees the model.")
+        return inside, (f"{source}:{inside}:ro",)
+
+    def _environment(self) -> None:
+        for name, value in self.command.env.items():
+            is_open = value is None or value in (f"${name}", f"${{{name}}}")
+            if name in _HF_TOKENS and is_open:
+                self.passes_token = True
+                self._remark("assumed", f"{name} is the box's own Hugging Face token.")
+            elif words.is_secret(name) or _TOKEN.match(value or ""):
+                self.secrets[name] = "" if is_open or value is None else value
+                if is_open:
+                    self._remark("unresolved", f"{name} has no value in the paste: write it.")
+            elif value is None:
+                self._remark("unresolved", f"{name} has no value in the paste: write it.")
+                self.env[name] = ""
+            else:
+                self.env[name] = value
+        for file in self.command.env_file:
+            self._remark(
+                "unresolved", f"The variables of {file} are not in the paste: write them here."
+            )
+
+    def _mounts_cache(self) -> bool:
+        # A container of the paste has the mounts that it names, and no other.
+        if self.command.kind != "engine_command":
+            return False
+        self._remark(
+            "assumed", "The box's Hugging Face cache is mounted, so that weights are kept."
+        )
+        self.passes_token = True
+        return True
+
+    def _gpus(self) -> str:
+        said = self.command.gpus
+        if isinstance(said, int):
+            return ",".join(map(str, range(said)))
+        if isinstance(said, tuple):
+            if all(each.isdigit() for each in said):
+                return ",".join(said)
+            self._remark(
+                "unresolved",
+                f"The GPUs {', '.join(said)} are named by their ids: choose them by index.",
+            )
+            return "all"
+        if said is not None:
+            return said if said in ("all", "none") else "all"
+        # Names of the first two are the paste's; inside a container with fewer GPUs the
+        # indices would mean others.
+        for name in ("NVIDIA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"):
+            value = self.env.get(name, "")
+            if re.fullmatch(r"\d+(,\d+)*", value):
+                del self.env[name]
+                self._remark("assumed", f"{name}={value} became the profile's GPUs.")
+                return value
+        wants = self.command.runtime == "nvidia" or "NVIDIA_VISIBLE_DEVICES" in self.env
+        return "all" if wants or self.command.kind == "engine_command" else "none"
+
+    def _network(self, said: engine_flags.EngineFlags) -> dict[str, Any]:
+        engine = ENGINES[said.engine]
+        port = int(said.port) if said.port and said.port.isdigit() else 0
+        if said.port and not port:
+            self._remark("unresolved", f"The port {said.port} is no number: write one.")
+        values: dict[str, Any] = {"port": port if port != engine.default_port else 0}
+        network = self.command.network or "bridge"
+        values["network"] = "host" if network == "host" else network
+        if self.command.kind == "engine_command":
+            return values
+        wanted = port or engine.default_port
+        published = [_port(text) for text in self.command.ports]
+        mine = next((each for each in published if each and each[2] == wanted), None)
+        if mine is not None:
+            values |= {"host_address": mine[0], "host_port": mine[1]}
+        for text, each in zip(self.command.ports, published, strict=True):
+            if each is None or each is not mine:
+                self._remark(
+                    "ignored", f"-p {text}: only the engine's own port, {wanted}, is published."
+                )
+        if network != "host" and mine is None:
+            self._remark(
+                "assumed",
+                f"The paste does not publish the engine's port {wanted}; inferdash publishes it "
+                "on this box only, because it would not reach the engine otherwise.",
+            )
+        if network == "host" and said.host and said.host not in _LOOPBACK:
+            # On the host's network the flag decides who reaches the engine.
+            values["host_address"] = "127.0.0.1"
+        return values
+
+    def _container(self) -> dict[str, Any]:
+        command = self.command
+        entrypoint = _kept_script(command)
+        values: dict[str, Any] = {
+            "volumes": tuple(self._volumes()),
+            "shm_size": self._size(command.shm_size),
+            "ipc": command.ipc or "",
+            "ulimits": self._ulimits(),
+            "runtime": command.runtime or "",
+            "cap_add": command.cap_add,
+            "devices": command.devices,
+            "security_opt": command.security_opt,
+            "privileged": command.privileged,
+            "cpuset_cpus": command.cpuset or "",
+            "user": command.user or "",
+            "workdir": command.workdir or "",
+            "entrypoint": entrypoint,
+        }
+        if entrypoint:
+            self._remark(
+                "assumed",
+                "The paste runs a script around the engine. It is kept as the entrypoint; the "
+                "flags below are shown, but the script's own ones count.",
+            )
+        return values
+
+    def _volumes(self) -> list[str]:
+        kept = []
+        for text in self.command.volumes:
+            source = text.partition(":")[0]
+            if ":" not in text:
+                self._remark("ignored", f"-v {text}: a volume without a source keeps nothing.")
+                continue
+            if source.startswith("."):
+                self._remark(
+                    "unresolved", f"{text}: {source} is relative. Write the path on the box."
+                )
+            kept.append(text)
+        return kept
+
+    def _size(self, text: str | None) -> int:
+        if not text:
+            return 0
+        try:
+            return sizes.read(text)
+        except ValueError as error:
+            self._remark("unresolved", str(error))
+            return 0
+
+    def _ulimits(self) -> dict[str, int]:
+        found = {}
+        for name, text in self.command.ulimits.items():
+            soft, _colon, hard = text.partition(":")
+            limit = hard or soft
+            if not re.fullmatch(r"-?\d+", limit):
+                self._remark("unresolved", f"--ulimit {name}={text}: {limit} is no number.")
+                continue
+            if hard and hard != soft:
+                self._remark(
+                    "assumed", f"--ulimit {name}={text}: {hard} counts, as soft and hard limit."
+                )
+            found[name] = int(limit)
+        return found
+
+    def _tell_rest(self, launch: Launch) -> None:
+        command = self.command
+        for option in command.ignored:
+            self._remark("ignored", f"{option}: {_why_ignored(option)}")
+        if command.restart and command.restart != "no":
+            self._remark(
+                "ignored",
+                f"--restart {command.restart}: inferdash starts and stops its containers itself.",
+            )
+        for name in command.unresolved:
+            if not any(name in remark.says for remark in self.remarks):
+                self._remark("unresolved", f"${name} has no value in the paste: write it.")
+        if launch.privileged:
+            self._remark("trusts", "Privileged: the container owns the box.")
+        for volume in launch.volumes:
+            if not volume.endswith(":ro") and volume.startswith(("/", "~", "$")):
+                self._remark("trusts", f"{volume}: the container may write there.")
+        if "--trust-remote-code" in launch.flags or "--trust_remote_code" in launch.flags:
+            self._remark("trusts", "Code that the model's repository brings is run.")
+        engine = ENGINES[launch.engine]
+        if engine.is_open(launch) and not engine.has_key(launch):
+            self._remark(
+                "trusts",
+                "The engine's port is open to the network without a key, as the paste says. "
+                "127.0.0.1 as the address keeps it on the box.",
+            )
+
+
+def _kept_script(command: Command) -> tuple[str, ...]:
+    """The shell and its script, where the script does more than start the engine."""
+    entrypoint = command.entrypoint
+    first = (entrypoint,) if isinstance(entrypoint, str) and entrypoint else entrypoint or ()
+    argv = (*first, *command.command)
+    script = engine_words.shell_script(argv)
+    if script is None or len(engine_words.simple_commands(script)) < 2:
+        return ()
+    return (*argv[: argv.index(script)], script)
+
+
+def _port(text: str) -> tuple[str, int, int] | None:
+    """Address, port on the host, port in the container; None for ranges and other protocols."""
+    match = re.fullmatch(
+        r"(?:(\[[0-9a-fA-F:]+\]|\d+\.[\d.]+|localhost):)?(?:(\d*):)?(\d+)(?:/tcp)?", text
+    )
+    if match is None:
+        return None
+    address = (match[1] or "0.0.0.0").strip("[]")  # noqa: S104 - what Docker does
+    return "127.0.0.1" if address == "localhost" else address, int(match[2] or 0), int(match[3])
+
+
+def _why_ignored(option: str) -> str:
+    name = option.split()[0].partition("=")[0]
+    if name in ("-it", "-i", "-t", "--interactive", "--tty"):
+        return "an engine needs no terminal; its log is on the page."
+    if name in ("-d", "--detach", "-itd", "-dit"):
+        return "containers always run in the background here."
+    if name == "--rm":
+        return "inferdash removes the container itself, once its log is kept."
+    return "a profile has no place for it."

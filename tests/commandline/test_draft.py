@@ -1,0 +1,163 @@
+"""A pasted command as a profile's draft."""
+
+from typing import Any
+
+import pytest
+
+from servers.commandline.draft import Draft, DraftError, draft, fill
+from servers.commandline.read import read
+
+
+def drafted(text: str) -> Draft:
+    [command] = read(text)
+    return draft(command)
+
+
+def remarks(made: Draft, kind: str) -> str:
+    return "\n".join(each.says for each in made.remarks if each.kind == kind)
+
+
+DOCKER = """
+docker run -d --rm --gpus '"device=0,1"' --ipc=host --shm-size=32g \\
+  --ulimit memlock=-1 -p 8000:8000 -v ~/.cache/huggingface:/root/.cache/huggingface \\
+  -e HF_TOKEN=$HF_TOKEN -e NCCL_P2P_LEVEL=SYS --name coder \\
+  vllm/vllm-openai:v0.20.2 Qwen/Qwen3-Coder-30B-A3B --tensor-parallel-size 2 \\
+  --served-model-name coder --port 8000 --host 0.0.0.0
+"""
+
+
+def test_a_docker_run_becomes_a_launch_that_says_the_same() -> None:
+    launch = drafted(DOCKER).launch
+
+    assert launch.to_json() == {
+        "engine": "vllm",
+        "image": "vllm/vllm-openai:v0.20.2",
+        "checkpoint": "Qwen/Qwen3-Coder-30B-A3B",
+        "served_name": "coder",
+        "flags": ["--tensor-parallel-size", "2"],
+        "env": {"NCCL_P2P_LEVEL": "SYS"},
+        "host_address": "0.0.0.0",
+        "host_port": 8000,
+        "volumes": ["~/.cache/huggingface:/root/.cache/huggingface"],
+        "mount_hf_cache": False,
+        "gpus": "0,1",
+        "shm_size": 32 << 30,
+        "ipc": "host",
+        "ulimits": {"memlock": -1},
+    }
+
+
+def test_what_was_left_out_and_what_is_trusted_is_said() -> None:
+    made = drafted(DOCKER)
+
+    assert "-d: containers always run in the background here." in remarks(made, "ignored")
+    assert "--rm" in remarks(made, "ignored")
+    assert "open to the network without a key" in remarks(made, "trusts")
+    assert "the container may write there" in remarks(made, "trusts")
+    assert "the box's own Hugging Face token" in remarks(made, "assumed")
+
+
+def test_a_bare_command_gets_its_engines_image_the_cache_and_a_mount_for_its_model() -> None:
+    made = drafted(
+        "CUDA_VISIBLE_DEVICES=2,3 python -m sglang.launch_server --model-path ~/models/glm-5/ "
+        "--tp 2 --port 5000 --host 0.0.0.0"
+    )
+
+    assert made.name == "glm-5"
+    assert made.launch.image == "lmsysorg/sglang"
+    assert made.launch.checkpoint == "/models/glm-5"
+    assert made.launch.volumes == ("~/models/glm-5:/models/glm-5:ro",)
+    assert made.launch.gpus == "2,3"
+    assert made.launch.env == {}
+    assert made.launch.port == 5000
+    assert made.launch.host_address == "127.0.0.1"
+    assert made.launch.mount_hf_cache
+
+
+def test_values_that_look_like_tokens_become_secrets() -> None:
+    made = drafted(
+        "docker run -e HF_TOKEN=hf_abcdefgh1 -e X=sk-12345678 -e MY_KEY vllm/vllm-openai a/b"
+    )
+
+    assert made.secrets == {"HF_TOKEN": "hf_abcdefgh1", "X": "sk-12345678", "MY_KEY": ""}
+    assert made.launch.env == {}
+    assert "MY_KEY has no value" in remarks(made, "unresolved")
+
+
+def test_a_script_around_the_engine_is_kept() -> None:
+    made = drafted(
+        "docker run vllm/vllm-openai bash -c 'pip install -q x && vllm serve a/b --port 8001'"
+    )
+
+    assert made.launch.entrypoint == (
+        "bash",
+        "-c",
+        "pip install -q x && vllm serve a/b --port 8001",
+    )
+    assert (made.launch.checkpoint, made.launch.port) == ("a/b", 8001)
+
+
+def test_a_shell_that_only_starts_the_engine_is_not() -> None:
+    made = drafted("docker run --entrypoint bash img/sglang -c 'exec sglang serve a/b --tp 2'")
+
+    assert made.launch.entrypoint == ()
+    assert made.launch.flags == ("--tp", "2")
+    assert made.launch.checkpoint == "a/b"
+
+
+@pytest.mark.parametrize(
+    ("ports", "address", "port"),
+    [
+        ("-p 8000:8000", "0.0.0.0", 8000),
+        ("-p 127.0.0.1:9000:8000", "127.0.0.1", 9000),
+        ("-p 8000", "0.0.0.0", 0),
+        ("-p [::1]:9000:8000/tcp", "::1", 9000),
+        ("", "127.0.0.1", 0),
+        ("-p 9999:9999", "127.0.0.1", 0),
+    ],
+)
+def test_the_engines_own_port_is_published(ports: str, address: str, port: int) -> None:
+    launch = drafted(f"docker run {ports} vllm/vllm-openai a/b").launch
+
+    assert (launch.host_address, launch.host_port) == (address, port)
+
+
+@pytest.mark.parametrize(
+    ("option", "gpus"),
+    [
+        ("--gpus all", "all"),
+        ("--gpus 2", "0,1"),
+        ("--gpus device=3", "3"),
+        ("--runtime nvidia", "all"),
+        ("-e NVIDIA_VISIBLE_DEVICES=1", "1"),
+        ("", "none"),
+    ],
+)
+def test_gpus_are_those_of_the_paste(option: str, gpus: str) -> None:
+    assert drafted(f"docker run {option} vllm/vllm-openai a/b").launch.gpus == gpus
+
+
+def test_open_variables_can_be_filled_in() -> None:
+    [command] = read("docker run -v $MODELS:/m -e A=${B} vllm/vllm-openai /m/$NAME --tp $TP")
+
+    filled = fill(command, {"MODELS": "/data", "B": "1", "NAME": "x"})
+
+    made = draft(filled)
+    assert made.launch.volumes == ("/data:/m",)
+    assert made.launch.env == {"A": "1"}
+    assert made.launch.checkpoint == "/m/x"
+    assert filled.unresolved == ("TP",)
+    assert "$TP has no value" in remarks(made, "unresolved")
+
+
+@pytest.mark.parametrize("text", ["docker run nginx", "docker run -it vllm/vllm-openai bash"])
+def test_a_command_without_an_engine_is_refused_with_the_reason(text: str) -> None:
+    with pytest.raises(DraftError, match="starts none of the engines"):
+        drafted(text)
+
+
+def test_only_what_a_profile_can_hold_is_promised(capsys: Any) -> None:
+    made = drafted("docker run --restart always --memory 64g vllm/vllm-openai a/b")
+
+    assert "--restart always" in remarks(made, "ignored")
+    assert "--memory 64g: a profile has no place for it." in remarks(made, "ignored")
