@@ -4,6 +4,7 @@ import uuid
 from collections.abc import Iterator
 
 import pytest
+from django.db import connections
 
 from servers.host.containers import Docker
 from tests import docker_engine
@@ -23,6 +24,13 @@ def docker_host_without_gpus() -> Iterator[str]:
     """DOCKER_HOST of a Docker Engine that cannot give GPUs. It has no images."""
     with docker_engine.lease(docker_engine.WITHOUT_GPUS) as host:
         yield host
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """A file, as in production: threads that share one in memory meet locks that no file has."""
+    path = tmp_path_factory.mktemp("database") / "tests.sqlite3"
+    connections["default"].settings_dict["TEST"]["NAME"] = str(path)
 
 
 @pytest.fixture
