@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from servers.engines import ENGINES
-from servers.engines.change import same_flag, split_flags
+from servers.engines.change import split_flags
 from servers.engines.flaglist import Flag, FlagList, all_shipped, shipped
 from servers.engines.launch import Launch
 from servers.engines.versions import Release, of_image, release
@@ -71,6 +71,8 @@ class Facts:
             if self.engine == "vllm" and re.fullmatch(r"-O\d", word):
                 values = (word[2:],)
             name, flag = self.spelled(word)
+            if is_part(word):  # --compilation-config.cudagraph_mode NONE
+                values = (f"{word.split('.', 1)[1]}={' '.join(values)}",)
             found.append(Typed(word=word, name=name, values=values, flag=flag))
         return tuple(found)
 
@@ -179,12 +181,10 @@ class Facts:
         )
         return " ".join(str(part) for part in parts if part)
 
-    def parsed(self, text: str) -> float | None:
-        """The number that a text is; None for none, and for a blank still to be filled in."""
-        try:
-            return float(text)
-        except ValueError:
-            return None
+
+def is_part(word: str) -> bool:
+    """Whether a word says one key of a JSON value, as vLLM reads it."""
+    return "." in word
 
 
 def is_blank(text: str) -> bool:
@@ -197,7 +197,3 @@ def is_json_object(text: str) -> bool:
         return isinstance(json.loads(text), dict)
     except ValueError:
         return False
-
-
-def is_among(word: str, names: Iterable[str]) -> bool:
-    return any(same_flag(word, name) for name in names)

@@ -1,11 +1,12 @@
 """A rule's fix, said in the words of the launch that it is for."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from servers.engines.change import Change
-from servers.judge.facts import Facts, Typed
+from servers.judge.facts import Facts, Typed, is_json_object, is_part
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,9 +38,12 @@ def fitted(fix: Fix, facts: Facts, *, reason: str) -> Change | None:
     for name, value in fix.change.set_flags.items():
         if facts.flaglist is not None and facts.flaglist.find(name) is None:
             continue
-        word, others = _placed(name, facts)
-        set_flags[word] = None if value is None else str(value)
-        drop_flags += others
+        words = list(dict.fromkeys(typed.word for typed in facts.all_typed(name)))
+        if any(is_part(word) for word in words):
+            continue  # would lose the other keys
+        held = facts.flag(name)
+        set_flags[words[0] if words else name] = _merged(value, held.value if held else "")
+        drop_flags += words[1:]
     for name in fix.change.drop_flags:
         drop_flags += [typed.word for typed in facts.all_typed(name)]
     for old, new in fix.rename_flags.items():
@@ -55,14 +59,17 @@ def fitted(fix: Fix, facts: Facts, *, reason: str) -> Change | None:
     )
     if made.apply(facts.launch) == facts.launch:
         return None
-    why = dict.fromkeys((*made.set_flags, *made.set_env), reason)
+    why = dict.fromkeys((*made.set_flags, *made.set_env), reason) if reason else {}
     return replace(made, reasons={**why, **made.reasons})
 
 
-def _placed(name: str, facts: Facts) -> tuple[str, list[str]]:
-    """The word by which the launch says a flag, and the other words that say it too."""
-    words = list(dict.fromkeys(typed.word for typed in facts.all_typed(name)))
-    return (words[0], words[1:]) if words else (name, [])
+def _merged(value: Any, held: str) -> str | None:
+    """A JSON object keeps the keys that the launch says and the fix does not."""
+    if value is None:
+        return None
+    if is_json_object(str(value)) and is_json_object(held):
+        return json.dumps(json.loads(held) | json.loads(str(value)))
+    return str(value)
 
 
 def _renamed(typed: Typed, new: str) -> dict[str, str | None] | None:

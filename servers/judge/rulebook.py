@@ -169,6 +169,7 @@ def _kinds(said: Any) -> Iterator[str]:
             yield from _kinds(value)
 
 
+@cache
 def sources() -> dict[str, Source]:
     return _sources(FOLDER / SOURCES)
 

@@ -1,0 +1,45 @@
+"""A rule of the lint that is code, because its judgement is arithmetic or a look-up."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from servers.engines.change import Change
+from servers.judge import rulebook
+from servers.judge.facts import Facts
+from servers.judge.subject import Finding, Severity
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hit:
+    """What a check found. `severity` is None for the check's own."""
+
+    says: str
+    about: str
+    fix: Change | None = None
+    severity: Severity | None = None
+    unknown: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    id: str
+    severity: Severity
+    source: tuple[str, ...]  # names in rules/sources.yaml
+    hits: Callable[[Facts], Iterator[Hit]]
+    # Says less than a rule about the same flag or variable, so it gives way to one.
+    gives_way: bool = False
+
+    def judge(self, facts: Facts) -> list[Finding]:
+        sources = rulebook.sources()
+        return [
+            Finding(
+                rule=self.id,
+                severity=hit.severity or self.severity,
+                says=hit.says,
+                about=hit.about,
+                fix=hit.fix,
+                sources=tuple(sources[name] for name in self.source),
+                unknown=hit.unknown,
+            )
+            for hit in self.hits(facts)
+        ]

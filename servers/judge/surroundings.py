@@ -1,0 +1,182 @@
+"""Whether a launch's container lets the engine work and be reached, and keeps secrets."""
+
+import re
+from collections.abc import Iterator
+
+from servers.engines import ENGINES
+from servers.engines.change import Change
+from servers.engines.engine import listens_beyond_loopback
+from servers.judge.check import Check, Hit
+from servers.judge.facts import Facts
+from servers.judge.fixes import Fix, fitted
+
+GIB = 2**30
+# Below this NCCL and vLLM's workers run out of /dev/shm; Docker gives 64 MiB.
+LEAST_SHARED = GIB
+SHARED = 16 * GIB
+
+_TOKEN = re.compile(r"\b(hf_|sk-|nvapi-|ghp_|github_pat_|glpat-|xox[bp]-)[A-Za-z0-9_-]{8,}")
+_SECRET_NAME = re.compile(r"(TOKEN|API_?KEY|ACCESS_?KEY|SECRET|PASSWORD|PASSWD)(_ID)?$")
+_SECRET_FLAGS = ("--api-key", "--admin-api-key", "--hf-token", "-hft")
+# A shell variable, or a placeholder that is the whole value.
+_BLANK = re.compile(r"\$\{?[A-Z][A-Z0-9_]*|^<[^<>]+>$")
+
+
+def _shared_memory(facts: Facts) -> Iterator[Hit]:
+    launch = facts.launch
+    if facts.engine == "llamacpp" or (facts.tp or 1) * (facts.pp or 1) < 2:
+        return
+    if launch.ipc == "host" or launch.shm_size >= LEAST_SHARED:
+        return
+    size = f"{launch.shm_size / 2**20:.0f} MiB" if launch.shm_size else "Docker's 64 MiB"
+    yield Hit(
+        says=f"Several GPUs exchange data through /dev/shm, and {size} of it are too little: NCCL "
+        "fails or hangs. Give the container 16 GiB of shared memory. The guides use --ipc host, "
+        "which works too, but keeps what a killed engine leaves there.",
+        about="shm_size",
+        fix=_fix(facts, Change(fields={"shm_size": SHARED})),
+    )
+
+
+def _gpus_there(facts: Facts) -> Iterator[Hit]:
+    gpus, wanted = facts.subject.gpus, facts.launch.gpus
+    if wanted in ("all", "none") or gpus is None or facts.gpu_indices is None:
+        return
+    missing = sorted(set(facts.gpu_indices) - {gpu.index for gpu in gpus})
+    if missing:
+        there = ", ".join(f"{gpu.index} ({gpu.name})" for gpu in gpus) or "none"
+        yield Hit(
+            says=f"This box has no GPU {', '.join(map(str, missing))}. It has: {there}.",
+            about="gpus",
+            fix=_fix(facts, Change(fields={"gpus": "all"})) if gpus else None,
+        )
+
+
+def _mixed_gpus(facts: Facts) -> Iterator[Hit]:
+    used = facts.used_gpus or ()
+    coherent = [gpu for gpu in used if re.search("GB[23]00|GH200", gpu.name)]
+    if coherent and len(coherent) < len(used):
+        indices = ",".join(str(gpu.index) for gpu in coherent)
+        yield Hit(
+            says="A GB300 and a card that does not share the CPU's memory cannot be in one CUDA "
+            "context. Choose one of them; the GB300's index differs from station to station.",
+            about="gpus",
+            fix=_fix(facts, Change(fields={"gpus": indices})),
+        )
+
+
+def _loopback(facts: Facts) -> Iterator[Hit]:
+    host = facts.flag("--host")
+    if host is None or facts.launch.network == "host" or listens_beyond_loopback(host.value):
+        return
+    yield Hit(
+        says=f"Inside its container the engine would listen on {host.value}, which nothing outside "
+        "reaches. Leave --host out: inferdash sets it, and the host address of the profile says "
+        "who gets in.",
+        about=host.word,
+        fix=_fix(facts, Change(drop_flags=("--host",))),
+    )
+
+
+def _port(facts: Facts) -> Iterator[Hit]:
+    launch, port = facts.launch, facts.flag("--port")
+    if port is None:
+        return
+    if not re.fullmatch(r"\d{1,5}", port.value) or not 0 < int(port.value) < 65536:
+        yield Hit(
+            says=f"“{port.value}” is no port, so the engine refuses it and nothing is published. "
+            "Leave --port out: inferdash sets it.",
+            about=port.word,
+            fix=_fix(facts, Change(drop_flags=("--port",))),
+            severity="error",
+        )
+    elif launch.port and launch.port != int(port.value):
+        yield Hit(
+            says=f"The profile says port {launch.port} and --port {port.value}; the flag wins. "
+            "Remove one of them.",
+            about=port.word,
+            fix=_fix(facts, Change(drop_flags=("--port",))),
+        )
+
+
+def _host_port(facts: Facts) -> Iterator[Hit]:
+    launch = facts.launch
+    port = ENGINES[facts.engine].port(launch)
+    if launch.network == "host" and launch.host_port not in (0, port):
+        yield Hit(
+            says=f"On the host's network the engine opens port {port} itself; the host port "
+            f"{launch.host_port} is ignored.",
+            about="host_port",
+            fix=_fix(facts, Change(fields={"host_port": 0})),
+        )
+
+
+def _secrets(facts: Facts) -> Iterator[Hit]:
+    for name, value in facts.launch.env.items():
+        is_token = bool(_TOKEN.search(value))
+        is_named_so = bool(_SECRET_NAME.search(name)) and value and not _BLANK.search(value)
+        if not is_token and not is_named_so:
+            continue
+        change = Change(drop_env=(name,), fields={"pass_hf_token": True})
+        yield Hit(
+            says=f"{name} holds what looks like a secret, for everybody to read who may see this "
+            + (
+                "profile. Leave it out: the box passes its own Hugging Face token."
+                if name == "HF_TOKEN"
+                else "profile. Make it one of inferdash's secrets."
+            ),
+            about=name,
+            fix=_fix(facts, change) if name == "HF_TOKEN" else None,
+            severity="error" if is_token else None,
+        )
+    for typed in facts.typed:
+        is_token = bool(_TOKEN.search(typed.value))
+        is_named_so = typed.name in _SECRET_FLAGS and typed.value and not _BLANK.search(typed.value)
+        if is_token or is_named_so:
+            variable = {"vllm": "VLLM_API_KEY", "llamacpp": "LLAMA_API_KEY"}.get(facts.engine)
+            hint = f" {variable} does the same as a variable." if variable else ""
+            yield Hit(
+                says=f"{typed.word} holds a secret, for everybody to read who may see this profile "
+                "or the machine's processes. Keep it as a secret in a variable."
+                + (hint if typed.name == "--api-key" else ""),
+                about=typed.word,
+                severity="error" if is_token else None,
+            )
+
+
+def _blanks(facts: Facts) -> Iterator[Hit]:
+    launch = facts.launch
+    if any(word.rsplit("/", 1)[-1] in ("sh", "bash") for word in launch.entrypoint):
+        return
+    says = "“{}” is still to be filled in: no shell reads it, so the engine gets it as it stands."
+    for typed in facts.typed:
+        if _BLANK.search(typed.value) and not _TOKEN.search(typed.value):
+            yield Hit(says=says.format(typed.value), about=typed.word)
+    for name, value in launch.env.items():
+        if _BLANK.search(value):
+            yield Hit(says=says.format(value), about=name, severity="warning")
+    for name in ("checkpoint", "image", "served_name"):
+        value = getattr(launch, name)
+        if _BLANK.search(value):
+            yield Hit(says=says.format(value), about=name)
+
+
+def _fix(facts: Facts, change: Change) -> Change | None:
+    return fitted(Fix(change=change), facts, reason="")
+
+
+CHECKS = (
+    Check(
+        id="shared-memory",
+        severity="error",
+        source=("vllm-1710", "rtx6kpro", "station", "sm120-thread"),
+        hits=_shared_memory,
+    ),
+    Check(id="gpu-not-there", severity="error", source=("station",), hits=_gpus_there),
+    Check(id="gpus-mixed", severity="error", source=("playbooks",), hits=_mixed_gpus),
+    Check(id="host-loopback", severity="error", source=("docker",), hits=_loopback),
+    Check(id="port", severity="warning", source=("docker",), hits=_port),
+    Check(id="host-port-ignored", severity="info", source=("docker",), hits=_host_port),
+    Check(id="secret-in-plain-text", severity="warning", source=("security",), hits=_secrets),
+    Check(id="blank", severity="error", source=("docker",), hits=_blanks),
+)

@@ -1,0 +1,235 @@
+"""Whether an engine knows the flags, values and variables of a launch."""
+
+import re
+from collections.abc import Iterator
+
+from servers.engines import ENGINES
+from servers.engines.change import Change
+from servers.engines.flaglist import FlagList, all_shipped, nearest_value
+from servers.judge.check import Check, Hit
+from servers.judge.facts import Facts, Typed, is_blank, is_json_object, is_part
+from servers.judge.fixes import Fix, fitted
+
+# Images whose engine is the released one; another may be a fork with flags of its own.
+_UPSTREAM = re.compile(
+    r"(^|/)(lmsysorg/sglang|vllm/vllm-openai|ggml-org/llama\.cpp|ghcr\.io/ggml-org/)"
+)
+# Flags that count each time they are given.
+_REPEATED = ("--middleware", "--lora-modules", "--override-kv", "--lora", "--lora-scaled")
+_PREFIXES = {
+    "vllm": re.compile("VLLM_"),
+    "sglang": re.compile("SGLANG_|SGL_"),
+    "llamacpp": re.compile("LLAMA_ARG_"),
+}
+_NUMBERS = {"int": re.compile(r"[+-]?\d+"), "float": re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e-?\d+)?")}
+
+
+def _stray_words(facts: Facts) -> Iterator[Hit]:
+    words = []
+    for word in facts.launch.flags:
+        if word.startswith("-"):
+            break
+        words.append(word)
+    if not words:
+        return
+    yield Hit(
+        says=f"“{' '.join(words)}” stands before the first flag. inferdash says program and "
+        "checkpoint itself, so the engine would read these words as something else. Remove them.",
+        about="flags",
+    )
+
+
+def _unknown_flags(facts: Facts) -> Iterator[Hit]:
+    own = facts.flaglist
+    title = ENGINES[facts.engine].title
+    for typed in facts.typed:
+        if typed.flag is not None:
+            continue
+        lists = (own,) if own else all_shipped(facts.engine)
+        several = next((found for each in lists if (found := each.matches(typed.word))), ())
+        if own and several:
+            yield _ambiguous(facts, typed, several, f"{title} {own.version}".strip())
+        elif own:
+            yield _unknown(facts, typed, own, f"{title} {own.version} has no".replace("  ", " "))
+        else:
+            yield _in_no_list(facts, typed, lists)
+
+
+def _ambiguous(facts: Facts, typed: Typed, several: tuple[str, ...], title: str) -> Hit:
+    return Hit(
+        says=f"{title} cannot tell what {typed.word} is short for, and refuses it: "
+        f"{', '.join(several)}. Write the one that you mean.",
+        about=typed.word,
+        fix=_renamed(facts, typed, min(several, key=len)),
+    )
+
+
+def _unknown(facts: Facts, typed: Typed, flags: FlagList, has_no: str) -> Hit:
+    near = flags.nearest(typed.word)
+    was_there = typed.name in flags.removed
+    says = f"{has_no} {typed.word}" + (": it was removed" if was_there else "")
+    if near:
+        says += f". {'Write' if was_there else 'Did you mean'} {near}{'' if was_there else '?'}"
+    elif was_there:
+        says += ", and nothing took its place. Remove it"
+    else:
+        says += ", and nothing like it. Remove it, or take an image that has it"
+    return Hit(
+        says=says if says.endswith("?") else f"{says}.",
+        about=typed.word,
+        fix=_renamed(facts, typed, near)
+        if near
+        else fitted(Fix(change=Change(drop_flags=(typed.word,))), facts, reason=""),
+    )
+
+
+def _in_no_list(facts: Facts, typed: Typed, lists: tuple[FlagList, ...]) -> Hit:
+    versions = " and ".join(each.version for each in reversed(lists))
+    title = ENGINES[facts.engine].title
+    hit = _unknown(facts, typed, lists[0], f"{title} {versions} have no")
+    is_upstream = bool(_UPSTREAM.search(facts.launch.image))
+    return Hit(
+        says=f"{hit.says} Which flags this image has is not known until it is asked.",
+        about=hit.about,
+        # A fix would say that the flag is wrong; here it may only be younger or older.
+        severity="warning" if is_upstream else "info",
+        unknown=("the flags of this image",),
+    )
+
+
+def _renamed(facts: Facts, typed: Typed, name: str) -> Change | None:
+    fix = Fix(rename_flags={typed.word: name})
+    return fitted(fix, facts, reason="")
+
+
+def _values(facts: Facts) -> Iterator[Hit]:
+    """What the engine's own parser refuses; only with the list of exactly this version."""
+    if facts.flaglist is None:
+        return
+    for typed in facts.typed:
+        if typed.flag is None or is_blank(typed.value) or is_part(typed.word):
+            continue
+        yield from _number_of_values(facts, typed)
+        for value in typed.values:
+            yield from _choice(facts, typed, value)
+
+
+def _number_of_values(facts: Facts, typed: Typed) -> Iterator[Hit]:
+    takes, count = typed.flag.takes if typed.flag else "unknown", len(typed.values)
+    if takes == "none" and count:
+        yield Hit(
+            says=f"{typed.word} takes no value; “{typed.value}” behind it is refused.",
+            about=typed.word,
+            fix=fitted(Fix(change=Change(set_flags={typed.word: None})), facts, reason=""),
+        )
+    elif takes == "one" and count != 1:
+        yield Hit(
+            says=f"{typed.word} needs a value."
+            if not count
+            else f"{typed.word} takes one value; “{' '.join(typed.values[1:])}” is refused.",
+            about=typed.word,
+            fix=fitted(
+                Fix(change=Change(set_flags={typed.word: typed.values[0]})), facts, reason=""
+            )
+            if count
+            else fitted(Fix(change=Change(drop_flags=(typed.word,))), facts, reason=""),
+        )
+
+
+def _choice(facts: Facts, typed: Typed, value: str) -> Iterator[Hit]:
+    flag = typed.flag
+    if flag is None or flag.takes == "none":
+        return
+    title = f"{ENGINES[facts.engine].title} {facts.flaglist.version if facts.flaglist else ''}"
+    allowed = flag.choices or flag.known
+    if allowed and value not in allowed:
+        near = nearest_value(value, allowed)
+        some = near or (", ".join(allowed[:6]) + (" …" if len(allowed) > 6 else ""))
+        yield Hit(
+            says=f"{title.strip()} does not know “{value}” for {typed.word}. "
+            + (f"Did you mean {near}?" if near else f"It knows: {some}."),
+            about=typed.word,
+            fix=fitted(Fix(change=Change(set_flags={typed.word: near})), facts, reason="")
+            if near and len(typed.values) == 1
+            else None,
+            severity=None if flag.choices else "warning",
+        )
+    elif flag.type in _NUMBERS and not _NUMBERS[flag.type].fullmatch(value.casefold()):
+        what = "whole number" if flag.type == "int" else "number"
+        yield Hit(says=f"{typed.word} takes a {what}, not “{value}”.", about=typed.word)
+    elif value.startswith("{") and "json" in flag.type and not is_json_object(value):
+        yield Hit(
+            says=f"What {typed.word} says is no valid JSON: check quotes and braces.",
+            about=typed.word,
+        )
+
+
+def _twice(facts: Facts) -> Iterator[Hit]:
+    names = [typed.name for typed in facts.typed]
+    for typed in {each.name: each for each in facts.typed}.values():
+        is_many = typed.flag is not None and typed.flag.takes == "many"
+        if names.count(typed.name) < 2 or typed.name in _REPEATED or is_many or is_part(typed.word):
+            continue
+        last = typed.value if typed.values else None
+        yield Hit(
+            says=f"{typed.word} is given {names.count(typed.name)} times; the last one counts"
+            + (f", “{last}”." if last else "."),
+            about=typed.word,
+            fix=fitted(Fix(change=Change(set_flags={typed.word: last})), facts, reason="")
+            if len(typed.values) < 2
+            else None,
+        )
+
+
+def _deprecated(facts: Facts) -> Iterator[Hit]:
+    for typed in facts.typed if facts.flaglist else ():
+        if typed.flag is not None and typed.flag.is_deprecated:
+            yield Hit(
+                says=f"{ENGINES[facts.engine].title} {facts.version_text} still takes "
+                f"{typed.word}, but means to drop it. {typed.flag.help}".strip(),
+                about=typed.word,
+            )
+
+
+def _variables(facts: Facts) -> Iterator[Hit]:
+    flags = facts.flaglist
+    if flags is None or flags.env is None:
+        return
+    title = f"{ENGINES[facts.engine].title} {flags.version}".strip()
+    for name in (*facts.launch.env, *facts.launch.secret_env):
+        # SGLang reads SGL_X as SGLANG_X; llama.cpp's LLAMA_ARG_NO_X switches X off.
+        meant = re.sub(r"^SGL_", "SGLANG_", name).replace("LLAMA_ARG_NO_", "LLAMA_ARG_")
+        if not _PREFIXES[facts.engine].match(name) or {name, meant} & flags.env:
+            continue
+        near = nearest_value(meant, tuple(sorted(flags.env)))
+        is_close = near is not None and abs(len(near) - len(meant)) < 4
+        yield Hit(
+            says=f"{title} does not read {name}, so it does nothing."
+            + (f" Did you mean {near}?" if is_close else ""),
+            about=name,
+            fix=fitted(
+                Fix(rename_env={name: near})
+                if is_close and near and name in facts.launch.env
+                else Fix(change=Change(drop_env=(name,))),
+                facts,
+                reason="",
+            ),
+        )
+
+
+_FLAGS = ("engine-flags",)
+
+CHECKS = (
+    Check(id="stray-words", severity="error", source=_FLAGS, hits=_stray_words),
+    Check(id="unknown-flag", severity="error", source=_FLAGS, hits=_unknown_flags, gives_way=True),
+    Check(id="flag-value", severity="error", source=_FLAGS, hits=_values, gives_way=True),
+    Check(id="flag-twice", severity="warning", source=_FLAGS, hits=_twice),
+    Check(id="flag-deprecated", severity="info", source=_FLAGS, hits=_deprecated, gives_way=True),
+    Check(
+        id="unknown-variable",
+        severity="warning",
+        source=("engine-variables",),
+        hits=_variables,
+        gives_way=True,
+    ),
+)
