@@ -255,10 +255,13 @@ class _Reader:
             raise ShellError(f"“{image.text}” is not an image's name.", image.offset)
 
     def _is_option(self, word: str) -> bool:
-        """Whether a word is an option of the tool that no engine has."""
-        name = word.lstrip("-").partition("=")[0]
-        ours = ("v", "e", "it", "d", "gpus", "ipc", "name", "rm", "network", "shm-size", "volume")
-        return word.startswith("-") and name in ours
+        """Whether a word is an option of the tool and of no engine."""
+        if not word.startswith("--"):
+            return bool(re.match(r"-(?:[ditP]{1,3}$|[vpe](?:[^=]*[:=]|$))", word))
+        name, _, value = word[2:].partition("=")
+        if name in ("device", "help"):
+            return value.startswith("/dev")
+        return docker_options.option(self.tool, name) is not None
 
 
 def _written(option: str, value: str) -> str:

@@ -20,6 +20,7 @@ class LineEnds:
         self._text = text
         self._offset = offset
         self._has_wrapped = False
+        self._is_spaced = False  # a page put a blank line after each of its lines
 
     def goes_on(self, tokens: list[Token], offset: int, escaped: bool) -> int | None:
         """Where the command goes on; None where it ends.
@@ -34,12 +35,13 @@ class LineEnds:
         if tokens and isinstance(tokens[-1], Operator) and tokens[-1].text in ("&&", "||", "|"):
             return at
         is_launch = LAUNCH.search(self._text[self._offset : offset]) is not None
-        if escaped and not after_blank:
+        if escaped and (not after_blank or self._is_spaced):
             return None if is_launch and self._begins_another(tokens, line) else at
         if not is_launch or (after_blank and not escaped):
             return None
         if _OPTION.match(line.lstrip()) or self._is_incomplete(tokens, line):
             self._has_wrapped = True
+            self._is_spaced = self._is_spaced or after_blank
             return at
         return None
 

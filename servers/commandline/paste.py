@@ -23,6 +23,7 @@ _SHEBANG = re.compile(r"\s*#!\s?/\S*(?:/env\s+)?\S*(?:\s+-\w+)*")
 _BULLET = re.compile(
     r"\s*(?:[^\w\s/$~.\"'({<]{1,3}|\d{1,2}[.)]|[A-Za-z][\w *()-]{0,40}:)\s+`?(?=\S)"
 )
+_WHOLE_LINE = re.compile(r"\s*`([^`]+)`\s*$")
 _TAG = re.compile(r"</?(?:code|pre|p|br|span|div|li)(?:\s[^<>]*)?/?>")
 _NUMBERED = re.compile(r"\s*(\d+)(?:[:|]\s?|\s)(?!\s*$)")
 _EXEC_START = re.compile(r"\s*ExecStart=[-@:+!]*")
@@ -114,6 +115,8 @@ def cleaned(text: str, *, root_prompts: bool = False) -> str:
 def _begun(line: str, *, root_prompts: bool) -> str:
     """A line at which a command may begin, without prompt, bullet, stray word."""
     line = _blanked(line, _SHEBANG)
+    if (code := _WHOLE_LINE.match(line)) is not None and LAUNCH.search(code[1]):
+        line = line.replace("`", " ")
     shorter = _blanked(line, _BULLET)
     if LAUNCH.match(shorter.lstrip().removeprefix("sudo ")):
         line = shorter

@@ -7,13 +7,15 @@ from servers.commandline.blocks import Block
 from servers.commandline.command import Command, PasteError
 from servers.commandline.script import Script
 from servers.commandline.shell import END
-from servers.commandline.starts import LAUNCH
+from servers.commandline.starts import LAUNCH, Start, start_of
 from servers.commandline.variables import Scope
 from servers.commandline.yaml_text import YamlError
 
 LONGEST = 400_000  # characters; a guide of a hundred pages
-_INLINE = re.compile(r"(?<![`\w])`([^`\n]+)`(?!`)")
-_QUOTES = str.maketrans(dict.fromkeys("“”„‟", '"') | dict.fromkeys("‘’‚‛", "'"))
+_INLINE = re.compile(r"(?<!`)(`{1,3})(?!`)([^`\n]+)\1(?!`)")
+_LANGUAGE = re.compile(r"\s*(?:bash|sh|shell|console)\s+(?!-)")
+_DOUBLE, _SINGLE = yaml_text.TYPOGRAPHIC_QUOTES
+_QUOTES = str.maketrans(dict.fromkeys(_DOUBLE, '"') | dict.fromkeys(_SINGLE, "'"))
 
 
 def read(text: str) -> list[Command]:
@@ -57,12 +59,10 @@ class _Reader:
         return found.commands
 
     def _services(self, block: Block, scope: Scope) -> list[Command]:
-        text = block.text.translate(_QUOTES)
         try:
-            documents = _documents(text)
             return [
                 compose.read(name, entry, scope)
-                for document in documents
+                for document in _documents(block.text)
                 for name, entry in compose.services(document).items()
             ]
         except YamlError as error:
@@ -95,15 +95,16 @@ def _line(text: str, offset: int, block: Block) -> int:
 
 
 def _documents(text: str) -> list[object]:
-    """YAML documents; a first line that lost its indentation on the way gets it back."""
-    try:
-        return yaml_text.documents(text)
-    except YamlError:
-        lines = text.split("\n")
-        deeper = [len(each) - len(each.lstrip()) for each in lines[1:] if each.strip()]
-        if lines[0][:1].isspace() or not deeper or min(deeper) == 0:
-            raise
-        return yaml_text.documents("\n".join([" " * min(deeper) + lines[0], *lines[1:]]))
+    """YAML documents; typographic quotes and a first line without its indentation are mended."""
+    lines = text.split("\n")
+    deeper = [len(each) - len(each.lstrip()) for each in lines[1:] if each.strip()]
+    indented = "\n".join([" " * min(deeper, default=0) + lines[0].lstrip(), *lines[1:]])
+    for attempt in (text, text.translate(_QUOTES), indented):
+        try:
+            return yaml_text.documents(attempt)
+        except YamlError:
+            continue
+    return yaml_text.documents(text)  # raises what is wrong with the text as it is
 
 
 def _inline(text: str) -> list[Command]:
@@ -111,7 +112,7 @@ def _inline(text: str) -> list[Command]:
     found: list[Command] = []
     for number, line in enumerate(text.split("\n"), start=1):
         for match in _INLINE.finditer(line):
-            start = LAUNCH.match(match[1].removeprefix("sudo "))
-            if start is not None and len(match[1].split()) > 2:
-                found += _Reader().read(match[1], Scope(), number)
+            code = _LANGUAGE.sub("", match[2])
+            if LAUNCH.search(code) and len(code.split()) > 2 and start_of(code) is not Start.PROSE:
+                found += _Reader().read(code, Scope(), number)
     return found

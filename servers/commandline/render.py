@@ -9,6 +9,7 @@ import yaml
 from servers.commandline import docker_options
 from servers.commandline.command import Command
 from servers.commandline.variables import ALWAYS_SET, WORKING_DIRECTORY
+from servers.commandline.yaml_text import TYPOGRAPHIC_QUOTES
 
 _NAMED = re.compile(r"\$(?:env:)?\{?[!#]?(\w+|[@*#?])")
 _VARIABLE = r"\$(?:env:)?(?:\{[^}]*\}|[A-Za-z_]\w*|[0-9@*#?])"
@@ -83,8 +84,19 @@ def compose(command: Command) -> str:
     named = [source for source in sources if source and not _PATH.match(source)]
     if named:
         document["volumes"] = {name: {"name": name} for name in named}
-    return yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=100)
+    return yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
 
+
+class _Dumper(yaml.SafeDumper):
+    """Quotes a text that begins with a typographic quotation mark, which a reader takes away."""
+
+
+def _represented(dumper: _Dumper, text: str) -> yaml.ScalarNode:
+    is_marked = text[:1] in tuple("".join(TYPOGRAPHIC_QUOTES))
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"' if is_marked else None)
+
+
+_Dumper.add_representer(str, _represented)
 
 _COMPOSE_KEYS = {
     "image": "image",

@@ -5,6 +5,7 @@ from typing import Any
 import yaml
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
+TYPOGRAPHIC_QUOTES = ("“”„‟", "‘’‚‛")  # YAML takes them for letters
 _MOST_NODES = 20_000  # aliases of aliases can say much with little
 
 
@@ -88,8 +89,11 @@ def _add_missing(entry: Entry, merged: Any, node: Node) -> None:
 
 def _scalar(node: Node) -> str | None:
     text = str(node.value)
-    is_null = node.tag == "tag:yaml.org,2002:null"
-    return None if is_null else text
+    if node.tag == "tag:yaml.org,2002:null":
+        return None
+    is_plain = isinstance(node, ScalarNode) and node.style is None
+    is_quoted = len(text) > 1 and any(text[0] in q and text[-1] in q for q in TYPOGRAPHIC_QUOTES)
+    return text[1:-1] if is_plain and is_quoted else text
 
 
 def _place(node: Node) -> tuple[int, int]:

@@ -36,7 +36,11 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         name = options["file"]
-        text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
+        try:
+            text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
+        except (OSError, UnicodeError) as error:
+            self.stderr.write(f"{name} cannot be read: {error}")
+            raise SystemExit(_UNREADABLE) from error
         if options["jsonl"]:
             self._lines(text)
             return
