@@ -11,7 +11,7 @@ from servers.engines import ENGINES
 from servers.engines.change import Change
 from servers.engines.launch import Launch
 from servers.recipes.document import Document, Source, launch_value, read_mapping, read_source
-from servers.recipes.mapping import DocumentError, Mapping
+from servers.recipes.mapping import LONGEST_TEXT, DocumentError, Mapping
 
 HERE = Path(__file__).parent
 SHIPPED = HERE / "library"
@@ -137,14 +137,20 @@ def _each[Entry](
                 raise DocumentError(
                     "Rename it: letters, digits, - and _ before .yaml, at most 63.", where=path.name
                 )
-            found = Mapping.parse(path.read_text(encoding="utf-8"), where=str(path))
-            yield reader(found, path, is_own)
+            yield reader(Mapping.parse(_text(path), where=str(path)), path, is_own)
         except UnicodeDecodeError:
             broken.append(Broken(path=path, reason="The file is not UTF-8 text."))
         except OSError as error:
             broken.append(Broken(path=path, reason=f"It cannot be read: {error.strerror}."))
         except DocumentError as error:
             broken.append(Broken(path=path, reason=str(error)))
+
+
+def _text(path: Path) -> str:
+    if not path.is_file():  # a pipe would keep us waiting
+        raise DocumentError("This is not a file.", where=str(path))
+    with path.open(encoding="utf-8") as file:
+        return file.read(LONGEST_TEXT + 1)
 
 
 def _recipe(found: Mapping, path: Path, is_own: bool) -> Recipe:

@@ -6,8 +6,9 @@ from difflib import get_close_matches
 
 import yaml
 
-# A hand-written profile has some 5 kB; more would keep the web process busy.
-LONGEST_TEXT = 200_000
+# A hand-written profile has some 5 kB. This many take a second, which is as long as a web process
+# may be busy.
+LONGEST_TEXT = 100_000
 
 
 class DocumentError(ValueError):
@@ -36,8 +37,7 @@ class Mapping:
         """Raises DocumentError for what is no YAML, or no mapping."""
         if len(text) > LONGEST_TEXT:
             raise DocumentError(
-                f"The text has {len(text)} characters; at most {LONGEST_TEXT} are read.",
-                where=where,
+                f"The text is longer than {LONGEST_TEXT} characters: no profile is.", where=where
             )
         try:
             node = yaml.compose(text, Loader=yaml.BaseLoader)

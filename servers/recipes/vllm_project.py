@@ -51,20 +51,20 @@ def _document(
         _of_gpu(found.mapping("hardware_overrides"), generation),
         _of_gpu(variant.mapping("hardware_overrides"), generation),
     ]
-    features = list(_features(found, variant_name, variant))
+    features = [_of_feature(each, generation) for each in _features(found, variant_name, variant)]
     parallel = _parallel(found, variant, gpus)
     words = [
         *model.texts("base_args"),
         *variant.texts("extra_args"),
         *(word for block in hardware for word in block.texts("extra_args")),
         *((_PARALLEL, str(parallel)) if parallel > 1 else ()),
-        *(word for feature in features for word in feature.texts("args")),
+        *(word for args, _env in features for word in args),
     ]
     env = model.mapping("base_env").values() | variant.mapping("extra_env").values()
     for block in hardware:
         env |= block.mapping("extra_env").values()
-    for feature in features:
-        env |= feature.mapping("env").values()
+    for _args, of_feature in features:
+        env |= of_feature
     memory = variant.text("vram_minimum_gb")
     return Document(
         name=title if variant_name == "default" else f"{title} {variant_name}",
@@ -73,7 +73,7 @@ def _document(
         tags=tuple(tag for tag in (model.text("architecture"), variant.text("precision")) if tag),
         launch=Launch(
             engine="vllm",
-            image=_image(model, variant),
+            image=_image(*reversed(hardware), variant, model),
             checkpoint=variant.text("model_id") or model_id,
             flags=tuple(_last_of_each(words)),
             env=env,
@@ -87,6 +87,14 @@ def _document(
 def _of_gpu(overrides: Mapping, generation: str) -> Mapping:
     """The block of the generation, else the one for all of NVIDIA's."""
     return overrides.mapping(generation if generation in overrides else "nvidia")
+
+
+def _of_feature(feature: Mapping, generation: str) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Its words and variables; what is said for the GPU takes the place of the rest."""
+    block = _of_gpu(feature.mapping("hardware_overrides"), generation)
+    args = block if "args" in block else feature
+    env = block if "env" in block else feature
+    return args.texts("args"), env.mapping("env").values()
 
 
 def _features(found: Mapping, variant_name: str, variant: Mapping) -> Iterator[Mapping]:
@@ -128,8 +136,8 @@ def _parallel(found: Mapping, variant: Mapping, gpus: int) -> int:
     return gpus
 
 
-def _image(model: Mapping, variant: Mapping) -> str:
-    for block in (variant, model):
+def _image(*blocks: Mapping) -> str:
+    for block in blocks:
         if "docker_image" not in block:
             continue
         if not block.is_mapping("docker_image"):

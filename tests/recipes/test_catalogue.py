@@ -124,7 +124,7 @@ def test_files_that_are_no_text_or_cannot_be_named_are_told(tmp_path: Path) -> N
 
     assert "Rename it" in reasons["my recipe.yaml"]
     assert "not UTF-8" in reasons["latin.yml"]
-    assert "Is a directory" in reasons["folder.yaml"]
+    assert "This is not a file" in reasons["folder.yaml"]
 
 
 def test_a_folder_that_is_missing_is_told(tmp_path: Path) -> None:

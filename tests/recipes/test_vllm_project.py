@@ -28,6 +28,15 @@ dependencies:
 features:
   tool_calling:
     args: ["--enable-auto-tool-choice", "--tool-call-parser", "heron"]
+  encoder:
+    args: ["--encoder", "any"]
+    env: {ENCODER: any}
+    hardware_overrides:
+      nvidia:
+        args: ["--encoder", "flashinfer"]
+      amd:
+        args: ["--encoder", "aiter"]
+        env: {ENCODER: aiter}
   spec_decoding:
     default_mode: mtp
     modes:
@@ -61,6 +70,8 @@ hardware_overrides:
   blackwell:
     extra_args: ["--moe-backend", "heron_fp4"]
     extra_env: {HERON_SM: "120"}
+  gb10:
+    docker_image: "heron/vllm-spark:1"
   nvidia:
     extra_args: ["--moe-backend", "triton"]
 strategy_overrides:
@@ -86,7 +97,7 @@ def test_each_variant_becomes_a_profile() -> None:
     assert default.launch.image == "vllm/vllm-openai:latest"
     assert default.launch.checkpoint == "heron/Heron-90B"
     assert default.launch.expected == {"GPU memory": "at least 216 GB"}
-    assert default.launch.env == {"VLLM_USE_DEEP_GEMM": "0"}
+    assert default.launch.env == {"VLLM_USE_DEEP_GEMM": "0", "ENCODER": "any"}
     assert default.launch.flags == (
         "--trust-remote-code",
         "--max-model-len",
@@ -98,6 +109,8 @@ def test_each_variant_becomes_a_profile() -> None:
         "--enable-auto-tool-choice",
         "--tool-call-parser",
         "heron",
+        "--encoder",
+        "flashinfer",
     )
     assert default.notes == (
         "A mixture of experts.\n\n"
@@ -127,12 +140,15 @@ def test_a_variant_has_a_checkpoint_image_and_flags_of_its_own() -> None:
         "--enable-auto-tool-choice",
         "--tool-call-parser",
         "heron",
+        "--encoder",
+        "flashinfer",
         "--speculative-config",
         '{"method":"mtp"}',
     )
     assert nvfp4.launch.env == {
         "VLLM_USE_DEEP_GEMM": "0",
         "HERON_FP4": "1",
+        "ENCODER": "any",
         "HERON_SM": "120",
         "HERON_MTP": "1",
     }
@@ -159,6 +175,7 @@ def test_images_may_be_named_by_brand() -> None:
     )  # fmt: skip
 
     assert documents(pinned, where="x")[0].launch.image == "vllm/vllm-openai:b"
+    assert documents(pinned, where="x", generation="gb10")[1].launch.image == "heron/vllm-spark:1"
 
 
 @pytest.mark.parametrize(
