@@ -152,11 +152,11 @@ class FlagList:
         )
 
 
-def nearest_value(value: str, values: tuple[str, ...]) -> str | None:
+def nearest_value(value: str, values: tuple[str, ...], *, likeness: float = 0.6) -> str | None:
     """The value that was probably meant, of those that exist."""
     folded = {each.casefold().replace("-", "_"): each for each in values}
     wanted = value.casefold().replace("-", "_")
-    close = difflib.get_close_matches(wanted, list(folded), n=1, cutoff=0.6)
+    close = difflib.get_close_matches(wanted, list(folded), n=1, cutoff=likeness)
     return folded[close[0]] if close else None
 
 

@@ -26,8 +26,9 @@ class Check:
     severity: Severity
     source: tuple[str, ...]  # names in rules/sources.yaml
     hits: Callable[[Facts], Iterator[Hit]]
-    # Says less than a rule about the same flag or variable, so it gives way to one.
-    gives_way: bool = False
+    # It says less than a rule about the same flag or variable, and gives way to one that is at
+    # least this loud; None: to none.
+    gives_way: Severity | None = None
 
     def judge(self, facts: Facts) -> list[Finding]:
         sources = rulebook.sources()

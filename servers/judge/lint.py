@@ -1,12 +1,13 @@
 """What is known to fail, or to disappoint, about a launch before it starts."""
 
+import re
 from collections.abc import Iterable
 
 from servers.judge import parallelism, rulebook, surroundings, vocabulary
 from servers.judge.check import Check
 from servers.judge.facts import Facts
 from servers.judge.rulebook import Rule
-from servers.judge.subject import SEVERITIES, Finding, Subject
+from servers.judge.subject import SEVERITIES, Finding, Severity, Subject
 
 CHECKS: tuple[Check, ...] = (*parallelism.CHECKS, *surroundings.CHECKS, *vocabulary.CHECKS)
 
@@ -22,7 +23,7 @@ def lint(subject: Subject) -> list[Finding]:
     found = [finding for rule in rulebook.shipped() if (finding := rule.judge(facts))]
     for check in CHECKS:
         hits = check.judge(facts)
-        found += [each for each in hits if not (check.gives_way and _is_said(each, found))]
+        found += [each for each in hits if not _is_said(each, found, check.gives_way)]
     return sorted(found, key=lambda each: SEVERITIES.index(each.severity))
 
 
@@ -32,10 +33,13 @@ def rules() -> dict[str, Rule | Check]:
     return {each.id: each for each in every}
 
 
-def _is_said(finding: Finding, others: Iterable[Finding]) -> bool:
-    """Whether somebody said something at least as bad about the same."""
-    loudness = SEVERITIES.index(finding.severity)
+def _is_said(finding: Finding, others: Iterable[Finding], least: Severity | None) -> bool:
+    """Whether somebody loud enough speaks of the same flag or variable."""
+    if least is None:
+        return False
+    word = re.compile(rf"(?<![\w-]){re.escape(finding.about)}(?![\w-])")
     return any(
-        other.about == finding.about and SEVERITIES.index(other.severity) <= loudness
+        SEVERITIES.index(other.severity) <= SEVERITIES.index(least)
+        and (other.about == finding.about or word.search(other.says))
         for other in others
     )

@@ -154,7 +154,9 @@ def _blanks(facts: Facts) -> Iterator[Hit]:
             yield Hit(says=says.format(typed.value), about=typed.word)
     for name, value in launch.env.items():
         if _BLANK.search(value):
-            yield Hit(says=says.format(value), about=name, severity="warning")
+            token = Change(drop_env=(name,), fields={"pass_hf_token": True})
+            fix = _fix(facts, token) if name == "HF_TOKEN" else None
+            yield Hit(says=says.format(value), about=name, severity="warning", fix=fix)
     for name in ("checkpoint", "image", "served_name"):
         value = getattr(launch, name)
         if _BLANK.search(value):

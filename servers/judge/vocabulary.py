@@ -201,15 +201,14 @@ def _variables(facts: Facts) -> Iterator[Hit]:
         meant = re.sub(r"^SGL_", "SGLANG_", name).replace("LLAMA_ARG_NO_", "LLAMA_ARG_")
         if not _PREFIXES[facts.engine].match(name) or {name, meant} & flags.env:
             continue
-        near = nearest_value(meant, tuple(sorted(flags.env)))
-        is_close = near is not None and abs(len(near) - len(meant)) < 4
+        near = nearest_value(meant, tuple(sorted(flags.env)), likeness=0.9)
         yield Hit(
             says=f"{title} does not read {name}, so it does nothing."
-            + (f" Did you mean {near}?" if is_close else ""),
+            + (f" Did you mean {near}?" if near else ""),
             about=name,
             fix=fitted(
                 Fix(rename_env={name: near})
-                if is_close and near and name in facts.launch.env
+                if near and name in facts.launch.env
                 else Fix(change=Change(drop_env=(name,))),
                 facts,
                 reason="",
@@ -221,15 +220,17 @@ _FLAGS = ("engine-flags",)
 
 CHECKS = (
     Check(id="stray-words", severity="error", source=_FLAGS, hits=_stray_words),
-    Check(id="unknown-flag", severity="error", source=_FLAGS, hits=_unknown_flags, gives_way=True),
-    Check(id="flag-value", severity="error", source=_FLAGS, hits=_values, gives_way=True),
+    Check(
+        id="unknown-flag", severity="error", source=_FLAGS, hits=_unknown_flags, gives_way="error"
+    ),
+    Check(id="flag-value", severity="error", source=_FLAGS, hits=_values, gives_way="error"),
     Check(id="flag-twice", severity="warning", source=_FLAGS, hits=_twice),
-    Check(id="flag-deprecated", severity="info", source=_FLAGS, hits=_deprecated, gives_way=True),
+    Check(id="flag-deprecated", severity="info", source=_FLAGS, hits=_deprecated, gives_way="info"),
     Check(
         id="unknown-variable",
         severity="warning",
         source=("engine-variables",),
         hits=_variables,
-        gives_way=True,
+        gives_way="info",
     ),
 )

@@ -84,7 +84,7 @@ def test_findings_come_worst_first(case: dict[str, Any]) -> None:
 def test_nothing_is_an_error_while_what_decides_is_not_known(rule: Any) -> None:
     """Without GPUs and version, rules that ask for them stay below an error."""
     case = next(each for each in CASES if each["rule"] == rule.id)
-    kinds = getattr(rule, "kinds", frozenset())
+    kinds: frozenset[str] = getattr(rule, "kinds", frozenset())
     if not kinds & {"version", "sm", "sm_other_than", "gpu", "driver", "others"}:
         return
     blind = replace(
