@@ -1,12 +1,14 @@
 """The recipes that ship: each against what its guide prints, counted by hand."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
-from servers.engines import ENGINES
+from servers.engines import ENGINES, flaglist, versions
 from servers.engines.change import split_flags
 from servers.engines.engine import flag_value
+from servers.engines.launch import Launch
 from servers.recipes import hardware
 from servers.recipes.catalogue import Overlay, Recipe, catalogue
 from servers.recipes.document import read, write
@@ -144,6 +146,37 @@ def test_what_todays_engine_refuses_is_migrated(recipe: Recipe) -> None:
     } == {name: [value] for name, value in new.items()}
     assert launch.image == migration.checked_with
     assert migration.why
+
+
+def versioned() -> Iterator[Any]:
+    """Every launch, published or migrated, whose image says which release it is."""
+    for recipe in RECIPES.values():
+        for launch in (recipe.launch(), *map(recipe.launch, recipe.migrated)):
+            if version := versions.of_image(launch.engine, launch.image):
+                yield pytest.param(launch, version, id=f"{recipe.id} with {version}")
+
+
+@pytest.mark.parametrize(("launch", "version"), list(versioned()))
+def test_the_image_of_a_recipe_has_its_flags_and_values(launch: Launch, version: str) -> None:
+    listed = flaglist.shipped(launch.engine, version)
+    assert listed is not None
+
+    for name, values in split_flags(launch.flags):
+        flag = listed.find(name)
+        assert flag is not None, (name, listed.matches(name))
+        assert bool(values) is (flag.takes != "none"), name
+        if flag.choices:
+            assert set(values) <= set(flag.choices), name
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS.values(), ids=OVERLAYS)
+def test_every_release_that_is_known_has_the_flags_of_an_overlay(overlay: Overlay) -> None:
+    for listed in flaglist.all_shipped(overlay.engine or "sglang"):
+        for name, value in overlay.change.set_flags.items():
+            flag = listed.find(name)
+            assert flag is not None, (listed.version, name)
+            assert (value is None) is (flag.takes == "none"), (listed.version, name)
+            assert not flag.choices or value in flag.choices, (listed.version, name)
 
 
 def test_only_what_needs_two_boxes_cannot_be_started() -> None:
