@@ -216,6 +216,8 @@ BOX = env("INFERDASH_BOX", re.sub(r"[^a-z0-9-]+", "-", socket.gethostname().lowe
 BOX_FILE = Path(env("INFERDASH_BOX_FILE", str(DATA / "box.toml")))
 # Where this process sees the box's "/": a folder where inferdash itself runs in a container.
 HOST_ROOT = Path(env("INFERDASH_HOST_ROOT", "/"))
+# Recipes of one's own, such as a git checkout; None: those that ship alone.
+RECIPES = Path(env("INFERDASH_RECIPES", "")) if env("INFERDASH_RECIPES", "") else None
 # Where ~ in a profile leads, until an admin says otherwise for the box.
 HOME = env("INFERDASH_HOME", str(Path.home()))
 

@@ -14,7 +14,6 @@ from servers.host import sizes
 type Kind = Literal["assumed", "ignored", "unresolved", "trusts"]
 
 _HF_TOKENS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
-_TOKEN = re.compile(r"(hf_|sk-|nvapi-|ghp_)[A-Za-z0-9_-]{8,}\Z")
 _VARIABLE = re.compile(r"\$\{?(\w+)\}?")
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
@@ -147,7 +146,7 @@ class _Drafter:
             if name in _HF_TOKENS and is_open:
                 self.passes_token = True
                 self._remark("assumed", f"{name} is the box's own Hugging Face token.")
-            elif words.is_secret(name) or _TOKEN.match(value or ""):
+            elif words.is_secret(name) or words.is_token(value or ""):
                 self.secrets[name] = "" if is_open or value is None else value
                 if is_open:
                     self._remark("unresolved", f"{name} has no value in the paste: write it.")

@@ -4,6 +4,7 @@ import re
 
 from servers.host import sizes
 
+_TOKEN = re.compile(r"(hf_|sk-|nvapi-|ghp_)[A-Za-z0-9_-]{8,}\Z")
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _SECRET = re.compile(r"(^|_)(TOKEN|KEY|SECRET|PASSWORD|PASSWD|CREDENTIALS?)($|_)", re.IGNORECASE)
 
@@ -51,6 +52,11 @@ def size(text: str) -> int:
 
 def size_text(count: int) -> str:
     return sizes.shown(count) if count else ""
+
+
+def is_token(value: str) -> bool:
+    """Whether a value has the form of a known service's token."""
+    return bool(_TOKEN.match(value))
 
 
 def gpus(text: str) -> str:

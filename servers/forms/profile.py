@@ -231,7 +231,7 @@ class ProfileForm(forms.Form):
         self.kept_secrets = source.launch.secret_env if source else {}
         self.reasons: dict[str, str] = {}
         if source is not None:
-            kwargs.setdefault("initial", source.about | initial(source.launch))
+            kwargs["initial"] = source.about | initial(source.launch)
         if copied_from is not None:
             kwargs["initial"] |= {"name": f"{copied_from.name} copy", "is_private": False}
         super().__init__(*args, **kwargs)
@@ -285,6 +285,8 @@ class ProfileForm(forms.Form):
         self.reasons |= read.reasons
         env = read.values
         for name, value in env.items():
+            if words.is_secret(name) and not value:
+                raise ValidationError(f"Write the value of {name}, or take the line out.")
             if value == MASK and name not in self.kept_secrets:
                 raise ValidationError(f"Write the value of {name}: only a mask stands there.")
         return env

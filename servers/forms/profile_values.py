@@ -50,7 +50,7 @@ def to_launch(
     env: dict[str, str] = {}
     secret_env: dict[str, int] = {}
     for name, value in cleaned["env"].items():
-        if not words.is_secret(name):
+        if not words.is_secret(name) and not words.is_token(value):
             env[name] = value
         elif value == MASK and name in kept:
             secret_env[name] = kept[name]
@@ -67,10 +67,10 @@ def to_launch(
     )
 
 
-def initial(launch: Launch) -> dict[str, Any]:
-    """What the form shows of a launch; secrets as a mask."""
+def initial(launch: Launch, *, secrets: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """What the form shows of a launch: sealed secrets as a mask, pasted ones as they are."""
     values = {name: getattr(launch, name) for name in (*_SAME, *_SAID)}
-    env = launch.env | dict.fromkeys(launch.secret_env, MASK)
+    env = launch.env | dict.fromkeys(launch.secret_env, MASK) | dict(secrets or {})
     return values | {
         "flags": explained.flags_text(launch.flags, launch.reasons),
         "entrypoint": shlex.join(launch.entrypoint),

@@ -1,6 +1,7 @@
 """A machine with GPUs, a Docker Engine and one inferdash worker."""
 
 from datetime import timedelta
+from typing import Any
 
 from django.db import models
 from django.utils import timezone
@@ -22,8 +23,8 @@ class Box(models.Model):
     )
     created_at = models.DateTimeField(default=timezone.now)
     seen_at = models.DateTimeField(null=True)
-    # What the worker found: docker {version, gpus, error}, limits {mount_roots, ...},
-    # problems [{what, fix}].
+    # What the worker found: docker {version, root}, limits {mount_roots, ...}, problems
+    # [{what, fix}], gpus [{index, name, compute_capability, total, kind}], driver.
     facts = models.JSONField(default=dict)
 
     class Meta:
@@ -45,6 +46,12 @@ class Box(models.Model):
     def problems(self) -> list[dict[str, str]]:
         """What is missing on the box: {"what", "fix"} each, in the watcher's words."""
         return list(self.facts.get("problems", []))
+
+    @property
+    def gpus(self) -> list[dict[str, Any]] | None:
+        """Its GPUs as last seen; None while nobody has looked."""
+        found: list[dict[str, Any]] | None = self.facts.get("gpus")
+        return found
 
     @property
     def health(self) -> str:

@@ -1,6 +1,6 @@
 """The form that makes and changes profiles."""
 
-from typing import cast
+from typing import Any, cast
 
 from django.contrib import messages
 from django.db import transaction
@@ -12,10 +12,12 @@ from django.views.decorators.http import require_http_methods
 from servers import live
 from servers.engines import diff
 from servers.forms.profile import ProfileForm
+from servers.forms.profile_values import initial
 from servers.models import Box, Entry, Profile, Role, Server, User
 from servers.models.profile import ABOUT, Stale
 from servers.views.access import allow
 from servers.views.profiles import find
+from servers.views.recipes import find_recipe
 
 
 @require_http_methods(["GET", "POST"])
@@ -23,11 +25,31 @@ from servers.views.profiles import find
 def profile_new(request: HttpRequest) -> HttpResponse:
     person = cast(User, request.user)
     source = Profile.objects.seen_by(person).filter(slug=request.GET.get("from", "")).first()
-    form = ProfileForm(request.POST or None, person=person, copied_from=source)
+    form = ProfileForm(
+        request.POST or None, person=person, copied_from=source, initial=_of_recipe(request)
+    )
     if request.method == "POST" and form.is_valid():
         made = create(form, by=person)
         return redirect("profile", slug=made.slug)
     return render(request, "profiles/form.html", {"form": form, "has_box": Box.objects.exists()})
+
+
+def _of_recipe(request: HttpRequest) -> dict[str, Any] | None:
+    """What the recipe says that ?recipe= names, with the changes that ?migration= counts."""
+    if "recipe" not in request.GET:
+        return None
+    found = find_recipe(request.GET["recipe"])
+    at = request.GET.get("migration", "")
+    is_there = at.isdecimal() and len(at) < 4 and int(at) < len(found.migrated)
+    launch = found.launch(found.migrated[int(at)] if is_there else None)
+    document = found.published
+    return {
+        "name": document.name,
+        "notes": document.notes,
+        "source": document.source.url,
+        "tags": " ".join(document.tags),
+        **initial(launch, secrets=dict.fromkeys(document.secrets, "")),
+    }
 
 
 def create(form: ProfileForm, *, by: User) -> Profile:

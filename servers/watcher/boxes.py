@@ -60,4 +60,13 @@ def gather(sample: dict[str, Any] | None) -> dict[str, Any]:
         allowed = {k: list(v) if isinstance(v, tuple) else v for k, v in allowed.items()}
     except (limits.LimitsError, OSError) as error:
         problems.append({"what": "The limits file cannot be used", "fix": str(error)})
-    return {"docker": docker, "limits": allowed, "problems": problems}
+    found = {"docker": docker, "limits": allowed, "problems": problems}
+    if sample is not None:
+        found |= {"gpus": _gpus(sample), "driver": sample.get("driver") or ""}
+    return found
+
+
+def _gpus(sample: dict[str, Any]) -> list[dict[str, Any]]:
+    """What stays the same of them, for who plans a launch."""
+    parts = ("index", "name", "compute_capability", "total", "kind")
+    return [{part: card.get(part) for part in parts} for card in sample.get("gpus") or []]

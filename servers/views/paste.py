@@ -1,0 +1,85 @@
+"""The door for what a guide says: a pasted command becomes the profile form, filled in."""
+
+from typing import cast
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_http_methods
+
+from servers.commandline.command import Command, PasteError
+from servers.commandline.draft import Draft, DraftError, draft, fill
+from servers.commandline.read import read
+from servers.forms.profile import ProfileForm
+from servers.forms.profile_values import initial
+from servers.models import Box, Role, User
+from servers.views.access import allow
+
+# Of a remark's kind, in the order in which a person should read them.
+HEADINGS = {
+    "unresolved": "To fill in",
+    "trusts": "What you trust",
+    "assumed": "What was assumed",
+    "ignored": "What was left out",
+}
+
+
+@require_http_methods(["GET", "POST"])
+@allow(Role.EDITOR)
+def profile_paste(request: HttpRequest) -> HttpResponse:
+    """Nothing is kept between the steps but what the page sends again: the text itself."""
+    text = request.POST.get("text", "")
+    context: dict[str, object] = {"text": text}
+    if request.method == "POST":
+        try:
+            commands = read(text)
+            chosen = _chosen(request, commands)
+            if chosen is not None and not _asks(request, chosen, context):
+                return _filled_form(request, draft(fill(chosen, _values(request, chosen))))
+            context |= {"commands": commands, "choice": request.POST.get("choice", "")}
+        except PasteError as error:
+            context |= {"error": str(error), "line": _line(text, error.line)}
+        except DraftError as error:
+            context |= {"error": str(error)}
+    return render(request, "profiles/paste.html", context)
+
+
+def _chosen(request: HttpRequest, commands: list[Command]) -> Command | None:
+    if len(commands) == 1:
+        return commands[0]
+    choice = request.POST.get("choice", "")
+    at = int(choice) if choice.isdecimal() and len(choice) < 5 else len(commands)
+    return commands[at] if at < len(commands) else None
+
+
+def _asks(request: HttpRequest, command: Command, context: dict[str, object]) -> bool:
+    """Whether the page is to ask for values first; once, as some may stay open."""
+    if not command.unresolved or "asked" in request.POST:
+        return False
+    context["unresolved"] = command.unresolved
+    return True
+
+
+def _values(request: HttpRequest, command: Command) -> dict[str, str]:
+    return {name: request.POST.get(f"value-{name}", "").strip() for name in command.unresolved}
+
+
+def _filled_form(request: HttpRequest, made: Draft) -> HttpResponse:
+    values = initial(made.launch, secrets=made.secrets)
+    form = ProfileForm(
+        person=cast(User, request.user), initial={"name": made.name, **values, "message": ""}
+    )
+    remarks = [
+        (heading, said)
+        for kind, heading in HEADINGS.items()
+        if (said := [remark.says for remark in made.remarks if remark.kind == kind])
+    ]
+    return render(
+        request,
+        "profiles/form.html",
+        {"form": form, "has_box": Box.objects.exists(), "remarks": remarks},
+    )
+
+
+def _line(text: str, number: int) -> str:
+    lines = text.splitlines()
+    return lines[number - 1].strip()[:200] if number <= len(lines) else ""

@@ -1,0 +1,129 @@
+"""Recipes: what could run here, and the overlays that change a profile as a set."""
+
+from dataclasses import asdict, dataclass
+from typing import cast
+
+from django.conf import settings
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied
+from django.db import transaction
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_GET, require_http_methods
+
+from servers import live
+from servers.engines import ENGINES, choices, diff
+from servers.forms.profile_values import opens_the_box
+from servers.models import Box, Entry, Profile, Role, User
+from servers.recipes import hardware
+from servers.recipes.catalogue import Catalogue, Overlay, Recipe, catalogue
+from servers.recipes.hardware import Fit
+from servers.views.access import allow
+from servers.views.profiles import find
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    recipe: Recipe
+    fits: list[tuple[Box, Fit]]
+
+    @property
+    def fits_somewhere(self) -> bool:
+        return any(fit.is_fit for _box, fit in self.fits)
+
+
+def read_catalogue() -> Catalogue:
+    return catalogue(settings.RECIPES)
+
+
+@require_GET
+@allow(Role.VIEWER)
+def recipes(request: HttpRequest) -> HttpResponse:
+    """Those that fit a box come first; ?all= shows the others too."""
+    known = read_catalogue()
+    engine = request.GET.get("engine", "")
+    rows = [_row(each) for each in known.recipes if engine in ("", each.published.launch.engine)]
+    rows.sort(key=lambda row: (not row.fits_somewhere, row.recipe.published.name))
+    shows_all = "all" in request.GET or not any(row.fits_somewhere for row in rows)
+    return render(
+        request,
+        "recipes/list.html",
+        {
+            "rows": [row for row in rows if shows_all or row.fits_somewhere],
+            "hidden": 0 if shows_all else sum(not row.fits_somewhere for row in rows),
+            "broken": known.broken,
+            "engine": engine if engine in ENGINES else "",
+            "engines": choices(),
+        },
+    )
+
+
+@require_GET
+@allow(Role.VIEWER)
+def recipe(request: HttpRequest, key: str) -> HttpResponse:
+    found = find_recipe(key)
+    launch = found.published.launch
+    migrations = [
+        (migration, diff.compare(launch, found.launch(migration))) for migration in found.migrated
+    ]
+    context = {"row": _row(found), "recipe": found, "launch": launch, "migrations": migrations}
+    return render(request, "recipes/recipe.html", context)
+
+
+def find_recipe(key: str) -> Recipe:
+    for each in read_catalogue().recipes:
+        if each.id == key:
+            return each
+    raise Http404(f"There is no recipe {key}.")
+
+
+def _row(each: Recipe) -> Row:
+    fits = [(box, hardware.fits(each.published, gpus_of(box))) for box in Box.objects.all()]
+    return Row(recipe=each, fits=fits)
+
+
+def gpus_of(box: Box) -> list[tuple[str, str]]:
+    return [(card["name"] or "", card["compute_capability"] or "") for card in box.gpus or []]
+
+
+@require_GET
+@allow(Role.EDITOR)
+def profile_overlays(request: HttpRequest, slug: str) -> HttpResponse:
+    found = find(request, slug)
+    fitting = [each for each in read_catalogue().overlays if each.is_for(found.launch)]
+    return render(request, "recipes/overlays.html", {"profile": found, "overlays": fitting})
+
+
+@require_http_methods(["GET", "POST"])
+@allow(Role.EDITOR)
+def profile_overlay(request: HttpRequest, slug: str, key: str) -> HttpResponse:
+    """What an overlay would change, and the save that changes it."""
+    found = find(request, slug)
+    overlay = next((each for each in read_catalogue().overlays if each.id == key), None)
+    if overlay is None or not overlay.is_for(found.launch):
+        raise Http404(f"There is no overlay {key} for this profile.")
+    differences = diff.compare(found.launch, overlay.change.apply(found.launch))
+    if request.method == "POST":
+        _lay_over(request, found, overlay, has_effect=bool(differences))
+        return redirect("profile", slug=found.slug)
+    context = {"profile": found, "overlay": overlay, "differences": differences}
+    return render(request, "recipes/overlay.html", context)
+
+
+def _lay_over(request: HttpRequest, found: Profile, overlay: Overlay, *, has_effect: bool) -> None:
+    person = cast(User, request.user)
+    if not has_effect:
+        messages.info(request, f"{found} says all of “{overlay.name}” already.")
+        return
+    launch = overlay.change.apply(found.launch)
+    if opens_the_box(asdict(launch)) and not person.may_administer:
+        raise PermissionDenied(
+            f"{found} has settings that only an admin may give a container. Only an admin may "
+            "save a change of it."
+        )
+    with transaction.atomic():
+        found.claim(saves=found.saves)
+        version = found.save_version(launch, by=person, message=f"Laid over: {overlay.name}")
+        Entry.note(person, "lay over", found, overlay=overlay.id)
+    messages.success(request, f"Saved as version {version.number}, with “{overlay.name}”.")
+    live.servers_changed()

@@ -1,0 +1,147 @@
+"""The doors to a new profile: a paste, a recipe, and overlays on what is there."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from servers.models import Box, Profile, Role, Secret
+from tests import factories
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("own_redis")]
+
+DOCKER = (
+    "docker run -d --gpus all --ipc=host -p 8000:8000 -e HF_TOKEN=hf_abcdefgh12 -v $MODELS:/m:ro "
+    "vllm/vllm-openai:v0.20.2 /m/qwen --max-model-len 8192"
+)
+
+
+@pytest.fixture
+def box() -> Box:
+    return factories.box()
+
+
+@pytest.fixture
+def eva(box: Box) -> Client:
+    client = Client()
+    client.force_login(factories.person("eva", Role.EDITOR))
+    return client
+
+
+def send(client: Client, answer: Any, **changes: str) -> Any:
+    """Press the button of the profile form that an answer shows."""
+    form = answer.context["form"]
+    values = {field.html_name: field.value() for field in form} | changes
+    kept = {k: v for k, v in values.items() if v is not None and v is not False}
+    return client.post("/profiles/new/", kept)
+
+
+def test_a_pasted_command_becomes_a_profile_in_three_steps(eva: Client, box: Box) -> None:
+    asked = eva.post("/profiles/paste/", {"text": DOCKER})
+    assert "$MODELS" in asked.content.decode()
+
+    shown = eva.post(
+        "/profiles/paste/", {"text": DOCKER, "asked": "yes", "value-MODELS": "/data/models"}
+    )
+    text = shown.content.decode()
+    assert "containers always run in the background here" in text
+    assert "open to the network without a key" in text
+
+    made = send(eva, shown, name="Qwen of the guide", box=str(box.pk))
+
+    assert made.status_code == 302, made.context["form"].errors
+    launch = Profile.objects.get().launch
+    assert launch.volumes == ("/data/models:/m:ro",)
+    assert launch.flags == ("--max-model-len", "8192")
+    assert launch.env == {}
+    assert Secret.objects.get(pk=launch.secret_env["HF_TOKEN"]).reveal() == "hf_abcdefgh12"
+
+
+def test_of_several_commands_one_is_chosen(eva: Client) -> None:
+    text = "vllm serve a/one\n\nvllm serve b/two"
+
+    asked = eva.post("/profiles/paste/", {"text": text}).content.decode()
+    shown = eva.post("/profiles/paste/", {"text": text, "choice": "1"})
+
+    assert "2 commands are in it" in asked
+    assert shown.context["form"].initial["checkpoint"] == "b/two"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("vllm serve 'a/b", "Line 1"),
+        ("export A=1", "only variables are set"),
+        ("docker run nginx", "starts none of the engines"),
+        ("", "no command"),
+    ],
+)
+def test_what_cannot_be_read_is_told_and_stays(eva: Client, text: str, says: str) -> None:
+    answer = eva.post("/profiles/paste/", {"text": text}).content.decode()
+
+    assert says in answer
+    assert text.replace("'", "&#x27;") in answer
+
+
+def test_a_paste_cannot_bring_markup_into_the_page(eva: Client) -> None:
+    text = "vllm serve '</textarea><script>alert(1)</script>' --x \"<img hx-get=/logout/>\""
+
+    answer = eva.post("/profiles/paste/", {"text": text}).content.decode()
+
+    assert "<script>alert" not in answer
+    assert "<img hx-get" not in answer
+
+
+def test_recipes_say_what_fits_this_box(eva: Client, box: Box) -> None:
+    card = {"name": "NVIDIA GB300", "compute_capability": "10.3"}
+    Box.objects.update(facts={**box.facts, "gpus": [card]})
+
+    some = eva.get("/recipes/").content.decode()
+    every = eva.get("/recipes/?all=on").content.decode()
+
+    assert "fits this box" in some
+    assert "needs two boxes" not in some
+    assert "needs two boxes: not startable yet" in every
+
+
+def test_a_recipe_becomes_a_profile(eva: Client, box: Box) -> None:
+    made = send(eva, eva.get("/profiles/new/?recipe=station-qwen3-8b-sglang"), box=str(box.pk))
+
+    assert made.status_code == 302, made.context["form"].errors
+    profile = Profile.objects.get()
+    assert profile.launch.hardware == "1x GB300"
+    assert profile.launch.reasons["--attention-backend"].startswith("trtllm_mha")
+    assert profile.source.startswith("https://")
+    assert "dgx-station" in profile.tag_list
+
+
+def test_a_broken_recipe_of_ones_own_is_told(eva: Client, settings: Any, tmp_path: Path) -> None:
+    settings.RECIPES = tmp_path
+    (tmp_path / "mine.yaml").write_text("name: Mine\nengin: vllm\n")
+
+    text = eva.get("/recipes/").content.decode()
+
+    assert f"{tmp_path}/mine.yaml was not read" in text
+
+
+def test_an_overlay_shows_what_it_changes_before_it_does(eva: Client, box: Box) -> None:
+    profile = factories.server(box, "glm-5").profile
+    shown = eva.get(f"/profiles/{profile.slug}/overlays/metrics/").content.decode()
+    assert "--enable-metrics" in shown
+    assert profile.versions.count() == 1
+
+    eva.post(f"/profiles/{profile.slug}/overlays/metrics/")
+
+    profile.refresh_from_db()
+    assert "--enable-metrics" in profile.launch.flags
+    assert profile.current is not None
+    assert profile.current.message == "Laid over: Metrics"
+    eva.post(f"/profiles/{profile.slug}/overlays/metrics/")
+    assert profile.versions.count() == 2
+
+
+def test_an_overlay_of_another_engine_is_not_offered(eva: Client, box: Box) -> None:
+    profile = factories.server(box, "gpt-oss-120b").profile
+
+    assert eva.get(f"/profiles/{profile.slug}/overlays/metrics/").status_code == 404
