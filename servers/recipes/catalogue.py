@@ -112,9 +112,7 @@ def _read(recipes: Path, overlays: Path, *, is_own: bool) -> Catalogue:
     broken: list[Broken] = []
     return Catalogue(
         recipes=tuple(_each(recipes, _recipe, broken, is_own=is_own)),
-        overlays=tuple(
-            _each(overlays, _overlay, broken, is_own=is_own) if overlays.is_dir() else ()
-        ),
+        overlays=tuple(_each(overlays, _overlay, broken, is_own=is_own, may_be_missing=is_own)),
         broken=tuple(broken),
     )
 
@@ -125,11 +123,14 @@ def _each[Entry](
     broken: list[Broken],
     *,
     is_own: bool,
+    may_be_missing: bool = False,
 ) -> Iterator[Entry]:
     try:
         paths = sorted(path for path in folder.iterdir() if path.suffix in (".yaml", ".yml"))
     except OSError as error:
-        broken.append(Broken(path=folder, reason=f"The folder cannot be read: {error.strerror}."))
+        if not (may_be_missing and isinstance(error, FileNotFoundError)):
+            reason = f"The folder cannot be read: {error.strerror}."
+            broken.append(Broken(path=folder, reason=reason))
         return
     for path in paths:
         try:

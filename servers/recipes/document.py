@@ -67,7 +67,9 @@ def read_mapping(found: mapping.Mapping, *, also: tuple[str, ...] = ()) -> Docum
     for name in secrets:
         _check_variable(found, "secrets", name)
         if name in env:
-            raise found.error(f"{name} has a value under env. Keep it in one of the two.", name)
+            raise found.error(
+                f"{name} has a value under env. Keep it in one of the two.", "secrets"
+            )
     engine = found.text("engine")
     if engine not in ENGINES:
         raise found.error(f"“{engine}” is not an engine. {_nearest(engine, ENGINES)}", "engine")

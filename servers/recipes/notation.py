@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from servers.engines.change import is_flag
 
-_SIZE = re.compile(r"([0-9]+)([kmgt]?)", re.IGNORECASE)
+_SIZE = re.compile(r"([0-9]{1,18})([kmgt]?)", re.IGNORECASE)
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 

@@ -43,6 +43,7 @@ def test_recipes_of_ones_own_stand_beside_the_shipped_ones(tmp_path: Path) -> No
 
     assert len(found.recipes) == len(shipped.recipes) + 1
     mine = found.recipes[-1]
+    assert found.broken == ()
     assert (mine.id, mine.is_own, mine.path) == ("mine", True, tmp_path / "mine.yaml")
     assert not any(recipe.is_own for recipe in shipped.recipes)
 

@@ -169,7 +169,7 @@ def test_flags_may_be_a_list_of_words() -> None:
         (LEAST + "flags: {a: b}\n", "line 5: flags: Write a text here"),
         (LEAST + "env:\n  A=B: c\n", "line 6: A=B: “A=B” is not a name"),
         (LEAST + "env: --a\n", "line 5: env: Write `key: value` lines"),
-        (LEAST + "env: {A: b}\nsecrets: [A]\n", "A has a value under env"),
+        (LEAST + "env: {A: b}\nsecrets: [A]\n", "line 6: secrets: A has a value under env"),
         (LEAST + "secrets: A\n", "line 5: secrets: Write a list"),
         (LEAST + "boxes: 0\n", "line 5: boxes: It needs at least 1 box"),
         (LEAST + "port: 70000\n", "line 5: port: 70000 is not between 0 and 65535"),
