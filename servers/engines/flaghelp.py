@@ -41,7 +41,7 @@ def _argparse_entries(text: str) -> Iterator[tuple[str, str]]:
     """Each flag's names and its help: names stand two columns in, help further right."""
     invocation, said = "", list[str]()
     for line in text.splitlines():
-        begins = re.match(r" {1,4}(-.*)", line)
+        begins = re.match(r"  (-.*)", line)
         if begins:
             if invocation:
                 yield invocation, " ".join(said)
@@ -62,7 +62,7 @@ def _argparse_flag(invocation: str, said: str) -> Flag:
         name, _, rest = part.partition(" ")
         names.append(name)
         value = rest.strip() or value
-    choices = _CHOICES.match(value.lstrip("["))
+    choices, known = _argparse_values(value)
     default = _DEFAULT.search(said)
     positive, off = _pairs(names)
     return Flag(
@@ -70,7 +70,8 @@ def _argparse_flag(invocation: str, said: str) -> Flag:
         off=off,
         takes=_argparse_takes(value),
         type="json?" if _JSON in said else "",
-        choices=tuple(choices[1].split(",")) if choices else (),
+        choices=choices,
+        known=known,
         default="" if default is None or default[1] == "None" else default[1],
         help=_DEFAULT.sub("", said).strip(),
         is_deprecated=bool(re.match(r"\W*deprecated", said, re.IGNORECASE)),
@@ -82,7 +83,21 @@ def _argparse_takes(value: str) -> Takes:
         return "none"
     if "..." in value:
         return "many"
-    return "optional" if value.startswith("[") else "one"
+    return "optional" if value.startswith("[") and not value.startswith("['") else "one"
+
+
+def _argparse_values(value: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """All values that are taken, or those that are named beside others.
+
+    vLLM writes "{a,b} or name registered in ..." and ['a', 'b'] for values that others can join.
+    """
+    if value.startswith("['"):
+        return (), tuple(re.findall(r"'([^']*)'", value))
+    found = _CHOICES.match(value.lstrip("["))
+    if found is None:
+        return (), ()
+    values = tuple(found[1].split(","))
+    return ((), values) if " or " in value else (values, ())
 
 
 def _llamacpp_entries(text: str) -> Iterator[tuple[str, str]]:

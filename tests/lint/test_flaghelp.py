@@ -36,6 +36,10 @@ ModelConfig:
                         - "auto" will use FP16 precision for FP32 models.
 
                         - "half" for FP16. (default: auto)
+  --config-format ['auto', 'hf', 'mistral']
+                        The format of the model config to load. (default: auto)
+  --tool-call-parser {hermes,kimi_k2} or name registered in --tool-parser-plugin
+                        The parser for tool calls. (default: None)
   --hf-token [HF_TOKEN]
                         The token to use (default: None)
   --served-model-name SERVED_MODEL_NAME [SERVED_MODEL_NAME ...]
@@ -57,6 +61,10 @@ VllmConfig:
 
                         Should either be a valid JSON string or JSON keys
                         passed individually. (default: {'mode': None})
+
+When passing JSON CLI arguments, the following sets of arguments are equivalent:
+   --json-arg '{"key1": "value1", "key2": {"key3": "value2"}}'
+   --json-arg.key1 value1 --json-arg.key2.key3 value2
 """
 
 LLAMACPP = """\
@@ -120,6 +128,8 @@ def test_vllm_says_more_of_its_flags() -> None:
     assert set(found) == {
         "--headless",
         "--help",
+        "--config-format",
+        "--tool-call-parser",
         "--dtype",
         "--hf-token",
         "--served-model-name",
@@ -130,6 +140,10 @@ def test_vllm_says_more_of_its_flags() -> None:
     }
     assert found["--dtype"].choices[:2] == ("auto", "bfloat16")
     assert found["--dtype"].default == "auto"
+    assert found["--config-format"].known == ("auto", "hf", "mistral")
+    assert found["--config-format"].takes == found["--tool-call-parser"].takes == "one"
+    assert found["--tool-call-parser"].known == ("hermes", "kimi_k2")
+    assert found["--tool-call-parser"].choices == ()
     assert found["--hf-token"].takes == "optional"
     assert found["--served-model-name"].takes == "many"
     assert found["--trust-remote-code"].off == ("--no-trust-remote-code",)
