@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,6 +12,9 @@ from servers.engines.flaglist import Flag, FlagList, all_shipped, shipped
 from servers.engines.launch import Launch
 from servers.engines.versions import Release, of_image, release
 from servers.judge.subject import Gpu, Subject
+
+# Whose values no sentence repeats.
+SECRET_FLAGS = ("--api-key", "--admin-api-key", "--hf-token", "-hft")
 
 # A value that is still to be filled in: $TP, ${TP}, <your token>.
 _BLANK = re.compile(r"\$\{?\w|<[^<>]+>")
@@ -85,13 +88,12 @@ class Facts:
         found = self.all_typed(name)
         return found[-1] if found else None
 
-    def number(self, *names: str, default: int = 1) -> int | None:
+    def number(self, name: str, default: int = 1) -> int | None:
         """A flag's whole number; None when what stands there is none."""
-        for name in names:
-            typed = self.flag(name)
-            if typed is not None:
-                return int(typed.value) if re.fullmatch(r"\d+", typed.value) else None
-        return default
+        typed = self.flag(name)
+        if typed is None:
+            return default
+        return int(typed.value) if re.fullmatch(r"[0-9]{1,9}", typed.value) else None
 
     @cached_property
     def env(self) -> dict[str, str | None]:
@@ -138,8 +140,9 @@ class Facts:
     @cached_property
     def gpu_indices(self) -> tuple[int, ...] | None:
         """What the launch names; None for "all", "none" and for what is no index."""
-        parts = self.launch.gpus.split(",")
-        return tuple(map(int, parts)) if all(p.strip().isdigit() for p in parts) else None
+        if not re.fullmatch(r"[0-9]{1,4}(,[0-9]{1,4})*", self.launch.gpus.replace(" ", "")):
+            return None
+        return tuple(int(each) for each in self.launch.gpus.split(","))
 
     @cached_property
     def gpu_count(self) -> int | None:
@@ -153,7 +156,7 @@ class Facts:
     @cached_property
     def _visible_indices(self) -> tuple[int, ...] | None:
         said = self.env.get("CUDA_VISIBLE_DEVICES")
-        if not said or not re.fullmatch(r"\d+(,\d+)*", said):
+        if not said or not re.fullmatch(r"[0-9]{1,4}(,[0-9]{1,4})*", said):
             return None
         return tuple(map(int, said.split(",")))
 
@@ -168,16 +171,18 @@ class Facts:
     def model_text(self) -> str:
         """Everything that names the model; a path alone often does not."""
         config = self.subject.checkpoint_config or {}
-        quantization = config.get("quantization_config") or {}
+        quantization = config.get("quantization_config")
+        if not isinstance(quantization, Mapping):
+            quantization = {}
         named = self.flag("--served-model-name")
-        parts: Iterable[object] = (
+        parts = (
             self.launch.checkpoint,
             self.launch.served_name,
             named.value if named else "",
-            config.get("model_type", ""),
-            *(config.get("architectures") or ()),
-            quantization.get("quant_method", ""),
-            quantization.get("quant_algo", ""),
+            config.get("model_type"),
+            config.get("architectures"),
+            quantization.get("quant_method"),
+            quantization.get("quant_algo"),
         )
         return " ".join(str(part) for part in parts if part)
 

@@ -21,8 +21,7 @@ def _needed(facts: Facts) -> int | None:
     """GPUs on one machine. With data-parallel attention SGLang's replicas share theirs."""
     if facts.engine == "llamacpp":
         return None
-    shares = facts.engine == "sglang" and facts.flag("--enable-dp-attention") is not None
-    dp = 1 if shares else facts.dp
+    dp = 1 if _attention_replicas(facts) else facts.dp
     if facts.tp is None or facts.pp is None or dp is None or not facts.nodes:
         return None
     return -(-facts.tp * facts.pp * dp // facts.nodes)
@@ -30,10 +29,10 @@ def _needed(facts: Facts) -> int | None:
 
 def _gpus(facts: Facts) -> Iterator[Hit]:
     needed, there = _needed(facts), facts.gpu_count
-    if needed is None or there is None or needed <= there:
-        return
+    if needed is None or not there or needed <= there:
+        return  # without any GPU it is an engine for the CPU
     fix = None
-    if there and needed == facts.tp:
+    if needed == facts.tp:
         fits = _fitting(facts, most=there)
         fix = _set(facts, f"The launch has {there} GPUs", {_TP: str(fits)}) if fits else None
     yield Hit(
@@ -62,10 +61,9 @@ def _heads(facts: Facts) -> Iterator[Hit]:
     what = f"{heads} attention heads" if heads and heads % tp else f"{kv_heads} key-value heads"
     fits = _fitting(facts, most=tp - 1)
     fix = {_TP: str(fits)} if fits and tp == facts.tp else None
+    better = f"{fits} can." if fits else "Choose another size."
     yield Hit(
-        says=f"The model has {what}, which {tp} GPUs cannot share equally. {fits} would work."
-        if fits
-        else "Choose another tensor-parallel size.",
+        says=f"The model has {what}, which {tp} GPUs cannot share equally. {better}",
         about=_about(facts, _TP),
         fix=_set(facts, f"The model has {what}", fix) if fix else None,
     )
@@ -167,9 +165,17 @@ def _attention_tp(facts: Facts) -> int | None:
     """Over how many GPUs SGLang or vLLM divides the attention heads."""
     if facts.engine == "llamacpp" or facts.tp is None:
         return None
-    if facts.engine == "sglang" and facts.flag("--enable-dp-attention"):
-        return facts.tp // facts.dp if facts.dp and facts.tp % facts.dp == 0 else None
-    return facts.tp
+    replicas = _attention_replicas(facts) or 1
+    return facts.tp // replicas if facts.tp % replicas == 0 else None
+
+
+def _attention_replicas(facts: Facts) -> int | None:
+    """How often SGLang repeats attention inside its tensor-parallel group; None: it does not."""
+    if facts.engine != "sglang":
+        return None
+    if facts.flag("--attn-dp-size"):
+        return facts.number("--attn-dp-size")
+    return facts.dp if facts.flag("--enable-dp-attention") else None
 
 
 def _head_counts(config: Mapping[str, Any]) -> tuple[int, int]:
@@ -177,11 +183,18 @@ def _head_counts(config: Mapping[str, Any]) -> tuple[int, int]:
 
     Latent attention (DeepSeek, Kimi, GLM-5) has no key-value heads to divide.
     """
-    text = config.get("text_config") or config
-    heads = int(text.get("num_attention_heads") or 0)
+    text = config.get("text_config")
+    if not isinstance(text, Mapping):
+        text = config
+    heads = _whole(text.get("num_attention_heads"))
     if text.get("kv_lora_rank"):
         return heads, 0
-    return heads, int(text.get("num_key_value_heads") or heads)
+    return heads, _whole(text.get("num_key_value_heads", heads))
+
+
+def _whole(value: object) -> int:
+    """Some models say another number for each layer: then 0."""
+    return value if isinstance(value, int) else 0
 
 
 def _divides(config: Mapping[str, Any], tp: int) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from servers.judge.conditions import Condition, ConditionError, compiled
-from servers.judge.facts import Facts, Typed
+from servers.judge.facts import Facts
 from servers.judge.fixes import Fix, fitted
 from servers.judge.subject import SEVERITIES, Finding, Severity, Source
 
@@ -53,27 +53,27 @@ class Rule:
         truth = self.when(facts)
         if truth is False or (truth is None and self.unknown is None):
             return None
-        about, typed = _place(self.about, facts)
         unknown = () if truth else not_known(self.kinds, facts)
-        says = self.says.replace("{value}", typed.value if typed else "")
         return Finding(
             rule=self.id,
             severity=self.severity if truth else self.unknown or self.severity,
-            says=says if truth else f"{says} It depends on {' and '.join(unknown)}: not known.",
-            about=about,
-            fix=fitted(self.fix, facts, reason=says.split(". ")[0].rstrip(".")),
+            says=self.says
+            if truth
+            else f"{self.says} It depends on {' and '.join(unknown)}: not known.",
+            about=_place(self.about, facts),
+            fix=fitted(self.fix, facts, reason=self.says.split(". ")[0].rstrip(".")),
             sources=self.sources,
             unknown=unknown,
         )
 
 
-def _place(names: tuple[str, ...], facts: Facts) -> tuple[str, Typed | None]:
+def _place(names: tuple[str, ...], facts: Facts) -> str:
     for name in names:
         if typed := facts.flag(name) if name.startswith("-") else None:
-            return typed.word, typed
+            return typed.word
         if name in facts.env:
-            return name, None
-    return names[-1], None
+            return name
+    return "flags" if names[-1].startswith("-") else names[-1]
 
 
 def not_known(kinds: frozenset[str], facts: Facts) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from servers.engines import ENGINES
 from servers.engines.change import Change
 from servers.engines.engine import listens_beyond_loopback
 from servers.judge.check import Check, Hit
-from servers.judge.facts import Facts
+from servers.judge.facts import SECRET_FLAGS, Facts
 from servers.judge.fixes import Fix, fitted
 
 GIB = 2**30
@@ -17,7 +17,7 @@ SHARED = 16 * GIB
 
 _TOKEN = re.compile(r"\b(hf_|sk-|nvapi-|ghp_|github_pat_|glpat-|xox[bp]-)[A-Za-z0-9_-]{8,}")
 _SECRET_NAME = re.compile(r"(TOKEN|API_?KEY|ACCESS_?KEY|SECRET|PASSWORD|PASSWD)(_ID)?$")
-_SECRET_FLAGS = ("--api-key", "--admin-api-key", "--hf-token", "-hft")
+_NO_SECRET = re.compile(r"|[0-9]+|true|false|on|off|/\S*", re.IGNORECASE)
 # A shell variable, or a placeholder that is the whole value.
 _BLANK = re.compile(r"\$\{?[A-Z][A-Z0-9_]*|^<[^<>]+>$")
 
@@ -114,7 +114,7 @@ def _host_port(facts: Facts) -> Iterator[Hit]:
 def _secrets(facts: Facts) -> Iterator[Hit]:
     for name, value in facts.launch.env.items():
         is_token = bool(_TOKEN.search(value))
-        is_named_so = bool(_SECRET_NAME.search(name)) and value and not _BLANK.search(value)
+        is_named_so = bool(_SECRET_NAME.search(name)) and _may_be_secret(value)
         if not is_token and not is_named_so:
             continue
         change = Change(drop_env=(name,), fields={"pass_hf_token": True})
@@ -131,7 +131,7 @@ def _secrets(facts: Facts) -> Iterator[Hit]:
         )
     for typed in facts.typed:
         is_token = bool(_TOKEN.search(typed.value))
-        is_named_so = typed.name in _SECRET_FLAGS and typed.value and not _BLANK.search(typed.value)
+        is_named_so = typed.name in SECRET_FLAGS and _may_be_secret(typed.value)
         if is_token or is_named_so:
             variable = {"vllm": "VLLM_API_KEY", "llamacpp": "LLAMA_API_KEY"}.get(facts.engine)
             hint = f" {variable} does the same as a variable." if variable else ""
@@ -142,6 +142,10 @@ def _secrets(facts: Facts) -> Iterator[Hit]:
                 about=typed.word,
                 severity="error" if is_token else None,
             )
+
+
+def _may_be_secret(value: str) -> bool:
+    return not _NO_SECRET.fullmatch(value) and not _BLANK.search(value)
 
 
 def _blanks(facts: Facts) -> Iterator[Hit]:

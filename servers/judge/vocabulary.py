@@ -7,7 +7,7 @@ from servers.engines import ENGINES
 from servers.engines.change import Change
 from servers.engines.flaglist import FlagList, all_shipped, nearest_value
 from servers.judge.check import Check, Hit
-from servers.judge.facts import Facts, Typed, is_blank, is_json_object, is_part
+from servers.judge.facts import SECRET_FLAGS, Facts, Typed, is_blank, is_json_object, is_part
 from servers.judge.fixes import Fix, fitted
 
 # Images whose engine is the released one; another may be a fork with flags of its own.
@@ -126,7 +126,7 @@ def _number_of_values(facts: Facts, typed: Typed) -> Iterator[Hit]:
         yield Hit(
             says=f"{typed.word} needs a value."
             if not count
-            else f"{typed.word} takes one value; “{' '.join(typed.values[1:])}” is refused.",
+            else f"{typed.word} takes one value, not {count}.",
             about=typed.word,
             fix=fitted(
                 Fix(change=Change(set_flags={typed.word: typed.values[0]})), facts, reason=""
@@ -171,9 +171,10 @@ def _twice(facts: Facts) -> Iterator[Hit]:
         if names.count(typed.name) < 2 or typed.name in _REPEATED or is_many or is_part(typed.word):
             continue
         last = typed.value if typed.values else None
+        is_shown = last and typed.name not in SECRET_FLAGS
         yield Hit(
             says=f"{typed.word} is given {names.count(typed.name)} times; the last one counts"
-            + (f", “{last}”." if last else "."),
+            + (f", “{last}”." if is_shown else "."),
             about=typed.word,
             fix=fitted(Fix(change=Change(set_flags={typed.word: last})), facts, reason="")
             if len(typed.values) < 2
