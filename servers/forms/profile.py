@@ -21,7 +21,7 @@ from servers.forms.profile_values import (
     starts_the_same,
     to_launch,
 )
-from servers.models import Box, Profile, User
+from servers.models import Box, Profile, Secret, User
 from servers.models.profile import ABOUT
 
 # What Docker accepts as a reference; the registry decides whether it exists.
@@ -228,18 +228,21 @@ class ProfileForm(forms.Form):
         self.person = person
         self.profile = profile
         source = profile or copied_from
+        given = kwargs.pop("initial", None)
         self.kept_secrets = source.launch.secret_env if source else {}
         self.reasons: dict[str, str] = {}
         if source is not None:
             kwargs["initial"] = source.about | initial(source.launch)
         if copied_from is not None:
             kwargs["initial"] |= {"name": f"{copied_from.name} copy", "is_private": False}
+        if given is not None:
+            kwargs["initial"] = given
         super().__init__(*args, **kwargs)
         if profile is None:
             del self.fields["message"], self.fields["saves"]
         else:
             del self.fields["box"]
-            self.initial["saves"] = profile.saves
+            self.initial.setdefault("saves", profile.saves)
 
     def about(self) -> dict[str, Any]:
         return {name: self.cleaned_data[name] for name in ABOUT}
@@ -363,8 +366,22 @@ class ProfileForm(forms.Form):
     def launch(self) -> Launch:
         """The cleaned form. Values of secret variables are sealed here."""
         return to_launch(
-            self.cleaned_data, self.reasons, kept=self.kept_secrets, person=self.person
+            self.cleaned_data,
+            self.reasons,
+            kept=self.kept_secrets,
+            seal=lambda name, value: Secret.seal(name, value, self.person).pk,
         )
+
+    def unsaved_launch(self) -> Launch:
+        """The cleaned form, to be looked at: secrets are named and not sealed."""
+        return to_launch(
+            self.cleaned_data, self.reasons, kept=self.kept_secrets, seal=lambda _name, _value: 0
+        )
+
+    def typed(self) -> dict[str, Any]:
+        """What was typed apart from the launch, to show it again."""
+        names = (*ABOUT, "box", "message", "saves")
+        return {name: self[name].value() for name in names if name in self.fields}
 
 
 def _read[Value](reader: Callable[[str], Value], text: str) -> Value:

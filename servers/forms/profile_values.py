@@ -1,12 +1,11 @@
 """A launch as the values of the profile form, and back."""
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from servers.commandline import explained, words
 from servers.engines.launch import Launch
-from servers.models import Secret, User
 
 MASK = "••••••••"
 
@@ -44,9 +43,13 @@ def starts_the_same(cleaned: Mapping[str, Any], old: Launch) -> bool:
 
 
 def to_launch(
-    cleaned: Mapping[str, Any], reasons: dict[str, str], *, kept: Mapping[str, int], person: User
+    cleaned: Mapping[str, Any],
+    reasons: dict[str, str],
+    *,
+    kept: Mapping[str, int],
+    seal: Callable[[str, str], int],
 ) -> Launch:
-    """Values of secret variables are sealed here; `kept` are those sealed before."""
+    """Values of secret variables are sealed; `kept` are those sealed before."""
     env: dict[str, str] = {}
     secret_env: dict[str, int] = {}
     for name, value in cleaned["env"].items():
@@ -55,7 +58,7 @@ def to_launch(
         elif value == MASK and name in kept:
             secret_env[name] = kept[name]
         elif value:
-            secret_env[name] = Secret.seal(name, value, person).pk
+            secret_env[name] = seal(name, value)
     return Launch(
         env=env,
         secret_env=secret_env,

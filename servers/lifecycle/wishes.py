@@ -8,9 +8,10 @@ from servers.models import Entry, Run, Server, User
 from servers.models.run import ACTIVE, Wanted
 
 
-def start(server: Server, *, by: User | None) -> Run | None:
+def start(server: Server, *, by: User | None, despite: str = "") -> Run | None:
     """Queue a run of the server's current profile version.
 
+    `despite` is somebody's reason to start it although something about it is known to fail.
     None when it already runs or is about to: a second click starts nothing.
     """
     version = server.profile.current
@@ -18,7 +19,7 @@ def start(server: Server, *, by: User | None) -> Run | None:
         raise ValueError(f"Profile {server.profile.slug} has no version.")
     try:
         with transaction.atomic():
-            run = Run.objects.create(server=server, version=version, started_by=by)
+            run = Run.objects.create(server=server, version=version, started_by=by, despite=despite)
             Server.objects.filter(pk=server.pk).update(run=run, removed_at=None)
             Entry.note(by, "start", server, version=version.number, run=run.pk)
     except IntegrityError:

@@ -121,6 +121,9 @@ class Run(models.Model):
     peak_tokens_per_second = models.FloatField(null=True)
     peak_memory = models.BigIntegerField(null=True)  # bytes on all its GPUs together
 
+    # Why it was started although the check had found an error; "" where it had not.
+    despite = models.CharField(max_length=300, blank=True)
+
     exit_code = models.IntegerField(null=True)
     oom_killed = models.BooleanField(default=False)
     failure = models.TextField(blank=True)  # one sentence for a person

@@ -1,11 +1,13 @@
 """How a launch reads on a page: each flag and variable with the reason for it."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from django import template
 
 from servers.commandline import explained
 from servers.commandline.explained import Row
+from servers.engines.change import Change
 from servers.engines.diff import Difference
 from servers.engines.engine import secret_words
 from servers.engines.launch import Launch
@@ -49,6 +51,29 @@ def _masked(name: str, said: str | None) -> str | None:
 def variable_rows(launch: Launch) -> list[Row]:
     secrets = dict.fromkeys(launch.secret_env, MASK)
     return explained.variable_rows({**launch.env, **secrets}, launch.reasons)
+
+
+@register.filter
+def severity_word(severity: str) -> str:
+    return {"error": "Fails:", "warning": "Risky:", "info": "Good to know:"}[severity]
+
+
+@register.filter
+def change_words(change: Change) -> str:
+    """A change in the words of a command line: --kv-cache-dtype bf16, no NCCL_DEBUG."""
+    said = [f"{name} {value or ''}".strip() for name, value in change.set_flags.items()]
+    said += [f"no {name}" for name in (*change.drop_flags, *change.drop_env)]
+    said += [f"{name}={value}" for name, value in change.set_env.items()]
+    said += [f"{field_title(name)}: {_field_words(v)}" for name, v in change.fields.items()]
+    return ", ".join(said)
+
+
+def _field_words(value: object) -> str:
+    if isinstance(value, Mapping):
+        return " ".join(f"{name}={each}" for name, each in value.items()) or "nothing"
+    if isinstance(value, (list, tuple)):
+        return " ".join(map(str, value)) or "nothing"
+    return str(value) if value else "nothing"
 
 
 @register.filter

@@ -9,6 +9,7 @@ from django.views.decorators.http import require_POST
 from servers import lifecycle, tasks
 from servers.models import Role, Server, User
 from servers.views.access import allow
+from servers.views.checks import refusal
 
 DONE = 204
 CONFLICT = 409
@@ -25,7 +26,12 @@ def _person(request: HttpRequest) -> User:
 @require_POST
 @allow(Role.OPERATOR)
 def server_start(request: HttpRequest, slug: str) -> HttpResponse:
-    run = lifecycle.start(_find(slug), by=_person(request))
+    found = _find(slug)
+    question = refusal(request, found)
+    if question is not None:
+        return question
+    despite = request.POST.get("despite", "").strip()[:300]
+    run = lifecycle.start(found, by=_person(request), despite=despite)
     if run is not None:
         tasks.nudge(run)
     return HttpResponse(status=DONE)

@@ -12,6 +12,7 @@ from django.views.decorators.http import require_GET, require_POST
 from servers import lifecycle, live
 from servers.engines import ENGINES, choices
 from servers.forms.profile_values import opens_the_box
+from servers.lifecycle import checks
 from servers.models import Box, Profile, Role, Server, User, record
 from servers.models.profile import Health, Wanted
 from servers.views.access import allow
@@ -58,7 +59,12 @@ def profile(request: HttpRequest, slug: str) -> HttpResponse:
             "is_favourite": found.fans.filter(pk=cast(User, request.user).pk).exists(),
             "versions": found.versions.select_related("author"),
             "servers": [
-                (server, lifecycle.preview(found.launch, server.box)) for server in servers
+                {
+                    "server": server,
+                    "preview": lifecycle.preview(found.launch, server.box),
+                    "findings": checks.findings(found.launch, server.box),
+                }
+                for server in servers
             ],
             "free_boxes": Box.objects.exclude(servers__in=servers),
         },

@@ -78,12 +78,14 @@ def find_recipe(key: str) -> Recipe:
 
 
 def _row(each: Recipe) -> Row:
-    fits = [(box, hardware.fits(each.published, gpus_of(box))) for box in Box.objects.all()]
-    return Row(recipe=each, fits=fits)
+    return Row(recipe=each, fits=[(box, _fit(each, box)) for box in Box.objects.all()])
 
 
-def gpus_of(box: Box) -> list[tuple[str, str]]:
-    return [(card["name"] or "", card["compute_capability"] or "") for card in box.gpus or []]
+def _fit(each: Recipe, box: Box) -> Fit:
+    if box.gpus is None:
+        return Fit(is_fit=False, sentence="its GPUs are not known yet")
+    cards = [(card["name"] or "", card["compute_capability"] or "") for card in box.gpus]
+    return hardware.fits(each.published, cards)
 
 
 @require_GET

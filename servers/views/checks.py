@@ -1,0 +1,125 @@
+"""Checks of a launch before it costs twenty minutes: in the form, on the page, at the start."""
+
+from dataclasses import asdict, replace
+from typing import Any, cast
+
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied
+from django.db import transaction
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_POST
+
+from servers import lifecycle, live
+from servers.engines.launch import Launch
+from servers.forms.profile import ProfileForm
+from servers.forms.profile_values import initial, opens_the_box
+from servers.judge.subject import Finding
+from servers.lifecycle import checks
+from servers.models import Box, Entry, Profile, Role, Server, User
+from servers.views.access import allow
+from servers.views.profiles import find
+
+
+@require_POST
+@allow(Role.EDITOR)
+def profile_check(request: HttpRequest) -> HttpResponse:
+    """What the form's launch would run into, and the command that it amounts to."""
+    form, profile = _form(request)
+    if not form.is_valid():
+        return render(request, "profiles/_check.html", {"form": form})
+    launch, box = form.unsaved_launch(), _box(form, profile)
+    return render(
+        request,
+        "profiles/_check.html",
+        {
+            "form": form,
+            "findings": checks.findings(launch, box),
+            "preview": lifecycle.preview(launch, box) if box is not None else None,
+            "box": box,
+        },
+    )
+
+
+@require_POST
+@allow(Role.EDITOR)
+def profile_fix_form(request: HttpRequest, rule: str) -> HttpResponse:
+    """The form again, with a finding's fix applied to what is typed. Nothing is saved."""
+    form, profile = _form(request)
+    context: dict[str, Any] = {"form": form, "profile": profile, "has_box": Box.objects.exists()}
+    if form.is_valid():
+        launch = form.unsaved_launch()
+        fix = _finding(request, rule, launch, _box(form, profile)).fix
+        if fix is not None:
+            typed = {name: form.cleaned_data["env"][name] for name in launch.secret_env}
+            changed = replace(fix.apply(launch), secret_env={})
+            kept = {name: typed[name] for name in fix.apply(launch).secret_env}
+            values = form.typed() | initial(changed, secrets=kept)
+            context["form"] = ProfileForm(
+                person=cast(User, request.user), profile=profile, initial=values
+            )
+    return render(request, "profiles/form.html", context)
+
+
+@require_POST
+@allow(Role.OPERATOR)
+def profile_fix(request: HttpRequest, slug: str, rule: str) -> HttpResponse:
+    """Save a published fix as a new version: what an operator may do without an editor."""
+    person = cast(User, request.user)
+    found = find(request, slug)
+    box = get_object_or_404(Box, slug=request.POST.get("box", ""))
+    finding = _finding(request, rule, found.launch, box)
+    if finding.fix is None:
+        raise Http404(f"{rule} has no fix.")
+    launch = finding.fix.apply(found.launch)
+    if opens_the_box(asdict(launch)) and not person.may_administer:
+        raise PermissionDenied(
+            f"{found} has settings that only an admin may give a container. Only an admin may "
+            "save a change of it."
+        )
+    with transaction.atomic():
+        found.claim(saves=found.saves)
+        version = found.save_version(launch, by=person, message=f"Fix: {rule}")
+        Entry.note(person, "apply fix", found, rule=rule, version=version.number)
+    messages.success(request, f"Saved as version {version.number}, with the fix.")
+    live.servers_changed()
+    return redirect("profile", slug=found.slug)
+
+
+def refusal(request: HttpRequest, server: Server) -> HttpResponse | None:
+    """The question that a start with errors asks; None when there is nothing to ask."""
+    launch = server.profile.launch
+    errors = [each for each in checks.findings(launch, server.box) if each.severity == "error"]
+    if not errors or request.POST.get("despite", "").strip():
+        return None
+    answer = render(
+        request,
+        "servers/_despite.html",
+        {"server": server, "findings": errors, "person": request.user},
+    )
+    answer["HX-Retarget"] = "#dialog"
+    answer["HX-Reswap"] = "innerHTML"
+    return answer
+
+
+def _form(request: HttpRequest) -> tuple[ProfileForm, Profile | None]:
+    slug = request.POST.get("profile", "")
+    profile = find(request, slug) if slug else None
+    form = ProfileForm(request.POST, person=cast(User, request.user), profile=profile)
+    return form, profile
+
+
+def _box(form: ProfileForm, profile: Profile | None) -> Box | None:
+    if profile is None:
+        return cast(Box, form.cleaned_data["box"])
+    server = profile.servers.select_related("box").order_by("pk").first()
+    return server.box if server else None
+
+
+def _finding(request: HttpRequest, rule: str, launch: Launch, box: Box | None) -> Finding:
+    """One rule may find several things: ?about= says which."""
+    about = request.GET.get("about", "")
+    for each in checks.findings(launch, box):
+        if each.rule == rule and each.about == about:
+            return each
+    raise Http404(f"{rule} has nothing to say about {about or 'this profile'} any more.")

@@ -1,0 +1,113 @@
+"""What is known to fail is told in the form, on the page and at the start."""
+
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from servers.models import Box, Profile, Role, Run, Server
+from tests import factories
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("own_redis")]
+
+WRONG = ("--max-modle-len", "4096", "--tensor-paralel-size", "2")
+
+
+@pytest.fixture
+def box() -> Box:
+    made = factories.box()
+    card = {"name": "NVIDIA RTX PRO 6000", "compute_capability": "12.0", "total": 95 << 30}
+    cards = [{"index": index, "kind": "discrete", **card} for index in range(2)]
+    made.facts = {**made.facts, "gpus": cards, "driver": "580.142"}
+    made.save()
+    return made
+
+
+@pytest.fixture
+def server(box: Box) -> Server:
+    return factories.server(
+        box, "coder", "gpt-oss-120b", image="vllm/vllm-openai:v0.20.2", flags=WRONG
+    )
+
+
+def browser(role: Role) -> Client:
+    client = Client()
+    client.force_login(factories.person(f"a-{role.label}", role))
+    return client
+
+
+def typed(client: Client, path: str) -> dict[str, Any]:
+    form = client.get(path).context["form"]
+    values = {field.html_name: field.value() for field in form}
+    return {k: v for k, v in values.items() if v is not None and v is not False}
+
+
+def test_the_form_is_checked_while_it_is_typed(server: Server) -> None:
+    eva = browser(Role.EDITOR)
+    form = typed(eva, f"/profiles/{server.slug}/edit/") | {"profile": server.slug}
+
+    text = eva.post("/profiles/check/", form).content.decode()
+
+    assert "Did you mean --max-model-len?" in text
+    assert "docker run" in text
+    assert Profile.objects.get().versions.count() == 1
+
+
+def test_a_form_that_is_not_complete_says_what_is_missing(box: Box) -> None:
+    text = browser(Role.EDITOR).post("/profiles/check/", {"name": "x"}).content.decode()
+
+    assert "Image: This field is required." in text
+
+
+def test_a_fix_changes_what_is_typed_and_saves_nothing(server: Server) -> None:
+    eva = browser(Role.EDITOR)
+    form = typed(eva, f"/profiles/{server.slug}/edit/") | {"profile": server.slug}
+    form |= {"env": "HF_TOKEN=hf_typed_just_now", "notes": "typed too"}
+
+    answer = eva.post("/profiles/fix/unknown-flag/?about=--max-modle-len", form)
+
+    fixed = answer.context["form"].initial
+    assert "--max-model-len 4096" in fixed["flags"]
+    assert "--tensor-paralel-size 2" in fixed["flags"]
+    assert fixed["env"] == "HF_TOKEN=hf_typed_just_now"
+    assert fixed["notes"] == "typed too"
+    assert Profile.objects.get().versions.count() == 1
+
+
+def test_an_operator_may_apply_a_published_fix(server: Server) -> None:
+    ben = browser(Role.OPERATOR)
+    page = ben.get(f"/profiles/{server.slug}/").content.decode()
+    assert "Change it: --max-model-len 4096, no --max-modle-len" in page
+
+    ben.post(f"/profiles/{server.slug}/fix/unknown-flag/?about=--max-modle-len", {"box": "rtx8"})
+
+    profile = Profile.objects.get()
+    assert profile.launch.flags[-2:] == ("--max-model-len", "4096")
+    assert profile.current is not None
+    assert profile.current.message == "Fix: unknown-flag"
+
+
+def test_a_fix_that_is_no_longer_needed_is_not_applied_again(server: Server) -> None:
+    path = f"/profiles/{server.slug}/fix/unknown-flag/?about=--nothing"
+
+    assert browser(Role.OPERATOR).post(path, {"box": "rtx8"}).status_code == 404
+
+
+def test_a_start_that_is_known_to_fail_asks_for_a_reason_and_keeps_it(server: Server) -> None:
+    ben = browser(Role.OPERATOR)
+
+    asked = ben.post(f"/servers/{server.slug}/start/")
+
+    assert asked["HX-Retarget"] == "#dialog"
+    assert "Did you mean --max-model-len?" in asked.content.decode()
+    assert not Run.objects.exists()
+    started = ben.post(f"/servers/{server.slug}/start/", {"despite": " a patched build "})
+    assert started.status_code == 204
+    assert Run.objects.get().despite == "a patched build"
+
+
+def test_a_start_without_errors_asks_nothing(box: Box) -> None:
+    fine = factories.server(box, "fine", "gpt-oss-120b", image="vllm/vllm-openai:v0.20.2")
+
+    assert browser(Role.OPERATOR).post(f"/servers/{fine.slug}/start/").status_code == 204
+    assert Run.objects.get().despite == ""
