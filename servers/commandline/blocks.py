@@ -52,14 +52,13 @@ def _is_listed(lines: list[str], number: int) -> bool:
 def _here_documents(lines: list[str]) -> set[int]:
     """The numbers of the lines inside here-documents."""
     hidden: set[int] = set()
+    last = {line.strip(): number for number, line in enumerate(lines)}
     end: str | None = None
     for number, line in enumerate(lines):
         if end is not None:
             hidden.add(number)
             end = None if line.strip() == end else end
-        elif (match := _HERE.search(line)) is not None and any(
-            each.strip() == match[1] for each in lines[number + 1 :]
-        ):
+        elif (match := _HERE.search(line)) is not None and last.get(match[1], 0) > number:
             end = match[1]
     return hidden
 

@@ -10,6 +10,7 @@ from servers.commandline.starts import LAUNCH, OTHERS, Start, start_of
 _OPTION = re.compile(r"[-–—−]{1,2}[A-Za-z]")
 _IMAGE_LIKE = re.compile(r"\S*[/:$<]\S*|\S+$")
 _SENTENCE = re.compile(r"[A-Z][a-z']*,?(?:\s[^\s-]\S*){2,}[.:!?]\s*$")
+_NEAR = 200  # characters that a launch may have before the line end that was looked at last
 _TOOLS = ("docker", "podman", "nerdctl", "docker-compose")
 
 
@@ -19,6 +20,8 @@ class LineEnds:
     def __init__(self, text: str, offset: int) -> None:
         self._text = text
         self._offset = offset
+        self._launches = False
+        self._searched = offset
         self._has_wrapped = False
         self._is_spaced = False  # a page put a blank line after each of its lines
 
@@ -34,7 +37,7 @@ class LineEnds:
             return None
         if tokens and isinstance(tokens[-1], Operator) and tokens[-1].text in ("&&", "||", "|"):
             return at
-        is_launch = LAUNCH.search(self._text[self._offset : offset]) is not None
+        is_launch = self._is_launch(offset)
         if escaped and (not after_blank or self._is_spaced):
             return None if is_launch and self._begins_another(tokens, line) else at
         if not is_launch or (after_blank and not escaped):
@@ -44,6 +47,13 @@ class LineEnds:
             self._is_spaced = self._is_spaced or after_blank
             return at
         return None
+
+    def _is_launch(self, offset: int) -> bool:
+        if not self._launches:
+            start = max(self._offset, self._searched - _NEAR)
+            self._launches = LAUNCH.search(self._text[start:offset]) is not None
+            self._searched = offset
+        return self._launches
 
     def _next_line(self, offset: int) -> tuple[int, bool]:
         """The next line that says something, and whether a blank one stands before it."""

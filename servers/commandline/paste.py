@@ -43,6 +43,7 @@ _CONTINUED = re.compile(r"(?:\\|(?<=\s)[\^`])\s*(?:#.*)?$")
 _GLUED_LAUNCH = re.compile(
     r"(?<=[0-9a-z}])(?=(?:python3? -m (?:vllm|sglang)\.|docker run |vllm serve |sglang serve |sudo docker ))"
 )
+_LONGEST_LINE = 4_000  # in longer ones nothing is mended
 _GLUED_COMMENT = re.compile(r"(?<=[\w\"'}])(?=# [A-Z])")
 _GLUED_PROSE = re.compile(r"(?<=[a-z0-9\"'}])(?=[A-Z][\w-]*[:,]?(?:\s+[^\s-]\S*){2,}[.:]\s*$)")
 # How the last line of a broken command begins: with an option, or an image.
@@ -137,6 +138,8 @@ def _begun(line: str, *, root_prompts: bool) -> str:
 
 def _separated(line: str) -> str:
     """A line with the line ends put back that a web page lost, as END or a comment sign."""
+    if len(line) > _LONGEST_LINE:
+        return line
     prose = None if _CONTINUED.search(line) else _GLUED_PROSE.search(line)
     is_command = LAUNCH.search(line) or _LAST_LINE.match(line)
     if prose is not None and is_command and not _is_quoted(line, prose.start()):

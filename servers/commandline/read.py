@@ -11,7 +11,7 @@ from servers.commandline.starts import LAUNCH, Start, start_of
 from servers.commandline.variables import Scope
 from servers.commandline.yaml_text import YamlError
 
-LONGEST = 400_000  # characters; a guide of a hundred pages
+LONGEST = 60_000  # characters; the longest guide seen has 25,000
 _INLINE = re.compile(r"(?<!`)(`{1,3})(?!`)([^`\n]+)\1(?!`)")
 _LANGUAGE = re.compile(r"\s*(?:bash|sh|shell|console)\s+(?!-)")
 _DOUBLE, _SINGLE = yaml_text.TYPOGRAPHIC_QUOTES

@@ -66,6 +66,9 @@ class Script:
         self._depth = 0
         self._is_conditional = False
         self._outer: list[Scope] = []
+        # An "if" that nothing closes below is a word of a sentence.
+        closers = re.finditer(r"(?:^|[;\s])(?:fi|done|esac)\b", text)
+        self._last_closer = max((match.start() for match in closers), default=-1)
 
     def read(self) -> Found:
         """All launches in order. Raises PasteError for one that cannot be read completely."""
@@ -146,7 +149,7 @@ class Script:
             word = self._raw(command[0])
             if word in _CLOSERS:
                 self._depth = max(0, self._depth - 1)
-            elif word in _OPENERS and self._is_closed(command[0].end):
+            elif word in _OPENERS and command[0].end < self._last_closer:
                 self._depth += 1
                 if word in ("for", "select") and len(command) > 1:
                     loop = command[1]
@@ -155,9 +158,6 @@ class Script:
                 return command
             command = command[1:]
         return command
-
-    def _is_closed(self, offset: int) -> bool:
-        return re.search(r"(?:^|[;\s])(?:fi|done|esac)\b", self.text[offset:]) is not None
 
     def _command(
         self,

@@ -113,7 +113,7 @@ class Lexer:
         self.at = 0
         self._goes_on = goes_on
         self._tokens: list[Token] = []
-        self._here: list[tuple[str, bool, bool]] = []
+        self._here: list[tuple[str, bool]] = []
 
     def line(self, offset: int) -> tuple[list[Token], int]:
         """The tokens of the logical line at `offset`, and where the next line begins.
@@ -187,18 +187,19 @@ class Lexer:
         if kind in ("<<", "<<-"):
             end = "".join(piece.text for piece in target.pieces if isinstance(piece, Text))
             is_literal = any(isinstance(p, Text) and p.quoted for p in target.pieces)
-            self._here.append((end, kind == "<<-", is_literal))
+            self._here.append((end, is_literal))
 
     def _read_here_documents(self) -> None:
-        for end, strips_tabs, is_literal in self._here:
+        for end, is_literal in self._here:
             start = self.at
+            closing = re.compile(rf"^[ \t]*{re.escape(end)}[ \t]*$", re.MULTILINE)
+            if closing.search(self.text, start) is None:
+                reason = f"the text that begins here is never ended by a line “{end}”."
+                raise ShellError(reason, start)
             while True:
-                if self.at >= len(self.text):
-                    reason = f"the text that begins here is never ended by a line “{end}”."
-                    raise ShellError(reason, start)
                 stop = self._line_end()
                 line = self.text[self.at : stop]
-                if line.strip() == end or (strips_tabs and line.strip("\t ") == end):
+                if line.strip(_BLANKS) == end:
                     body = self.text[start : self.at]
                     self._tokens.append(
                         HereDocument(body=body, is_literal=is_literal, offset=start)

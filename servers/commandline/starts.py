@@ -6,11 +6,11 @@ from enum import Enum
 _TOOL = r"(?:nvidia-docker|docker|podman|nerdctl)(?:\.exe)?"
 # A launch anywhere in a text; matched at a place it must begin there.
 LAUNCH = re.compile(
-    rf"(?:[\w./~${{}}\\-]*[/\\])?{_TOOL}\s+(?:-\S+\s+(?:[^-\s]\S*\s+)?)*(?:container\s+)?(?:run|create)\b"
-    r"|(?:[\w./~${}\\-]*[/\\])?(?:vllm|sglang)\s+serve\b"
-    r"|\S*(?:python[\d.]*|\$\{?\w*\}?)[\"']?\s+(?:-\w+\s+)*-m\s*(?:vllm\.entrypoints|sglang\.launch|sglang\.cli)"
-    r"|\S*(?:vllm/entrypoints/\S*api_server|sglang/launch_server)\.py"
-    r"|(?:[\w./~${}\\-]*[/\\])?llama-server(?:\.exe)?(?=\s|$)"
+    rf"(?:[\w./~${{}}\\-]{{0,200}}[/\\])?{_TOOL}\s+(?:-\S+\s+(?:[^-\s]\S*\s+)?)*(?:container\s+)?(?:run|create)\b"
+    r"|(?:[\w./~${}\\-]{0,200}[/\\])?(?:vllm|sglang)\s+serve\b"
+    r"|\S{0,200}(?:python[\d.]*|\$\{?\w*\}?)[\"']?\s+(?:-\w+\s+)*-m\s*(?:vllm\.entrypoints|sglang\.launch|sglang\.cli)"
+    r"|\S{0,200}(?:vllm/entrypoints/\S*api_server|sglang/launch_server)\.py"
+    r"|(?:[\w./~${}\\-]{0,200}[/\\])?llama-server(?:\.exe)?(?=\s|$)"
 )
 _BEHIND = re.compile(
     rf"(?:&&|;)\s*(?:sudo\s+|nohup\s+|exec\s+|[A-Z_]+=\S+\s+)*(?:{LAUNCH.pattern})"

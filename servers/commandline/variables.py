@@ -37,6 +37,7 @@ _SINGLE_DASH = (
     "ub",
     "md",
 )
+_LONGEST_VALUE = 20_000  # characters; A=$A$A doubles it a line
 _CHANGES = ("#", "##", "%", "%%", "/", "//", ",,", "^^")
 WORKING_DIRECTORY = ("$(pwd)", "`pwd`")
 
@@ -238,6 +239,8 @@ class Scope:
             value = Value(text=changed, unresolved=value.unresolved)
         elif operator and operator[-1] != "?":
             value = None
+        if value is not None and len(value.text) > _LONGEST_VALUE:
+            raise ShellError(f"what {variable.raw} holds is too long.", 0, is_certain=True)
         if value is None:
             expansion.add(variable.raw)
             if variable.name not in ALWAYS_SET:

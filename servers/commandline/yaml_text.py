@@ -37,6 +37,8 @@ def documents(text: str) -> list[Any]:
         raise YamlError(f"this is no valid YAML: {error.problem}.", *place) from error
     except yaml.YAMLError as error:
         raise YamlError(f"this is no valid YAML: {error}.", 0, 0) from error
+    except RecursionError as error:
+        raise YamlError("this is nested too deeply.", 0, 0) from error
     builder = _Builder()
     return [builder.build(node) for node in nodes]
 
