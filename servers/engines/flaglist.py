@@ -105,6 +105,10 @@ class FlagList:
         found = self.matches(typed)
         return self._by_name[found[0]] if len(found) == 1 else None
 
+    def is_spelled_out(self, typed: str) -> bool:
+        """Whether a word is a flag's whole name, not the beginning of one."""
+        return self._spelled(typed) in self._by_name
+
     def is_off(self, name: str) -> bool:
         """Whether a spelled-out name is the one that switches its flag off."""
         return name in self._by_name[name].off

@@ -28,6 +28,7 @@ class Typed:
     name: str
     values: tuple[str, ...]
     flag: Flag | None
+    is_part: bool = False  # one key of a JSON value: --compilation-config.mode
 
     @property
     def value(self) -> str:
@@ -58,11 +59,13 @@ class Facts:
         return (self.flaglist,) if self.flaglist else all_shipped(self.engine)
 
     def spelled(self, word: str) -> tuple[str, Flag | None]:
-        for flags in self._lists:
-            flag = flags.find(word)
-            if flag is not None:
-                name = flags.matches(word)[0]
-                return (flag.off[0] if name in flag.off else flag.name), flag
+        """The flag that a word means, and the name that stands for it or for its opposite."""
+        found = [(flags, flag) for flags in self._lists if (flag := flags.find(word))]
+        # An older version's own name comes before what a newer one would take it to begin.
+        found.sort(key=lambda each: not each[0].is_spelled_out(word))
+        for flags, flag in found:
+            is_off = flags.is_off(flags.matches(word)[0])
+            return (flag.off[0] if is_off else flag.name), flag
         return word.replace("_", "-") if word.startswith("--") else word, None
 
     @cached_property
@@ -74,9 +77,10 @@ class Facts:
             if self.engine == "vllm" and re.fullmatch(r"-O\d", word):
                 values = (word[2:],)
             name, flag = self.spelled(word)
-            if is_part(word):  # --compilation-config.cudagraph_mode NONE
+            is_part = self.engine == "vllm" and "." in word
+            if is_part:
                 values = (f"{word.split('.', 1)[1]}={' '.join(values)}",)
-            found.append(Typed(word=word, name=name, values=values, flag=flag))
+            found.append(Typed(word=word, name=name, values=values, flag=flag, is_part=is_part))
         return tuple(found)
 
     def all_typed(self, name: str) -> list[Typed]:
@@ -121,7 +125,11 @@ class Facts:
 
     @cached_property
     def nodes(self) -> int | None:
+        """Machines; None when Ray decides."""
         said = self.number("--nnodes", default=self.subject.nodes)
+        backend = self.flag("--distributed-executor-backend")
+        if backend is not None and backend.value == "ray" and said == 1:
+            return None
         return None if said is None else max(said, self.subject.nodes)
 
     @cached_property
@@ -185,11 +193,6 @@ class Facts:
             quantization.get("quant_algo"),
         )
         return " ".join(str(part) for part in parts if part)
-
-
-def is_part(word: str) -> bool:
-    """Whether a word says one key of a JSON value, as vLLM reads it."""
-    return "." in word
 
 
 def is_blank(text: str) -> bool:

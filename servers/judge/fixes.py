@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from servers.engines.change import Change
-from servers.judge.facts import Facts, Typed, is_json_object, is_part
+from servers.judge.facts import Facts, Typed, is_json_object
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,19 +38,20 @@ def fitted(fix: Fix, facts: Facts, *, reason: str) -> Change | None:
     for name, value in fix.change.set_flags.items():
         if facts.flaglist is not None and facts.flaglist.find(name) is None:
             continue
-        words = list(dict.fromkeys(typed.word for typed in facts.all_typed(name)))
-        if any(is_part(word) for word in words):
+        typed = facts.all_typed(name)
+        if any(each.is_part for each in typed):
             continue  # would lose the other keys
-        held = facts.flag(name)
-        set_flags[words[0] if words else name] = _merged(value, held.value if held else "")
+        words = list(dict.fromkeys(each.word for each in typed))
+        held = typed[-1].value if typed else ""
+        set_flags[words[0] if words else name] = _merged(value, held)
         drop_flags += words[1:]
     for name in fix.change.drop_flags:
-        drop_flags += [typed.word for typed in facts.all_typed(name)]
+        drop_flags += [each.word for each in facts.all_typed(name)]
     for old, new in fix.rename_flags.items():
-        for typed in facts.all_typed(old):
-            if renamed := _renamed(typed, new):
+        for each in facts.all_typed(old):
+            if renamed := _renamed(each, new):
                 set_flags |= renamed
-                drop_flags.append(typed.word)
+                drop_flags.append(each.word)
     made = replace(
         fix.change,
         set_flags=set_flags,

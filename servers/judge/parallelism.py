@@ -21,7 +21,8 @@ def _needed(facts: Facts) -> int | None:
     """GPUs on one machine. With data-parallel attention SGLang's replicas share theirs."""
     if facts.engine == "llamacpp":
         return None
-    dp = 1 if _attention_replicas(facts) else facts.dp
+    here = facts.number("--data-parallel-size-local", default=0)
+    dp = 1 if _attention_replicas(facts) else here or facts.dp
     if facts.tp is None or facts.pp is None or dp is None or not facts.nodes:
         return None
     return -(-facts.tp * facts.pp * dp // facts.nodes)

@@ -54,6 +54,9 @@ class Rule:
         if truth is False or (truth is None and self.unknown is None):
             return None
         unknown = () if truth else not_known(self.kinds, facts)
+        # A new name of a flag would stop a version that still has the old one.
+        is_safe = truth or not self.fix.rename_flags
+        reason = self.says.split(". ")[0].rstrip(".")
         return Finding(
             rule=self.id,
             severity=self.severity if truth else self.unknown or self.severity,
@@ -61,7 +64,7 @@ class Rule:
             if truth
             else f"{self.says} It depends on {' and '.join(unknown)}: not known.",
             about=_place(self.about, facts),
-            fix=fitted(self.fix, facts, reason=self.says.split(". ")[0].rstrip(".")),
+            fix=fitted(self.fix, facts, reason=reason) if is_safe else None,
             sources=self.sources,
             unknown=unknown,
         )

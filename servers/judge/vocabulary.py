@@ -7,7 +7,7 @@ from servers.engines import ENGINES
 from servers.engines.change import Change
 from servers.engines.flaglist import FlagList, all_shipped, nearest_value
 from servers.judge.check import Check, Hit
-from servers.judge.facts import SECRET_FLAGS, Facts, Typed, is_blank, is_json_object, is_part
+from servers.judge.facts import SECRET_FLAGS, Facts, Typed, is_blank, is_json_object
 from servers.judge.fixes import Fix, fitted
 
 # Images whose engine is the released one; another may be a fork with flags of its own.
@@ -84,9 +84,11 @@ def _unknown(facts: Facts, typed: Typed, flags: FlagList, has_no: str) -> Hit:
 
 
 def _in_no_list(facts: Facts, typed: Typed, lists: tuple[FlagList, ...]) -> Hit:
-    versions = " and ".join(each.version for each in reversed(lists))
+    versions = ", ".join(each.version for each in reversed(lists))
     title = ENGINES[facts.engine].title
-    hit = _unknown(facts, typed, lists[0], f"{title} {versions} have no")
+    hit = _unknown(
+        facts, typed, lists[0], f"{title} {versions} {'have' if len(lists) > 1 else 'has'} no"
+    )
     is_upstream = bool(_UPSTREAM.search(facts.launch.image))
     return Hit(
         says=f"{hit.says} Which flags this image has is not known until it is asked.",
@@ -107,7 +109,7 @@ def _values(facts: Facts) -> Iterator[Hit]:
     if facts.flaglist is None:
         return
     for typed in facts.typed:
-        if typed.flag is None or is_blank(typed.value) or is_part(typed.word):
+        if typed.flag is None or is_blank(typed.value) or typed.is_part:
             continue
         yield from _number_of_values(facts, typed)
         for value in typed.values:
@@ -134,6 +136,20 @@ def _number_of_values(facts: Facts, typed: Typed) -> Iterator[Hit]:
             if count
             else fitted(Fix(change=Change(drop_flags=(typed.word,))), facts, reason=""),
         )
+
+
+def _equals(facts: Facts) -> Iterator[Hit]:
+    if facts.engine != "llamacpp":
+        return
+    for word in facts.launch.flags:
+        name, equals, value = word.partition("=")
+        if word.startswith("--") and equals:
+            yield Hit(
+                says=f"llama-server takes no “=” behind a flag and refuses {name}=…: write the "
+                "value as a word of its own.",
+                about=name,
+                fix=fitted(Fix(change=Change(set_flags={name: value})), facts, reason=""),
+            )
 
 
 def _choice(facts: Facts, typed: Typed, value: str) -> Iterator[Hit]:
@@ -168,7 +184,7 @@ def _twice(facts: Facts) -> Iterator[Hit]:
     names = [typed.name for typed in facts.typed]
     for typed in {each.name: each for each in facts.typed}.values():
         is_many = typed.flag is not None and typed.flag.takes == "many"
-        if names.count(typed.name) < 2 or typed.name in _REPEATED or is_many or is_part(typed.word):
+        if names.count(typed.name) < 2 or typed.name in _REPEATED or is_many or typed.is_part:
             continue
         last = typed.value if typed.values else None
         is_shown = last and typed.name not in SECRET_FLAGS
@@ -225,6 +241,7 @@ CHECKS = (
         id="unknown-flag", severity="error", source=_FLAGS, hits=_unknown_flags, gives_way="error"
     ),
     Check(id="flag-value", severity="error", source=_FLAGS, hits=_values, gives_way="error"),
+    Check(id="llamacpp-equals", severity="error", source=("llamacpp-server",), hits=_equals),
     Check(id="flag-twice", severity="warning", source=_FLAGS, hits=_twice),
     Check(id="flag-deprecated", severity="info", source=_FLAGS, hits=_deprecated, gives_way="info"),
     Check(

@@ -174,6 +174,24 @@ def test_what_is_no_secret_is_not_called_one(value: str) -> None:
     assert "secret-in-plain-text" not in found(env={"USE_AUTH_TOKEN": value})
 
 
+def test_a_rename_is_offered_only_where_the_version_has_dropped_the_old_name() -> None:
+    flags = "--cuda-graph-max-bs 8"
+
+    assert found(version="0.5.23", flags=flags)["cuda-graph-max-bs-renamed"].fix is not None
+    blind = found(flags=flags)["cuda-graph-max-bs-renamed"]
+    assert (blind.severity, blind.fix) == ("warning", None)
+
+
+def test_gpus_of_other_machines_are_not_missed_here() -> None:
+    for flags in (
+        "-tp 2 --distributed-executor-backend ray",
+        "-tp 2 --nnodes 2",
+        "--data-parallel-size 8 --data-parallel-size-local 1",
+    ):
+        assert "gpus-too-few" not in found(engine="vllm", box="1x12.1", flags=flags)
+    assert "gpus-too-few" in found(engine="vllm", box="1x12.1", flags="-tp 2")
+
+
 def test_an_engine_on_the_cpu_needs_no_gpu() -> None:
     for said in ({"gpus": "none"}, {"box": ""}):
         rules = found(engine="vllm", **said)
