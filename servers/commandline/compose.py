@@ -7,7 +7,7 @@ from typing import Any
 from servers.commandline.command import Command
 from servers.commandline.docker_run import gpus as read_gpus
 from servers.commandline.engine_words import engine_of
-from servers.commandline.shell import ShellError
+from servers.commandline.tokens import ShellError
 from servers.commandline.variables import Scope
 from servers.commandline.yaml_text import Entry, YamlError
 

@@ -11,7 +11,7 @@ from servers.commandline import docker_options
 from servers.commandline.command import Command
 from servers.commandline.docker_options import Option
 from servers.commandline.engine_words import engine_of, program
-from servers.commandline.shell import ShellError
+from servers.commandline.tokens import ShellError
 from servers.commandline.variables import Argument, Value
 
 _IMAGE = re.compile(r"[\w$<{\[(][^\s,;|&=']*(?<![:/@])\Z")

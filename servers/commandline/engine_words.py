@@ -4,7 +4,8 @@ import re
 from collections.abc import Sequence
 
 from servers.commandline.command import Command, EngineKey
-from servers.commandline.shell import Lexer, Operator, ShellError, Word
+from servers.commandline.shell import Lexer
+from servers.commandline.tokens import Operator, ShellError, Word
 from servers.commandline.variables import Scope
 
 _SHELLS = ("bash", "sh", "zsh", "dash", "ash")

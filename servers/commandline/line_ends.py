@@ -4,8 +4,9 @@ import re
 
 from servers.commandline import docker_run
 from servers.commandline.engine_words import engine_start, wrappers
-from servers.commandline.shell import END, Operator, Token, Word
+from servers.commandline.shell import END
 from servers.commandline.starts import LAUNCH, OTHERS, Start, start_of
+from servers.commandline.tokens import Operator, Token, Word
 
 _OPTION = re.compile(r"[-–—−]{1,2}[A-Za-z]")
 _IMAGE_LIKE = re.compile(r"\S*[/:$<]\S*|\S+$")

@@ -14,17 +14,17 @@ from servers.commandline.engine_words import (
     wrappers,
 )
 from servers.commandline.line_ends import LineEnds
-from servers.commandline.shell import (
+from servers.commandline.shell import Lexer
+from servers.commandline.starts import LAUNCH, Start, start_of
+from servers.commandline.tokens import (
     ArrayAssignment,
     HereDocument,
-    Lexer,
     Operator,
     ShellError,
     Text,
     Variable,
     Word,
 )
-from servers.commandline.starts import LAUNCH, Start, start_of
 from servers.commandline.variables import Argument, Scope, Value
 
 _NAMED = re.compile(r"([A-Za-z_]\w*)(\[\w*\])?(\+?)=")

@@ -4,9 +4,9 @@ import fnmatch
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from servers.commandline.shell import (
+from servers.commandline.shell import Lexer
+from servers.commandline.tokens import (
     ArrayAssignment,
-    Lexer,
     Piece,
     ShellError,
     Substitution,

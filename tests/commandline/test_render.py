@@ -10,7 +10,7 @@ from servers.commandline.command import Command
 from servers.commandline.docker_run import check_complete
 from servers.commandline.read import read
 from servers.commandline.render import compose, docker_run, engine_line
-from servers.commandline.shell import ShellError
+from servers.commandline.tokens import ShellError
 from servers.commandline.variables import Argument
 
 # What the reader takes for the traces of web pages and word processors is not tested here: it
