@@ -85,7 +85,8 @@ def _power_of_two(facts: Facts) -> Iterator[Hit]:
         fix = _set(facts, "Most models divide by powers of two only", stages)
     yield Hit(
         says=f"Most models cannot be divided over {tp} GPUs with tensor parallelism alone, only "
-        f"over 2, 4 or 8. Combine it with pipeline stages: {power} × {tp // power}.",
+        f"over 2, 4 or 8. Combine it with pipeline stages: a tensor-parallel size of {power} and "
+        f"{tp // power} stages.",
         about=_about(facts, _TP),
         fix=fix,
         unknown=("the checkpoint's config.json",),

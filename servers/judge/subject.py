@@ -51,8 +51,8 @@ class Finding:
     rule: str
     severity: Severity
     says: str
-    # What on the form it stands beside: a flag as typed, a variable, "checkpoint", or a field
-    # of Launch.
+    # What on the form it stands beside: a flag as typed, a variable, or a field of Launch;
+    # "flags" and "env" for what is missing there.
     about: str
     fix: Change | None = None
     sources: tuple[Source, ...] = ()

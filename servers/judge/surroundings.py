@@ -133,15 +133,26 @@ def _secrets(facts: Facts) -> Iterator[Hit]:
         is_token = bool(_TOKEN.search(typed.value))
         is_named_so = typed.name in SECRET_FLAGS and _may_be_secret(typed.value)
         if is_token or is_named_so:
-            variable = {"vllm": "VLLM_API_KEY", "llamacpp": "LLAMA_API_KEY"}.get(facts.engine)
-            hint = f" {variable} does the same as a variable." if variable else ""
+            variable = _variable(facts.engine, typed.name)
             yield Hit(
                 says=f"{typed.word} holds a secret, for everybody to read who may see this profile "
-                "or the machine's processes. Keep it as a secret in a variable."
-                + (hint if typed.name == "--api-key" else ""),
+                "or the machine's processes. "
+                + (
+                    f"The variable {variable} does the same and can be one of inferdash's secrets."
+                    if variable
+                    else "The engine takes it in no other way; give it a value of its own."
+                ),
                 about=typed.word,
                 severity="error" if is_token else None,
             )
+
+
+def _variable(engine: str, flag: str) -> str:
+    """The variable that does what a flag with a secret does; "" where there is none."""
+    if flag in ("--hf-token", "-hft"):
+        return "HF_TOKEN"
+    own = {"vllm": "VLLM_API_KEY", "llamacpp": "LLAMA_API_KEY"}
+    return own.get(engine, "") if flag == "--api-key" else ""
 
 
 def _may_be_secret(value: str) -> bool:

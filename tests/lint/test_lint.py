@@ -192,6 +192,40 @@ def test_gpus_of_other_machines_are_not_missed_here() -> None:
     assert "gpus-too-few" in found(engine="vllm", box="1x12.1", flags="-tp 2")
 
 
+PUBLISHED = (
+    "--tp 4 --trust-remote-code --attention-backend flashinfer"
+    " --moe-runner-backend flashinfer_cutlass --kv-cache-dtype fp8_e4m3 --tool-call-parser qwen3"
+    " --reasoning-parser qwen3 --quantization modelopt_fp4 --enable-pcie-oneshot-allreduce"
+    " --mem-fraction-static 0.9 --cuda-graph-max-bs 8 --max-running-requests 8"
+    " --fp8-gemm-backend triton --mamba-scheduler-strategy extra_buffer --sleep-on-idle"
+)
+
+
+@pytest.mark.parametrize(("version", "refused"), [("0.5.12", 2), ("0.5.23", 4)])
+def test_clicking_every_fix_makes_a_published_command_start_on_another_release(
+    version: str, refused: int
+) -> None:
+    now = subject(
+        {
+            "image": f"lmsysorg/sglang:v{version}",
+            "checkpoint": "nvidia/Qwen3.5-397B-A17B-NVFP4",
+            "box": "4x12.0",
+            "flags": PUBLISHED,
+            "ipc": "host",
+        }
+    )
+    clicks = 0
+    while errors := [each for each in lint(now) if each.severity == "error"]:
+        fix = errors[0].fix
+        assert fix is not None
+        now = replace(now, launch=fix.apply(now.launch))
+        clicks += 1
+
+    assert clicks == refused
+    assert "qwen3_coder" in now.launch.flags
+    assert "--enable-pcie-oneshot-allreduce" not in now.launch.flags
+
+
 def test_an_engine_on_the_cpu_needs_no_gpu() -> None:
     for said in ({"gpus": "none"}, {"box": ""}):
         rules = found(engine="vllm", **said)
