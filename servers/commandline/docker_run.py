@@ -12,7 +12,7 @@ from servers.commandline.command import Command
 from servers.commandline.docker_options import Option
 from servers.commandline.engine_words import engine_of, program
 from servers.commandline.tokens import ShellError
-from servers.commandline.variables import Argument, Value
+from servers.commandline.variables import ALWAYS_SET, Argument, Value
 
 _IMAGE = re.compile(r"[\w$<{\[(][^\s,;|&=']*(?<![:/@])\Z")
 _LEFT_OUT = ("...", "…", "[...]", "[…]", "[options]", "[args]", "[args...]", "[arg...]")
@@ -235,7 +235,7 @@ class _Reader:
             self.name(self.environment[name].unresolved)
         else:
             self.env[name] = None
-            self.name((name,))
+            self.name(() if name in ALWAYS_SET else (name,))
 
     def check_image(self, image: Argument, following: list[Argument]) -> None:
         """Raises ShellError if this word cannot be the image, or may stand for options."""
@@ -280,13 +280,18 @@ def gpus(text: str, offset: int) -> str | int | tuple[str, ...] | None:
     if cleaned.startswith("device="):
         ids = re.split(r"[\"']?,(?=\w+=)", cleaned.removeprefix("device="))[0]
         return tuple(part.strip() for part in ids.strip("'\"").split(",") if part.strip())
-    for part in next(csv.reader([text.strip()])):
+    for part in _fields(text.strip()):
         key, equals, value = part.strip("'\" ").partition("=")
         if key == "device":
             return tuple(value.split(","))
         if key == "count" or not equals:
             return _count(value if equals else key, offset)
     return "all"
+
+
+def _fields(text: str) -> list[str]:
+    """The parts between commas, which quotation marks may hold together, as Docker cuts them."""
+    return next(csv.reader([text.replace("\n", " ")]))
 
 
 def _count(text: str, offset: int) -> str | int:
@@ -300,7 +305,7 @@ def _count(text: str, offset: int) -> str | int:
 def _mounted(text: str) -> str | None:
     """--mount as src:dst[:mode]; None for what that form cannot say, such as a tmpfs."""
     parts: dict[str, str] = {}
-    for part in next(csv.reader([text])):
+    for part in _fields(text):
         key, _, value = part.partition("=")
         parts[key.strip().lower()] = value.strip()
     source = parts.pop("source", parts.pop("src", ""))

@@ -38,6 +38,7 @@ _PROMPT = re.compile(
     r"|\s*\((?:base|[\w.-]*env[\w.-]*)\)\s+(?=\S)"
 )
 _ROOT_PROMPT = re.compile(r"\s*#\s+(?=\S)")
+_QUOTATION = re.compile(r"\s*>\s?")  # of Markdown
 _SECOND_PROMPT = re.compile(r"\s*>\s+(?=\S)")
 _CONTINUED = re.compile(r"(?:\\|(?<=\s)[\^`])\s*(?:#.*)?$")
 _GLUED_LAUNCH = re.compile(
@@ -98,7 +99,7 @@ def cleaned(text: str, *, root_prompts: bool = False) -> str:
     second_prompts = False
     for line in lines:
         if is_quoted:
-            line = _blanked(line, re.compile(r"\s*>\s?"))
+            line = _blanked(line, _QUOTATION)
         if continues:
             if second_prompts or re.match(r"\s*>\s+-", line):
                 line = _blanked(line, _SECOND_PROMPT)

@@ -81,14 +81,14 @@ class Script:
             following = stop + 1
             if start is not Start.PROSE:
                 try:
-                    following = self._logical_line(at, start)
+                    following = self._logical_line(at)
                 except ShellError as error:
                     if start is Start.ASSIGNMENT or LAUNCH.search(line):
                         raise self._error(error) from error
             at = following
         return self.found
 
-    def _logical_line(self, at: int, start: Start) -> int:
+    def _logical_line(self, at: int) -> int:
         ends = LineEnds(self.text, at)
         tokens, following = Lexer(self.text, ends.goes_on).line(at)
         for document in tokens:

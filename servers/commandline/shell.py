@@ -29,6 +29,8 @@ _OPERATORS = ("&&", "||", ";;", "|&", ";", "|", "&", "(", ")")
 _REDIRECT = re.compile(r"(?:\d*|&)(?:<<-?|>>|>\||<>|[<>]&?)")
 _PLACEHOLDER = re.compile(r"<(?=[^\s<>&|;=])[^<>&|;\n]*?(?<!\s)>")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
+_ANSI_C = re.compile(r"\$'((?:[^'\\\0]|\\.)*)'", re.DOTALL)
+_POWERSHELL_NAME = re.compile(r"env:[A-Za-z_]\w*")
 _NAME = re.compile(r"[A-Za-z_]\w*|[0-9@*#?]")
 _ARRAY = re.compile(r"[A-Za-z_]\w*\+?=\(")
 _WINDOWS_PATH = re.compile(r"^(?:[A-Za-z]:|\.{1,2}|\$env:\w+|%\w+%)(?:\\[\w .%-]*)*$")
@@ -265,7 +267,7 @@ class Lexer:
         if following == '"' and not quoted:
             self.at += 1
             return self._double('"')
-        match = re.compile(r"env:([A-Za-z_]\w*)").match(self.text, start + 1)  # PowerShell
+        match = _POWERSHELL_NAME.match(self.text, start + 1)
         match = match or _NAME.match(self.text, start + 1)
         if match is None:
             self.at += 1
@@ -276,7 +278,7 @@ class Lexer:
 
     def _ansi_c(self) -> Text:
         """$'text', in which \\n is a line end."""
-        match = re.compile(r"\$'((?:[^'\\\0]|\\.)*)'", re.DOTALL).match(self.text, self.at)
+        match = _ANSI_C.match(self.text, self.at)
         if match is None:
             raise ShellError("this quotation mark is never closed.", self.at + 1)
         self.at = match.end()
