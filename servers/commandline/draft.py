@@ -7,13 +7,15 @@ from typing import Any, Literal
 
 from servers.commandline import engine_flags, engine_words, words
 from servers.commandline.command import Command
+from servers.commandline.export import HF_CACHE, HF_TOKEN
+from servers.commandline.reasons import reasons
 from servers.engines import ENGINES, official_image
 from servers.engines.launch import Launch
 from servers.host import sizes
 
 type Kind = Literal["assumed", "ignored", "unresolved", "trusts"]
 
-_HF_TOKENS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
+_HF_TOKENS = (HF_TOKEN, "HUGGING_FACE_HUB_TOKEN")
 _VARIABLE = re.compile(r"\$\{?(\w+)\}?")
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
@@ -62,9 +64,15 @@ def fill(command: Command, values: Mapping[str, str]) -> Command:
     )
 
 
-def draft(command: Command) -> Draft:
-    """Raises DraftError for a command that starts none of the engines."""
-    return _Drafter(command).draft()
+def draft(command: Command, *, text: str = "") -> Draft:
+    """Raises DraftError for a command that starts none of the engines.
+
+    `text` is the paste itself: its comments become reasons.
+    """
+    made = _Drafter(command).draft()
+    flags = {word.partition("=")[0] for word in made.launch.flags if word.startswith("-")}
+    names = flags | set(made.launch.env) | set(made.secrets)
+    return replace(made, launch=replace(made.launch, reasons=reasons(text, names)))
 
 
 class _Drafter:
@@ -163,7 +171,7 @@ class _Drafter:
     def _mounts_cache(self) -> bool:
         # A container of the paste has the mounts that it names, and no other.
         if self.command.kind != "engine_command":
-            return False
+            return any(_is_cache(volume) for volume in self.command.volumes)
         self._remark(
             "assumed", "The box's Hugging Face cache is mounted, so that weights are kept."
         )
@@ -259,6 +267,9 @@ class _Drafter:
             if ":" not in text:
                 self._remark("ignored", f"-v {text}: a volume without a source keeps nothing.")
                 continue
+            if _is_cache(text):
+                self._remark("assumed", f"{text} is the box's own Hugging Face cache.")
+                continue
             if source.startswith("."):
                 self._remark(
                     "unresolved", f"{text}: {source} is relative. Write the path on the box."
@@ -316,6 +327,10 @@ class _Drafter:
                 "The engine's port is open to the network without a key, as the paste says. "
                 "127.0.0.1 as the address keeps it on the box.",
             )
+
+
+def _is_cache(volume: str) -> bool:
+    return volume.replace("${HOME}", "~").replace("$HOME", "~") == HF_CACHE
 
 
 def _kept_script(command: Command) -> tuple[str, ...]:

@@ -34,7 +34,7 @@ def profile_paste(request: HttpRequest) -> HttpResponse:
             commands = read(text)
             chosen = _chosen(request, commands)
             if chosen is not None and not _asks(request, chosen, context):
-                return _filled_form(request, draft(fill(chosen, _values(request, chosen))))
+                return _filled_form(request, draft(fill(chosen, _values(request, chosen)), text=text))
             context |= {"commands": commands, "choice": request.POST.get("choice", "")}
         except PasteError as error:
             context |= {"error": str(error), "line": _line(text, error.line)}

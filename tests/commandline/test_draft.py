@@ -38,8 +38,6 @@ def test_a_docker_run_becomes_a_launch_that_says_the_same() -> None:
         "env": {"NCCL_P2P_LEVEL": "SYS"},
         "host_address": "0.0.0.0",
         "host_port": 8000,
-        "volumes": ["~/.cache/huggingface:/root/.cache/huggingface"],
-        "mount_hf_cache": False,
         "gpus": "0,1",
         "shm_size": 32 << 30,
         "ipc": "host",
@@ -53,7 +51,6 @@ def test_what_was_left_out_and_what_is_trusted_is_said() -> None:
     assert "-d: containers always run in the background here." in remarks(made, "ignored")
     assert "--rm" in remarks(made, "ignored")
     assert "open to the network without a key" in remarks(made, "trusts")
-    assert "the container may write there" in remarks(made, "trusts")
     assert "the box's own Hugging Face token" in remarks(made, "assumed")
 
 
@@ -72,6 +69,12 @@ def test_a_bare_command_gets_its_engines_image_the_cache_and_a_mount_for_its_mod
     assert made.launch.port == 5000
     assert made.launch.host_address == "127.0.0.1"
     assert made.launch.mount_hf_cache
+
+
+def test_a_folder_that_the_container_may_write_is_trusted() -> None:
+    made = drafted("docker run -v /data:/data -v /m:/m:ro vllm/vllm-openai a/b")
+
+    assert remarks(made, "trusts").count("the container may write there") == 1
 
 
 def test_values_that_look_like_tokens_become_secrets() -> None:
