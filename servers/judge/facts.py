@@ -54,6 +54,14 @@ class Facts:
         return self.subject.flaglist or shipped(self.engine, self.version_text)
 
     @cached_property
+    def known_env(self) -> frozenset[str] | None:
+        """The variables that this version reads; an image's --help does not tell them."""
+        for flags in (self.flaglist, shipped(self.engine, self.version_text)):
+            if flags is not None and flags.env is not None:
+                return flags.env
+        return None
+
+    @cached_property
     def _lists(self) -> tuple[FlagList, ...]:
         """Where names are looked up: this version's list, else every one that there is."""
         return (self.flaglist,) if self.flaglist else all_shipped(self.engine)

@@ -209,16 +209,16 @@ def _deprecated(facts: Facts) -> Iterator[Hit]:
 
 
 def _variables(facts: Facts) -> Iterator[Hit]:
-    flags = facts.flaglist
-    if flags is None or flags.env is None:
+    known = facts.known_env
+    if known is None:
         return
-    title = f"{ENGINES[facts.engine].title} {flags.version}".strip()
+    title = f"{ENGINES[facts.engine].title} {facts.version_text}".strip()
     for name in (*facts.launch.env, *facts.launch.secret_env):
         # SGLang reads SGL_X as SGLANG_X; llama.cpp's LLAMA_ARG_NO_X switches X off.
         meant = re.sub(r"^SGL_", "SGLANG_", name).replace("LLAMA_ARG_NO_", "LLAMA_ARG_")
-        if not _PREFIXES[facts.engine].match(name) or {name, meant} & flags.env:
+        if not _PREFIXES[facts.engine].match(name) or {name, meant} & known:
             continue
-        near = nearest_value(meant, tuple(sorted(flags.env)), likeness=0.9)
+        near = nearest_value(meant, tuple(sorted(known)), likeness=0.9)
         yield Hit(
             says=f"{title} does not read {name}, so it does nothing."
             + (f" Did you mean {near}?" if near else ""),

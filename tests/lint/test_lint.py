@@ -72,6 +72,15 @@ def test_the_list_of_exactly_the_image_decides() -> None:
     assert only.fix.apply(about.launch).flags == ("--brand-new", "--context-length", "8192")
 
 
+def test_an_image_that_told_its_flags_keeps_the_variables_of_its_release() -> None:
+    about = subject({"version": "0.5.23", "env": {"SGLANG_NO_SUCH_THING": "1"}})
+    own = replace(newest("sglang"), env=None)
+
+    rules = {each.rule for each in lint(replace(about, flaglist=own))}
+
+    assert "unknown-variable" in rules
+
+
 @pytest.mark.parametrize(
     ("flags", "says"),
     [
