@@ -118,7 +118,7 @@ def test_what_dies_comes_back_and_takes_up_its_work(
     started = start(page, place, slug)
 
     started.get_by_role("button", name="Stop").click()
-    expect(started).to_contain_text("stopped")
+    expect(started).to_have_attribute("data-state", "stopped")
 
 
 def test_data_and_engines_outlive_down_and_up(
@@ -138,9 +138,9 @@ def test_data_and_engines_outlive_down_and_up(
     page.goto(f"{place.url}/servers/{slug}/")
     expect(page.locator("run-log")).to_contain_text("Application startup complete")
     page.goto(f"{place.url}/")
-    expect(card(page, slug)).to_contain_text("ready")
+    expect(card(page, slug)).to_have_attribute("data-state", "ready")
     assert place.ask(f"Server.objects.get(slug='{slug}').run.pk") == run
     card(page, slug).get_by_role("button", name="Stop").click()
-    expect(card(page, slug)).to_contain_text("stopped")
+    expect(card(page, slug)).to_have_attribute("data-state", "stopped")
     text = page.request.get(f"{place.url}/runs/{run}/log/").text()
     assert len(re.findall("Application startup complete", text)) == 1

@@ -1,23 +1,24 @@
 import gc
 import itertools
-import json
 import os
 import socket
 import subprocess
 import threading
+import time
 import uuid
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
-from urllib.request import urlopen
 
 import pytest
 from docker import APIClient
 
+from servers.host import probes
 from servers.host.containers import ContainerError, Docker, Event, Mount, Port, Spec
 from servers.host.docker_errors import translate
 from servers.host.docker_request import creation
+from servers.host.probes import Endpoint
 from tests import docker_engine
 from tests.images import BASE, ENGINE
 
@@ -139,6 +140,16 @@ def test_a_port_taken_by_a_program_names_the_program(docker: Docker) -> None:
     assert docker.list_ours() == []
 
 
+def _served(port: int) -> list[str] | None:
+    """Docker accepts connections before the engine does, and resets them."""
+    deadline = time.monotonic() + 30
+    endpoint = Endpoint(address="127.0.0.1", port=port)
+    while (names := probes.models(endpoint)) is None:
+        assert time.monotonic() < deadline, "the engine never answered"
+        time.sleep(0.1)
+    return names
+
+
 def test_ports_are_published_on_loopback_only(docker: Docker) -> None:
     made = docker.run(
         spec(
@@ -150,11 +161,7 @@ def test_ports_are_published_on_loopback_only(docker: Docker) -> None:
 
     assert [(port.container_port, port.host_ip) for port in made.ports] == [(8000, "127.0.0.1")]
     number = made.ports[0].host_port
-    for _stamp, _stream, text in docker.logs(made.id, follow=True):
-        if b"startup complete" in text:
-            break
-    with urlopen(f"http://127.0.0.1:{number}/v1/models") as answer:
-        assert json.load(answer)["data"][0]["id"] == "tiny"
+    assert _served(number) == ["tiny"]
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.2", number))
 

@@ -142,7 +142,7 @@ def test_a_box_without_servers_says_what_to_do_next(stack: WebStack, page: Page)
 def test_a_change_reaches_every_open_page_without_a_reload(busy: WebStack, page: Page) -> None:
     page.goto(busy.url)
     card = page.locator("article", has=page.get_by_role("heading", name="gpt-oss-120b"))
-    expect(card).to_contain_text("starting")
+    expect(card).to_have_attribute("data-state", "starting")
 
     busy.run(
         "run = Run.objects.get(server__slug='gpt-oss-120b')\n"
@@ -151,7 +151,7 @@ def test_a_change_reaches_every_open_page_without_a_reload(busy: WebStack, page:
         "live.server_changed(run.server_id)"
     )
 
-    expect(card).to_contain_text("ready")
+    expect(card).to_have_attribute("data-state", "ready")
     expect(card.get_by_role("link", name="Chat")).to_be_visible()
     expect(page.locator("#announcements")).to_have_text("gpt-oss-120b is ready")
 
@@ -164,7 +164,7 @@ def test_a_failure_is_told_on_every_open_page(
     other.goto(f"{busy.url}/servers/gpt-oss-120b/")
     expect(other.locator(".steps [aria-current=step]")).to_contain_text("starting")
     card = page.locator("article", has=page.get_by_role("heading", name="gpt-oss-120b"))
-    expect(card).to_contain_text("starting")
+    expect(card).to_have_attribute("data-state", "starting")
 
     busy.run(
         "run = Run.objects.get(server__slug='gpt-oss-120b')\n"
@@ -263,7 +263,7 @@ def test_one_s_own_idle_server_stops_at_once(busy: WebStack, page: Page) -> None
 
     card.get_by_role("button", name="Stop").click()
 
-    expect(card).to_contain_text("stopping")
+    expect(card).to_have_attribute("data-state", "stopping")
     expect(page.get_by_role("dialog")).to_be_hidden()
 
 
@@ -314,7 +314,7 @@ def test_a_lost_connection_is_said_and_the_page_catches_up_by_itself(
     page = context.new_page()  # the browser's own complaints about refused connections are right
     page.goto(busy.url)
     card = page.locator("article", has=page.get_by_role("heading", name="gpt-oss-120b"))
-    expect(card).to_contain_text("starting")
+    expect(card).to_have_attribute("data-state", "starting")
     expect(page.locator("#connection")).to_be_hidden()
 
     busy.stop_web()
@@ -322,7 +322,7 @@ def test_a_lost_connection_is_said_and_the_page_catches_up_by_itself(
     busy.run("Run.objects.filter(server__slug='gpt-oss-120b').update(state=State.READY)")
     busy.start_web()
 
-    expect(card).to_contain_text("ready", timeout=60_000)
+    expect(card).to_have_attribute("data-state", "ready", timeout=60_000)
     expect(page.locator("#connection")).to_be_hidden()
 
 
@@ -331,7 +331,7 @@ def test_a_refused_button_says_why(busy: WebStack, context: BrowserContext) -> N
     page.on("dialog", lambda asked: asked.accept())
     page.goto(busy.url)
     card = page.locator("article", has=page.get_by_role("heading", name="gemma-tiny"))
-    expect(card).to_contain_text("stopped")
+    expect(card).to_have_attribute("data-state", "stopped")
     # Somebody else starts it in the same moment, and the card here has not heard of it yet.
     busy.run("factories.run(Server.objects.get(slug='gemma-tiny'), State.STARTING)")
 

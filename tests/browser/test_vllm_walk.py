@@ -39,11 +39,12 @@ def test_vllm_is_started_watched_talked_to_and_stopped(
         page.goto(f"{place.url}/")
         tiny = card(page, "tiny-qwen3")
         tiny.get_by_role("button", name="Start").click()
-        expect(tiny).to_contain_text("starting")
+        expect(tiny).to_have_attribute("data-state", "starting")
         page.goto(f"{place.url}/servers/tiny-qwen3/")
         log = page.locator("run-log")
         expect(log).to_contain_text("vLLM", timeout=START_WITHIN)
-        expect(page.locator("main header")).to_contain_text("ready", timeout=START_WITHIN)
+        head = page.locator("main header [data-state]")
+        expect(head).to_have_attribute("data-state", "ready", timeout=START_WITHIN)
         expect(log).to_contain_text("Application startup complete")
 
         page.goto(f"{place.url}/chat/?server=tiny-qwen3")
@@ -62,7 +63,7 @@ def test_vllm_is_started_watched_talked_to_and_stopped(
         expect(dialog.or_(stopped).first).to_be_visible()
         if dialog.is_visible():
             dialog.get_by_role("button", name="Stop now").click()
-        expect(tiny).to_contain_text("stopped", timeout=150_000)
+        expect(tiny).to_have_attribute("data-state", "stopped", timeout=150_000)
 
     assert complaints == []
     run = place.ask(
