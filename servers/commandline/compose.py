@@ -59,9 +59,15 @@ def services(document: Any) -> dict[str | None, Entry]:
         name: entry
         for name, entry in named.items()
         if isinstance(entry, Entry)
-        and not name.startswith("x-")
-        and (named is inside or (name not in TOP_LEVEL and entry.keys() & _MARKS))
+        and (named is inside or _is_service(name, entry))
     }
+
+
+def _is_service(name: str | None, entry: Entry) -> bool:
+    """Of a fragment without `services:`, where an x- name holds what is shared."""
+    if name is None or name in TOP_LEVEL or name.startswith("x-"):
+        return False
+    return bool(entry.keys() & _MARKS)
 
 
 def read(name: str | None, entry: Entry, scope: Scope) -> Command:
