@@ -7,6 +7,7 @@ from servers.views import (
     chat,
     checks,
     dashboard,
+    exports,
     logs,
     paste,
     people,
@@ -50,6 +51,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
         versions.version_restore,
         name="version_restore",
     ),
+    path("profiles/<slug:slug>/export/<slug:form>/", exports.profile_export, name="profile_export"),
     path("profiles/<slug:slug>/overlays/", recipes.profile_overlays, name="profile_overlays"),
     path(
         "profiles/<slug:slug>/overlays/<slug:key>/", recipes.profile_overlay, name="profile_overlay"

@@ -58,8 +58,7 @@ def services(document: Any) -> dict[str | None, Entry]:
     return {
         name: entry
         for name, entry in named.items()
-        if isinstance(entry, Entry)
-        and (named is inside or _is_service(name, entry))
+        if isinstance(entry, Entry) and (named is inside or _is_service(name, entry))
     }
 
 

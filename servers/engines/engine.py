@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from servers.engines.launch import Launch
 
-_SECRET_FLAGS = {"--api-key", "--admin-api-key", "--hf-token", "-hft", "--ssl-keyfile-password"}
+SECRET_FLAGS = {"--api-key", "--admin-api-key", "--hf-token", "-hft", "--ssl-keyfile-password"}
 _PORT = re.compile("[0-9]{1,5}")
 
 
@@ -106,7 +106,7 @@ def secret_words(flags: tuple[str, ...]) -> list[str]:
     for word in flags:
         flag, equals, value = word.partition("=")
         if word.startswith("-"):
-            is_value = flag.replace("_", "-") in _SECRET_FLAGS
+            is_value = flag.replace("_", "-") in SECRET_FLAGS
             found += [value] if is_value and equals else []
         elif is_value:
             # vLLM takes several words, llama.cpp several keys with commas between.

@@ -1,5 +1,6 @@
 """The door for what a guide says: a pasted command becomes the profile form, filled in."""
 
+import re
 from typing import cast
 
 from django.http import HttpRequest, HttpResponse
@@ -12,7 +13,14 @@ from servers.commandline.read import read
 from servers.forms.profile import ProfileForm
 from servers.forms.profile_values import initial
 from servers.models import Box, Role, User
+from servers.recipes import document as documents
+from servers.recipes.document import Document
+from servers.recipes.mapping import DocumentError
 from servers.views.access import allow
+from servers.views.profile_form import of_document
+
+# Both stand at the beginning of a line in every profile's YAML, and together nowhere else.
+_OWN = re.compile(r"(?ms)\A(?=.*^\s*\"?engine\"?:)(?=.*^\s*\"?checkpoint\"?:)")
 
 # Of a remark's kind, in the order in which a person should read them.
 HEADINGS = {
@@ -31,16 +39,37 @@ def profile_paste(request: HttpRequest) -> HttpResponse:
     context: dict[str, object] = {"text": text}
     if request.method == "POST":
         try:
+            if (document := _document(text)) is not None:
+                return _form_of_document(request, document)
             commands = read(text)
             chosen = _chosen(request, commands)
             if chosen is not None and not _asks(request, chosen, context):
-                return _filled_form(request, draft(fill(chosen, _values(request, chosen)), text=text))
+                return _filled_form(
+                    request, draft(fill(chosen, _values(request, chosen)), text=text)
+                )
             context |= {"commands": commands, "choice": request.POST.get("choice", "")}
         except PasteError as error:
             context |= {"error": str(error), "line": _line(text, error.line)}
-        except DraftError as error:
+        except (DraftError, DocumentError) as error:
             context |= {"error": str(error)}
     return render(request, "profiles/paste.html", context)
+
+
+def _document(text: str) -> Document | None:
+    """A profile in inferdash's own YAML or JSON; None for everything else.
+
+    Raises DocumentError for one with a mistake in it.
+    """
+    return documents.read(text, where="The paste") if _OWN.search(text) else None
+
+
+def _form_of_document(request: HttpRequest, found: Document) -> HttpResponse:
+    form = ProfileForm(person=cast(User, request.user), initial=of_document(found, found.launch))
+    return render(
+        request,
+        "profiles/form.html",
+        {"form": form, "has_box": Box.objects.exists(), "remarks": []},
+    )
 
 
 def _chosen(request: HttpRequest, commands: list[Command]) -> Command | None:

@@ -11,10 +11,12 @@ from django.views.decorators.http import require_http_methods
 
 from servers import live
 from servers.engines import diff
+from servers.engines.launch import Launch
 from servers.forms.profile import ProfileForm
 from servers.forms.profile_values import initial
 from servers.models import Box, Entry, Profile, Role, Server, User
 from servers.models.profile import ABOUT, Stale
+from servers.recipes.document import Document
 from servers.views.access import allow
 from servers.views.profiles import find
 from servers.views.recipes import find_recipe
@@ -42,7 +44,11 @@ def _of_recipe(request: HttpRequest) -> dict[str, Any] | None:
     at = request.GET.get("migration", "")
     is_there = at.isdecimal() and len(at) < 4 and int(at) < len(found.migrated)
     launch = found.launch(found.migrated[int(at)] if is_there else None)
-    document = found.published
+    return of_document(found.published, launch)
+
+
+def of_document(document: Document, launch: Launch) -> dict[str, Any]:
+    """The form's values; of secrets the names alone."""
     return {
         "name": document.name,
         "notes": document.notes,
