@@ -68,12 +68,25 @@ def test_of_several_commands_one_is_chosen(eva: Client) -> None:
     assert shown.context["form"].initial["checkpoint"] == "b/two"
 
 
+def test_who_knows_which_engine_an_image_holds_may_say_it(eva: Client) -> None:
+    text = "docker run --gpus all our/own:1 Qwen/Qwen3-8B --max-model-len 8192"
+
+    asked = eva.post("/profiles/paste/", {"text": text}).content.decode()
+    shown = eva.post("/profiles/paste/", {"text": text, "engine": "vllm"})
+
+    assert "Which engine is in it?" in asked
+    first = shown.context["form"].initial
+    assert (first["engine"], first["checkpoint"]) == ("vllm", "Qwen/Qwen3-8B")
+    assert first["flags"] == "--max-model-len 8192"
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
         ("vllm serve 'a/b", "Line 1"),
         ("export A=1", "only variables are set"),
         ("docker run nginx", "starts none of the engines"),
+        ("docker run x/y z", "says which engine is in it"),
         ("", "no command"),
     ],
 )

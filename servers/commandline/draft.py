@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from servers.commandline import engine_flags, engine_words, words
-from servers.commandline.command import Command
+from servers.commandline.command import Command, EngineKey
 from servers.commandline.export import HF_CACHE, HF_TOKEN
 from servers.commandline.reasons import reasons
 from servers.engines import ENGINES, official_image
@@ -46,6 +46,10 @@ class DraftError(ValueError):
     """A command that no profile can be made of; the text says why."""
 
 
+class UnknownEngineError(DraftError):
+    """Neither image nor words say which engine it is: a person may know."""
+
+
 def fill(command: Command, values: Mapping[str, str]) -> Command:
     """The command with these variables replaced; a variable without a value stays."""
 
@@ -64,11 +68,14 @@ def fill(command: Command, values: Mapping[str, str]) -> Command:
     )
 
 
-def draft(command: Command, *, text: str = "") -> Draft:
+def draft(command: Command, *, text: str = "", engine: EngineKey | None = None) -> Draft:
     """Raises DraftError for a command that starts none of the engines.
 
-    `text` is the paste itself: its comments become reasons.
+    `text` is the paste itself: its comments become reasons. `engine` is what a person says is
+    in an image whose name and words do not tell; else UnknownEngineError is raised for it.
     """
+    if command.engine is None and engine is not None:
+        command = replace(command, engine=engine)
     made = _Drafter(command).draft()
     flags = {word.partition("=")[0] for word in made.launch.flags if word.startswith("-")}
     names = flags | set(made.launch.env) | set(made.secrets)
@@ -86,6 +93,10 @@ class _Drafter:
     def draft(self) -> Draft:
         command = self.command
         found = engine_words.engine_words(command)
+        if command.engine is None and command.image and command.command:
+            raise UnknownEngineError(
+                f"Neither the name {command.image} nor its command says which engine is in it."
+            )
         if command.engine is None or found is None:
             raise DraftError(
                 "This command starts none of the engines that a profile can hold: vLLM, SGLang "

@@ -7,9 +7,10 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_http_methods
 
-from servers.commandline.command import Command, PasteError
-from servers.commandline.draft import Draft, DraftError, draft, fill
+from servers.commandline.command import Command, EngineKey, PasteError
+from servers.commandline.draft import Draft, DraftError, UnknownEngineError, draft, fill
 from servers.commandline.read import read
+from servers.engines import ENGINES, choices
 from servers.forms.profile import ProfileForm
 from servers.forms.profile_values import initial
 from servers.models import Box, Role, User
@@ -44,12 +45,12 @@ def profile_paste(request: HttpRequest) -> HttpResponse:
             commands = read(text)
             chosen = _chosen(request, commands)
             if chosen is not None and not _asks(request, chosen, context):
-                return _filled_form(
-                    request, draft(fill(chosen, _values(request, chosen)), text=text)
-                )
+                return _filled_form(request, _draft(request, chosen, text))
             context |= {"commands": commands, "choice": request.POST.get("choice", "")}
         except PasteError as error:
             context |= {"error": str(error), "line": _line(text, error.line)}
+        except UnknownEngineError as error:
+            context |= {"error": str(error), "engines": choices()}
         except (DraftError, DocumentError) as error:
             context |= {"error": str(error)}
     return render(request, "profiles/paste.html", context)
@@ -70,6 +71,12 @@ def _form_of_document(request: HttpRequest, found: Document) -> HttpResponse:
         "profiles/form.html",
         {"form": form, "has_box": Box.objects.exists(), "remarks": []},
     )
+
+
+def _draft(request: HttpRequest, command: Command, text: str) -> Draft:
+    said = request.POST.get("engine", "")
+    engine = cast(EngineKey, said) if said in ENGINES else None
+    return draft(fill(command, _values(request, command)), text=text, engine=engine)
 
 
 def _chosen(request: HttpRequest, commands: list[Command]) -> Command | None:

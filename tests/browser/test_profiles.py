@@ -1,0 +1,116 @@
+"""From what a guide says to a running server and back: pasted, mended, saved, compared, started,
+rolled back. Against Docker, in a browser."""
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import BrowserContext, Page, expect
+
+from tests.browser.chromium import chromium, new_page
+from tests.browser.steps import card, join
+from tests.images import ENGINE
+from tests.installation import Installation, installation
+from tests.nvml import profiles
+
+pytestmark = [pytest.mark.docker, pytest.mark.browser]
+
+PASTE = f"""
+# The guide's command
+$ docker run -d --rm --gpus 2 \\
+    -e ENGINE_SECONDS=0.2 -e NCCL_P2P_LEVEL=SYS \\
+    {ENGINE} vllm serve Qwen/Qwen3-8B --served-model-name coder \\
+    --tensor-parallel-size 2  # two cards
+"""
+
+
+@pytest.fixture(scope="module")
+def place(docker_host: str) -> Iterator[Installation]:
+    with installation(docker_host, profiles.rtx_pro_6000()) as place:
+        yield place
+
+
+@pytest.fixture(scope="module")
+def admin(place: Installation) -> Iterator[BrowserContext]:
+    with chromium() as browser:
+        context = browser.new_context(viewport={"width": 1280, "height": 900})
+        page = new_page(context, [])
+        join(page, place)
+        # Only now the watcher knows the cards, and the check with it.
+        expect(page.get_by_text("RTX PRO 6000").first).to_be_visible()
+        page.close()
+        yield context
+
+
+@pytest.fixture
+def page(admin: BrowserContext) -> Iterator[Page]:
+    complaints: list[str] = []
+    page = new_page(admin, complaints)
+    yield page
+    page.close()
+    assert complaints == []
+
+
+def test_a_guides_command_becomes_a_server_and_every_version_can_come_back(
+    page: Page, place: Installation
+) -> None:
+    page.goto(f"{place.url}/profiles/")
+    page.get_by_role("link", name="New profile").click()
+    page.get_by_label("What the guide says").fill(PASTE)
+    page.get_by_role("button", name="Read it").click()
+
+    expect(page.get_by_role("heading", name="What was left out")).to_be_visible()
+    expect(page.locator("#id_flags")).to_have_value("--tensor-parallel-size 2  # two cards")
+    check = page.locator("#check")
+    expect(check).to_contain_text("docker run")
+    finding = check.locator(".finding").filter(has_text="shared memory").first
+    finding.get_by_role("button", name="Change it: Shared memory").click()
+    expect(page.locator("#id_shm_size")).not_to_have_value("")
+    expect(page.locator("#check")).to_contain_text("--shm-size")
+    expect(page.locator("#check .finding").filter(has_text="shared memory")).to_have_count(0)
+    page.locator("#id_name").fill("Coder")
+    page.get_by_role("button", name="Create profile").click()
+    expect(page.get_by_role("heading", name="Coder", level=1)).to_be_visible()
+
+    page.get_by_role("link", name="Edit").click()
+    page.locator("#id_flags").fill("--tensor-parallel-size 2\n--max-model-len 8192  # longer")
+    page.locator("#id_message").fill("Longer context")
+    page.get_by_role("button", name="Save version 2").click()
+    page.get_by_role("link", name="2", exact=True).click()
+    row = page.get_by_role("row").filter(has_text="--max-model-len")
+    expect(row).to_contain_text("8192")
+    expect(row).to_contain_text("longer")
+
+    page.goto(f"{place.url}/")
+    card(page, "coder").get_by_role("button", name="Start").click()
+    expect(card(page, "coder")).to_have_attribute("data-state", "ready")
+    command = place.ask("Run.objects.get().command")
+    assert isinstance(command, list)
+    assert "--max-model-len" in command
+
+    page.goto(f"{place.url}/profiles/coder/versions/1/")
+    page.get_by_role("button", name="Go back to this version").click()
+    expect(page.get_by_text("Version 3 says what version 1 said")).to_be_visible()
+    assert place.ask("Profile.objects.get().launch.flags") == ["--tensor-parallel-size", "2"]
+    # What runs goes on as it was started.
+    assert place.ask("Run.objects.get().version.number") == 2
+
+
+def test_a_start_that_is_known_to_fail_asks_first(page: Page, place: Installation) -> None:
+    place.run(
+        "from servers.engines.launch import Launch\n"
+        "profile = Profile.objects.create(slug='wide', name='wide', owner=User.objects.get())\n"
+        f"launch = Launch(engine='vllm', image='{ENGINE}', checkpoint='a/b', gpus='0,1',\n"
+        "    flags=('--tensor-parallel-size', '64'))\n"
+        "profile.save_version(launch, by=User.objects.get(), message='First version')\n"
+        "Server.objects.create(slug='wide', profile=profile, box=Box.objects.get())\n"
+    )
+    page.goto(f"{place.url}/")
+
+    card(page, "wide").get_by_role("button", name="Start").click()
+
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("is known to fail")
+    dialog.get_by_label("Why start it anyway?").fill("the stand-in does not mind")
+    dialog.get_by_role("button", name="Start anyway").click()
+    expect(card(page, "wide")).to_have_attribute("data-state", "ready")
+    assert place.ask("Run.objects.latest('pk').despite") == "the stand-in does not mind"
