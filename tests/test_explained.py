@@ -4,6 +4,7 @@ from hypothesis import strategies as st
 
 from servers.commandline import explained
 from servers.commandline.words import WordsError
+from servers.engines import flagtext
 
 
 def test_flags_are_read_from_several_lines_with_or_without_backslashes() -> None:
@@ -45,7 +46,7 @@ WORDS = st.lists(st.text(st.characters(codec="utf-8", exclude_categories=["Cc", 
 
 @given(WORDS)
 def test_words_survive_being_shown_and_read_again(words: list[str]) -> None:
-    text = explained.flags_text(tuple(words), {})
+    text = flagtext.flags_text(tuple(words), {})
 
     assert explained.flags(text).words == tuple(words)
 
@@ -54,7 +55,7 @@ def test_flags_survive_with_their_reasons() -> None:
     flags = ("--compilation-config", '{"level": 3}', "--enable-x", "-tp=2", "--stop", "a b", "-1")
     reasons = {"-tp": "two # cards", "--enable-x": "it's needed"}
 
-    read = explained.flags(explained.flags_text(flags, reasons))
+    read = explained.flags(flagtext.flags_text(flags, reasons))
 
     assert (read.words, read.reasons) == (flags, reasons)
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from servers.commandline import explained, words
+from servers.engines import flagtext
 from servers.engines.launch import Launch
 
 MASK = "••••••••"
@@ -75,7 +76,7 @@ def initial(launch: Launch, *, secrets: Mapping[str, str] | None = None) -> dict
     values = {name: getattr(launch, name) for name in (*_SAME, *_SAID)}
     env = launch.env | dict.fromkeys(launch.secret_env, MASK) | dict(secrets or {})
     return values | {
-        "flags": explained.flags_text(launch.flags, launch.reasons),
+        "flags": flagtext.flags_text(launch.flags, launch.reasons),
         "entrypoint": shlex.join(launch.entrypoint),
         "env": explained.environment_text(env, launch.reasons),
         "volumes": "\n".join(launch.volumes),

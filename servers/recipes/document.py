@@ -10,6 +10,7 @@ import yaml
 from servers.engines import ENGINES
 from servers.engines.launch import Launch
 from servers.engines.volumes import VolumeError, parse
+from servers.host import sizes
 from servers.recipes import mapping, notation
 from servers.recipes.mapping import DocumentError
 
@@ -100,7 +101,7 @@ def launch_value(found: mapping.Mapping, name: str) -> Any:
     if name == "env":
         return _variables(found, name)
     if name == "shm_size":
-        return found.read(name, notation.size, 0)
+        return found.read(name, sizes.read, 0)
     if name == "volumes":
         return _volumes(found)
     if name == "ulimits":
@@ -210,7 +211,7 @@ def _goes_without_saying(key: str, value: Any, launch: Launch) -> bool:
 
 _WRITERS: dict[str, Callable[[Any], str]] = {
     "flags": notation.flags_text,
-    "shm_size": notation.size_text,
+    "shm_size": sizes.shown,
 }
 
 

@@ -6,10 +6,11 @@ from dataclasses import replace
 from django import template
 
 from servers.commandline import explained
-from servers.commandline.explained import Row
+from servers.engines import flagtext
 from servers.engines.change import Change
 from servers.engines.diff import Difference
 from servers.engines.engine import secret_words
+from servers.engines.flagtext import Row
 from servers.engines.launch import Launch
 from servers.forms.profile import ProfileForm
 from servers.forms.profile_values import MASK
@@ -24,7 +25,7 @@ _TITLES = {"ipc": "Share the box's IPC (--ipc=host)", "secret_env": "Secrets"}
 @register.filter
 def flag_rows(launch: Launch) -> list[Row]:
     keys = secret_words(launch.flags)
-    rows = explained.flag_rows(launch.flags, launch.reasons)
+    rows = flagtext.flag_rows(launch.flags, launch.reasons)
     return [replace(row, text=mask(row.text, keys)) for row in rows]
 
 
