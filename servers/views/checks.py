@@ -1,24 +1,22 @@
 """Checks of a launch before it costs twenty minutes: in the form, on the page, at the start."""
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any, cast
 
 from django.contrib import messages
-from django.core.exceptions import PermissionDenied
-from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST
 
-from servers import lifecycle, live
+from servers import lifecycle
 from servers.engines.launch import Launch
 from servers.forms.profile import ProfileForm
-from servers.forms.profile_values import initial, opens_the_box
+from servers.forms.profile_values import initial
 from servers.judge.subject import Finding
 from servers.lifecycle import checks
-from servers.models import Box, Entry, Profile, Role, Server, User
+from servers.models import Box, Profile, Role, Server, User
 from servers.views.access import allow
-from servers.views.profiles import find
+from servers.views.profiles import find, save_launch
 
 
 @require_POST
@@ -65,24 +63,14 @@ def profile_fix_form(request: HttpRequest, rule: str) -> HttpResponse:
 @allow(Role.OPERATOR)
 def profile_fix(request: HttpRequest, slug: str, rule: str) -> HttpResponse:
     """Save a published fix as a new version: what an operator may do without an editor."""
-    person = cast(User, request.user)
     found = find(request, slug)
     box = get_object_or_404(Box, slug=request.POST.get("box", ""))
     finding = _finding(request, rule, found.launch, box)
     if finding.fix is None:
         raise Http404(f"{rule} has no fix.")
     launch = finding.fix.apply(found.launch)
-    if opens_the_box(asdict(launch)) and not person.may_administer:
-        raise PermissionDenied(
-            f"{found} has settings that only an admin may give a container. Only an admin may "
-            "save a change of it."
-        )
-    with transaction.atomic():
-        found.claim(saves=found.saves)
-        version = found.save_version(launch, by=person, message=f"Fix: {rule}")
-        Entry.note(person, "apply fix", found, rule=rule, version=version.number)
+    version = save_launch(request, found, launch, message=f"Fix: {rule}", action="apply fix")
     messages.success(request, f"Saved as version {version.number}, with the fix.")
-    live.servers_changed()
     return redirect("profile", slug=found.slug)
 
 

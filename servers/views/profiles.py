@@ -4,17 +4,19 @@ from collections.abc import Collection
 from dataclasses import asdict
 from typing import cast
 
-from django.core.exceptions import PermissionDenied
+from django.core.exceptions import BadRequest, PermissionDenied
+from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_GET, require_POST
 
 from servers import lifecycle, live
 from servers.engines import ENGINES, choices
+from servers.engines.launch import Launch
 from servers.forms.profile_values import opens_the_box
 from servers.lifecycle import checks
-from servers.models import Box, Profile, Role, Server, User, record
-from servers.models.profile import Health, Wanted
+from servers.models import Box, Entry, Profile, Role, Server, User, record
+from servers.models.profile import Health, ProfileVersion, Stale, Wanted
 from servers.views.access import allow
 
 
@@ -98,6 +100,33 @@ def profile_favourite(request: HttpRequest, slug: str) -> HttpResponse:
     else:
         found.fans.remove(person)
     return redirect("profile", slug=found.slug)
+
+
+def save_launch(
+    request: HttpRequest, found: Profile, launch: Launch, *, message: str, action: str
+) -> ProfileVersion:
+    """Make the launch the profile's newest version, in one step that a person has asked for.
+
+    Raises PermissionDenied for settings that only an admin may save, BadRequest when somebody
+    else saves at the same moment.
+    """
+    person = cast(User, request.user)
+    if opens_the_box(asdict(launch)) and not person.may_administer:
+        raise PermissionDenied(
+            f"It would give {found} settings that only an admin may give a container, such as "
+            "privileged or devices. Ask an admin to do it."
+        )
+    try:
+        with transaction.atomic():
+            found.claim(saves=found.saves)
+            version = found.save_version(launch, by=person, message=message)
+            Entry.note(person, action, found, version=version.number)
+    except Stale:
+        raise BadRequest(
+            f"Somebody else has just saved {found}. Look at it and try again."
+        ) from None
+    live.servers_changed()
+    return version
 
 
 def find(request: HttpRequest, slug: str) -> Profile:

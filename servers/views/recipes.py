@@ -1,25 +1,20 @@
 """Recipes: what could run here, and the overlays that change a profile as a set."""
 
-from dataclasses import asdict, dataclass
-from typing import cast
+from dataclasses import dataclass
 
 from django.conf import settings
 from django.contrib import messages
-from django.core.exceptions import PermissionDenied
-from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_http_methods
 
-from servers import live
 from servers.engines import ENGINES, choices, diff
-from servers.forms.profile_values import opens_the_box
-from servers.models import Box, Entry, Profile, Role, User
+from servers.models import Box, Profile, Role
 from servers.recipes import hardware
 from servers.recipes.catalogue import Catalogue, Overlay, Recipe, catalogue
 from servers.recipes.hardware import Fit
 from servers.views.access import allow
-from servers.views.profiles import find
+from servers.views.profiles import find, save_launch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,19 +108,11 @@ def profile_overlay(request: HttpRequest, slug: str, key: str) -> HttpResponse:
 
 
 def _lay_over(request: HttpRequest, found: Profile, overlay: Overlay, *, has_effect: bool) -> None:
-    person = cast(User, request.user)
     if not has_effect:
         messages.info(request, f"{found} says all of “{overlay.name}” already.")
         return
     launch = overlay.change.apply(found.launch)
-    if opens_the_box(asdict(launch)) and not person.may_administer:
-        raise PermissionDenied(
-            f"{found} has settings that only an admin may give a container. Only an admin may "
-            "save a change of it."
-        )
-    with transaction.atomic():
-        found.claim(saves=found.saves)
-        version = found.save_version(launch, by=person, message=f"Laid over: {overlay.name}")
-        Entry.note(person, "lay over", found, overlay=overlay.id)
+    version = save_launch(
+        request, found, launch, message=f"Laid over: {overlay.name}", action="lay over"
+    )
     messages.success(request, f"Saved as version {version.number}, with “{overlay.name}”.")
-    live.servers_changed()

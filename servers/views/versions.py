@@ -1,21 +1,14 @@
 """What a version of a profile says, how it differs from another, and the way back to it."""
 
-from dataclasses import asdict
-from typing import cast
-
 from django.contrib import messages
-from django.core.exceptions import PermissionDenied
-from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_GET, require_POST
 
-from servers import live
 from servers.engines import diff
-from servers.forms.profile_values import opens_the_box
-from servers.models import Entry, Role, User
+from servers.models import Role
 from servers.views.access import allow
-from servers.views.profiles import find
+from servers.views.profiles import find, save_launch
 
 
 @require_GET
@@ -45,21 +38,17 @@ def profile_version(request: HttpRequest, slug: str, number: int) -> HttpRespons
 @allow(Role.EDITOR)
 def version_restore(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     """Save what an older version says as a new one."""
-    person = cast(User, request.user)
     found = find(request, slug)
     version = get_object_or_404(found.versions, number=number)
     if version.launch == found.launch:
         messages.info(request, f"Version {number} says what the newest one says.")
         return redirect("profile", slug=found.slug)
-    if opens_the_box(asdict(version.launch)) and not person.may_administer:
-        raise PermissionDenied(
-            f"Version {number} has settings that only an admin may give a container, such as "
-            "privileged or devices. Ask an admin to go back to it."
-        )
-    with transaction.atomic():
-        found.claim(saves=found.saves)
-        made = found.save_version(version.launch, by=person, message=f"Back to version {number}")
-        Entry.note(person, "restore version", found, version=number)
+    made = save_launch(
+        request,
+        found,
+        version.launch,
+        message=f"Back to version {number}",
+        action="restore version",
+    )
     messages.success(request, f"Version {made.number} says what version {number} said.")
-    live.servers_changed()
     return redirect("profile", slug=found.slug)
