@@ -136,3 +136,24 @@ def test_a_private_profile_is_for_its_owner_and_admins(
 
 def browser_owner() -> User:
     return factories.person("ada", Role.EDITOR)
+
+
+def test_two_who_go_back_at_the_same_moment_make_one_version(
+    profile: Profile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ada = browser("ada")
+    save(ada, profile, {**form_of(ada, profile), "flags": "--tp 4"})
+    claim = Profile.claim
+
+    def late(self: Profile, *, saves: int) -> None:
+        """Somebody else saves between the read and the save."""
+        Profile.objects.update(saves=saves + 1)
+        claim(self, saves=saves)
+
+    monkeypatch.setattr(Profile, "claim", late)
+
+    answer = ada.post(f"/profiles/{profile.slug}/versions/1/restore/")
+
+    assert answer.status_code == 400
+    assert "Somebody else has just saved" in answer.content.decode()
+    assert profile.versions.count() == 2

@@ -4,7 +4,7 @@ Buttons that htmx sends get the sentence alone, as plain text, which the page th
 """
 
 from django.conf import settings
-from django.core.exceptions import DisallowedHost
+from django.core.exceptions import BadRequest, DisallowedHost
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
@@ -32,7 +32,9 @@ def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     # Not get_host(), which is what has just refused it.
     host = request.META.get("HTTP_HOST", "") if isinstance(exception, DisallowedHost) else ""
-    context = {"host": host, "name": host.rsplit(":", 1)[0], "port": settings.PORT}
+    # Our own sentence; Django's for a request that it does not understand are for no person.
+    why = str(exception) if type(exception) is BadRequest else ""
+    context = {"host": host, "name": host.rsplit(":", 1)[0], "port": settings.PORT, "why": why}
     return render(request, "400.html", context, status=BAD_REQUEST)
 
 
