@@ -231,11 +231,20 @@ def engine_words(command: Command) -> tuple[str, ...] | None:
     # The image's own entrypoint is the engine: vllm/vllm-openai --model X.
     if command.engine == "vllm":
         own = words[1:] if words[:1] == ["serve"] else words
-        return tuple(own) if own and (own[0].startswith("-") or "/" in own[0]) else None
+        return tuple(own) if own and _is_checkpoint(own) else None
     if command.engine == "llamacpp":
         own = words[1:] if words[:1] in (["--server"], ["-s"]) else words
         return tuple(own) if own and own[0].startswith("-") else None
     return None
+
+
+def _is_checkpoint(words: Sequence[str]) -> bool:
+    """Whether vLLM's words begin with its checkpoint or flags, rather than with a program."""
+    first = words[0]
+    if first.startswith("-") or "/" in first:
+        return True
+    is_program = first in _SHELLS or _PYTHON.match(first) is not None
+    return not is_program and len(words) > 1 and words[1].startswith("--")
 
 
 def _words(entrypoint: str | tuple[str, ...] | None) -> tuple[str, ...]:

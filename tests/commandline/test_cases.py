@@ -1,34 +1,21 @@
-"""Pastes as people make them, with what must come out. The files under cases/ say both.
-
-A case is "### a sentence", the paste, and "--- gives" with one JSON object a command (fields that
-are null, empty or false left out), or "--- fails at LINE:COLUMN" with the reason.
-"""
+"""Every case of tests.commandline.pastes."""
 
 import json
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from servers.commandline.command import PasteError
 from servers.commandline.read import read
-
-_CASES = Path(__file__).parent / "cases"
-_OUTCOME = re.compile(r"^--- (gives|fails at (\d+):(\d+))\n", re.MULTILINE)
+from tests.commandline.pastes import cases
 
 
-def _cases(outcome: str) -> list[Any]:
-    found = []
-    for file in sorted(_CASES.glob("*.txt")):
-        for part in re.split(r"^### ", file.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]:
-            name, _, rest = part.partition("\n")
-            match = _OUTCOME.search(rest)
-            assert match is not None, name
-            if match[1].startswith(outcome):
-                paste, expected = rest[: match.start()], rest[match.end() :].strip()
-                found.append(pytest.param(paste, match, expected, id=f"{file.stem}: {name}"))
-    return found
+def params(outcome: str) -> list[Any]:
+    return [
+        pytest.param(case.paste, case.outcome, case.expected, id=case.name)
+        for case in cases(outcome)
+    ]
 
 
 def said(paste: str) -> list[dict[str, Any]]:
@@ -43,12 +30,12 @@ def said(paste: str) -> list[dict[str, Any]]:
     ]
 
 
-@pytest.mark.parametrize(("paste", "match", "expected"), _cases("gives"))
+@pytest.mark.parametrize(("paste", "match", "expected"), params("gives"))
 def test_a_paste_is_read(paste: str, match: re.Match[str], expected: str) -> None:
     assert said(paste) == [json.loads(line) for line in expected.splitlines()]
 
 
-@pytest.mark.parametrize(("paste", "match", "expected"), _cases("fails"))
+@pytest.mark.parametrize(("paste", "match", "expected"), params("fails"))
 def test_a_paste_is_refused(paste: str, match: re.Match[str], expected: str) -> None:
     with pytest.raises(PasteError) as caught:
         read(paste)

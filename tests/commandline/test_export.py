@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from servers.commandline import export
-from servers.commandline.draft import draft
+from servers.commandline.draft import DraftError, draft
 from servers.commandline.read import read
 from servers.engines.launch import Launch
+from tests.commandline.pastes import Case, cases
 
 WORD = st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=1, max_size=8)
 VALUE = st.text(
@@ -108,3 +109,17 @@ def test_comments_of_a_paste_become_reasons(text: str, why: dict[str, str]) -> N
     [command] = read(text)
 
     assert draft(command, text=text).launch.reasons == why
+
+
+@pytest.mark.parametrize("case", [pytest.param(each, id=each.name) for each in cases("gives")])
+def test_every_pasted_launch_says_the_same_when_it_is_exported(case: Case) -> None:
+    for command in read(case.paste):
+        try:
+            launch = draft(command, text=case.paste).launch
+        except DraftError:
+            continue  # no engine, or an image that does not say which it holds
+        if "$" in repr(launch) or not launch.checkpoint:
+            continue  # what is still to be filled in
+        text = export.docker_run(launch)
+        [again] = read(text)
+        assert draft(again, text=text).launch == launch
