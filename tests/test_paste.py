@@ -47,6 +47,7 @@ def test_a_pasted_command_becomes_a_profile_in_three_steps(eva: Client, box: Box
     text = shown.content.decode()
     assert "containers always run in the background here" in text
     assert "open to the network without a key" in text
+    assert "The image vllm/vllm-openai:v0.20.2, which has never served anything here." in text
 
     made = send(eva, shown, name="Qwen of the guide", box=str(box.pk))
 
@@ -64,7 +65,7 @@ def test_of_several_commands_one_is_chosen(eva: Client) -> None:
     asked = eva.post("/profiles/paste/", {"text": text}).content.decode()
     shown = eva.post("/profiles/paste/", {"text": text, "choice": "1"})
 
-    assert "2 commands are in it" in asked
+    assert "2 launches are in it" in asked
     assert shown.context["form"].initial["checkpoint"] == "b/two"
 
 
@@ -104,6 +105,31 @@ def test_a_paste_cannot_bring_markup_into_the_page(eva: Client) -> None:
 
     assert "<script>alert" not in answer
     assert "<img hx-get" not in answer
+
+
+VLLM_RECIPE = """
+meta:
+  title: Heron-90B
+model:
+  model_id: heron/Heron-90B
+  base_args: ["--max-model-len", "32768"]
+variants:
+  default:
+    precision: bf16
+  fp8:
+    precision: fp8
+    model_id: heron/Heron-90B-FP8
+"""
+
+
+def test_a_model_file_of_vllms_recipes_is_read_too(eva: Client) -> None:
+    asked = eva.post("/profiles/paste/", {"text": VLLM_RECIPE}).content.decode()
+    shown = eva.post("/profiles/paste/", {"text": VLLM_RECIPE, "choice": "1"})
+
+    assert "2 launches are in it" in asked
+    first = shown.context["form"].initial
+    assert first["checkpoint"] == "heron/Heron-90B-FP8"
+    assert "--max-model-len 32768" in first["flags"]
 
 
 def test_recipes_say_what_fits_this_box(eva: Client, box: Box) -> None:

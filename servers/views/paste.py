@@ -1,6 +1,8 @@
 """The door for what a guide says: a pasted command becomes the profile form, filled in."""
 
 import re
+from collections import Counter
+from collections.abc import Sequence
 from typing import cast
 
 from django.http import HttpRequest, HttpResponse
@@ -13,8 +15,9 @@ from servers.commandline.read import read
 from servers.engines import ENGINES, choices
 from servers.forms.profile import ProfileForm
 from servers.forms.profile_values import initial
-from servers.models import Box, Role, User
+from servers.models import Box, Role, Run, User
 from servers.recipes import document as documents
+from servers.recipes import vllm_project
 from servers.recipes.document import Document
 from servers.recipes.mapping import DocumentError
 from servers.views.access import allow
@@ -22,6 +25,9 @@ from servers.views.profile_form import of_document
 
 # Both stand at the beginning of a line in every profile's YAML, and together nowhere else.
 _OWN = re.compile(r"(?ms)\A(?=.*^\s*\"?engine\"?:)(?=.*^\s*\"?checkpoint\"?:)")
+# The three that every model file of github.com/vllm-project/recipes has.
+_OF_VLLM_PROJECT = re.compile(r"(?ms)\A(?=.*^meta:)(?=.*^model:)(?=.*^variants:)")
+_GENERATIONS = {"9": "hopper", "10": "blackwell", "12": "blackwell"}
 
 # Of a remark's kind, in the order in which a person should read them.
 HEADINGS = {
@@ -40,13 +46,16 @@ def profile_paste(request: HttpRequest) -> HttpResponse:
     context: dict[str, object] = {"text": text}
     if request.method == "POST":
         try:
-            if (document := _document(text)) is not None:
-                return _form_of_document(request, document)
-            commands = read(text)
-            chosen = _chosen(request, commands)
+            found = _documents(text) or read(text)
+            chosen = _chosen(request, found)
+            if isinstance(chosen, Document):
+                return _form_of_document(request, chosen)
             if chosen is not None and not _asks(request, chosen, context):
                 return _filled_form(request, _draft(request, chosen, text))
-            context |= {"commands": commands, "choice": request.POST.get("choice", "")}
+            context |= {
+                "candidates": [_told(each) for each in found],
+                "choice": request.POST.get("choice", ""),
+            }
         except PasteError as error:
             context |= {"error": str(error), "line": _line(text, error.line)}
         except UnknownEngineError as error:
@@ -56,12 +65,36 @@ def profile_paste(request: HttpRequest) -> HttpResponse:
     return render(request, "profiles/paste.html", context)
 
 
-def _document(text: str) -> Document | None:
-    """A profile in inferdash's own YAML or JSON; None for everything else.
+def _documents(text: str) -> tuple[Document, ...]:
+    """Profiles in inferdash's own YAML or JSON, or the variants of a model file of vLLM's recipes.
 
-    Raises DocumentError for one with a mistake in it.
+    Nothing for everything else. Raises DocumentError for one with a mistake in it.
     """
-    return documents.read(text, where="The paste") if _OWN.search(text) else None
+    if _OWN.search(text):
+        return (documents.read(text, where="The paste"),)
+    if not _OF_VLLM_PROJECT.search(text):
+        return ()
+    gpus, generation = _largest_group()
+    return vllm_project.documents(text, where="The paste", gpus=gpus, generation=generation)
+
+
+def _largest_group() -> tuple[int, str]:
+    """How many equal GPUs the best equipped box has, and what vLLM's recipes call them."""
+    best: tuple[int, str] = (1, "")
+    for box in Box.objects.all():
+        capabilities = Counter(card["compute_capability"] or "" for card in box.gpus or [])
+        for capability, count in capabilities.items():
+            generation = _GENERATIONS.get(capability.partition(".")[0], "")
+            best = max(best, (count, generation))
+    return best
+
+
+def _told(each: Command | Document) -> tuple[str, str]:
+    """How a candidate is called in the question which one is meant."""
+    if isinstance(each, Document):
+        return each.name, " ".join(each.launch.flags)
+    name = each.name or each.service or each.image or "engine command"
+    return name, " ".join(each.command)
 
 
 def _form_of_document(request: HttpRequest, found: Document) -> HttpResponse:
@@ -79,12 +112,12 @@ def _draft(request: HttpRequest, command: Command, text: str) -> Draft:
     return draft(fill(command, _values(request, command)), text=text, engine=engine)
 
 
-def _chosen(request: HttpRequest, commands: list[Command]) -> Command | None:
-    if len(commands) == 1:
-        return commands[0]
+def _chosen(request: HttpRequest, found: Sequence[Command | Document]) -> Command | Document | None:
+    if len(found) == 1:
+        return found[0]
     choice = request.POST.get("choice", "")
-    at = int(choice) if choice.isdecimal() and len(choice) < 5 else len(commands)
-    return commands[at] if at < len(commands) else None
+    at = int(choice) if choice.isdecimal() and len(choice) < 5 else len(found)
+    return found[at] if at < len(found) else None
 
 
 def _asks(request: HttpRequest, command: Command, context: dict[str, object]) -> bool:
@@ -104,11 +137,13 @@ def _filled_form(request: HttpRequest, made: Draft) -> HttpResponse:
     form = ProfileForm(
         person=cast(User, request.user), initial={"name": made.name, **values, "message": ""}
     )
-    remarks = [
-        (heading, said)
-        for kind, heading in HEADINGS.items()
-        if (said := [remark.says for remark in made.remarks if remark.kind == kind])
-    ]
+    said: dict[str, list[str]] = {kind: [] for kind in HEADINGS}
+    for remark in made.remarks:
+        said[remark.kind].append(remark.says)
+    image = made.launch.image
+    if not Run.objects.filter(version__spec__image=image, ready_at__isnull=False).exists():
+        said["trusts"].append(f"The image {image}, which has never served anything here.")
+    remarks = [(HEADINGS[kind], lines) for kind, lines in said.items() if lines]
     return render(
         request,
         "profiles/form.html",
