@@ -15,7 +15,7 @@ from servers.host import sizes
 
 type Kind = Literal["assumed", "ignored", "unresolved", "trusts"]
 
-_HF_TOKENS = (HF_TOKEN, "HUGGING_FACE_HUB_TOKEN")
+HF_TOKENS = (HF_TOKEN, "HUGGING_FACE_HUB_TOKEN")
 _VARIABLE = re.compile(r"\$\{?(\w+)\}?")
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
@@ -162,7 +162,7 @@ class _Drafter:
     def _environment(self) -> None:
         for name, value in self.command.env.items():
             is_open = value is None or value in (f"${name}", f"${{{name}}}")
-            if name in _HF_TOKENS and is_open:
+            if name in HF_TOKENS and is_open:
                 self.passes_token = True
                 self._remark("assumed", f"{name} is the box's own Hugging Face token.")
             elif words.is_secret(name) or words.is_token(value or ""):

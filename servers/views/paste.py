@@ -10,7 +10,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_http_methods
 
 from servers.commandline.command import Command, EngineKey, PasteError
-from servers.commandline.draft import Draft, DraftError, UnknownEngineError, draft, fill
+from servers.commandline.draft import HF_TOKENS, Draft, DraftError, UnknownEngineError, draft, fill
 from servers.commandline.read import read
 from servers.engines import ENGINES, choices
 from servers.forms.profile import ProfileForm
@@ -122,9 +122,11 @@ def _chosen(request: HttpRequest, found: Sequence[Command | Document]) -> Comman
 
 def _asks(request: HttpRequest, command: Command, context: dict[str, object]) -> bool:
     """Whether the page is to ask for values first; once, as some may stay open."""
-    if not command.unresolved or "asked" in request.POST:
+    # The box has a Hugging Face token of its own.
+    unresolved = [name for name in command.unresolved if name not in HF_TOKENS]
+    if not unresolved or "asked" in request.POST:
         return False
-    context["unresolved"] = command.unresolved
+    context["unresolved"] = unresolved
     return True
 
 
