@@ -110,3 +110,20 @@ def test_the_most_memory_that_a_run_held_is_remembered() -> None:
 
     run.refresh_from_db()
     assert run.peak_memory == 80 * GIB
+
+
+def test_a_long_list_has_pages_that_keep_the_filter() -> None:
+    client = Client()
+    client.force_login(factories.person())
+    for number in range(101):
+        name = f"bulk-{number:03d}"
+        profile = Profile.objects.create(slug=name, name=name, owner=factories.person())
+        profile.save_version(Profile.objects.get(slug="works").launch, by=None)
+
+    first = client.get("/profiles/?q=bulk").content.decode()
+    second = client.get("/profiles/?q=bulk&page=2").content.decode()
+
+    assert "1 to 100 of 101" in first
+    assert "?q=bulk&amp;page=2" in first
+    assert "bulk-100" not in first
+    assert "bulk-100" in second

@@ -5,6 +5,7 @@ from dataclasses import asdict
 from typing import cast
 
 from django.core.exceptions import BadRequest, PermissionDenied
+from django.core.paginator import Paginator
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
@@ -19,6 +20,8 @@ from servers.models import Box, Entry, Profile, Role, Server, User, record
 from servers.models.profile import Health, ProfileVersion, Stale, Wanted
 from servers.views.access import allow
 
+A_PAGE = 100
+
 
 @require_GET
 @allow(Role.VIEWER)
@@ -28,11 +31,12 @@ def profiles(request: HttpRequest) -> HttpResponse:
         engine=_chosen(request, "engine", ENGINES),
         health=_chosen(request, "health", Health.values),
     )
+    found = Profile.objects.for_list(cast(User, request.user), wanted)
     return render(
         request,
         "profiles/list.html",
         {
-            "profiles": Profile.objects.for_list(cast(User, request.user), wanted),
+            "page": Paginator(found, A_PAGE).get_page(request.GET.get("page")),
             "wanted": wanted,
             "is_filtered": wanted != Wanted(),
             "engines": choices(),
