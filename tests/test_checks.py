@@ -111,3 +111,15 @@ def test_a_start_without_errors_asks_nothing(box: Box) -> None:
 
     assert browser(Role.OPERATOR).post(f"/servers/{fine.slug}/start/").status_code == 204
     assert Run.objects.get().despite == ""
+
+
+def test_a_restart_into_a_version_that_is_known_to_fail_asks_too(server: Server) -> None:
+    ben = browser(Role.OPERATOR)
+    run = factories.run(server)
+
+    asked = ben.post(f"/servers/{server.slug}/restart/").content.decode()
+
+    assert f'hx-post="/servers/{server.slug}/restart/"' in asked
+    ben.post(f"/servers/{server.slug}/restart/", {"despite": "patched"})
+    run.refresh_from_db()
+    assert run.restart_despite == "patched"

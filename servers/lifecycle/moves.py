@@ -264,7 +264,7 @@ def _follow_up(run: Run) -> None:
     server = run.server
     if server.run_id != run.pk:
         return
-    successor = wishes.start(server, by=run.restart_for)
+    successor = wishes.start(server, by=run.restart_for, despite=run.restart_despite)
     if successor is not None:
         advance(successor)
 

@@ -53,15 +53,15 @@ def stop(run: Run, *, by: User | None, after_requests: bool = False) -> bool:
     return bool(asked)
 
 
-def restart(server: Server, *, by: User | None) -> Run | None:
+def restart(server: Server, *, by: User | None, despite: str = "") -> Run | None:
     """Stop the running run and let the next one follow, or start where none runs.
 
-    Returns the run to be moved next.
+    `despite` is for the next one. Returns the run to be moved next.
     """
     run = server.runs.active().first()
     if run is None:
-        return start(server, by=by)
-    Run.objects.filter(pk=run.pk).update(restart_for=by)
+        return start(server, by=by, despite=despite)
+    Run.objects.filter(pk=run.pk).update(restart_for=by, restart_despite=despite)
     stop(run, by=by)
     return run
 

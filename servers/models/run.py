@@ -102,6 +102,8 @@ class Run(models.Model):
     checkpoint_revision = models.CharField(max_length=64, blank=True)
     engine_version = models.CharField(max_length=60, blank=True)
     command: "models.JSONField[list[str], list[str]]" = models.JSONField(default=list)
+    # "all", "none" or indices: what the profile's "2x RTX PRO 6000" came to. "": not chosen yet.
+    gpus = models.CharField(max_length=300, blank=True)
 
     # Encrypted: the secrets that the container was given. A replaced one stays masked in what
     # it prints. Forgotten when its log is whole.
@@ -123,6 +125,7 @@ class Run(models.Model):
 
     # Why it was started although the check had found an error; "" where it had not.
     despite = models.CharField(max_length=300, blank=True)
+    restart_despite = models.CharField(max_length=300, blank=True)  # for the next one
 
     exit_code = models.IntegerField(null=True)
     oom_killed = models.BooleanField(default=False)

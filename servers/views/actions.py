@@ -23,6 +23,11 @@ def _person(request: HttpRequest) -> User:
     return cast(User, request.user)
 
 
+def _despite(request: HttpRequest) -> str:
+    """Why somebody starts it although something is known to fail."""
+    return request.POST.get("despite", "").strip()[:300]
+
+
 @require_POST
 @allow(Role.OPERATOR)
 def server_start(request: HttpRequest, slug: str) -> HttpResponse:
@@ -30,8 +35,7 @@ def server_start(request: HttpRequest, slug: str) -> HttpResponse:
     question = refusal(request, found)
     if question is not None:
         return question
-    despite = request.POST.get("despite", "").strip()[:300]
-    run = lifecycle.start(found, by=_person(request), despite=despite)
+    run = lifecycle.start(found, by=_person(request), despite=_despite(request))
     if run is not None:
         tasks.nudge(run)
     return HttpResponse(status=DONE)
@@ -51,7 +55,11 @@ def server_stop(request: HttpRequest, slug: str) -> HttpResponse:
 @require_POST
 @allow(Role.OPERATOR)
 def server_restart(request: HttpRequest, slug: str) -> HttpResponse:
-    run = lifecycle.restart(_find(slug), by=_person(request))
+    found = _find(slug)
+    question = refusal(request, found)
+    if question is not None:
+        return question
+    run = lifecycle.restart(found, by=_person(request), despite=_despite(request))
     if run is not None:
         tasks.nudge(run)
     return HttpResponse(status=DONE)

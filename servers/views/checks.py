@@ -83,7 +83,7 @@ def refusal(request: HttpRequest, server: Server) -> HttpResponse | None:
     answer = render(
         request,
         "servers/_despite.html",
-        {"server": server, "findings": errors, "person": request.user},
+        {"server": server, "findings": errors, "person": request.user, "action": request.path},
     )
     answer["HX-Retarget"] = "#dialog"
     answer["HX-Reswap"] = "innerHTML"
