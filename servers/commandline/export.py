@@ -2,7 +2,7 @@
 
 from servers.commandline import render
 from servers.commandline.command import Command
-from servers.engines import ENGINES, usual_entrypoint
+from servers.engines import ENGINES, cards, usual_entrypoint
 from servers.engines.engine import listens_beyond_loopback
 from servers.engines.launch import Launch
 from servers.host import sizes
@@ -58,7 +58,10 @@ def compose(launch: Launch, *, name: str = "") -> str:
 
 
 def _reasons(launch: Launch) -> str:
-    return "".join(f"# {name}: {why}\n" for name, why in launch.reasons.items())
+    said = "".join(f"# {name}: {why}\n" for name, why in launch.reasons.items())
+    if cards.parse(launch.gpus):
+        said = f"# --gpus: {launch.gpus}, whichever those are on the box\n{said}"
+    return said
 
 
 def _published(launch: Launch, port: int) -> str:
@@ -68,7 +71,10 @@ def _published(launch: Launch, port: int) -> str:
     return f"{address}:{launch.host_port or ''}:{port}"
 
 
-def _gpus(said: str) -> str | tuple[str, ...] | None:
+def _gpus(said: str) -> str | int | tuple[str, ...] | None:
     if said == "none":
         return None
+    # Docker chooses by number and by index alone.
+    if which := cards.parse(said):
+        return which.count
     return "all" if said == "all" else tuple(said.split(","))

@@ -2,6 +2,7 @@
 
 import re
 
+from servers.engines import cards
 from servers.host import sizes
 
 _TOKEN = re.compile(r"(hf_|sk-|nvapi-|ghp_)[A-Za-z0-9_-]{8,}\Z")
@@ -60,10 +61,12 @@ def is_token(value: str) -> bool:
 
 
 def gpus(text: str) -> str:
-    """ "all", "none", or indices "0,1" in the order given. Raises WordsError.
+    """ "all", "none", indices "0,1" in the order given, or "2x RTX PRO 6000". Raises WordsError.
 
     Understands what `docker run --gpus` takes: all, "device=0,1", and a quoted form of it.
     """
+    if which := cards.parse(" ".join(text.split())):
+        return str(which)
     cleaned = text.strip().strip("'\"").removeprefix("device=").replace(" ", "").lower()
     if cleaned in ("", "all"):
         return "all"
@@ -71,7 +74,7 @@ def gpus(text: str) -> str:
         return "none"
     indices = cleaned.split(",")
     if not all(index.isdigit() for index in indices):
-        raise WordsError(f"“{text}” is not all, none, or indices such as 0,1.")
+        raise WordsError(f"“{text}” is not all, none, indices such as 0,1, or 2x RTX PRO 6000.")
     if len(set(indices)) != len(indices):
         raise WordsError(f"“{text}” names a GPU twice.")
     return ",".join(str(int(index)) for index in indices)

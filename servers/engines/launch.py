@@ -26,7 +26,7 @@ class Launch:
     mount_hf_cache: bool = True
     pass_hf_token: bool = True
 
-    gpus: str = "all"  # "all", "none", or indices: "0,1"
+    gpus: str = "all"  # "all", "none", indices: "0,1", or which: "2x RTX PRO 6000", "1x sm_103"
     runtime: str = ""
     shm_size: int = 0  # bytes; 0 = Docker's 64 MiB
     ipc: str = ""  # "host", "private", "shareable"

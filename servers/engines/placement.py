@@ -66,11 +66,12 @@ def spec(
     entrypoint: tuple[str, ...],
     kernels_volume: str,
     image: str = "",
+    gpus: str = "",
 ) -> Spec:
     """The container for one run.
 
     `entrypoint` is the image's own. `image` overrides the profile's reference, to pin an
-    image id. An empty `kernels_volume` keeps no compiled kernels. Raises VolumeError.
+    image id; `gpus` what it says of GPUs, where it says which and not their indices. An empty `kernels_volume` keeps no compiled kernels. Raises VolumeError.
     """
     engine = ENGINES[launch.engine]
     # The volume belongs to root: an engine that runs as somebody else could not write to it.
@@ -98,7 +99,7 @@ def spec(
         pid=launch.pid,
         shm_size=launch.shm_size or None,
         ulimits=launch.ulimits,
-        gpus=launch.gpus,
+        gpus=gpus or launch.gpus,
         runtime=launch.runtime,
         cap_add=launch.cap_add,
         privileged=launch.privileged,

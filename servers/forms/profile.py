@@ -136,7 +136,10 @@ class ProfileForm(forms.Form):
     )
 
     gpus = forms.CharField(
-        label="GPUs", initial="all", max_length=100, help_text="all, none, or indices: 0,1."
+        label="GPUs",
+        initial="all",
+        max_length=100,
+        help_text="all, none, indices (0,1), or which: 2x RTX PRO 6000, 1x sm_103.",
     )
     shm_size = forms.CharField(
         label="Shared memory",

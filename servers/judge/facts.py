@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from servers.engines import ENGINES
+from servers.engines import ENGINES, cards
 from servers.engines.change import split_flags
 from servers.engines.flaglist import Flag, FlagList, all_shipped, shipped
 from servers.engines.launch import Launch
@@ -148,7 +148,10 @@ class Facts:
             return ()
         if gpus is None:
             return None
-        if self.launch.gpus != "all":
+        if which := cards.parse(self.launch.gpus):
+            fitting = (gpu for gpu in gpus if which.fits((gpu.name, gpu.compute_capability)))
+            gpus = tuple(fitting)[: which.count]
+        elif self.launch.gpus != "all":
             wanted = self.gpu_indices or ()
             gpus = tuple(gpu for gpu in gpus if gpu.index in wanted)
         return self._visible(gpus)
@@ -164,6 +167,8 @@ class Facts:
     def gpu_count(self) -> int | None:
         if self.used_gpus is not None:
             return len(self.used_gpus)
+        if which := cards.parse(self.launch.gpus):
+            return which.count
         named = self.gpu_indices
         if named is None and (visible := self._visible_indices) is not None:
             return len(visible)

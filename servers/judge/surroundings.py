@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from servers.engines import ENGINES
+from servers.engines import ENGINES, cards
 from servers.engines.change import Change
 from servers.engines.engine import listens_beyond_loopback
 from servers.judge.check import Check, Hit
@@ -40,6 +40,11 @@ def _shared_memory(facts: Facts) -> Iterator[Hit]:
 
 def _gpus_there(facts: Facts) -> Iterator[Hit]:
     gpus, wanted = facts.subject.gpus, facts.launch.gpus
+    if gpus is not None and (which := cards.parse(wanted)):
+        try:
+            cards.choose(which, [(g.index, (g.name, g.compute_capability)) for g in gpus])
+        except cards.CardsError as error:
+            yield Hit(says=str(error), about="gpus")
     if wanted in ("all", "none") or gpus is None or facts.gpu_indices is None:
         return
     missing = sorted(set(facts.gpu_indices) - {gpu.index for gpu in gpus})

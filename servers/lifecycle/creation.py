@@ -14,6 +14,7 @@ from servers.host import paths
 from servers.host.containers import Container, ContainerError, Docker, Spec
 from servers.host.ports import listener
 from servers.judge import limits
+from servers.lifecycle import cards
 from servers.lifecycle.secrets import Refused, masked, remember, site
 from servers.models import Box, Run
 from servers.models.run import ACTIVE
@@ -59,6 +60,10 @@ def create(run: Run) -> Made:
         )
     here = site(run)
     remember(run, here)
+    try:
+        gpus = cards.settle(run)
+    except cards.CardsError as error:
+        raise Refused(str(error)) from error
     kernels = docker().keep_kernels(image.id)
     refused_ports: set[int] = set()
     while True:
@@ -73,6 +78,7 @@ def create(run: Run) -> Made:
                 entrypoint=image.entrypoint,
                 kernels_volume=kernels,
                 image=image.id,
+                gpus=gpus,
             )
         except VolumeError as error:
             raise Refused(str(error)) from error

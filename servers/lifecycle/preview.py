@@ -6,6 +6,7 @@ from servers.engines import placement, usual_entrypoint
 from servers.engines.engine import secret_words
 from servers.engines.launch import Launch
 from servers.engines.volumes import Volume, VolumeError
+from servers.lifecycle import cards
 from servers.models import Box
 from servers.models.secret import mask
 
@@ -33,9 +34,10 @@ def preview(launch: Launch, box: Box) -> Preview:
             host_port=launch.host_port,
             entrypoint=usual_entrypoint(launch.image),
             kernels_volume="",
+            gpus=cards.choose(launch, box),
         )
         volumes = placement.volumes(launch, site)
-    except VolumeError as error:
+    except (VolumeError, cards.CardsError) as error:
         return Preview(problem=str(error))
     secrets = {"HF_TOKEN", *launch.secret_env} & set(spec.env)
     command = mask(spec.docker_run(mask=secrets), secret_words(launch.flags))

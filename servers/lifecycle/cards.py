@@ -1,0 +1,61 @@
+"""Which of a box's GPUs a run gets, where its profile says what they are and not where."""
+
+from collections.abc import Collection
+
+from django.db import transaction
+
+from servers.engines import cards
+from servers.engines.cards import CardsError, Gpu
+from servers.engines.launch import Launch
+from servers.models import Box, Run
+
+__all__ = ["CardsError", "choose", "settle"]
+
+
+def settle(run: Run) -> str:
+    """The GPUs of this run as Docker takes them; the first answer stays, and is on the row.
+
+    Raises CardsError.
+    """
+    with transaction.atomic():
+        # Two starts at once would both find the same cards idle.
+        box = Box.objects.select_for_update().get(pk=run.server.box_id)
+        said = Run.objects.values_list("gpus", flat=True).get(pk=run.pk)
+        if not said:
+            said = choose(run.version.launch, box, busy=_used_by_others(run, box))
+            Run.objects.filter(pk=run.pk).update(gpus=said)
+    run.gpus = said
+    return said
+
+
+def choose(launch: Launch, box: Box, *, busy: Collection[int] | None = None) -> str:
+    """ "all", "none" or indices. Raises CardsError when the box has too few, or says nothing yet."""
+    wanted = cards.parse(launch.gpus)
+    if wanted is None:
+        return launch.gpus
+    if box.gpus is None:
+        raise CardsError(
+            f"The profile wants {wanted}, and {box} has not told its GPUs yet. Start again in a "
+            "minute; if it still has not, the box's page says what is missing."
+        )
+    if busy is None:
+        busy = _used_by_others(None, box)
+    there: list[tuple[int, Gpu]] = [
+        (card["index"], (card["name"] or "", card["compute_capability"] or "")) for card in box.gpus
+    ]
+    return ",".join(map(str, cards.choose(wanted, there, busy=busy)))
+
+
+def _used_by_others(run: Run | None, box: Box) -> set[int]:
+    """Cards that active runs of this box have, or will get because their profiles name them."""
+    others = Run.objects.active().filter(server__box=box).select_related("version")
+    used: set[int] = set()
+    if run is not None:
+        others = others.exclude(pk=run.pk)
+    for other in others:
+        said = other.gpus or other.version.launch.gpus
+        if said == "all":
+            used.update(card["index"] for card in box.gpus or ())
+        elif said.replace(",", "").isdigit():
+            used.update(map(int, said.split(",")))
+    return used
