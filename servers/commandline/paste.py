@@ -61,6 +61,16 @@ def normalized(text: str) -> str:
     return _without_line_numbers(text)
 
 
+def dedented(text: str) -> tuple[str, int]:
+    """A paste of which every line is indented or quoted (">"), without that; and how wide it was."""
+    lines = text.split("\n")
+    told = [line for line in lines if line.strip()]
+    width = 0
+    while told and all(line[width : width + 1] in (" ", "\t", ">") for line in told):
+        width += 1
+    return "\n".join(line[width:] for line in lines), width
+
+
 def _without_line_numbers(text: str) -> str:
     lines = text.split("\n")
     matches = [_NUMBERED.match(line) for line in lines if line.strip()]

@@ -25,7 +25,14 @@ def read(text: str) -> list[Command]:
     """
     if len(text) > LONGEST:
         raise PasteError("this is too long to be a launch command.", line=1, column=1)
-    text = paste.unfenced(paste.normalized(text))
+    text, indent = paste.dedented(paste.normalized(text))
+    try:
+        return _read(paste.unfenced(text))
+    except PasteError as error:
+        raise PasteError(error.reason, line=error.line, column=error.column + indent) from None
+
+
+def _read(text: str) -> list[Command]:
     reader = _Reader()
     commands = reader.read(text, Scope(), 1)
     if not commands:

@@ -2,13 +2,14 @@
 
 import json
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from servers.commandline.command import PasteError
 from servers.commandline.read import read
-from tests.commandline.pastes import cases
+from tests.commandline.pastes import Case, cases
 
 
 def params(outcome: str) -> list[Any]:
@@ -55,3 +56,37 @@ def test_every_field_stands_in_the_json() -> None:
         gpus runtime network cap_add privileged name restart devices cpuset user workdir
         security_opt init service unresolved ignored"""
     assert list(command.to_json()) == fields.split()
+
+
+_DISGUISES: dict[str, Callable[[str], str]] = {
+    "in a fence": lambda text: f"```bash\n{text.rstrip()}\n```\n",
+    "between prose": lambda text: f"Start it:\n\n{text.rstrip()}\n\nThen open the page.\n",
+    "indented": lambda text: "\n".join(f"    {line}" for line in text.split("\n")),
+    "quoted": lambda text: "\n".join(f"> {line}" for line in text.rstrip("\n").split("\n")),
+    "with blanks behind backslashes": lambda text: text.replace("\\\n", "\\  \n"),
+    "with blanks of a web page": lambda text: text.replace(" --", "\u00a0--"),
+}
+
+
+# In these what stands around or behind a line is part of what is said.
+_LITERAL = ("line numbers of a listing", "bash -c over several lines")
+
+
+@pytest.mark.parametrize("disguise", _DISGUISES)
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(each, id=each.name)
+        for each in cases("gives")
+        if not any(words in each.name for words in _LITERAL)
+    ],
+)
+def test_a_paste_says_the_same_in_disguise(case: Case, disguise: str) -> None:
+    assert said(_DISGUISES[disguise](case.paste)) == said(case.paste)
+
+
+def test_the_column_of_an_error_counts_what_stands_before_every_line() -> None:
+    with pytest.raises(PasteError) as caught:
+        read("    vllm serve a/b\n    vllm serve 'x")
+
+    assert (caught.value.line, caught.value.column) == (2, 16)
