@@ -8,15 +8,30 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, Route, expect
 
+from tests.browser.axe import faults
 from tests.browser.chromium import chromium, new_page
-from tests.web_stack import ROOT, WebStack, web_stack
+from tests.web_stack import WebStack, web_stack
 
 pytestmark = pytest.mark.browser
 
-AXE = (ROOT / "node_modules/axe-core/axe.min.js").read_text()
 DESK = {"width": 1440, "height": 900}
 PHONE = {"width": 390, "height": 844}
-PAGES = ("/", "/boxes/rtx8/", "/boxes/spark-1/", "/servers/glm-5/", "/servers/minimax-m27/")
+PAGES = (
+    "/",
+    "/boxes/rtx8/",
+    "/boxes/spark-1/",
+    "/servers/glm-5/",
+    "/servers/minimax-m27/",
+    "/profiles/",
+    "/profiles/minimax-m27/",
+    "/profiles/minimax-m27/edit/",
+    "/profiles/minimax-m27/versions/1/",
+    "/profiles/minimax-m27/export/docker/",
+    "/profiles/minimax-m27/overlays/",
+    "/profiles/paste/",
+    "/recipes/?all=on",
+    "/recipes/glm5-nvfp4/",
+)
 
 
 @pytest.fixture(scope="module")
@@ -60,20 +75,6 @@ def context(browser: Browser, ada: Any) -> Iterator[BrowserContext]:
 @pytest.fixture
 def page(context: BrowserContext, complaints: list[str]) -> Page:
     return new_page(context, complaints)
-
-
-def faults(page: Page) -> list[str]:
-    """What axe finds, and whether the page is wider than the window."""
-    page.evaluate(AXE)
-    found = page.evaluate("axe.run()")
-    said = [
-        f"{each['id']}: {node['html'][:200]} {node['failureSummary']}"
-        for each in found["violations"]
-        for node in each["nodes"]
-    ]
-    if (extra := page.evaluate("document.documentElement.scrollWidth - innerWidth")) > 0:
-        said.append(f"{extra} px wider than the window")
-    return said
 
 
 def until(page: Page, claim: str) -> None:

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
+from tests.browser.axe import faults
 from tests.browser.chromium import chromium, new_page
-from tests.web_stack import ROOT, WebStack, web_stack
+from tests.web_stack import WebStack, web_stack
 
 pytestmark = pytest.mark.browser
 
-AXE = (ROOT / "node_modules/axe-core/axe.min.js").read_text()
 DESK: Any = {"width": 1280, "height": 900}
 PHONE: Any = {"width": 390, "height": 844}
 PASSWORD = "a long enough one"
@@ -72,19 +72,6 @@ def page(context: BrowserContext, complaints: list[str]) -> Page:
 def picture(page: Page, name: str) -> None:
     if PICTURES:
         page.screenshot(path=Path(PICTURES) / f"{name}.png", full_page=True)
-
-
-def faults(page: Page) -> list[str]:
-    page.evaluate(AXE)
-    found = page.evaluate("axe.run()")
-    said = [
-        f"{each['id']}: {node['html'][:200]} {node['failureSummary']}"
-        for each in found["violations"]
-        for node in each["nodes"]
-    ]
-    if (extra := page.evaluate("document.documentElement.scrollWidth - innerWidth")) > 0:
-        said.append(f"{extra} px wider than the window")
-    return said
 
 
 def as_(stack: WebStack, context: BrowserContext, name: str, role: str = "ADMIN") -> None:
