@@ -16,10 +16,11 @@ _UPSTREAM = re.compile(
 )
 # Flags that count each time they are given.
 _REPEATED = ("--middleware", "--lora-modules", "--override-kv", "--lora", "--lora-scaled")
-_PREFIXES = {
-    "vllm": re.compile("VLLM_"),
-    "sglang": re.compile("SGLANG_|SGL_"),
-    "llamacpp": re.compile("LLAMA_ARG_"),
+# How the names of an engine's own variables begin; others are read by libraries.
+ENV_PREFIXES = {
+    "vllm": ("VLLM_",),
+    "sglang": ("SGLANG_", "SGL_"),
+    "llamacpp": ("LLAMA_ARG_",),
 }
 _NUMBERS = {"int": re.compile(r"[+-]?\d+"), "float": re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e-?\d+)?")}
 
@@ -216,7 +217,7 @@ def _variables(facts: Facts) -> Iterator[Hit]:
     for name in (*facts.launch.env, *facts.launch.secret_env):
         # SGLang reads SGL_X as SGLANG_X; llama.cpp's LLAMA_ARG_NO_X switches X off.
         meant = re.sub(r"^SGL_", "SGLANG_", name).replace("LLAMA_ARG_NO_", "LLAMA_ARG_")
-        if not _PREFIXES[facts.engine].match(name) or {name, meant} & known:
+        if not name.startswith(ENV_PREFIXES[facts.engine]) or {name, meant} & known:
             continue
         near = nearest_value(meant, tuple(sorted(known)), likeness=0.9)
         yield Hit(

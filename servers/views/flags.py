@@ -1,0 +1,60 @@
+"""What the profile form's help and completion know: the flags of the image that will run."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from django.http import Http404, HttpRequest, JsonResponse
+from django.views.decorators.http import require_GET
+
+from servers.engines import ENGINES
+from servers.engines.flaglist import FlagList, all_shipped, newest, shipped
+from servers.engines.versions import of_image
+from servers.judge.vocabulary import ENV_PREFIXES
+from servers.models import Role
+from servers.views.access import allow
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageFlags:
+    flags: FlagList
+    is_exact: bool  # else another version's, to go by until the image is asked
+
+
+@require_GET
+@allow(Role.EDITOR)
+def profile_flags(request: HttpRequest) -> JsonResponse:
+    """The flags, variables and earlier names of ?engine= in ?image=."""
+    engine, image = request.GET.get("engine", ""), request.GET.get("image", "").strip()
+    if engine not in ENGINES:
+        raise Http404(f"“{engine}” is not an engine. inferdash knows {', '.join(ENGINES)}.")
+    known = flaglist_for(engine, image)
+    return JsonResponse(_lean(known))
+
+
+def flaglist_for(engine: str, image: str) -> ImageFlags:
+    """The one place that chooses whose flags are shown."""
+    version = of_image(engine, image)
+    found = shipped(engine, version)
+    return ImageFlags(flags=found or newest(engine), is_exact=found is not None)
+
+
+def _lean(known: ImageFlags) -> dict[str, Any]:
+    flags = known.flags
+    if flags.env is None and (same := shipped(flags.engine, flags.version)) is not None:
+        flags = replace(flags, env=same.env)  # --help does not tell which variables are read
+    said = flags.to_json() | {
+        "title": ENGINES[flags.engine].title,
+        "is_exact": known.is_exact,
+        "env_prefixes": ENV_PREFIXES[flags.engine],
+    }
+    if not known.is_exact:
+        said["elsewhere"] = _elsewhere(flags)
+    return said
+
+
+def _elsewhere(flags: FlagList) -> dict[str, str]:
+    """Names that only other versions have, with the newest that does: the image may be one."""
+    found = {
+        name: other.version for other in reversed(all_shipped(flags.engine)) for name in other.names
+    }
+    return {name: version for name, version in found.items() if name not in set(flags.names)}

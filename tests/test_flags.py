@@ -1,0 +1,76 @@
+"""The list of flags that the profile form's help and completion go by."""
+
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from servers.engines import ENGINES
+from servers.engines.flaglist import all_shipped, newest
+from servers.models import Role
+from tests import factories
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("own_redis")]
+
+LARGEST = 120_000  # bytes: it is sent to every open form
+
+
+@pytest.fixture
+def eva() -> Client:
+    client = Client()
+    client.force_login(factories.person("eva", Role.EDITOR))
+    return client
+
+
+def asked(client: Client, **query: str) -> dict[str, Any]:
+    response = client.get("/profiles/flags.json", query)
+    assert response.status_code == 200
+    assert len(response.content) < LARGEST
+    said: dict[str, Any] = response.json()
+    return said
+
+
+def names(said: dict[str, Any]) -> set[str]:
+    return {name for flag in said["flags"] for name in (*flag["names"], *flag.get("off", ()))}
+
+
+def test_an_image_that_names_a_known_version_gets_exactly_its_flags(eva: Client) -> None:
+    said = asked(eva, engine="vllm", image="vllm/vllm-openai:v0.20.2")
+
+    assert (said["title"], said["version"], said["is_exact"]) == ("vLLM", "0.20.2", True)
+    assert "--max-model-len" in names(said)
+    assert "elsewhere" not in said
+
+
+@pytest.mark.parametrize("image", ["vllm/vllm-openai:latest", "somebody/vllm:v9", "", "?%"])
+def test_another_image_gets_the_newest_list_and_is_told_so(eva: Client, image: str) -> None:
+    said = asked(eva, engine="vllm", image=image)
+
+    assert (said["version"], said["is_exact"]) == (newest("vllm").version, False)
+
+
+def test_what_only_another_version_has_is_named_with_it_where_the_version_is_not_known(
+    eva: Client,
+) -> None:
+    said = asked(eva, engine="sglang", image="lmsysorg/sglang:latest")
+
+    first, *others = all_shipped("sglang")
+    assert said["elsewhere"]
+    assert names(said).isdisjoint(said["elsewhere"])
+    assert set(said["elsewhere"]) == {name for each in others for name in each.names} - set(
+        first.names
+    )
+    assert set(said["elsewhere"].values()) <= {each.version for each in others}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_every_engine_has_flags_and_its_own_variables(eva: Client, engine: str) -> None:
+    said = asked(eva, engine=engine)
+
+    assert len(said["flags"]) > 100
+    assert any(name.startswith(tuple(said["env_prefixes"])) for name in said["env"])
+
+
+@pytest.mark.parametrize("engine", ["", "ollama", "../vllm"])
+def test_an_engine_that_does_not_exist_has_none(eva: Client, engine: str) -> None:
+    assert eva.get("/profiles/flags.json", {"engine": engine}).status_code == 404
