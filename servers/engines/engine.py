@@ -32,6 +32,14 @@ class Engine:
     generated_metric: str
     # Says which requests run where metrics are switched off; "" where the engine has none.
     slots_path: str = ""
+    # What lists its flags, the likeliest first. Some releases understand only one of them, and
+    # one that lists a part leaves out flags that every release has.
+    help_commands: tuple[tuple[str, ...], ...]
+    sure_flags: tuple[str, ...]
+    # What prints its version, and how that is read: a pattern, and what to make of its groups.
+    version_command: tuple[str, ...]
+    version_pattern: str = r"(?m)^([0-9]+\.[0-9][^\s]{0,50})\s*$"
+    version_form: str = r"\1"
     # Set unless the profile sets them.
     env: dict[str, str] = field(default_factory=dict)
     # Engine's own words for checkpoint, revision, name, host and port.
@@ -112,6 +120,17 @@ def secret_words(flags: tuple[str, ...]) -> list[str]:
             # vLLM takes several words, llama.cpp several keys with commas between.
             found += [word, *word.split(",")]
     return found
+
+
+def python_version(package: str) -> tuple[str, ...]:
+    """What prints the version of a Python package, without loading it where that is possible."""
+    return (
+        "python3",
+        "-c",
+        "from importlib import import_module, metadata\n"
+        f"try: print(metadata.version({package!r}))\n"
+        f"except metadata.PackageNotFoundError: print(import_module({package!r}).__version__)",
+    )
 
 
 def unless_set(launch: Launch, *pairs: tuple[tuple[str, ...], str]) -> tuple[str, ...]:

@@ -12,6 +12,8 @@ _CHOICES = re.compile(r"\{([^{}]*)\}")
 _LLAMACPP_COLUMN = 40
 _ENV = re.compile(r"\(env: ([A-Z0-9_]+)\)")
 _ALLOWED = re.compile(r"\[([\w|]+)\]|<([\w|]+)>|\{([\w,]+)\}")
+# Characters of one flag's help: an image may print anything, and patterns take their time.
+LONGEST = 8000
 # vLLM says this of every flag whose value is JSON.
 _JSON = "valid JSON string or JSON keys"
 
@@ -28,7 +30,7 @@ def parse_help(engine: str, text: str, *, version: str = "") -> FlagList:
     """
     entries = _llamacpp_entries(text) if engine == "llamacpp" else _argparse_entries(text)
     read = _llamacpp_flag if engine == "llamacpp" else _argparse_flag
-    flags = tuple(read(invocation, said) for invocation, said in entries)
+    flags = tuple(read(invocation[:LONGEST], said[:LONGEST]) for invocation, said in entries)
     if len(flags) < 3:
         raise HelpError(
             f"The image's --help lists no flags of {engine}. It begins with: {text.strip()[:200]!r}"

@@ -36,6 +36,11 @@ LLAMACPP = Engine(
     slots_path="/slots",
     # /metrics answers 501 without it, and the card could not say how fast tokens come.
     env={"LLAMA_ARG_ENDPOINT_METRICS": "1"},
+    help_commands=(("/app/llama-server", "--help"),),
+    sure_flags=("--model", "--ctx-size", "--port"),
+    version_command=("/app/llama-server", "--version"),
+    version_pattern=r"version: ([0-9]{1,9}) \(([0-9a-f]{1,40})\)",
+    version_form=r"b\1-\2",  # as its build_info says it
     own_flags=_own_flags,
     said_by=_said_by,
 )

@@ -1,6 +1,6 @@
 """SGLang: `python3 -m sglang.launch_server`, which every release understands."""
 
-from servers.engines.engine import Engine, unless_set
+from servers.engines.engine import Engine, python_version, unless_set
 from servers.engines.launch import Launch
 
 
@@ -33,6 +33,9 @@ SGLANG = Engine(
     generated_metric="sglang:generation_tokens_total",
     # Otherwise every health check generates a token and waits up to 20 s for it.
     env={"SGLANG_ENABLE_HEALTH_ENDPOINT_GENERATION": "0"},
+    help_commands=(("python3", "-m", "sglang.launch_server", "--help"),),
+    sure_flags=("--model-path", "--mem-fraction-static", "--port"),
+    version_command=python_version("sglang"),
     own_flags=_own_flags,
     said_by=_said_by,
 )

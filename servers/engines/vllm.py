@@ -1,6 +1,6 @@
 """vLLM: `vllm serve MODEL`."""
 
-from servers.engines.engine import Engine, flag_value, unless_set
+from servers.engines.engine import Engine, flag_value, python_version, unless_set
 from servers.engines.launch import Launch
 
 
@@ -23,6 +23,20 @@ def _said_by(entrypoint: tuple[str, ...]) -> int:
     return 1 if names[-1:] == ["vllm"] else 0
 
 
+# Builds for GPUs cannot say which flags they have where there is no GPU: "Failed to infer device
+# type". Told to be on a CPU they can, as vLLM itself does it for `vllm bench`.
+_HELP_WITHOUT_GPU = """
+import sys
+from vllm import platforms
+if platforms.current_platform.is_unspecified():
+    from vllm.platforms.cpu import CpuPlatform
+    platforms.current_platform = CpuPlatform()
+sys.argv = ["vllm", "serve", "--help=all"]
+from vllm.entrypoints.cli.main import main
+main()
+"""
+
+
 VLLM = Engine(
     key="vllm",
     title="vLLM",
@@ -36,6 +50,13 @@ VLLM = Engine(
     running_metric="vllm:num_requests_running",
     waiting_metric="vllm:num_requests_waiting",
     generated_metric="vllm:generation_tokens_total",
+    help_commands=(
+        ("vllm", "serve", "--help=all"),
+        ("python3", "-c", _HELP_WITHOUT_GPU),
+        ("vllm", "serve", "--help"),
+    ),
+    sure_flags=("--model", "--tensor-parallel-size", "--max-model-len", "--port"),
+    version_command=python_version("vllm"),
     own_flags=_own_flags,
     said_by=_said_by,
 )

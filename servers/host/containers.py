@@ -51,6 +51,7 @@ __all__ = [
 DEFAULT_HOST = "unix:///var/run/docker.sock"
 TIMEOUT = 60  # seconds; creating a container of a large image takes a while
 NOTHING = "inferdash/nothing:1"  # an empty image, to try options with
+QUESTION = "inferdash.question"  # the label of a container that only asks an image something
 
 
 class Docker:
@@ -210,12 +211,16 @@ class Docker:
                         raise
 
     def list_ours(self) -> list[Container]:
-        """Every container of this install, running or not. Raises ContainerError."""
+        """Every container of this install, running or not, but for throw-away ones.
+
+        Raises ContainerError.
+        """
         with _translated("a list of containers"):
             found = self._api.containers(
                 all=True, filters={"label": [f"inferdash.install={self.install}"]}
             )
-        inspected = (self.inspect(each["Id"]) for each in found)
+        engines = (each for each in found if QUESTION not in each["Labels"])
+        inspected = (self.inspect(each["Id"]) for each in engines)
         return [container for container in inspected if container is not None]
 
     def keep_kernels(self, image_id: str) -> str:

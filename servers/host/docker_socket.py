@@ -8,6 +8,7 @@ from contextlib import suppress
 from urllib.parse import urlsplit
 
 _RECEIVE = 1 << 18  # bytes; more than a Unix socket holds
+_SUCCESS = (b"200", b"201", b"204")
 _ANSWER_WITHIN = 120.0  # seconds; from then on silence is normal
 
 
@@ -23,7 +24,13 @@ class Answer:
     """
 
     def __init__(
-        self, host: str, path: str, *, method: str = "GET", headers: dict[str, str] | None = None
+        self,
+        host: str,
+        path: str,
+        *,
+        method: str = "GET",
+        headers: dict[str, str] | None = None,
+        body: bytes = b"",
     ) -> None:
         self._lock = threading.Lock()
         self._is_receiving = False
@@ -36,7 +43,9 @@ class Answer:
             # HTTP/1.0: no chunks around the stream.
             lines = [f"{method} {path} HTTP/1.0", "Host: docker"]
             lines += [f"{name}: {value}" for name, value in (headers or {}).items()]
-            self._socket.sendall("\r\n".join([*lines, "", ""]).encode())
+            if body:
+                lines += ["Content-Type: application/json", f"Content-Length: {len(body)}"]
+            self._socket.sendall("\r\n".join([*lines, "", ""]).encode() + body)
             self._first = self._head()
             self._socket.settimeout(None)
         except OSError as error:
@@ -94,7 +103,7 @@ class Answer:
                 raise DockerSocketError("Docker closed the connection without an answer.")
             received += more
         head, _blank, body = bytes(received).partition(b"\r\n\r\n")
-        if head.split(b" ", 2)[1] != b"200":
+        if head.split(b" ", 2)[1] not in _SUCCESS:
             while more := self._socket.recv(_RECEIVE):
                 body += more
             raise DockerSocketError(_message(body) or head.decode())

@@ -1,9 +1,11 @@
 """What is known to fail about a launch on a box, from what the box has last said of itself."""
 
+from dataclasses import replace
+
 from servers.engines.launch import Launch
 from servers.judge.lint import lint
 from servers.judge.subject import BoxKind, Finding, Gpu, Subject
-from servers.models import Box
+from servers.models import Box, ImageFacts
 
 
 def findings(launch: Launch, box: Box | None) -> list[Finding]:
@@ -12,9 +14,17 @@ def findings(launch: Launch, box: Box | None) -> list[Finding]:
 
 
 def subject(launch: Launch, box: Box | None) -> Subject:
-    cards = box.gpus if box is not None else None
-    if box is None or cards is None:
+    if box is None:
         return Subject(launch=launch)
+    image = ImageFacts.objects.of(launch, box)
+    known = Subject(
+        launch=launch,
+        engine_version=image.version if image else "",
+        flaglist=image.flaglist if image else None,
+    )
+    cards = box.gpus
+    if cards is None:
+        return known
     gpus = tuple(
         Gpu(
             index=card["index"],
@@ -24,8 +34,8 @@ def subject(launch: Launch, box: Box | None) -> Subject:
         )
         for card in cards
     )
-    return Subject(
-        launch=launch,
+    return replace(
+        known,
         gpus=gpus,
         box_kind=_kind({card["kind"] or "" for card in cards}),
         driver=box.facts.get("driver", ""),

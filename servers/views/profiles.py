@@ -16,7 +16,7 @@ from servers.engines import ENGINES, choices
 from servers.engines.launch import Launch
 from servers.forms.profile_values import opens_the_box
 from servers.lifecycle import checks
-from servers.models import Box, Entry, Profile, Role, Server, User, record
+from servers.models import Box, Entry, ImageFacts, Profile, Role, Server, User, record
 from servers.models.profile import Health, ProfileVersion, Stale, Wanted
 from servers.views.access import allow
 
@@ -69,6 +69,7 @@ def profile(request: HttpRequest, slug: str) -> HttpResponse:
                     "server": server,
                     "preview": lifecycle.preview(found.launch, server.box),
                     "findings": checks.findings(found.launch, server.box),
+                    "image": ImageFacts.objects.of(found.launch, server.box),
                 }
                 for server in servers
             ],

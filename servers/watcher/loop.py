@@ -18,6 +18,7 @@ from servers.host.containers import ContainerError
 from servers.lifecycle import creation
 from servers.models import Box, Run
 from servers.watcher import boxes, logs
+from servers.watcher.images import Images
 from servers.watcher.runs import Runs
 
 log = logging.getLogger(__name__)
@@ -26,12 +27,14 @@ RECONCILE_EVERY = 10.0
 TICK = 1.0
 RETRY = 2.0
 TIDY_EVERY = 3600.0
+IMAGES_EVERY = 10.0
 
 
 class Watcher:
     def __init__(self) -> None:
         self.box: Box = boxes.enrol()
         self.runs = Runs(self.box)
+        self.images = Images(self.box)
         self.stopping = threading.Event()
         self.wake = threading.Event()  # something for reconcile() to do
         self.collector = Collector()
@@ -40,7 +43,14 @@ class Watcher:
 
     def run(self) -> bool:
         """Watch until stop() is called; False when a loop broke by a fault of ours."""
-        loops = [self._reconciling, self._asking, self._sampling, self._docker_events, self._wakes]
+        loops = [
+            self._reconciling,
+            self._asking,
+            self._sampling,
+            self._docker_events,
+            self._wakes,
+            self._asking_images,
+        ]
         threads = [
             threading.Thread(
                 target=self._unless_broken, args=[loop], name=loop.__name__.strip("_"), daemon=True
@@ -96,6 +106,14 @@ class Watcher:
         while not self.stopping.wait(TICK):
             self._surviving(self.runs.tick)
 
+    def _asking_images(self) -> None:
+        """Apart from everything else: an image takes minutes to answer."""
+        while not self.stopping.wait(IMAGES_EVERY):
+            self._surviving(self._look_at_images, may_take=float("inf"))
+
+    def _look_at_images(self) -> None:
+        self.images.look(sample=self.sample, go_on=lambda: not self.stopping.is_set())
+
     def _sampling(self) -> None:
         self.collector.start()
         while not self.stopping.is_set():
@@ -148,7 +166,7 @@ class Watcher:
                 log.warning("Redis is away: %s", error)
                 self.stopping.wait(RETRY)
 
-    def _surviving(self, work: Callable[[], None]) -> None:
+    def _surviving(self, work: Callable[[], None], *, may_take: float = RECONCILE_EVERY) -> None:
         """Do a round of work; a database that is away ends the round, not the watcher."""
         started = time.monotonic()
         try:
@@ -157,5 +175,5 @@ class Watcher:
             log.warning("The database is away: %s", error)
             close_old_connections()
         took = time.monotonic() - started
-        if took > RECONCILE_EVERY:
+        if took > may_take:
             log.warning("A round took %.1f s", took)

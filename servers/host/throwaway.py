@@ -1,0 +1,204 @@
+"""Asks an image something in a container that can do nothing else and is gone afterwards."""
+
+import json
+import struct
+import threading
+import time
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any, Literal
+from urllib.parse import quote, urlencode
+
+from servers.host.containers import QUESTION, ContainerError, Docker
+from servers.host.docker_errors import translate
+from servers.host.docker_socket import Answer, DockerSocketError
+
+_HEADER = struct.Struct(">BxxxL")
+_LOOK_EVERY = 0.5  # seconds
+_ENV = {
+    "HOME": "/tmp",  # noqa: S108 - the only folder that the container may write to
+    # One line a paragraph: a wrapped one would be put together again with its hyphens apart.
+    "COLUMNS": "100000",
+    # A Docker whose own runtime is NVIDIA's would give its GPUs to every CUDA image.
+    "NVIDIA_VISIBLE_DEVICES": "void",
+    # Libraries start a thread a core, and the box may have hundreds.
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+}
+
+type End = Literal["ended", "late", "long", "memory", "given_up"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    image: str  # a reference or an id
+    words: tuple[str, ...]  # program and arguments, instead of the image's own
+    seconds: float = 300  # from a cold disk, an engine's libraries take minutes to load
+    memory: int = 4 << 30  # bytes
+    pids: int = 1024
+    longest: int = 1 << 20  # bytes of output
+
+
+@dataclass(frozen=True, kw_only=True)
+class Said:
+    """How it ended: by itself, or killed for the time, the output or the memory it took."""
+
+    end: End
+    exit_code: int | None = None  # None unless it ended by itself
+    output: str = ""
+    errors: str = ""
+
+
+def ask(docker: Docker, question: Question, *, go_on: Callable[[], bool] = lambda: True) -> Said:
+    """Run the words and return what they said. Ends early when `go_on` returns False.
+
+    Without network, mounts, GPUs and capabilities, on a read-only root, with limits; nothing is
+    pulled and nothing is left. Raises ContainerError when Docker refuses.
+    """
+    container_id = _created(docker, question)
+    try:
+        with closing(_Listener(docker.host, container_id, question.longest)) as listener:
+            docker.start(container_id)
+            listener.start()
+            return _followed(docker, container_id, listener, question, go_on)
+    finally:
+        docker.remove(container_id)
+
+
+def drop_leftovers(docker: Docker) -> int:
+    """Remove what a killed process of this install has left; how many. Raises ContainerError."""
+    labels = [f"inferdash.install={docker.install}", QUESTION]
+    query = urlencode({"all": "1", "filters": json.dumps({"label": labels})})
+    found = _json(docker.host, f"/containers/json?{query}", doing="a list of containers")
+    for each in found:
+        docker.remove(each["Id"])
+    return len(found)
+
+
+def _created(docker: Docker, question: Question) -> str:
+    body = {
+        "Image": question.image,
+        "Entrypoint": list(question.words),
+        "Cmd": [],
+        "Env": [f"{name}={value}" for name, value in _ENV.items()],
+        "Labels": {"inferdash.install": docker.install, QUESTION: "yes"},
+        "NetworkDisabled": True,
+        "Healthcheck": {"Test": ["NONE"]},
+        "HostConfig": {
+            "NetworkMode": "none",
+            "ReadonlyRootfs": True,
+            "Tmpfs": {"/tmp": "size=64m,mode=1777"},  # noqa: S108
+            "CapDrop": ["ALL"],
+            "SecurityOpt": ["no-new-privileges"],
+            "Memory": question.memory,
+            "MemorySwap": question.memory,  # together: no swap
+            "PidsLimit": question.pids,
+            "ShmSize": 16 << 20,
+            "CpuShares": 64,  # of 1024: whatever else runs comes first
+            "Ulimits": [{"Name": "core", "Soft": 0, "Hard": 0}],
+            # Read from the socket alone: no output, however long, reaches the disk.
+            "LogConfig": {"Type": "none"},
+        },
+    }
+    made = _json(docker.host, "/containers/create", body, doing="to create the container")
+    return str(made["Id"])
+
+
+def _followed(
+    docker: Docker,
+    container_id: str,
+    listener: "_Listener",
+    question: Question,
+    go_on: Callable[[], bool],
+) -> Said:
+    deadline = time.monotonic() + question.seconds
+    while True:
+        listener.join(_LOOK_EVERY)
+        if listener.is_cut:
+            return listener.said("long")
+        if not listener.is_alive():
+            # Docker may take a moment longer than the output; the program may take longer still.
+            container = docker.inspect(container_id)
+            if container is None:
+                raise ContainerError("The container was removed by somebody.", kind="no_container")
+            if container.has_ended:
+                end: End = "memory" if container.oom_killed else "ended"
+                return listener.said(end, exit_code=container.exit_code)
+            time.sleep(_LOOK_EVERY / 5)
+        if time.monotonic() > deadline:
+            return listener.said("late")
+        if not go_on():
+            return listener.said("given_up")
+
+
+class _Listener(threading.Thread):
+    """Takes in what the container says, up to a limit; what is over it is not read."""
+
+    def __init__(self, host: str, container_id: str, longest: int) -> None:
+        super().__init__(name="throwaway", daemon=True)
+        self.longest = longest
+        self.is_cut = False
+        self._text = {1: bytearray(), 2: bytearray()}
+        self._error: DockerSocketError | None = None
+        path = f"/containers/{quote(container_id)}/attach?stream=1&stdout=1&stderr=1"
+        try:
+            self._answer = Answer(host, path, method="POST")
+        except DockerSocketError as error:
+            raise translate(str(error), doing="to listen to the container") from error
+
+    def run(self) -> None:
+        buffer = bytearray()
+        received = 0
+        try:
+            while more := self._answer.receive():
+                received += len(more)
+                buffer += more
+                self._take_frames(buffer)
+                if received > self.longest:
+                    self.is_cut = True
+                    return
+        except DockerSocketError as error:
+            self._error = error
+
+    def _take_frames(self, buffer: bytearray) -> None:
+        while len(buffer) >= _HEADER.size:
+            stream, length = _HEADER.unpack_from(buffer)
+            end = _HEADER.size + length
+            if len(buffer) < end:
+                return
+            self._text[2 if stream == 2 else 1] += buffer[_HEADER.size : end]
+            del buffer[:end]
+
+    def said(self, end: End, *, exit_code: int | None = None) -> Said:
+        if self._error is not None:
+            raise translate(str(self._error), doing="to listen to the container")
+        output, errors = (_text(self._text[n]) for n in (1, 2))
+        return Said(
+            end=end,
+            exit_code=exit_code if end == "ended" else None,
+            output=output,
+            errors=errors,
+        )
+
+    def close(self) -> None:
+        self._answer.close()
+        if self.ident is not None:
+            self.join()
+
+
+def _json(host: str, path: str, body: dict[str, Any] | None = None, *, doing: str) -> Any:
+    content = json.dumps(body).encode() if body is not None else b""
+    try:
+        with closing(
+            Answer(host, path, method="POST" if body is not None else "GET", body=content)
+        ) as answer:
+            received = b"".join(iter(answer.receive, b""))
+    except DockerSocketError as error:
+        raise translate(str(error), doing=doing) from error
+    return json.loads(received)
+
+
+def _text(received: bytearray) -> str:
+    # No database keeps a NUL in a text.
+    return received.decode(errors="replace").replace("\0", "\N{REPLACEMENT CHARACTER}")

@@ -1,0 +1,397 @@
+"""When a box's images are asked for their flags, what is kept of it, and what it is good for."""
+
+import shlex
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import redis
+from django.conf import settings
+from django.test import Client
+from django.utils import timezone
+from docker import APIClient
+
+from servers.engines import ENGINES, asked
+from servers.engines.flaghelp import HelpError, parse_help
+from servers.engines.flaglist import FlagList, shipped
+from servers.engines.launch import Launch
+from servers.host.containers import Docker
+from servers.lifecycle import checks, creation
+from servers.models import Box, ImageFacts, Role, Server
+from servers.models.run import State
+from servers.watcher.images import Images, has_room, may_ask, placed
+from servers.watcher.loop import Watcher
+from tests import factories
+from tests.images import BASE, ENGINE
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("own_redis")]
+
+VLLM = "/usr/local/bin/vllm"
+IMAGE = "registry.example/team/vllm:nightly"
+
+
+@pytest.fixture
+def box() -> Box:
+    return factories.box()
+
+
+@pytest.fixture
+def asking(docker: Docker, monkeypatch: pytest.MonkeyPatch) -> Iterator[Docker]:
+    """The watcher's Docker is the tests' own."""
+    monkeypatch.setattr(settings, "INSTALL", docker.install)
+    monkeypatch.setenv("DOCKER_HOST", docker.host)
+    creation.docker.cache_clear()
+    yield docker
+    creation.docker().close()
+    creation.docker.cache_clear()
+
+
+def kept(box: Box, *, flags: FlagList | None = None, **values: Any) -> ImageFacts:
+    defaults: dict[str, Any] = {
+        "reference": IMAGE,
+        "engine": "vllm",
+        "image_id": "sha256:one",
+        "version": flags.version if flags else "",
+        "flags": flags.to_json() if flags else None,
+        "count": len(flags.flags) if flags else 0,
+        "asked_at": timezone.now(),
+    }
+    return ImageFacts.objects.create(box=box, **{**defaults, **values})
+
+
+def vllm_32() -> FlagList:
+    found = shipped("vllm", "0.32.0")
+    assert found is not None
+    return found
+
+
+def place(box: Box, image: str = IMAGE, name: str = "coder", **values: Any) -> Server:
+    return factories.server(box, name, "gpt-oss-120b", image=image, **values)
+
+
+def fake_vllm(docker: Docker, script: str, tag: str) -> str:
+    """An image whose vllm is a shell script."""
+    repository = "inferdash-test/asked"
+    install = f"printf %s {shlex.quote(script)} > {VLLM}; chmod +x {VLLM}"
+    with closing(APIClient(docker.host, version="auto")) as client:
+        made = client.create_container(BASE, ["sh", "-c", install])
+        client.start(made["Id"])
+        client.wait(made["Id"])
+        client.commit(made["Id"], repository, tag)
+        client.remove_container(made["Id"])
+    return f"{repository}:{tag}"
+
+
+HELP = """\
+options:
+  --model MODEL         Which. (default: None)
+  --tensor-parallel-size N, -tp N
+                        How many. (default: 1)
+  --max-model-len N     How long. (default: None)
+  --port PORT           Where. (default: 8000)
+  --brand-new           Only here. (default: False)
+"""
+
+
+@pytest.mark.docker
+def test_an_image_is_asked_once_and_again_when_it_changes(asking: Docker, box: Box) -> None:
+    reference = fake_vllm(asking, f"#!/bin/sh\ncat <<'EOF'\n{HELP}EOF", "once")
+    place(box, reference)
+    images = Images(box)
+
+    images.look(sample=None)
+    first = ImageFacts.objects.get()
+    images.look(sample=None)
+
+    assert first.error == ""
+    assert first.count == 5
+    assert first.flaglist is not None
+    assert first.flaglist.find("--brand-new") is not None
+    assert ImageFacts.objects.get().asked_at == first.asked_at
+    fake_vllm(asking, "#!/bin/sh\necho gone >&2; exit 4", "once")
+    images.look(sample=None)
+    second = ImageFacts.objects.get()
+    assert second.image_id != first.image_id
+    assert second.flaglist is None
+    assert "“vllm serve --help=all”" in second.error
+    assert second.error.endswith("ended with exit code 4: gone")
+
+
+@pytest.mark.docker
+def test_the_same_image_under_another_name_is_not_asked_again(asking: Docker, box: Box) -> None:
+    image = asking.image(ENGINE)
+    assert image is not None
+    known = kept(box, flags=vllm_32(), image_id=image.id)
+    place(box, ENGINE)
+
+    Images(box).look(sample=None)
+
+    assert ImageFacts.objects.get(reference=ENGINE).count == known.count
+
+
+@pytest.mark.docker
+def test_an_image_that_is_no_engine_ends_with_a_sentence(asking: Docker, box: Box) -> None:
+    """What every test of a start relies on: the lists that come with inferdash serve then."""
+    for engine in ENGINES:
+        place(box, ENGINE, f"a-{engine}", engine=engine)
+
+    Images(box).look(sample=None)
+
+    found = ImageFacts.objects.order_by("engine")
+    assert [each.engine for each in found] == sorted(ENGINES)
+    for each in found:
+        assert each.version == ""
+        assert each.flaglist is None
+        assert "exit code 1: This is the tests' engine: it has no flags to list." in each.error
+    assert asking.list_ours() == []
+
+
+@pytest.mark.docker
+def test_an_image_that_lists_a_part_of_its_flags_is_not_believed(asking: Docker, box: Box) -> None:
+    part = HELP.replace("--max-model-len", "--max-something")
+    place(box, fake_vllm(asking, f"#!/bin/sh\ncat <<'EOF'\n{part}EOF", "part"))
+
+    Images(box).look(sample=None)
+
+    assert "only a part of vLLM's flags: --max-model-len" in ImageFacts.objects.get().error
+
+
+@pytest.mark.docker
+def test_an_image_that_is_not_on_the_box_is_not_asked(asking: Docker, box: Box) -> None:
+    place(box, "no/such:image")
+
+    Images(box).look(sample=None)
+
+    assert not ImageFacts.objects.exists()
+
+
+@pytest.mark.docker
+def test_a_load_on_unified_memory_comes_first(asking: Docker, box: Box) -> None:
+    box.facts = {**box.facts, "gpus": [{"index": 0, "kind": "unified"}]}
+    server = place(box, ENGINE)
+    run = factories.run(server, State.STARTING)
+
+    Images(box).look(sample=None)
+    assert not ImageFacts.objects.exists()
+
+    type(run).objects.filter(pk=run.pk).update(state=State.READY)
+    Images(box).look(sample=None)
+    assert ImageFacts.objects.get().error
+
+
+@pytest.mark.docker
+def test_a_watcher_that_ends_keeps_nothing(asking: Docker, box: Box) -> None:
+    place(box, fake_vllm(asking, "#!/bin/sh\nsleep 600", "hangs"))
+    answers = iter([True, True, False])
+
+    Images(box).look(sample=None, go_on=lambda: next(answers, False))
+
+    assert not ImageFacts.objects.exists()
+
+
+@pytest.mark.docker
+def test_a_docker_that_is_away_says_nothing_of_an_image(
+    asking: Docker, box: Box, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    place(box, ENGINE)
+    monkeypatch.setattr(creation.docker(), "host", "unix:///no/such.sock")
+
+    Images(box).look(sample=None)
+
+    assert not ImageFacts.objects.exists()
+    assert "cannot be asked" in caplog.text
+
+
+@pytest.mark.docker
+def test_a_watcher_asks_by_itself(
+    asking: Docker, own_redis: redis.Redis, settings: Any, tmp_path: Any
+) -> None:
+    settings.BOX_FILE = tmp_path / "box.toml"
+    watcher = Watcher()
+    place(watcher.box, ENGINE)
+
+    watcher._look_at_images()
+
+    assert ImageFacts.objects.get().box == watcher.box
+
+
+def test_other_boxes_and_removed_servers_do_not_count(box: Box) -> None:
+    place(box)
+    place(box, "other:1", "second", engine="sglang")
+    place(box, name="third")
+    gone = place(box, "gone:1", "gone")
+    Server.objects.filter(pk=gone.pk).update(removed_at=timezone.now())
+    place(factories.box("another"), "elsewhere:1", "elsewhere")
+
+    assert placed(box) == [("sglang", "other:1"), ("vllm", IMAGE)]
+
+
+def test_a_failure_is_not_repeated_before_a_day_has_passed(box: Box) -> None:
+    fine = kept(box, flags=vllm_32())
+    failed = kept(box, reference="other", error="It ended with exit code 1.")
+    tomorrow = timezone.now() + timedelta(hours=25)
+
+    assert not fine.is_due("sha256:one", tomorrow)
+    assert fine.is_due("sha256:two")
+    assert not failed.is_due("sha256:one")
+    assert failed.is_due("sha256:one", tomorrow)
+    assert failed.is_due("sha256:two")
+
+
+@pytest.mark.parametrize(
+    ("gpus", "state", "may"),
+    [
+        ([{"kind": "discrete"}], State.STARTING, True),
+        ([{"kind": "unified"}], State.STARTING, False),
+        ([{"kind": "unified"}], State.QUEUED, False),
+        ([{"kind": "unified"}], State.PULLING, True),
+        ([{"kind": "unified"}], State.READY, True),
+        (None, State.STARTING, False),
+        ([], State.STARTING, True),
+    ],
+)
+def test_what_loads_comes_first_where_memory_is_shared(
+    box: Box, gpus: Any, state: State, may: bool
+) -> None:
+    box.facts = {**box.facts, **({} if gpus is None else {"gpus": gpus})}
+    factories.run(place(box), state)
+
+    assert may_ask(box) is may
+
+
+def test_memory_that_is_not_there_is_not_taken() -> None:
+    assert has_room(None)
+    assert has_room({"meminfo": {"MemAvailable": 100 << 30}})
+    assert not has_room({"meminfo": {"MemAvailable": 3 << 30}})
+
+
+@pytest.mark.parametrize(
+    ("engine", "entrypoint", "words"),
+    [
+        ("vllm", (), ("vllm", "serve", "--help=all")),
+        ("vllm", ("vllm", "serve"), ("vllm", "serve", "--help=all")),
+        ("vllm", ("/opt/bin/vllm",), ("/opt/bin/vllm", "serve", "--help=all")),
+        ("vllm", ("/nv/entry.sh",), ("/nv/entry.sh", "vllm", "serve", "--help=all")),
+        ("llamacpp", ("/usr/bin/llama-server",), ("/usr/bin/llama-server", "--help")),
+        ("sglang", (), ("python3", "-m", "sglang.launch_server", "--help")),
+    ],
+)
+def test_an_image_is_asked_as_it_is_started(
+    engine: str, entrypoint: tuple[str, ...], words: tuple[str, ...]
+) -> None:
+    known = ENGINES[engine]
+
+    assert asked.words(known, known.help_commands[0], entrypoint) == words
+    if engine != "llamacpp":
+        assert asked.words(known, known.version_command, entrypoint) == known.version_command
+
+
+@pytest.mark.parametrize(
+    ("engine", "text", "version"),
+    [
+        ("vllm", "INFO 11-21 a line of a log\n0.32.0+cpu\n", "0.32.0+cpu"),
+        ("sglang", "0.5.12.post1\n", "0.5.12.post1"),
+        ("llamacpp", "version: 6123 (0c1e570)\nbuilt with cc for x86_64\n", "b6123-0c1e570"),
+        ("vllm", "Traceback (most recent call last):\n", ""),
+    ],
+)
+def test_the_version_is_read(engine: str, text: str, version: str) -> None:
+    assert asked.version_in(ENGINES[engine], text) == version
+
+
+def test_a_llama_cpp_build_is_found_among_the_shipped_lists() -> None:
+    assert shipped("llamacpp", "b6123-0c1e570") is not None
+
+
+def test_an_answer_takes_what_help_does_not_tell_from_the_same_release() -> None:
+    raw = parse_help("vllm", HELP, version="0.32.0+cu130")
+
+    whole = asked.completed(raw)
+
+    found = whole.find("--tensor-parallel-size")
+    assert found is not None
+    assert found.type == "int"
+    assert whole.env == vllm_32().env
+    assert "--calculate-kv-scales" in whole.removed
+    unknown = asked.completed(parse_help("vllm", HELP, version="0.99.0"))
+    assert unknown.env is None
+    assert "--calculate-kv-scales" in unknown.removed
+
+
+def test_a_part_of_a_list_is_none() -> None:
+    with pytest.raises(HelpError, match="only a part"):
+        asked.flags_in(ENGINES["vllm"], HELP.replace("--port", "--p0rt"), version="")
+
+
+def test_a_help_of_any_size_is_read_in_time() -> None:
+    hostile = HELP + "                        " + "(default: " * 90_000
+
+    assert len(parse_help("vllm", hostile).flags) == 5
+
+
+def test_the_check_goes_by_the_image_s_own_list(box: Box) -> None:
+    launch = Launch(engine="vllm", image=IMAGE, checkpoint="m", flags=("--brand-new",))
+    assert [each.severity for each in checks.findings(launch, box) if each.about == "--brand-new"]
+
+    kept(box, flags=parse_help("vllm", HELP, version="0.99.0"))
+
+    subject = checks.subject(launch, box)
+    assert subject.engine_version == "0.99.0"
+    assert subject.flaglist is not None
+    assert not [each for each in checks.findings(launch, box) if each.about == "--brand-new"]
+
+
+def test_a_flag_that_the_image_lacks_is_an_error_where_a_tag_says_nothing(box: Box) -> None:
+    launch = Launch(engine="vllm", image=IMAGE, checkpoint="m", flags=("--brand-nu",))
+    kept(box, flags=parse_help("vllm", HELP, version="0.99.0"))
+
+    (finding,) = (each for each in checks.findings(launch, box) if each.about == "--brand-nu")
+
+    assert finding.severity == "error"
+    assert "vLLM 0.99.0 has no --brand-nu. Did you mean --brand-new?" in finding.says
+
+
+def test_another_box_s_image_of_that_name_is_another_image(box: Box) -> None:
+    kept(factories.box("another"), flags=vllm_32())
+    launch = Launch(engine="vllm", image=IMAGE, checkpoint="m")
+
+    assert checks.subject(launch, box).flaglist is None
+
+
+def test_an_image_that_could_not_be_asked_leaves_the_shipped_lists(box: Box) -> None:
+    kept(box, version="0.20.2", error="It ended with exit code 1.")
+    launch = Launch(engine="vllm", image=IMAGE, checkpoint="m")
+
+    subject = checks.subject(launch, box)
+
+    assert subject.flaglist is None
+    assert subject.engine_version == "0.20.2"
+
+
+def page(server: Server) -> str:
+    client = Client()
+    client.force_login(factories.person("vera", Role.VIEWER))
+    text = client.get(f"/profiles/{server.slug}/").content.decode()
+    return " ".join(text.split())
+
+
+def test_the_page_says_what_the_image_has(box: Box) -> None:
+    server = place(box)
+    assert "asked" not in page(server)
+
+    kept(box, flags=vllm_32(), asked_at=timezone.now() - timedelta(hours=2))
+
+    assert "vLLM 0.32.0, 317 flags, asked <time" in page(server)
+
+
+def test_the_page_says_why_the_image_could_not_be_asked(box: Box) -> None:
+    server = place(box)
+    kept(box, error="“vllm <b>” ended with exit code 1: no GPU.")
+
+    text = page(server)
+
+    assert "The image could not be asked for its flags <time" in text
+    assert "“vllm &lt;b&gt;” ended with exit code 1: no GPU." in text
+    assert "The lists that come with inferdash serve instead." in text

@@ -1,0 +1,166 @@
+"""What an image may do while it is asked something: nothing but answer, and not for long."""
+
+from collections.abc import Callable
+from contextlib import closing
+from typing import Any
+
+import pytest
+from docker import APIClient
+
+from servers.host import throwaway
+from servers.host.containers import QUESTION, ContainerError, Docker, Spec
+from servers.host.throwaway import Question, Said
+from tests.images import BASE
+
+pytestmark = pytest.mark.docker
+
+
+def ask(
+    docker: Docker, script: str, *, go_on: Callable[[], bool] = lambda: True, **limits: Any
+) -> Said:
+    words = ("/bin/sh", "-c", script)
+    return throwaway.ask(docker, Question(image=BASE, words=words, **limits), go_on=go_on)
+
+
+def left(docker: Docker) -> list[Any]:
+    """Throw-away containers of this install that are still there."""
+    labels = [f"inferdash.install={docker.install}", QUESTION]
+    with closing(APIClient(docker.host, version="auto")) as client:
+        found: list[Any] = client.containers(all=True, filters={"label": labels})
+    return found
+
+
+def test_an_image_answers_and_nothing_is_left(docker: Docker) -> None:
+    said = ask(docker, "echo out; echo err >&2; exit 3")
+
+    assert said == Said(end="ended", exit_code=3, output="out\n", errors="err\n")
+    assert left(docker) == []
+
+
+def test_there_is_no_network(docker: Docker) -> None:
+    said = ask(docker, "cat /proc/net/dev; tail -n +2 /proc/net/route")
+
+    interfaces = [line.split(":")[0].strip() for line in said.output.splitlines() if ":" in line]
+    assert interfaces == ["lo"]
+    assert len(said.output.splitlines()) == 3  # two of heading, and no route
+
+
+def test_there_is_nowhere_to_write_but_a_small_tmp(docker: Docker) -> None:
+    said = ask(
+        docker,
+        "touch /root/x || echo root; touch /opt/x || echo opt; echo y > /tmp/x && echo tmp; "
+        "head -c 100000000 /dev/zero > /tmp/full || echo full",
+    )
+
+    assert said.output.split() == ["root", "opt", "tmp", "full"]
+
+
+def test_there_are_no_capabilities_and_none_can_be_had(docker: Docker) -> None:
+    said = ask(docker, "grep -E '^(Cap(Prm|Eff|Bnd)|NoNewPrivs)' /proc/self/status")
+
+    values = {line.split(":")[0]: int(line.split()[1], 16) for line in said.output.splitlines()}
+    assert values == {"CapPrm": 0, "CapEff": 0, "CapBnd": 0, "NoNewPrivs": 1}
+
+
+def test_nothing_of_the_box_is_mounted_and_no_gpu_is_given(docker: Docker) -> None:
+    seen: list[dict[str, Any]] = []
+
+    def look() -> bool:
+        with closing(APIClient(docker.host, version="auto")) as client:
+            seen.append(client.inspect_container(left(docker)[0]["Id"]))
+        return False
+
+    said = ask(docker, "sleep 60", go_on=look)
+
+    host = seen[0]["HostConfig"]
+    assert said.end == "given_up"
+    assert seen[0]["Mounts"] == []
+    assert host["DeviceRequests"] in (None, [])
+    assert "NVIDIA_VISIBLE_DEVICES=void" in seen[0]["Config"]["Env"]
+    assert (host["Memory"], host["MemorySwap"], host["PidsLimit"]) == (4 << 30, 4 << 30, 1024)
+    assert host["LogConfig"]["Type"] == "none"
+    assert left(docker) == []
+
+
+@pytest.mark.parametrize(
+    "script", ["sleep 600", "exec >&- 2>&-; sleep 600", "trap '' TERM; sleep 600"]
+)
+def test_one_that_hangs_is_killed_after_its_time(docker: Docker, script: str) -> None:
+    said = ask(docker, f"echo begun; {script}", seconds=1)
+
+    assert said.end == "late"
+    assert said.exit_code is None
+    assert said.output == "begun\n"
+    assert left(docker) == []
+
+
+def test_one_that_prints_without_end_is_cut(docker: Docker) -> None:
+    said = ask(docker, "head -c 100000000 /dev/zero | tr '\\0' x; echo; sleep 600")
+
+    assert said.end == "long"
+    assert 1 << 20 <= len(said.output) < 2 << 20
+    assert left(docker) == []
+
+
+def test_one_that_wants_too_much_memory_is_killed(docker: Docker) -> None:
+    said = ask(docker, "exec python3 -c 'x = bytearray(200 << 20)'", memory=64 << 20)
+
+    assert said.end == "memory"
+
+
+def test_one_that_forks_without_end_is_stopped(docker: Docker) -> None:
+    said = ask(docker, "for i in $(seq 50); do sleep 60 & done; wait", pids=20, seconds=20)
+
+    assert "fork" in said.errors.lower()
+
+
+def test_a_program_that_is_missing_is_told(docker: Docker) -> None:
+    with pytest.raises(ContainerError) as caught:
+        throwaway.ask(docker, Question(image=BASE, words=("/no/such",)))
+
+    assert "/no/such" in str(caught.value)
+    assert left(docker) == []
+
+
+def test_a_throw_away_container_is_no_run(docker: Docker) -> None:
+    listed: list[int] = []
+
+    def look() -> bool:
+        listed.append(len(docker.list_ours()))
+        return False
+
+    ask(docker, "sleep 60", go_on=look)
+
+    assert listed == [0]
+
+
+def test_its_events_belong_to_no_run(docker: Docker) -> None:
+    with closing(docker.events()) as events:
+        ask(docker, "true")
+        heard = []
+        for event in events:
+            heard.append(event)
+            if event.action == "destroy":
+                break
+
+    assert {event.run for event in heard} == {None}
+
+
+def test_what_a_killed_watcher_left_is_removed_and_nothing_else(docker: Docker) -> None:
+    engine = docker.run(
+        Spec(
+            image=BASE,
+            entrypoint=("sleep",),
+            command=("60",),
+            labels={"inferdash.install": docker.install},
+        )
+    )
+    with closing(APIClient(docker.host, version="auto")) as client:
+        for install in (docker.install, "another-install"):
+            labels = {"inferdash.install": install, QUESTION: "yes"}
+            made = client.create_container(BASE, ["sleep", "60"], labels=labels)
+        assert throwaway.drop_leftovers(docker) == 1
+        client.remove_container(made["Id"])
+
+    assert left(docker) == []
+    assert docker.inspect(engine.id) is not None
