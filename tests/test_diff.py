@@ -64,3 +64,7 @@ def test_another_order_of_the_same_flags_is_told_once() -> None:
     before, after = launch(flags=("--a", "--b")), launch(flags=("--b", "--a"))
 
     assert rows(before, after) == [("order", "--a --b", "--b --a")]
+
+
+def test_lengths_of_time_are_shown_as_people_write_them() -> None:
+    assert rows(launch(), launch(ready_limit=5400)) == [("ready_limit", None, "1h30m")]

@@ -32,6 +32,8 @@ def profile() -> Profile:
         reasons={"--max-model-len": "more does not fit"},
         shm_size=16 << 30,
         grace=300,
+        ready_path="/health_generate",
+        ready_limit=1200,
         hardware="2x RTX PRO 6000",
         expected={"tokens per second": "30-35"},
     ).profile

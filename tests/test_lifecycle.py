@@ -383,6 +383,39 @@ def test_a_restart_is_followed_by_the_next_run(
     assert str(one.run.started_by) == "ben"
 
 
+def test_a_start_past_its_profiles_limit_is_stopped_and_has_failed(
+    server: Callable[..., Server], ended: Callable[[Run], Run]
+) -> None:
+    run = started(server(ready_limit=1200, env={"ENGINE_SECONDS": "600"}))
+    lifecycle.check_limit(run)
+    assert run.wanted == Wanted.RUNNING, "it has time"
+
+    long_ago = timezone.now() - timedelta(minutes=21)
+    Run.objects.filter(pk=run.pk).update(started_at=long_ago)
+    run.refresh_from_db()
+    lifecycle.advance(run)
+    Run.objects.filter(pk=run.pk).update(kill_at=timezone.now())
+    run.refresh_from_db()
+    lifecycle.advance(run)
+
+    run = ended(run)
+    assert run.state == State.FAILED
+    assert run.failure.startswith("It was not ready within 20m")
+
+
+def test_a_start_may_take_for_ever_unless_its_profile_says_otherwise(
+    server: Callable[..., Server],
+) -> None:
+    run = started(server(env={"ENGINE_SECONDS": "600"}))
+    Run.objects.filter(pk=run.pk).update(started_at=timezone.now() - timedelta(days=1))
+    run.refresh_from_db()
+
+    lifecycle.advance(run)
+
+    run.refresh_from_db()
+    assert (run.state, run.wanted) == (State.STARTING, Wanted.RUNNING)
+
+
 def test_a_running_server_cannot_be_removed(server: Callable[..., Server]) -> None:
     one = server()
     started(one)

@@ -8,7 +8,8 @@ from django.test import Client
 from django.utils.datastructures import MultiValueDict
 
 from servers.engines.launch import Launch
-from servers.forms.profile import ProfileForm, image_reference
+from servers.forms.profile import ProfileForm
+from servers.forms.profile_fields import image_reference
 from servers.forms.profile_values import MASK, initial
 from servers.models import Box, Profile, Role, Secret, User
 from tests import factories
@@ -171,3 +172,28 @@ def test_no_form_keeps_the_web_process_busy(box: Box, editor: User) -> None:
 
     assert "at most" in str(form.errors["flags"])
     assert time.process_time() - started < 5
+
+
+def test_what_ready_means_and_how_long_it_may_take_are_kept(box: Box, editor: User) -> None:
+    profile = factories.server(box, ready_path="/health", ready_limit=5400).profile
+
+    unchanged = saved(profile, editor).launch()
+    changed = saved(profile, editor, ready_path="/warm", ready_limit="20m").launch()
+
+    assert (unchanged.ready_path, unchanged.ready_limit) == ("/health", 5400)
+    assert (changed.ready_path, changed.ready_limit) == ("/warm", 1200)
+
+
+@pytest.mark.parametrize(
+    ("field", "text", "says"),
+    [
+        ("ready_path", "http://elsewhere/health", "is not a path"),
+        ("ready_limit", "20", "Write 20m, 90s or 1h30m"),
+    ],
+)
+def test_what_ready_means_is_checked_beside_its_field(
+    field: str, text: str, says: str, box: Box, editor: User
+) -> None:
+    form = saved(factories.server(box).profile, editor, **{field: text})
+
+    assert says in str(form.errors[field])

@@ -73,6 +73,27 @@ def test_an_engine_cannot_end_the_watcher_by_its_figures(
 
 
 @pytest.mark.django_db(transaction=True)
+def test_a_profile_says_what_ready_means(own_redis: redis.Redis) -> None:
+    box = factories.box()
+    on = factories.server(box, engine="vllm", ready_path="/warm?tokens=1")
+    run = factories.run(on, State.STARTING)
+    with ScriptedEngine() as engine:
+        at = {"address": "127.0.0.1", "port": engine.port, "served_name": MODEL}
+        type(run).objects.filter(pk=run.pk).update(**at)
+
+        engine.answers["/warm?tokens=1"] = engine.answers["/warm"] = (503, "")
+        Runs(box).tick()
+        run.refresh_from_db()
+        assert run.state == State.STARTING, "/health answers, and does not count"
+
+        engine.answers["/warm?tokens=1"] = engine.answers["/warm"] = (200, "")
+        Runs(box).tick()
+
+    run.refresh_from_db()
+    assert run.state == State.READY
+
+
+@pytest.mark.django_db(transaction=True)
 def test_a_version_that_is_none_is_cut(own_redis: redis.Redis) -> None:
     box = factories.box()
     run = factories.run(factories.server(box, engine="vllm"), State.STARTING)

@@ -53,6 +53,26 @@ def test_ulimits_are_read() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("", 0), ("0", 0), ("90s", 90), ("20m", 1200), ("1h30m", 5400), (" 2H ", 7200)],
+)
+def test_lengths_of_time_are_read(text: str, seconds: int) -> None:
+    assert words.duration(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["20", "m", "soon", "-5m", "5m later", "1.5h"])
+def test_a_length_of_time_has_a_unit(text: str) -> None:
+    with pytest.raises(WordsError, match="20m, 90s"):
+        words.duration(text)
+
+
+@pytest.mark.parametrize("text", ["health", "http://evil/health", "/a b", "/a\nb", "/ü"])
+def test_a_path_of_an_engine_is_no_address(text: str) -> None:
+    with pytest.raises(WordsError, match="is not a path"):
+        words.path(text)
+
+
 def test_figures_are_read_a_line_each() -> None:
     assert words.figures("tokens per second: 30-35\n\nfirst token : 0.3 s") == {
         "tokens per second": "30-35",

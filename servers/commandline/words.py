@@ -3,7 +3,8 @@
 import re
 
 from servers.engines import cards
-from servers.host import sizes
+from servers.host import durations, sizes
+from servers.recipes import notation
 
 _TOKEN = re.compile(r"(hf_|sk-|nvapi-|ghp_)[A-Za-z0-9_-]{8,}\Z")
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
@@ -47,6 +48,22 @@ def size(text: str) -> int:
         return 0
     try:
         return sizes.read(text)
+    except ValueError as error:
+        raise WordsError(str(error)) from None
+
+
+def duration(text: str) -> int:
+    """Seconds of 20m, 90s or 1h30m; empty is 0, no limit. Raises WordsError."""
+    try:
+        return durations.read(text)
+    except ValueError as error:
+        raise WordsError(str(error)) from None
+
+
+def path(text: str) -> str:
+    """A path of an engine's HTTP server, such as /health; empty stays. Raises WordsError."""
+    try:
+        return notation.path(text)
     except ValueError as error:
         raise WordsError(str(error)) from None
 

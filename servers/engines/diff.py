@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 
 from servers.engines.change import split_flags
 from servers.engines.launch import Launch
-from servers.host import sizes
+from servers.host import durations, sizes
 
 # Shown flag by flag, variable by variable.
 _ITEMISED = ("flags", "env", "secret_env", "reasons")
@@ -80,6 +80,8 @@ def _variables(before: Launch, after: Launch) -> tuple[dict[str, str], dict[str,
 def _text(name: str, value: object) -> str | None:
     if name == "shm_size" and isinstance(value, int):
         return sizes.shown(value) if value else None
+    if name == "ready_limit" and isinstance(value, int):
+        return durations.shown(value) if value else None
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, tuple):

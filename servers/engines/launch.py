@@ -42,6 +42,8 @@ class Launch:
     pid: str = ""  # "host"
     init: bool = True  # an engine as PID 1 ignores SIGTERM while it loads
     grace: int = 120  # seconds between SIGTERM and SIGKILL
+    ready_path: str = ""  # must answer 200 for "ready"; "" = the engine's own health path
+    ready_limit: int = 0  # seconds from the container's start to ready; 0 = no limit
 
     reasons: dict[str, str] = field(default_factory=dict)  # flag or variable -> why it is there
     hardware: str = ""  # what it was made for: "4x RTX PRO 6000"; "" = not said

@@ -6,14 +6,13 @@ from typing import Any, cast
 
 from django import forms
 from django.core.exceptions import ValidationError
-from django.core.validators import RegexValidator
 from django.http import QueryDict
 from django.utils.text import slugify
 
 from servers.commandline import explained, words
-from servers.engines import choices
 from servers.engines.launch import Launch
 from servers.engines.volumes import VolumeError, parse
+from servers.forms.profile_fields import ProfileFields
 from servers.forms.profile_values import (
     MASK,
     initial,
@@ -21,177 +20,13 @@ from servers.forms.profile_values import (
     starts_the_same,
     to_launch,
 )
-from servers.models import Box, Profile, Secret, User
+from servers.models import Profile, Secret, User
 from servers.models.profile import ABOUT
 
-# What Docker accepts as a reference; the registry decides whether it exists.
-# No group is repeated: a repeated one would take for ever on "a......!".
-image_reference = RegexValidator(
-    r"\A(?!.*[:/]{2})[a-z0-9](?:[A-Za-z0-9._:/-]*[A-Za-z0-9_-])?(?:@sha256:[0-9a-f]{64})?\Z",
-    "This is not an image reference, such as vllm/vllm-openai:v0.20.2.",
-)
 _NETWORK = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*\Z")
-# More is no command line or environment, and reading it would keep the web process busy.
-LONGEST_TEXT = 8_000
-LONG = {"spellcheck": "false", "autocomplete": "off", "autocapitalize": "off"}
 
 
-def text_box(rows: int, placeholder: str = "") -> forms.Textarea:
-    return forms.Textarea(attrs={"rows": rows, "placeholder": placeholder, **LONG})
-
-
-class ProfileForm(forms.Form):
-    name = forms.CharField(max_length=100, help_text="How the team calls it.")
-    box = forms.ModelChoiceField(Box.objects.all(), empty_label=None)
-    tags = forms.CharField(
-        required=False, max_length=200, help_text="Words to find it by: moe nvfp4 coding."
-    )
-    is_private = forms.BooleanField(
-        required=False,
-        label="Private",
-        help_text="Only you and admins see the profile; what runs is seen by all.",
-    )
-    notes = forms.CharField(
-        required=False, max_length=20_000, widget=text_box(3), help_text="What to know about it."
-    )
-    source = forms.URLField(
-        required=False,
-        max_length=500,
-        assume_scheme="https",
-        help_text="Where it was published: the guide, wiki or thread.",
-    )
-    hardware = forms.CharField(
-        required=False, max_length=100, help_text="What it was made for: 4x RTX PRO 6000."
-    )
-    expected = forms.CharField(
-        required=False,
-        max_length=1000,
-        label="Expected figures",
-        widget=text_box(2, "tokens per second: 30-35\nfirst token: 0.3 s"),
-        help_text="What its source promises, one a line; shown beside what is measured.",
-    )
-
-    checkpoint = forms.CharField(
-        label="Model",
-        max_length=300,
-        help_text="A Hugging Face id (Qwen/Qwen3-8B), or a path inside the container.",
-    )
-    revision = forms.CharField(required=False, max_length=64, help_text="Branch, tag or commit.")
-    served_name = forms.CharField(
-        label="Served model name",
-        required=False,
-        max_length=200,
-        help_text="What requests call it. Empty: the model's own name.",
-    )
-
-    engine = forms.ChoiceField(choices=choices)
-    image = forms.CharField(max_length=300, validators=[image_reference])
-    flags = forms.CharField(
-        label="Engine flags",
-        required=False,
-        max_length=LONGEST_TEXT,
-        widget=text_box(6, "--max-model-len 32768\n--gpu-memory-utilization 0.9"),
-        help_text="One a line or as pasted. # begins a comment. Model, name, host and port are added.",
-    )
-    env = forms.CharField(
-        label="Environment",
-        required=False,
-        widget=text_box(4, "NCCL_P2P_LEVEL=SYS"),
-        help_text="NAME=value lines. Values of names like …_TOKEN or …_KEY are kept encrypted.",
-    )
-
-    port = forms.IntegerField(
-        required=False,
-        min_value=1,
-        max_value=65535,
-        label="Port in the container",
-        help_text="Empty: the engine's default.",
-    )
-    host_port = forms.IntegerField(
-        required=False,
-        min_value=1,
-        max_value=65535,
-        label="Port on the box",
-        help_text="Empty: a free one of 18000-18099.",
-    )
-    host_address = forms.GenericIPAddressField(
-        initial="127.0.0.1",
-        label="Address on the box",
-        help_text="127.0.0.1: this box only. 0.0.0.0: everybody who reaches the box.",
-    )
-    network = forms.CharField(
-        initial="bridge", max_length=100, help_text="bridge, host, or a Docker network."
-    )
-
-    volumes = forms.CharField(
-        required=False,
-        widget=text_box(3, "~/models:/models:ro"),
-        help_text="source:target or source:target:ro, one a line. ~ and $HOME are the box's home folder.",
-    )
-    mount_hf_cache = forms.BooleanField(
-        required=False, initial=True, label="Mount the box's Hugging Face cache"
-    )
-    pass_hf_token = forms.BooleanField(
-        required=False, initial=True, label="Pass the box's Hugging Face token"
-    )
-
-    gpus = forms.CharField(
-        label="GPUs",
-        initial="all",
-        max_length=100,
-        help_text="all, none, indices (0,1), or which: 2x RTX PRO 6000, 1x sm_103.",
-    )
-    shm_size = forms.CharField(
-        label="Shared memory",
-        required=False,
-        max_length=20,
-        help_text="16g. Empty: Docker's 64 MiB.",
-    )
-    ipc_host = forms.BooleanField(
-        required=False,
-        label="Share the box's IPC (--ipc=host)",
-        help_text="Segments of an engine that was killed stay behind on the box.",
-    )
-    grace = forms.IntegerField(
-        initial=120,
-        min_value=1,
-        max_value=3600,
-        label="Stop grace",
-        help_text="Seconds between SIGTERM and SIGKILL.",
-    )
-
-    runtime = forms.CharField(
-        required=False, max_length=60, help_text="nvidia, where the box needs it."
-    )
-    entrypoint = forms.CharField(required=False, max_length=300, help_text="Replaces the image's.")
-    ulimits = forms.CharField(required=False, widget=text_box(2, "memlock=-1\nstack=67108864"))
-    cap_add = forms.CharField(
-        required=False, max_length=200, label="Capabilities", help_text="SYS_NICE"
-    )
-    devices = forms.CharField(required=False, widget=text_box(2, "/dev/infiniband"))
-    security_opt = forms.CharField(required=False, max_length=200, label="Security options")
-    cpuset_cpus = forms.CharField(required=False, max_length=100, label="CPUs", help_text="0-63")
-    user = forms.CharField(required=False, max_length=60)
-    workdir = forms.CharField(required=False, max_length=200, label="Working folder")
-    pid = forms.ChoiceField(
-        required=False,
-        choices=[("", "its own"), ("host", "the box's (--pid=host)")],
-        label="Processes",
-    )
-    privileged = forms.BooleanField(required=False, label="Privileged: the container owns the box")
-    init = forms.BooleanField(
-        required=False,
-        initial=True,
-        label="Init process (--init)",
-        help_text="Without it an engine ignores SIGTERM while it loads.",
-    )
-    message = forms.CharField(
-        required=False,
-        max_length=200,
-        label="What changed",
-        help_text="Shown in the list of versions.",
-    )
-
+class ProfileForm(ProfileFields):
     # Which save the person has seen: another one meanwhile is not overwritten.
     saves = forms.IntegerField(widget=forms.HiddenInput)
 
@@ -203,7 +38,7 @@ class ProfileForm(forms.Form):
         ("GPUs and memory", ("gpus", "shm_size", "ipc_host")),
         ("Files", ("volumes",)),
         ("Network", ("port", "host_port", "host_address", "network")),
-        ("Life", ("grace", "init")),
+        ("Life", ("grace", "init", "ready_path", "ready_limit")),
         ("Where it comes from", ("source", "hardware", "expected")),
     )
     RARE = (
@@ -302,6 +137,12 @@ class ProfileForm(forms.Form):
 
     def clean_gpus(self) -> str:
         return _read(words.gpus, self.cleaned_data["gpus"])
+
+    def clean_ready_path(self) -> str:
+        return _read(words.path, self.cleaned_data["ready_path"])
+
+    def clean_ready_limit(self) -> int:
+        return _read(words.duration, self.cleaned_data["ready_limit"])
 
     def clean_ulimits(self) -> dict[str, int]:
         return _read(words.ulimits, self.cleaned_data["ulimits"])

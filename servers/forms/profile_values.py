@@ -7,6 +7,7 @@ from typing import Any
 from servers.commandline import explained, words
 from servers.engines import flagtext
 from servers.engines.launch import Launch
+from servers.host import durations
 
 MASK = "••••••••"
 
@@ -19,7 +20,7 @@ _SAME = (
     "engine", "image", "checkpoint", "revision", "served_name", "flags", "host_address",
     "network", "volumes", "mount_hf_cache", "pass_hf_token", "gpus", "shm_size", "grace",
     "runtime", "entrypoint", "ulimits", "cap_add", "devices", "security_opt", "cpuset_cpus",
-    "user", "workdir", "pid", "privileged", "init",
+    "user", "workdir", "pid", "privileged", "init", "ready_path", "ready_limit",
 )  # fmt: skip
 # The same, but it only says something: the container does not depend on it.
 _SAID = ("hardware", "expected")
@@ -85,6 +86,7 @@ def initial(launch: Launch, *, secrets: Mapping[str, str] | None = None) -> dict
         "security_opt": " ".join(launch.security_opt),
         "ulimits": "\n".join(f"{name}={value}" for name, value in launch.ulimits.items()),
         "shm_size": words.size_text(launch.shm_size),
+        "ready_limit": durations.shown(launch.ready_limit) if launch.ready_limit else "",
         "ipc_host": launch.ipc == "host",
         "port": launch.port or None,
         "host_port": launch.host_port or None,

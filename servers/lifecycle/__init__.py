@@ -2,6 +2,7 @@
 
 from servers.lifecycle.moves import (
     advance,
+    check_limit,
     clear,
     finish_pull,
     observe,
@@ -13,6 +14,7 @@ from servers.lifecycle.wishes import remove, restart, start, stop
 
 __all__ = [
     "advance",
+    "check_limit",
     "clear",
     "finish_pull",
     "observe",

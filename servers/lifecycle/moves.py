@@ -11,6 +11,7 @@ from typing import Any
 from django.utils import timezone
 
 from servers import live
+from servers.host import durations
 from servers.host.containers import Container, ContainerError
 from servers.lifecycle import creation, secrets, wishes
 from servers.models import Box, Run
@@ -39,6 +40,7 @@ def advance(run: Run) -> None:
         _create(run, old=State.CREATING)
     elif run.state in (State.STARTING, State.READY, State.STOPPING):
         observe(run)
+        check_limit(run)
 
 
 def _begin(run: Run) -> None:
@@ -105,6 +107,25 @@ def reached_ready(run: Run, *, engine_version: str) -> bool:
         # Only now is a checkpoint that the engine itself downloads complete.
         checkpoint_revision=creation.checkpoint_revision(run),
     )
+
+
+def check_limit(run: Run) -> None:
+    """Stop a start that takes longer than its profile allows. No profile does unless it says so."""
+    limit = run.version.launch.ready_limit
+    is_starting = run.state == State.STARTING and run.wanted == Wanted.RUNNING
+    if not limit or not is_starting or run.started_at is None:
+        return
+    if timezone.now() - run.started_at <= timedelta(seconds=limit):
+        return
+    sentence = (
+        f"It was not ready within {durations.shown(limit)}, the limit of its profile, so inferdash "
+        "stopped it. The log says how far it got; if it only needs longer, raise the limit."
+    )
+    still = Run.objects.filter(pk=run.pk, state=State.STARTING, wanted=Wanted.RUNNING)
+    if still.update(wanted=Wanted.STOPPED, given_up=sentence, stop_requested_at=timezone.now()):
+        run.refresh_from_db()
+        live.server_changed(run.server_id)
+        _wind_down(run)
 
 
 def _wind_down(run: Run) -> None:
@@ -182,7 +203,9 @@ def observe(run: Run) -> None:
 def _vanished(run: Run) -> None:
     active = [State.STARTING, State.READY, State.STOPPING]
     now = timezone.now()
-    if run.wanted != Wanted.RUNNING:
+    if run.given_up:
+        moved = _move(run, old=active, new=State.FAILED, failure=run.given_up, ended_at=now)
+    elif run.wanted != Wanted.RUNNING:
         moved = _move(run, old=active, new=State.STOPPED, ended_at=now)
     else:
         moved = _move(
@@ -205,7 +228,9 @@ def _ended(run: Run, container: Container, tail: list[str]) -> None:
         "ended_at": container.finished_at or timezone.now(),
     }
     active = [State.STARTING, State.READY, State.STOPPING]
-    if run.wanted != Wanted.RUNNING:
+    if run.given_up:
+        moved = _move(run, old=active, new=State.FAILED, failure=run.given_up, **seen)
+    elif run.wanted != Wanted.RUNNING:
         moved = _move(run, old=active, new=State.STOPPED, **seen)
     else:
         moved = _move(
@@ -259,7 +284,7 @@ def clear(box: Box) -> None:
 def _follow_up(run: Run) -> None:
     """Restart asked for a successor."""
     run.refresh_from_db()
-    if run.restart_for is None or run.state != State.STOPPED:
+    if run.restart_for is None or not (run.state == State.STOPPED or run.given_up):
         return
     server = run.server
     if server.run_id != run.pk:

@@ -127,6 +127,8 @@ class Run(models.Model):
     despite = models.CharField(max_length=300, blank=True)
     restart_despite = models.CharField(max_length=300, blank=True)  # for the next one
 
+    # Why inferdash itself ended it although nobody had asked, in a sentence; "" where it did not.
+    given_up = models.TextField(blank=True)
     exit_code = models.IntegerField(null=True)
     oom_killed = models.BooleanField(default=False)
     failure = models.TextField(blank=True)  # one sentence for a person

@@ -10,7 +10,7 @@ import yaml
 from servers.engines import ENGINES
 from servers.engines.launch import Launch
 from servers.engines.volumes import VolumeError, parse
-from servers.host import sizes
+from servers.host import durations, sizes
 from servers.recipes import mapping, notation
 from servers.recipes.mapping import DocumentError
 
@@ -102,6 +102,10 @@ def launch_value(found: mapping.Mapping, name: str) -> Any:
         return _variables(found, name)
     if name == "shm_size":
         return found.read(name, sizes.read, 0)
+    if name == "ready_path":
+        return found.read(name, notation.path, "")
+    if name == "ready_limit":
+        return found.read(name, durations.read, 0)
     if name == "volumes":
         return _volumes(found)
     if name == "ulimits":
@@ -212,6 +216,7 @@ def _goes_without_saying(key: str, value: Any, launch: Launch) -> bool:
 _WRITERS: dict[str, Callable[[Any], str]] = {
     "flags": notation.flags_text,
     "shm_size": sizes.shown,
+    "ready_limit": durations.shown,
 }
 
 

@@ -4,6 +4,8 @@ import re
 
 from servers.engines import flagtext
 
+_PATH = re.compile(r"/[!-~]{0,199}")  # printable ASCII without blanks
+
 
 def flags(text: str) -> tuple[str, ...]:
     """Raises ValueError for a quotation mark that is never closed."""
@@ -20,6 +22,14 @@ def number(text: str) -> int:
     if not re.fullmatch(r"-?[0-9]{1,18}", text.strip()):
         raise ValueError(f"“{text}” is not a whole number.")
     return int(text)
+
+
+def path(text: str) -> str:
+    """A path of an engine's HTTP server; empty stays. Raises ValueError."""
+    cleaned = text.strip()
+    if cleaned and not _PATH.fullmatch(cleaned):
+        raise ValueError(f"“{text[:60]}” is not a path, such as /health.")
+    return cleaned
 
 
 def yes_or_no(text: str) -> bool:

@@ -14,6 +14,7 @@ from servers.engines.flagtext import Row
 from servers.engines.launch import Launch
 from servers.forms.profile import ProfileForm
 from servers.forms.profile_values import MASK
+from servers.host import durations
 from servers.models.secret import mask
 
 register = template.Library()
@@ -52,6 +53,11 @@ def _masked(name: str, said: str | None) -> str | None:
 def variable_rows(launch: Launch) -> list[Row]:
     secrets = dict.fromkeys(launch.secret_env, MASK)
     return explained.variable_rows({**launch.env, **secrets}, launch.reasons)
+
+
+@register.filter
+def span(seconds: int) -> str:
+    return durations.shown(seconds)
 
 
 @register.filter

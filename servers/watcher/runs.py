@@ -90,6 +90,7 @@ class Runs:
         for run in self.mine():
             if run.state == State.STARTING and run.wanted == Wanted.RUNNING:
                 self._ask_starting(run)
+                lifecycle.check_limit(run)
             elif run.state == State.READY and now - self._asked.get(run.pk, 0) >= ASK_EVERY:
                 self._asked[run.pk] = now
                 self._ask_ready(run)
@@ -101,7 +102,10 @@ class Runs:
         if endpoint is None:
             return
         engine = ENGINES[run.version.launch.engine]
-        if probes.health(endpoint, engine.health_path) is not probes.Health.OK:
+        if (
+            probes.health(endpoint, run.version.launch.ready_path or engine.health_path)
+            is not probes.Health.OK
+        ):
             return
         names = probes.models(endpoint, engine.models_path)
         if names is None or run.served_name not in names:

@@ -9,7 +9,7 @@ from hypothesis.strategies import SearchStrategy
 
 from servers.engines import ENGINES
 from servers.engines.launch import Launch
-from servers.host import sizes
+from servers.host import durations, sizes
 from servers.recipes import notation
 from servers.recipes.document import KEYS, Document, DocumentError, Source, read, write
 
@@ -41,6 +41,8 @@ def values(name: str, default: Any) -> SearchStrategy[Any]:
         return st.dictionaries(names, st.integers(-1, 1 << 40), max_size=3)
     if name == "shm_size":
         return st.integers(0, 1 << 45)
+    if name == "ready_path":
+        return st.sampled_from(["", "/health", "/warm?tokens=1"])
     if isinstance(default, bool):
         return st.booleans()
     if isinstance(default, int):
@@ -88,6 +90,12 @@ def test_flags_survive_being_written(flags: tuple[str, ...]) -> None:
 @given(st.integers(0, 1 << 50))
 def test_sizes_survive_being_written(count: int) -> None:
     assert sizes.read(sizes.shown(count)) == count
+
+
+@settings(deadline=None)
+@given(st.integers(0, 3_000_000))
+def test_lengths_of_time_survive_being_written(seconds: int) -> None:
+    assert durations.read(durations.shown(seconds)) == seconds
 
 
 def test_every_field_of_a_launch_has_a_key() -> None:
@@ -174,6 +182,8 @@ def test_flags_may_be_a_list_of_words() -> None:
         (LEAST + "secrets: A\n", "line 5: secrets: Write a list"),
         (LEAST + "boxes: 0\n", "line 5: boxes: It needs at least 1 box"),
         (LEAST + "port: 70000\n", "line 5: port: 70000 is not between 0 and 65535"),
+        (LEAST + "ready_limit: 20\n", "line 5: ready_limit: “20” is not a length of time"),
+        (LEAST + "ready_path: http://a/b\n", "line 5: ready_path: “http://a/b” is not a path"),
         (LEAST + "grace: soon\n", "line 5: grace: “soon” is not a whole number"),
         (LEAST + "shm_size: lots\n", "line 5: shm_size: “lots” is not a size. Write 64g"),
         (LEAST + "privileged: 1\n", "line 5: privileged: “1” is neither true nor false"),

@@ -1,0 +1,186 @@
+"""What a person types into the profile form, field by field."""
+
+from django import forms
+from django.core.validators import RegexValidator
+
+from servers.engines import choices
+from servers.models import Box
+
+# What Docker accepts as a reference; the registry decides whether it exists.
+# No group is repeated: a repeated one would take for ever on "a......!".
+image_reference = RegexValidator(
+    r"\A(?!.*[:/]{2})[a-z0-9](?:[A-Za-z0-9._:/-]*[A-Za-z0-9_-])?(?:@sha256:[0-9a-f]{64})?\Z",
+    "This is not an image reference, such as vllm/vllm-openai:v0.20.2.",
+)
+# More is no command line or environment, and reading it would keep the web process busy.
+LONGEST_TEXT = 8_000
+LONG = {"spellcheck": "false", "autocomplete": "off", "autocapitalize": "off"}
+
+
+def text_box(rows: int, placeholder: str = "") -> forms.Textarea:
+    return forms.Textarea(attrs={"rows": rows, "placeholder": placeholder, **LONG})
+
+
+class ProfileFields(forms.Form):
+    name = forms.CharField(max_length=100, help_text="How the team calls it.")
+    box = forms.ModelChoiceField(Box.objects.all(), empty_label=None)
+    tags = forms.CharField(
+        required=False, max_length=200, help_text="Words to find it by: moe nvfp4 coding."
+    )
+    is_private = forms.BooleanField(
+        required=False,
+        label="Private",
+        help_text="Only you and admins see the profile; what runs is seen by all.",
+    )
+    notes = forms.CharField(
+        required=False, max_length=20_000, widget=text_box(3), help_text="What to know about it."
+    )
+    source = forms.URLField(
+        required=False,
+        max_length=500,
+        assume_scheme="https",
+        help_text="Where it was published: the guide, wiki or thread.",
+    )
+    hardware = forms.CharField(
+        required=False, max_length=100, help_text="What it was made for: 4x RTX PRO 6000."
+    )
+    expected = forms.CharField(
+        required=False,
+        max_length=1000,
+        label="Expected figures",
+        widget=text_box(2, "tokens per second: 30-35\nfirst token: 0.3 s"),
+        help_text="What its source promises, one a line; shown beside what is measured.",
+    )
+
+    checkpoint = forms.CharField(
+        label="Model",
+        max_length=300,
+        help_text="A Hugging Face id (Qwen/Qwen3-8B), or a path inside the container.",
+    )
+    revision = forms.CharField(required=False, max_length=64, help_text="Branch, tag or commit.")
+    served_name = forms.CharField(
+        label="Served model name",
+        required=False,
+        max_length=200,
+        help_text="What requests call it. Empty: the model's own name.",
+    )
+
+    engine = forms.ChoiceField(choices=choices)
+    image = forms.CharField(max_length=300, validators=[image_reference])
+    flags = forms.CharField(
+        label="Engine flags",
+        required=False,
+        max_length=LONGEST_TEXT,
+        widget=text_box(6, "--max-model-len 32768\n--gpu-memory-utilization 0.9"),
+        help_text="One a line or as pasted. # begins a comment. Model, name, host and port are added.",
+    )
+    env = forms.CharField(
+        label="Environment",
+        required=False,
+        widget=text_box(4, "NCCL_P2P_LEVEL=SYS"),
+        help_text="NAME=value lines. Values of names like …_TOKEN or …_KEY are kept encrypted.",
+    )
+
+    port = forms.IntegerField(
+        required=False,
+        min_value=1,
+        max_value=65535,
+        label="Port in the container",
+        help_text="Empty: the engine's default.",
+    )
+    host_port = forms.IntegerField(
+        required=False,
+        min_value=1,
+        max_value=65535,
+        label="Port on the box",
+        help_text="Empty: a free one of 18000-18099.",
+    )
+    host_address = forms.GenericIPAddressField(
+        initial="127.0.0.1",
+        label="Address on the box",
+        help_text="127.0.0.1: this box only. 0.0.0.0: everybody who reaches the box.",
+    )
+    network = forms.CharField(
+        initial="bridge", max_length=100, help_text="bridge, host, or a Docker network."
+    )
+
+    volumes = forms.CharField(
+        required=False,
+        widget=text_box(3, "~/models:/models:ro"),
+        help_text="source:target or source:target:ro, one a line. ~ and $HOME are the box's home folder.",
+    )
+    mount_hf_cache = forms.BooleanField(
+        required=False, initial=True, label="Mount the box's Hugging Face cache"
+    )
+    pass_hf_token = forms.BooleanField(
+        required=False, initial=True, label="Pass the box's Hugging Face token"
+    )
+
+    gpus = forms.CharField(
+        label="GPUs",
+        initial="all",
+        max_length=100,
+        help_text="all, none, indices (0,1), or which: 2x RTX PRO 6000, 1x sm_103.",
+    )
+    shm_size = forms.CharField(
+        label="Shared memory",
+        required=False,
+        max_length=20,
+        help_text="16g. Empty: Docker's 64 MiB.",
+    )
+    ipc_host = forms.BooleanField(
+        required=False,
+        label="Share the box's IPC (--ipc=host)",
+        help_text="Segments of an engine that was killed stay behind on the box.",
+    )
+    grace = forms.IntegerField(
+        initial=120,
+        min_value=1,
+        max_value=3600,
+        label="Stop grace",
+        help_text="Seconds between SIGTERM and SIGKILL.",
+    )
+    ready_path = forms.CharField(
+        required=False,
+        max_length=200,
+        label="Ready when this answers",
+        help_text="A path, such as /health. Empty: the engine's own. The model must be listed too.",
+    )
+    ready_limit = forms.CharField(
+        required=False,
+        max_length=20,
+        label="Time limit for the start",
+        help_text="20m, 90s. Past it the start is stopped and has failed. Empty: no limit.",
+    )
+
+    runtime = forms.CharField(
+        required=False, max_length=60, help_text="nvidia, where the box needs it."
+    )
+    entrypoint = forms.CharField(required=False, max_length=300, help_text="Replaces the image's.")
+    ulimits = forms.CharField(required=False, widget=text_box(2, "memlock=-1\nstack=67108864"))
+    cap_add = forms.CharField(
+        required=False, max_length=200, label="Capabilities", help_text="SYS_NICE"
+    )
+    devices = forms.CharField(required=False, widget=text_box(2, "/dev/infiniband"))
+    security_opt = forms.CharField(required=False, max_length=200, label="Security options")
+    cpuset_cpus = forms.CharField(required=False, max_length=100, label="CPUs", help_text="0-63")
+    user = forms.CharField(required=False, max_length=60)
+    workdir = forms.CharField(required=False, max_length=200, label="Working folder")
+    pid = forms.ChoiceField(
+        required=False,
+        choices=[("", "its own"), ("host", "the box's (--pid=host)")],
+        label="Processes",
+    )
+    privileged = forms.BooleanField(required=False, label="Privileged: the container owns the box")
+    init = forms.BooleanField(
+        required=False,
+        initial=True,
+        label="Init process (--init)",
+        help_text="Without it an engine ignores SIGTERM while it loads.",
+    )
+    message = forms.CharField(
+        required=False,
+        max_length=200,
+        label="What changed",
+        help_text="Shown in the list of versions.",
+    )
