@@ -4,9 +4,11 @@ import uuid
 from collections.abc import Iterator
 
 import pytest
+from django.conf import settings
 from django.db import connections
 
 from servers.host.containers import Docker
+from servers.lifecycle import creation
 from tests import docker_engine
 
 pytest_plugins = ["tests.parts", "tests.redis_server"]
@@ -41,3 +43,14 @@ def docker(docker_host: str) -> Iterator[Docker]:
     for container in client.list_ours():
         client.remove(container.id)
     client.close()
+
+
+@pytest.fixture
+def asking(docker: Docker, monkeypatch: pytest.MonkeyPatch) -> Iterator[Docker]:
+    """The worker's and the watcher's Docker is the tests' own."""
+    monkeypatch.setattr(settings, "INSTALL", docker.install)
+    monkeypatch.setenv("DOCKER_HOST", docker.host)
+    creation.docker.cache_clear()
+    yield docker
+    creation.docker().close()
+    creation.docker.cache_clear()

@@ -1,14 +1,12 @@
 """When a box's images are asked for their flags, what is kept of it, and what it is good for."""
 
 import shlex
-from collections.abc import Iterator
 from contextlib import closing
 from datetime import timedelta
 from typing import Any
 
 import pytest
 import redis
-from django.conf import settings
 from django.test import Client
 from django.utils import timezone
 from docker import APIClient
@@ -35,17 +33,6 @@ IMAGE = "registry.example/team/vllm:nightly"
 @pytest.fixture
 def box() -> Box:
     return factories.box()
-
-
-@pytest.fixture
-def asking(docker: Docker, monkeypatch: pytest.MonkeyPatch) -> Iterator[Docker]:
-    """The watcher's Docker is the tests' own."""
-    monkeypatch.setattr(settings, "INSTALL", docker.install)
-    monkeypatch.setenv("DOCKER_HOST", docker.host)
-    creation.docker.cache_clear()
-    yield docker
-    creation.docker().close()
-    creation.docker.cache_clear()
 
 
 def kept(box: Box, *, flags: FlagList | None = None, **values: Any) -> ImageFacts:
