@@ -63,6 +63,23 @@ def test_what_only_another_version_has_is_named_with_it_where_the_version_is_not
     assert set(said["elsewhere"].values()) <= {each.version for each in others}
 
 
+def test_what_a_list_does_not_say_of_a_flag_is_lent_by_another_version(eva: Client) -> None:
+    said = asked(eva, engine="vllm", image="vllm/vllm-openai:v0.20.2")
+
+    lent = said["lent"]["--kv-cache-dtype"]
+    assert lent["version"] != "0.20.2"
+    assert "fp8" in (*lent.get("choices", ()), *lent.get("known", ()))
+    assert said["env"] is None
+    assert "VLLM_LOGGING_LEVEL" in said["lent_env"]["names"]
+
+
+def test_a_list_that_says_everything_borrows_nothing_about_it(eva: Client) -> None:
+    said = asked(eva, engine="sglang", image="lmsysorg/sglang:v0.5.23")
+
+    assert "--kv-cache-dtype" not in said["lent"]
+    assert "lent_env" not in said
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 def test_every_engine_has_flags_and_its_own_variables(eva: Client, engine: str) -> None:
     said = asked(eva, engine=engine)

@@ -7,7 +7,7 @@ from django.http import Http404, HttpRequest, JsonResponse
 from django.views.decorators.http import require_GET
 
 from servers.engines import ENGINES
-from servers.engines.flaglist import FlagList, all_shipped, newest, shipped
+from servers.engines.flaglist import Flag, FlagList, all_shipped, newest, shipped
 from servers.engines.versions import of_image
 from servers.judge.vocabulary import ENV_PREFIXES
 from servers.models import Role
@@ -46,10 +46,42 @@ def _lean(known: ImageFlags) -> dict[str, Any]:
         "title": ENGINES[flags.engine].title,
         "is_exact": known.is_exact,
         "env_prefixes": ENV_PREFIXES[flags.engine],
+        "lent": _lent(flags),
     }
+    if flags.env is None:
+        said["lent_env"] = _lent_env(flags)
     if not known.is_exact:
         said["elsewhere"] = _elsewhere(flags)
     return said
+
+
+def _lent(flags: FlagList) -> dict[str, Any]:
+    """What other versions say of flags of which this one's list has only the names.
+
+    It helps whoever writes a value; it proves nothing about this version.
+    """
+    others = [each for each in all_shipped(flags.engine) if each.version != flags.version]
+    lent = {}
+    for flag in flags.flags:
+        if flag.takes == "none" or _is_told(flag):
+            continue
+        for other in others:
+            found = other.find(flag.name)
+            if found is not None and flag.name in found.names and _is_told(found):
+                lent[flag.name] = found.to_json() | {"version": other.version}
+                break
+    return lent
+
+
+def _is_told(flag: Flag) -> bool:
+    return bool(flag.choices or flag.known or flag.default or flag.help)
+
+
+def _lent_env(flags: FlagList) -> dict[str, Any] | None:
+    for other in all_shipped(flags.engine):
+        if other.env is not None:
+            return {"version": other.version, "names": sorted(other.env)}
+    return None
 
 
 def _elsewhere(flags: FlagList) -> dict[str, str]:
