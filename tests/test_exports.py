@@ -34,6 +34,8 @@ def profile() -> Profile:
         grace=300,
         ready_path="/health_generate",
         ready_limit=1200,
+        restart="on-failure",
+        restart_tries=5,
         hardware="2x RTX PRO 6000",
         expected={"tokens per second": "30-35"},
     ).profile

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from servers.commandline import engine_flags, engine_words, words
+from servers.commandline import engine_flags, engine_words, restart, words
 from servers.commandline.command import Command, EngineKey
 from servers.commandline.export import HF_CACHE, HF_TOKEN
 from servers.commandline.reasons import reasons
@@ -262,6 +262,7 @@ class _Drafter:
             "user": command.user or "",
             "workdir": command.workdir or "",
             "entrypoint": entrypoint,
+            **self._restart(),
         }
         if entrypoint:
             self._remark(
@@ -269,6 +270,12 @@ class _Drafter:
                 "The paste runs a script around the engine. It is kept as the entrypoint; the "
                 "flags below are shown, but the script's own ones count.",
             )
+        return values
+
+    def _restart(self) -> dict[str, Any]:
+        values, says = restart.read(self.command.restart or "")
+        if says:
+            self._remark("assumed" if values else "unresolved", says)
         return values
 
     def _volumes(self) -> list[str]:
@@ -316,11 +323,6 @@ class _Drafter:
         command = self.command
         for option in command.ignored:
             self._remark("ignored", f"{option}: {_why_ignored(option)}")
-        if command.restart and command.restart != "no":
-            self._remark(
-                "ignored",
-                f"--restart {command.restart}: inferdash starts and stops its containers itself.",
-            )
         for name in command.unresolved:
             if not any(name in remark.says for remark in self.remarks):
                 self._remark("unresolved", f"${name} has no value in the paste: write it.")

@@ -1,6 +1,6 @@
 """A launch as a command of the paste's kind again: what `docker run` and compose files say."""
 
-from servers.commandline import render
+from servers.commandline import render, restart
 from servers.commandline.command import Command
 from servers.engines import ENGINES, cards, usual_entrypoint
 from servers.engines.engine import listens_beyond_loopback
@@ -44,6 +44,7 @@ def command_of(launch: Launch, *, name: str = "") -> Command:
         workdir=launch.workdir or None,
         security_opt=launch.security_opt,
         init=launch.init,
+        restart=restart.written(launch),
     )
 
 

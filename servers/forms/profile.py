@@ -38,7 +38,7 @@ class ProfileForm(ProfileFields):
         ("GPUs and memory", ("gpus", "shm_size", "ipc_host")),
         ("Files", ("volumes",)),
         ("Network", ("port", "host_port", "host_address", "network")),
-        ("Life", ("grace", "init", "ready_path", "ready_limit")),
+        ("Life", ("grace", "init", "ready_path", "ready_limit", "restart", "restart_tries")),
         ("Where it comes from", ("source", "hardware", "expected")),
     )
     RARE = (

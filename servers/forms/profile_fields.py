@@ -3,6 +3,7 @@
 from django import forms
 from django.core.validators import RegexValidator
 
+from servers.commandline.restart import MOST_TRIES
 from servers.engines import choices
 from servers.models import Box
 
@@ -151,6 +152,19 @@ class ProfileFields(forms.Form):
         max_length=20,
         label="Time limit for the start",
         help_text="20m, 90s. Past it the start is stopped and has failed. Empty: no limit.",
+    )
+    restart = forms.ChoiceField(
+        required=False,
+        choices=[("", "never"), ("on-failure", "when it fails"), ("always", "always")],
+        label="Start it again",
+        help_text="When it ends and nobody asked. Always: however often. A person's stop ends it.",
+    )
+    restart_tries = forms.IntegerField(
+        initial=2,
+        min_value=1,
+        max_value=MOST_TRIES,
+        label="Tries in a row",
+        help_text="So many starts in a row may fail before inferdash gives up.",
     )
 
     runtime = forms.CharField(

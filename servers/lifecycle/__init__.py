@@ -10,10 +10,12 @@ from servers.lifecycle.moves import (
     reached_ready,
 )
 from servers.lifecycle.preview import preview
-from servers.lifecycle.wishes import remove, restart, start, stop
+from servers.lifecycle.restarts import start_due
+from servers.lifecycle.wishes import call_off, remove, restart, start, stop
 
 __all__ = [
     "advance",
+    "call_off",
     "check_limit",
     "clear",
     "finish_pull",
@@ -24,5 +26,6 @@ __all__ = [
     "remove",
     "restart",
     "start",
+    "start_due",
     "stop",
 ]

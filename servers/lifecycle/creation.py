@@ -11,7 +11,7 @@ from servers.engines import ENGINES, placement
 from servers.engines.launch import Launch
 from servers.engines.volumes import VolumeError, resolve
 from servers.host import paths
-from servers.host.containers import Container, ContainerError, Docker, Spec
+from servers.host.containers import Container, ContainerError, Docker, Image, Spec
 from servers.host.ports import listener
 from servers.judge import limits
 from servers.lifecycle import cards
@@ -45,6 +45,22 @@ def container_name(run: Run) -> str:
     return f"inferdash-{settings.INSTALL[:8]}-{run.pk}"
 
 
+def image(run: Run) -> Image | None:
+    """The image to run; None while it has to be pulled.
+
+    Raises Refused where exactly one image is wanted and this box has it no longer.
+    """
+    if not run.pinned_image:
+        return docker().image(run.version.launch.image)
+    found = docker().image(run.pinned_image)
+    if found is None:
+        raise Refused(
+            f"The image that it ran, {run.pinned_image[:19]}, is no longer on {run.server.box}. "
+            f"Start the profile as it is: that takes what {run.version.launch.image} names today."
+        )
+    return found
+
+
 def create(run: Run) -> Made:
     """Create and start the container, or find the one that an earlier attempt made.
 
@@ -52,8 +68,8 @@ def create(run: Run) -> Made:
     """
     launch = run.version.launch
     engine = ENGINES[launch.engine]
-    image = docker().image(launch.image)
-    if image is None:
+    found = image(run)
+    if found is None:
         raise ContainerError(
             f"The image {launch.image} was removed before it could be used. Start again.",
             kind="no_image",
@@ -64,7 +80,7 @@ def create(run: Run) -> Made:
         gpus = cards.settle(run)
     except cards.CardsError as error:
         raise Refused(str(error)) from error
-    kernels = docker().keep_kernels(image.id)
+    kernels = docker().keep_kernels(found.id)
     refused_ports: set[int] = set()
     while True:
         port = _host_port(run, refused_ports)
@@ -75,9 +91,9 @@ def create(run: Run) -> Made:
                 name=container_name(run),
                 labels=labels(run),
                 host_port=port,
-                entrypoint=image.entrypoint,
+                entrypoint=found.entrypoint,
                 kernels_volume=kernels,
-                image=image.id,
+                image=found.id,
                 gpus=gpus,
             )
         except VolumeError as error:
@@ -94,7 +110,7 @@ def create(run: Run) -> Made:
     address, bound = _reached_at(container, launch)
     return Made(
         container=container,
-        image_digest=next(iter(image.digests), ""),
+        image_digest=next(iter(found.digests), ""),
         command=[masked(run, word) for word in spec.command],
         address=address,
         port=bound,

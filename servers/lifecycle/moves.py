@@ -13,7 +13,8 @@ from django.utils import timezone
 from servers import live
 from servers.host import durations
 from servers.host.containers import Container, ContainerError
-from servers.lifecycle import creation, secrets, wishes
+from servers.judge import memory
+from servers.lifecycle import creation, restarts, secrets, wishes
 from servers.models import Box, Run
 from servers.models.run import State, Wanted
 
@@ -26,6 +27,8 @@ CREATING_GIVES_UP = timedelta(seconds=60)
 # Characters: the page of a failed run shows them all; the log has the rest.
 LONGEST_LAST_LINE = 4000
 
+# What a container's init or shell ends with when it cannot run the program.
+NO_PROGRAM = (126, 127)
 SIGNALS = {1: "SIGHUP", 2: "SIGINT", 3: "SIGQUIT", 4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS"}
 SIGNALS |= {8: "SIGFPE", 9: "SIGKILL", 11: "SIGSEGV", 13: "SIGPIPE", 15: "SIGTERM"}
 
@@ -45,9 +48,12 @@ def advance(run: Run) -> None:
 
 def _begin(run: Run) -> None:
     try:
-        image = creation.docker().image(run.version.launch.image)
+        image = creation.image(run)
+    except secrets.Refused as refusal:
+        _fail(run, str(refusal))
+        return
     except ContainerError as error:
-        _fail(run, str(error), detail=error.detail)
+        _fail(run, str(error), detail=error.detail, may_pass=True)
         return
     if image is not None:
         _create(run, old=State.QUEUED)
@@ -62,7 +68,7 @@ def finish_pull(run: Run) -> None:
 
 
 def pull_failed(run: Run, error: ContainerError) -> None:
-    _fail(run, str(error), detail=error.detail)
+    _fail(run, str(error), detail=error.detail, may_pass=True)
 
 
 def _create(run: Run, *, old: State) -> None:
@@ -70,12 +76,13 @@ def _create(run: Run, *, old: State) -> None:
         return
     try:
         creation.remove_predecessors(run)
+        unheld = memory.unheld(live.sample(run.server.box.slug))
         made = creation.create(run)
     except secrets.Refused as refusal:
         _fail(run, str(refusal))
         return
     except ContainerError as error:
-        _fail(run, str(error), detail=error.detail)
+        _fail(run, str(error), detail=error.detail, may_pass=True)
         return
     _move(
         run,
@@ -89,6 +96,7 @@ def _create(run: Run, *, old: State) -> None:
         port=made.port,
         served_name=made.served_name,
         started_at=made.container.started_at or timezone.now(),
+        unheld_at_start=unheld,
     )
     live.wake_watcher(run.server.box.slug)
     run.refresh_from_db()
@@ -204,7 +212,8 @@ def _vanished(run: Run) -> None:
     active = [State.STARTING, State.READY, State.STOPPING]
     now = timezone.now()
     if run.given_up:
-        moved = _move(run, old=active, new=State.FAILED, failure=run.given_up, ended_at=now)
+        fields = {"failure": run.given_up, "ended_at": now, **restarts.plan(run)}
+        moved = _move(run, old=active, new=State.FAILED, **fields)
     elif run.wanted != Wanted.RUNNING:
         moved = _move(run, old=active, new=State.STOPPED, ended_at=now)
     else:
@@ -229,10 +238,13 @@ def _ended(run: Run, container: Container, tail: list[str]) -> None:
     }
     active = [State.STARTING, State.READY, State.STOPPING]
     if run.given_up:
+        seen |= restarts.plan(run)
         moved = _move(run, old=active, new=State.FAILED, failure=run.given_up, **seen)
     elif run.wanted != Wanted.RUNNING:
         moved = _move(run, old=active, new=State.STOPPED, **seen)
     else:
+        if run.ready_at or container.exit_code not in NO_PROGRAM:
+            seen |= restarts.plan(run)
         moved = _move(
             run, old=active, new=State.FAILED, failure=why_ended(run.ready_at, container), **seen
         )
@@ -255,7 +267,7 @@ def why_ended(ready_at: datetime | None, container: Container) -> str:
         )
     if code is None:
         return f"The engine ended {when}; Docker does not say how. {container.error}".strip()
-    if code in (126, 127) and not ready_at:
+    if code in NO_PROGRAM and not ready_at:
         return (
             f"The image does not contain the program that the profile starts (exit code {code}). "
             "Check that the engine fits the image, and the entrypoint."
@@ -294,7 +306,8 @@ def _follow_up(run: Run) -> None:
         advance(successor)
 
 
-def _fail(run: Run, sentence: str, *, detail: str = "") -> None:
+def _fail(run: Run, sentence: str, *, detail: str = "", may_pass: bool = False) -> None:
+    """`may_pass`: the reason is none of the profile's, so that another try may succeed."""
     _move(
         run,
         old=[State.QUEUED, State.PULLING, State.CREATING],
@@ -302,6 +315,7 @@ def _fail(run: Run, sentence: str, *, detail: str = "") -> None:
         failure=secrets.masked(run, sentence),
         failure_detail=secrets.masked(run, detail),
         ended_at=timezone.now(),
+        **(restarts.plan(run) if may_pass else {}),
     )
 
 

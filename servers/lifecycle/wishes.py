@@ -1,5 +1,7 @@
 """What people ask for: start, stop, restart, remove. Rows only; these run in the web process."""
 
+from typing import Any
+
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
@@ -17,11 +19,30 @@ def start(server: Server, *, by: User | None, despite: str = "") -> Run | None:
     version = server.profile.current
     if version is None:
         raise ValueError(f"Profile {server.profile.slug} has no version.")
+    run = Run(server=server, version=version, started_by=by, despite=despite)
+    return _queue(run, by=by, action="start")
+
+
+def start_again(last: Run, *, why: str) -> Run | None:
+    """inferdash's own wish: the same version and the same image once more."""
+    run = Run(
+        server=last.server,
+        version=last.version,
+        started_by=last.started_by,
+        despite=last.despite,
+        tries=last.next_try,
+        pinned_image=last.image_id or last.pinned_image,
+    )
+    return _queue(run, by=None, action="start again", why=why, in_a_row=run.tries)
+
+
+def _queue(run: Run, *, by: User | None, action: str, **detail: Any) -> Run | None:
+    server = run.server
     try:
         with transaction.atomic():
-            run = Run.objects.create(server=server, version=version, started_by=by, despite=despite)
+            run.save()
             Server.objects.filter(pk=server.pk).update(run=run, removed_at=None)
-            Entry.note(by, "start", server, version=version.number, run=run.pk)
+            Entry.note(by, action, server, version=run.version.number, run=run.pk, **detail)
     except IntegrityError:
         # The database allows one active run a server. Anything else that is wrong with
         # the row must not pass for a second click.
@@ -47,10 +68,24 @@ def stop(run: Run, *, by: User | None, after_requests: bool = False) -> bool:
         .filter(pk=run.pk, wanted__in=before)
         .update(wanted=wish, stopped_by=by, stop_requested_at=timezone.now())
     )
+    if not asked:
+        # inferdash has given it up meanwhile: it is not to be started again either.
+        given_up = Run.objects.active().filter(pk=run.pk, stopped_by=None).exclude(given_up="")
+        asked = given_up.update(stopped_by=by)
     if asked:
         Entry.note(by, "stop", run.server, run=run.pk, when=wish.label)
         transaction.on_commit(lambda: live.server_changed(run.server_id))
     return bool(asked)
+
+
+def call_off(server: Server, *, by: User | None) -> bool:
+    """Stop what is not running yet: the start that inferdash has planned; False without one."""
+    planned = server.runs.filter(pk__in=[server.run_id]).exclude(restart_at=None)
+    off = planned.update(restart_at=None, outlook="", stopped_by=by, wanted=Wanted.STOPPED)
+    if off:
+        Entry.note(by, "stop", server, run=server.run_id, when="before it starts again")
+        transaction.on_commit(lambda: live.server_changed(server.pk))
+    return bool(off)
 
 
 def restart(server: Server, *, by: User | None, despite: str = "") -> Run | None:

@@ -44,6 +44,9 @@ BEGAN = {
     State.STOPPING: "stopping_at",
 }
 
+# Whoever has served for so long has recovered: failures are counted anew.
+STEADY = timedelta(minutes=10)
+
 # Variables by which an engine learns the key that it asks callers for.
 ENGINE_KEYS = ("VLLM_API_KEY", "LLAMA_API_KEY")
 
@@ -129,6 +132,15 @@ class Run(models.Model):
 
     # Why inferdash itself ended it although nobody had asked, in a sentence; "" where it did not.
     given_up = models.TextField(blank=True)
+    # Which automatic start in a row it is; 0: a person wanted it.
+    tries = models.PositiveIntegerField(default=0)
+    # When inferdash starts the next one by itself, after this one's end; None: it does not.
+    restart_at = models.DateTimeField(null=True)
+    outlook = models.TextField(blank=True)  # why it does not, or what it waits for: a sentence
+    # The image id to run instead of what the profile's reference means by now; "": not set.
+    pinned_image = models.CharField(max_length=80, blank=True)
+    # Bytes of a unified pool that no GPU process held when the container was made; None elsewhere.
+    unheld_at_start = models.BigIntegerField(null=True)
     exit_code = models.IntegerField(null=True)
     oom_killed = models.BooleanField(default=False)
     failure = models.TextField(blank=True)  # one sentence for a person
@@ -209,6 +221,12 @@ class Run(models.Model):
             if name in launch.env:
                 return launch.env[name]
         return ""
+
+    @property
+    def next_try(self) -> int:
+        """Which automatic start in a row the next one would be."""
+        served = (self.ended_at or timezone.now()) - self.ready_at if self.ready_at else None
+        return 1 if served is not None and served >= STEADY else self.tries + 1
 
     @property
     def time_to_ready(self) -> timedelta | None:

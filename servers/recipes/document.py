@@ -106,6 +106,8 @@ def launch_value(found: mapping.Mapping, name: str) -> Any:
         return found.read(name, notation.path, "")
     if name == "ready_limit":
         return found.read(name, durations.read, 0)
+    if name == "restart":
+        return found.read(name, notation.restart, "")
     if name == "volumes":
         return _volumes(found)
     if name == "ulimits":

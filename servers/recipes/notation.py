@@ -32,6 +32,14 @@ def path(text: str) -> str:
     return cleaned
 
 
+def restart(text: str) -> str:
+    """When inferdash starts it again; "" is never. Raises ValueError."""
+    cleaned = text.strip().lower()
+    if cleaned not in ("", "never", "no", "on-failure", "always"):
+        raise ValueError(f"“{text[:60]}” is none of never, on-failure, always.")
+    return "" if cleaned in ("never", "no") else cleaned
+
+
 def yes_or_no(text: str) -> bool:
     """Raises ValueError for anything but true and false."""
     if text.strip().lower() not in ("true", "false"):

@@ -44,7 +44,9 @@ def server_start(request: HttpRequest, slug: str) -> HttpResponse:
 @require_POST
 @allow(Role.OPERATOR)
 def server_stop(request: HttpRequest, slug: str) -> HttpResponse:
-    run = _find(slug).runs.active().first()
+    found = _find(slug)
+    lifecycle.call_off(found, by=_person(request))
+    run = found.runs.active().first()
     if run is not None:
         drained = request.POST.get("when") == "drained"
         lifecycle.stop(run, by=_person(request), after_requests=drained)

@@ -87,6 +87,7 @@ class Runs:
     def tick(self) -> None:
         """Ask engines: every second while they start, every other when they serve."""
         now = time.monotonic()
+        lifecycle.start_due(self.box)
         for run in self.mine():
             if run.state == State.STARTING and run.wanted == Wanted.RUNNING:
                 self._ask_starting(run)

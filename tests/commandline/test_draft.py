@@ -160,7 +160,31 @@ def test_a_command_without_an_engine_is_refused_with_the_reason(text: str) -> No
 
 
 def test_only_what_a_profile_can_hold_is_promised(capsys: Any) -> None:
-    made = drafted("docker run --restart always --memory 64g vllm/vllm-openai a/b")
+    made = drafted("docker run --memory 64g vllm/vllm-openai a/b")
 
-    assert "--restart always" in remarks(made, "ignored")
     assert "--memory 64g: a profile has no place for it." in remarks(made, "ignored")
+
+
+@pytest.mark.parametrize(
+    ("policy", "restart", "tries", "says"),
+    [
+        ("always", "always", 2, "Docker’s own policy stays off"),
+        ("unless-stopped", "always", 2, "A person’s stop ends it"),
+        ("on-failure", "on-failure", 2, "gives up after 2 starts in a row"),
+        ("on-failure:5", "on-failure", 5, "with pauses that grow"),
+    ],
+)
+def test_dockers_restart_policy_becomes_inferdashs_own(
+    policy: str, restart: str, tries: int, says: str
+) -> None:
+    made = drafted(f"docker run --restart {policy} vllm/vllm-openai a/b")
+
+    assert (made.launch.restart, made.launch.restart_tries) == (restart, tries)
+    assert says in remarks(made, "assumed")
+
+
+def test_a_restart_policy_that_docker_does_not_have_is_told() -> None:
+    made = drafted("docker run --restart sometimes vllm/vllm-openai a/b")
+
+    assert made.launch.restart == ""
+    assert "--restart sometimes: Docker has no such policy" in remarks(made, "unresolved")

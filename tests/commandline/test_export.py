@@ -22,6 +22,13 @@ VALUE = st.text(
 PATH = st.lists(WORD, min_size=1, max_size=3).map(lambda parts: "/" + "/".join(parts))
 FLAG = st.tuples(WORD.map(lambda name: f"--x-{name.lower()}"), st.none() | VALUE)
 
+RESTARTS: list[dict[str, Any]] = [
+    {},
+    {"restart": "always"},
+    {"restart": "on-failure"},
+    {"restart": "on-failure", "restart_tries": 5},
+]
+
 
 # Not among them, because a docker run line without it says nothing: init, grace, what it was
 # made for. The YAML of profiles has them all.
@@ -49,6 +56,7 @@ def launches(draw: Any) -> Launch:
         ulimits=draw(st.sampled_from([{}, {"memlock": -1, "stack": 67108864}])),
         cap_add=draw(st.sampled_from([(), ("SYS_NICE",)])),
         privileged=draw(st.booleans()),
+        **draw(st.sampled_from(RESTARTS)),
     )
 
 

@@ -1,0 +1,25 @@
+"""What a collector's sample says of memory that was not given back."""
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def unheld(sample: Mapping[str, Any] | None) -> int | None:
+    """Bytes of a unified pool that are in use although no GPU process holds them.
+
+    That is the machine's own memory, and what an engine that has ended did not give back.
+    None where GPUs have memory of their own, or where nothing is known.
+    """
+    if sample is None or sample.get("stale_s") is not None:
+        return None
+    cards = sample.get("gpus") or []
+    known = sample.get("meminfo") or {}
+    if "MemTotal" not in known or "MemAvailable" not in known:
+        return None
+    if not any(card.get("kind") == "unified" for card in cards):
+        return None
+    held: dict[int, int] = {
+        each["pid"]: each.get("used") or 0 for card in cards for each in card.get("processes") or []
+    }
+    used = int(known["MemTotal"]) - int(known["MemAvailable"])
+    return max(0, used - sum(held.values()))

@@ -1,0 +1,90 @@
+"""What inferdash starts again by itself: when, how often, and why not.
+
+Docker's own restart policies stay off: they know neither of a person's stop nor of memory
+that is still on its way back.
+"""
+
+from datetime import timedelta
+from typing import Any
+
+from django.db import transaction
+from django.db.models import Q
+from django.utils import timezone
+
+from servers import live
+from servers.judge import memory
+from servers.lifecycle import checks, wishes
+from servers.models import Box, Run, Server
+from servers.models.run import Wanted
+
+ON_FAILURE, ALWAYS = "on-failure", "always"
+
+# Seconds before the first, second, … try in a row; the last holds for all that follow.
+PAUSES = (10, 60, 300, 600)
+# Bytes: what else the machine does varies by so much.
+NOISE = 6 * 2**30
+GIB = 2**30
+
+
+def plan(run: Run) -> dict[str, Any]:
+    """What to note on a run that ends although nobody asked: when it starts again, or why not."""
+    launch = run.version.launch
+    if not launch.restart or run.stopped_by_id is not None:
+        return {}
+    number = run.next_try
+    if launch.restart == ON_FAILURE and number > launch.restart_tries:
+        times = "once" if run.tries == 1 else f"{run.tries} times in a row"
+        return {"outlook": f"inferdash has started it again {times}, and does not try once more."}
+    if run.ready_at is None and (known := _known_to_fail(run)):
+        return {"outlook": f"inferdash does not start it again: it is known to fail. {known}"}
+    pause = PAUSES[min(number, len(PAUSES)) - 1]
+    return {"restart_at": timezone.now() + timedelta(seconds=pause)}
+
+
+def _known_to_fail(run: Run) -> str:
+    found = checks.findings(run.version.launch, run.server.box)
+    return next((each.says for each in found if each.severity == "error"), "")
+
+
+def start_due(box: Box) -> None:
+    """Start what is planned for now or earlier, unless the box's memory is not back yet."""
+    due = Server.objects.filter(
+        box=box, removed_at=None, run__restart_at__lte=timezone.now()
+    ).select_related("box", "run__version", "run__started_by")
+    for server in due:
+        run = server.run
+        assert run is not None
+        reason = _waits_for(run, box)
+        if not reason:
+            _start_again(run)
+        elif reason != run.outlook:
+            Run.objects.filter(pk=run.pk).exclude(restart_at=None).update(outlook=reason)
+            live.server_changed(run.server_id)
+
+
+def _waits_for(run: Run, box: Box) -> str:
+    """What its end has not given back so far, on a box with one pool of memory for all."""
+    if run.unheld_at_start is None:
+        return ""
+    now = memory.unheld(live.sample(box.slug))
+    if now is None:
+        return f"It waits until {box} tells its memory again."
+    more = now - run.unheld_at_start
+    if more <= NOISE:
+        return ""
+    return (
+        f"It waits until memory is back: {more / GIB:.0f} GiB more than at its start are in use, "
+        "and no GPU process holds them."
+    )
+
+
+def _start_again(run: Run) -> None:
+    # A person's wish may have come at the moment of the end.
+    not_stopped = Q(wanted=Wanted.RUNNING) | ~Q(given_up="")
+    planned = Run.objects.filter(
+        not_stopped, pk=run.pk, stopped_by=None, restart_at__lte=timezone.now()
+    )
+    with transaction.atomic():
+        if planned.update(restart_at=None, outlook=""):
+            wishes.start_again(run, why=run.failure)
+    live.wake_watcher(run.server.box.slug)
