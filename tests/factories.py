@@ -11,12 +11,14 @@ from django.utils import timezone
 from django.utils.text import slugify
 
 from servers import live
+from servers.engines.flaglist import FlagList
 from servers.engines.launch import Launch
 from servers.judge import holders
-from servers.models import Box, Entry, Profile, ProfileVersion, Role, Run, Server, User
+from servers.models import Box, Entry, ImageFacts, Profile, ProfileVersion, Role, Run, Server, User
 from servers.models.run import ENDED, State, Wanted
 
 GIB = 2**30
+ASKED = "registry.example/team/vllm:nightly"  # its tag says nothing of its version
 RTX = "NVIDIA RTX PRO 6000 Blackwell Server Edition"
 
 MODELS = {
@@ -103,6 +105,20 @@ def run(of: Server, state: State = State.READY, *, age: float = 7200, **values: 
     Server.objects.filter(pk=of.pk).update(run=made)
     of.run = made
     return made
+
+
+def image_facts(of: Box, flags: FlagList | None = None, **values: Any) -> ImageFacts:
+    """What an image on the box has said of its flags."""
+    defaults: dict[str, Any] = {
+        "reference": ASKED,
+        "engine": flags.engine if flags else "vllm",
+        "image_id": "sha256:one",
+        "version": flags.version if flags else "",
+        "flags": flags.to_json() if flags else None,
+        "count": len(flags.flags) if flags else 0,
+        "asked_at": timezone.now(),
+    }
+    return ImageFacts.objects.create(box=of, **{**defaults, **values})
 
 
 def card(index: int, held: list[tuple[int, float]], **values: Any) -> dict[str, Any]:

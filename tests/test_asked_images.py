@@ -7,17 +7,15 @@ from typing import Any
 
 import pytest
 import redis
-from django.test import Client
 from django.utils import timezone
 from docker import APIClient
 
 from servers.engines import ENGINES, asked
 from servers.engines.flaghelp import HelpError, parse_help
 from servers.engines.flaglist import FlagList, shipped
-from servers.engines.launch import Launch
 from servers.host.containers import Docker
-from servers.lifecycle import checks, creation
-from servers.models import Box, ImageFacts, Role, Server
+from servers.lifecycle import creation
+from servers.models import Box, ImageFacts, Server
 from servers.models.run import State
 from servers.watcher.images import Images, has_room, may_ask, placed
 from servers.watcher.loop import Watcher
@@ -33,19 +31,6 @@ IMAGE = "registry.example/team/vllm:nightly"
 @pytest.fixture
 def box() -> Box:
     return factories.box()
-
-
-def kept(box: Box, *, flags: FlagList | None = None, **values: Any) -> ImageFacts:
-    defaults: dict[str, Any] = {
-        "reference": IMAGE,
-        "engine": "vllm",
-        "image_id": "sha256:one",
-        "version": flags.version if flags else "",
-        "flags": flags.to_json() if flags else None,
-        "count": len(flags.flags) if flags else 0,
-        "asked_at": timezone.now(),
-    }
-    return ImageFacts.objects.create(box=box, **{**defaults, **values})
 
 
 def vllm_32() -> FlagList:
@@ -110,7 +95,7 @@ def test_an_image_is_asked_once_and_again_when_it_changes(asking: Docker, box: B
 def test_the_same_image_under_another_name_is_not_asked_again(asking: Docker, box: Box) -> None:
     image = asking.image(ENGINE)
     assert image is not None
-    known = kept(box, flags=vllm_32(), image_id=image.id)
+    known = factories.image_facts(box, flags=vllm_32(), image_id=image.id)
     place(box, ENGINE)
 
     Images(box).look(sample=None)
@@ -216,8 +201,8 @@ def test_other_boxes_and_removed_servers_do_not_count(box: Box) -> None:
 
 
 def test_a_failure_is_not_repeated_before_a_day_has_passed(box: Box) -> None:
-    fine = kept(box, flags=vllm_32())
-    failed = kept(box, reference="other", error="It ended with exit code 1.")
+    fine = factories.image_facts(box, flags=vllm_32())
+    failed = factories.image_facts(box, reference="other", error="It ended with exit code 1.")
     tomorrow = timezone.now() + timedelta(hours=25)
 
     assert not fine.is_due("sha256:one", tomorrow)
@@ -316,69 +301,3 @@ def test_a_help_of_any_size_is_read_in_time() -> None:
     hostile = HELP + "                        " + "(default: " * 90_000
 
     assert len(parse_help("vllm", hostile).flags) == 5
-
-
-def test_the_check_goes_by_the_image_s_own_list(box: Box) -> None:
-    launch = Launch(engine="vllm", image=IMAGE, checkpoint="m", flags=("--brand-new",))
-    assert [each.severity for each in checks.findings(launch, box) if each.about == "--brand-new"]
-
-    kept(box, flags=parse_help("vllm", HELP, version="0.99.0"))
-
-    subject = checks.subject(launch, box)
-    assert subject.engine_version == "0.99.0"
-    assert subject.flaglist is not None
-    assert not [each for each in checks.findings(launch, box) if each.about == "--brand-new"]
-
-
-def test_a_flag_that_the_image_lacks_is_an_error_where_a_tag_says_nothing(box: Box) -> None:
-    launch = Launch(engine="vllm", image=IMAGE, checkpoint="m", flags=("--brand-nu",))
-    kept(box, flags=parse_help("vllm", HELP, version="0.99.0"))
-
-    (finding,) = (each for each in checks.findings(launch, box) if each.about == "--brand-nu")
-
-    assert finding.severity == "error"
-    assert "vLLM 0.99.0 has no --brand-nu. Did you mean --brand-new?" in finding.says
-
-
-def test_another_box_s_image_of_that_name_is_another_image(box: Box) -> None:
-    kept(factories.box("another"), flags=vllm_32())
-    launch = Launch(engine="vllm", image=IMAGE, checkpoint="m")
-
-    assert checks.subject(launch, box).flaglist is None
-
-
-def test_an_image_that_could_not_be_asked_leaves_the_shipped_lists(box: Box) -> None:
-    kept(box, version="0.20.2", error="It ended with exit code 1.")
-    launch = Launch(engine="vllm", image=IMAGE, checkpoint="m")
-
-    subject = checks.subject(launch, box)
-
-    assert subject.flaglist is None
-    assert subject.engine_version == "0.20.2"
-
-
-def page(server: Server) -> str:
-    client = Client()
-    client.force_login(factories.person("vera", Role.VIEWER))
-    text = client.get(f"/profiles/{server.slug}/").content.decode()
-    return " ".join(text.split())
-
-
-def test_the_page_says_what_the_image_has(box: Box) -> None:
-    server = place(box)
-    assert "asked" not in page(server)
-
-    kept(box, flags=vllm_32(), asked_at=timezone.now() - timedelta(hours=2))
-
-    assert "vLLM 0.32.0, 317 flags, asked <time" in page(server)
-
-
-def test_the_page_says_why_the_image_could_not_be_asked(box: Box) -> None:
-    server = place(box)
-    kept(box, error="“vllm <b>” ended with exit code 1: no GPU.")
-
-    text = page(server)
-
-    assert "The image could not be asked for its flags <time" in text
-    assert "“vllm &lt;b&gt;” ended with exit code 1: no GPU." in text
-    assert "The lists that come with inferdash serve instead." in text

@@ -1,6 +1,7 @@
 import pytest
 
 from servers.engines import ENGINES
+from servers.engines.flaglist import Flag, FlagList
 from servers.engines.launch import Launch
 from servers.engines.volumes import VolumeError, parse, resolve
 
@@ -51,6 +52,49 @@ def test_what_the_profile_says_is_not_said_again() -> None:
     ]
     assert ENGINES["vllm"].port(launch(flags=list(flags))) == 5000
     assert ENGINES["vllm"].served_name(launch(flags=list(flags))) == "mine"
+
+
+def known(engine: str, *flags: Flag) -> FlagList:
+    return FlagList(engine=engine, version="", flags=flags)
+
+
+EXCLUDE = Flag(names=("--disable-access-log-for-endpoints",))
+PREFIXES = Flag(names=("--uvicorn-access-log-exclude-prefixes",), takes="many")
+
+
+def test_own_questions_are_kept_out_of_the_log_as_the_image_wants_it_said() -> None:
+    vllm = ENGINES["vllm"].command(launch(flags=["-O3"]), (), known=known("vllm", EXCLUDE))
+    sglang = ENGINES["sglang"].command(
+        launch("sglang", flags=["--tp", "2"]), (), known=known("sglang", PREFIXES)
+    )
+
+    assert vllm[-3:] == (EXCLUDE.name, "/health,/metrics", "-O3")
+    assert sglang[-5:] == (PREFIXES.name, "/health", "/metrics", "--tp", "2")
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_an_image_that_lacks_the_flag_does_not_get_it(engine: str) -> None:
+    plain = ENGINES[engine].command(launch(engine), ())
+
+    other = known(engine, Flag(names=("--disable-access-log",)))
+    assert ENGINES[engine].command(launch(engine), (), known=other) == plain
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        [EXCLUDE.name, "/ping"],
+        [f"{EXCLUDE.name}=/ping"],
+        ["--disable_access_log_for_endpoints", "/ping"],
+        ["--disable-access-log", "/ping"],
+        ["--config", "/team/vllm.yaml"],
+    ],
+)
+def test_a_profile_that_says_what_is_logged_is_left_alone(flags: list[str]) -> None:
+    engine = ENGINES["vllm"]
+    mine = launch(flags=flags)
+
+    assert engine.command(mine, (), known=known("vllm", EXCLUDE)) == engine.command(mine, ())
 
 
 def test_on_the_hosts_network_the_engine_listens_on_loopback_unless_told() -> None:

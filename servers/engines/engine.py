@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from servers.engines.flaglist import FlagList
 from servers.engines.launch import Launch
 
 SECRET_FLAGS = {"--api-key", "--admin-api-key", "--hf-token", "-hft", "--ssl-keyfile-password"}
@@ -30,6 +31,7 @@ class Engine:
     running_metric: str
     waiting_metric: str
     generated_metric: str
+    metrics_path: str = "/metrics"
     # Says which requests run where metrics are switched off; "" where the engine has none.
     slots_path: str = ""
     # What lists its flags, the likeliest first. Some releases understand only one of them, and
@@ -40,6 +42,8 @@ class Engine:
     version_command: tuple[str, ...]
     version_pattern: str = r"(?m)^([0-9]+\.[0-9][^\s]{0,50})\s*$"
     version_form: str = r"\1"
+    # Takes the paths that the access log leaves out; "" where no release has such a flag.
+    quiet_flag: str = ""
     # Set unless the profile sets them.
     env: dict[str, str] = field(default_factory=dict)
     # Engine's own words for checkpoint, revision, name, host and port.
@@ -78,18 +82,34 @@ class Engine:
             for name in ("VLLM_API_KEY", "LLAMA_API_KEY")
         )
 
-    def command(self, launch: Launch, entrypoint: tuple[str, ...]) -> tuple[str, ...]:
+    def command(
+        self, launch: Launch, entrypoint: tuple[str, ...], *, known: FlagList | None = None
+    ) -> tuple[str, ...]:
         """The words after the entrypoint.
 
         `entrypoint` is the container's: the profile's own, else the image's. What it
         already says of the program is not said twice: vllm/vllm-openai has "vllm serve",
-        lmsysorg/sglang has none that serves.
+        lmsysorg/sglang has none that serves. `known` is what the image itself has said of its
+        flags; None where it was not asked, and then no flag is added that a release may lack.
         """
         # Inside a bridge the loopback is the container's own: Docker's port binding, not
         # the engine, decides who gets in. On the host's network the engine decides.
         host = "127.0.0.1" if launch.network == "host" else "0.0.0.0"  # noqa: S104
         said = self.said_by(entrypoint)
-        return self.program[said:] + self.own_flags(launch, host) + launch.flags
+        own = self.own_flags(launch, host) + self._quiet(launch, known)
+        return self.program[said:] + own + launch.flags
+
+    def _quiet(self, launch: Launch, known: FlagList | None) -> tuple[str, ...]:
+        """What keeps inferdash's own questions, one every other second, out of the log."""
+        if known is None or not known.is_spelled_out(self.quiet_flag):
+            return ()
+        flag = known.find(self.quiet_flag)
+        words = [word.partition("=")[0] for word in launch.flags if word.startswith("-")]
+        # A file of flags may say it, and would lose against the command line.
+        if flag is None or "--config" in words or flag in map(known.find, words):
+            return ()
+        paths = (self.health_path, self.metrics_path)
+        return (flag.name, *(paths if flag.takes == "many" else (",".join(paths),)))
 
 
 def flag_value(flags: tuple[str, ...], *names: str) -> str | None:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from servers.engines import ENGINES
+from servers.engines.flaglist import FlagList
 from servers.engines.launch import Launch
 from servers.engines.volumes import Volume, parse, resolve
 from servers.host.containers import Mount, Port, Spec
@@ -67,11 +68,14 @@ def spec(
     kernels_volume: str,
     image: str = "",
     gpus: str = "",
+    known: FlagList | None = None,
 ) -> Spec:
     """The container for one run.
 
     `entrypoint` is the image's own. `image` overrides the profile's reference, to pin an
-    image id; `gpus` what it says of GPUs, where it says which and not their indices. An empty `kernels_volume` keeps no compiled kernels. Raises VolumeError.
+    image id; `gpus` what it says of GPUs, where it says which and not their indices. An empty
+    `kernels_volume` keeps no compiled kernels. `known` is the image's own list of flags, None
+    where it was not asked. Raises VolumeError.
     """
     engine = ENGINES[launch.engine]
     # The volume belongs to root: an engine that runs as somebody else could not write to it.
@@ -90,7 +94,7 @@ def spec(
         name=name,
         labels=labels,
         entrypoint=launch.entrypoint or None,
-        command=engine.command(launch, launch.entrypoint or entrypoint),
+        command=engine.command(launch, launch.entrypoint or entrypoint, known=known),
         env=environment(launch, site, keeps_kernels=keeps_kernels),
         mounts=tuple(mounts),
         ports=() if launch.network == "host" else tuple(ports),

@@ -31,6 +31,7 @@ SGLANG = Engine(
     running_metric="sglang:num_running_reqs",
     waiting_metric="sglang:num_queue_reqs",
     generated_metric="sglang:generation_tokens_total",
+    quiet_flag="--uvicorn-access-log-exclude-prefixes",
     # Otherwise every health check generates a token and waits up to 20 s for it.
     env={"SGLANG_ENABLE_HEALTH_ENDPOINT_GENERATION": "0"},
     help_commands=(("python3", "-m", "sglang.launch_server", "--help"),),

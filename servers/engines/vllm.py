@@ -50,6 +50,7 @@ VLLM = Engine(
     running_metric="vllm:num_requests_running",
     waiting_metric="vllm:num_requests_waiting",
     generated_metric="vllm:generation_tokens_total",
+    quiet_flag="--disable-access-log-for-endpoints",
     help_commands=(
         ("vllm", "serve", "--help=all"),
         ("python3", "-c", _HELP_WITHOUT_GPU),

@@ -16,7 +16,7 @@ from servers.host.ports import listener
 from servers.judge import limits
 from servers.lifecycle import cards
 from servers.lifecycle.secrets import Refused, masked, remember, site
-from servers.models import Box, Run
+from servers.models import Box, ImageFacts, Run
 from servers.models.run import ACTIVE
 
 # Engines' own ports (8000, 8080, 30000 …) are what other people's scripts on the box want.
@@ -81,6 +81,7 @@ def create(run: Run) -> Made:
     except cards.CardsError as error:
         raise Refused(str(error)) from error
     kernels = docker().keep_kernels(found.id)
+    known = ImageFacts.objects.flaglist_of(run.server.box, launch.engine, found.id)
     refused_ports: set[int] = set()
     while True:
         port = _host_port(run, refused_ports)
@@ -95,6 +96,7 @@ def create(run: Run) -> Made:
                 kernels_volume=kernels,
                 image=found.id,
                 gpus=gpus,
+                known=known,
             )
         except VolumeError as error:
             raise Refused(str(error)) from error

@@ -7,7 +7,7 @@ from servers.engines.engine import secret_words
 from servers.engines.launch import Launch
 from servers.engines.volumes import Volume, VolumeError
 from servers.lifecycle import cards
-from servers.models import Box
+from servers.models import Box, ImageFacts
 from servers.models.secret import mask
 
 
@@ -25,6 +25,7 @@ def preview(launch: Launch, box: Box) -> Preview:
         hf_token="masked" if box.hf_token_id else "",  # noqa: S106 - stands in for the token
         secrets=dict.fromkeys(launch.secret_env, "masked"),
     )
+    image = ImageFacts.objects.of(launch, box)
     try:
         spec = placement.spec(
             launch,
@@ -35,6 +36,7 @@ def preview(launch: Launch, box: Box) -> Preview:
             entrypoint=usual_entrypoint(launch.image),
             kernels_volume="",
             gpus=cards.choose(launch, box),
+            known=image.flaglist if image else None,
         )
         volumes = placement.volumes(launch, site)
     except (VolumeError, cards.CardsError) as error:

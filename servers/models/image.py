@@ -27,6 +27,11 @@ class ImageFactsQuerySet(models.QuerySet["ImageFacts"]):
         """What the image said under whichever name."""
         return self.filter(box=box, engine=engine, image_id=image_id)
 
+    def flaglist_of(self, box: Box, engine: str, image_id: str) -> FlagList | None:
+        """None while the image was not asked, or could not be."""
+        found = self.same_image(box, engine, image_id).defer("flags").order_by("error").first()
+        return found.flaglist if found else None
+
 
 class ImageFacts(models.Model):
     box = models.ForeignKey(Box, on_delete=models.CASCADE, related_name="image_facts")

@@ -121,7 +121,7 @@ class Runs:
             return
         engine = ENGINES[run.version.launch.engine]
         wanted = (engine.running_metric, engine.waiting_metric, engine.generated_metric)
-        found = probes.metrics(endpoint, wanted)
+        found = probes.metrics(endpoint, wanted, engine.metrics_path)
         new: dict[str, Any] = {
             "requests_running": _requests(engine, endpoint, found),
             "tokens_per_second": self._rate(run.pk, found.get(engine.generated_metric)),

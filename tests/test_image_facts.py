@@ -1,0 +1,127 @@
+"""What an image has said of its flags, where it is gone by: checks, command and pages."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from servers import lifecycle
+from servers.engines.flaglist import Flag, FlagList, shipped
+from servers.engines.launch import Launch
+from servers.lifecycle import checks
+from servers.models import Box, Role, Server
+from tests import factories
+from tests.factories import ASKED, image_facts
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("own_redis")]
+
+QUIET = "--disable-access-log-for-endpoints"
+
+
+@pytest.fixture
+def box() -> Box:
+    return factories.box()
+
+
+def vllm(*names: str, version: str = "0.32.0") -> FlagList:
+    """The release's flags and these."""
+    found = shipped("vllm", "0.32.0")
+    assert found is not None
+    more = tuple(Flag(names=(name,), takes="none") for name in names)
+    return replace(found, version=version, flags=found.flags + more)
+
+
+def launch(*flags: str) -> Launch:
+    return Launch(engine="vllm", image=ASKED, checkpoint="m", flags=flags)
+
+
+def test_the_check_goes_by_the_image_s_own_list(box: Box) -> None:
+    typed = launch("--brand-new")
+    assert [each.severity for each in checks.findings(typed, box) if each.about == "--brand-new"]
+
+    image_facts(box, vllm("--brand-new", version="0.99.0"))
+
+    subject = checks.subject(typed, box)
+    assert subject.engine_version == "0.99.0"
+    assert subject.flaglist is not None
+    assert not [each for each in checks.findings(typed, box) if each.about == "--brand-new"]
+
+
+def test_a_flag_that_the_image_lacks_is_an_error_where_a_tag_says_nothing(box: Box) -> None:
+    typed = launch("--brand-nu")
+    image_facts(box, vllm("--brand-new", version="0.99.0"))
+
+    (finding,) = (each for each in checks.findings(typed, box) if each.about == "--brand-nu")
+
+    assert finding.severity == "error"
+    assert "vLLM 0.99.0 has no --brand-nu. Did you mean --brand-new?" in finding.says
+
+
+def test_another_box_s_image_of_that_name_is_another_image(box: Box) -> None:
+    image_facts(factories.box("another"), vllm())
+    typed = launch()
+
+    assert checks.subject(typed, box).flaglist is None
+
+
+def test_an_image_that_could_not_be_asked_leaves_the_shipped_lists(box: Box) -> None:
+    image_facts(box, version="0.20.2", error="It ended with exit code 1.")
+    typed = launch()
+
+    subject = checks.subject(typed, box)
+
+    assert subject.flaglist is None
+    assert subject.engine_version == "0.20.2"
+
+
+def page(server: Server) -> str:
+    client = Client()
+    client.force_login(factories.person("vera", Role.VIEWER))
+    text = client.get(f"/profiles/{server.slug}/").content.decode()
+    return " ".join(text.split())
+
+
+def test_the_page_says_what_the_image_has(box: Box) -> None:
+    server = factories.server(box, "coder", "gpt-oss-120b", image=ASKED)
+    assert "asked" not in page(server)
+
+    image_facts(box, vllm(), asked_at=timezone.now() - timedelta(hours=2))
+
+    assert "vLLM 0.32.0, 317 flags, asked <time" in page(server)
+
+
+def test_the_page_says_why_the_image_could_not_be_asked(box: Box) -> None:
+    server = factories.server(box, "coder", "gpt-oss-120b", image=ASKED)
+    image_facts(box, error="“vllm <b>” ended with exit code 1: no GPU.")
+
+    text = page(server)
+
+    assert "The image could not be asked for its flags <time" in text
+    assert "“vllm &lt;b&gt;” ended with exit code 1: no GPU." in text
+    assert "The lists that come with inferdash serve instead." in text
+
+
+def test_what_inferdash_asks_every_other_second_stays_out_of_the_log(box: Box) -> None:
+    image_facts(box, vllm())
+
+    preview = lifecycle.preview(launch(), box)
+
+    assert f"{QUIET} /health,/metrics" in preview.command
+
+
+def test_a_list_that_is_not_the_image_s_own_adds_no_flag_to_a_command(box: Box) -> None:
+    image_facts(factories.box("another"), vllm())
+    image_facts(box, version="0.32.0", error="It ended with exit code 1.")
+    release = replace(launch(), image="vllm/vllm-openai:v0.32.0")
+
+    assert QUIET not in lifecycle.preview(launch(), box).command
+    assert QUIET not in lifecycle.preview(release, box).command
+
+
+def test_the_page_shows_what_is_added_to_the_command(box: Box) -> None:
+    server = factories.server(box, "coder", "gpt-oss-120b", image=ASKED)
+    image_facts(box, vllm())
+
+    assert f"{QUIET} /health,/metrics" in page(server)
