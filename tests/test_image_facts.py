@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.test import Client
@@ -125,3 +126,47 @@ def test_the_page_shows_what_is_added_to_the_command(box: Box) -> None:
     image_facts(box, vllm())
 
     assert f"{QUIET} /health,/metrics" in page(server)
+
+
+def said(**query: str) -> dict[str, Any]:
+    client = Client()
+    client.force_login(factories.person("eva", Role.EDITOR))
+    response = client.get("/profiles/flags.json", {"engine": "vllm", "image": ASKED, **query})
+    assert response.status_code == 200
+    found: dict[str, Any] = response.json()
+    return found
+
+
+def names(of: dict[str, Any]) -> set[str]:
+    return {name for flag in of["flags"] for name in flag["names"]}
+
+
+def test_the_form_s_help_goes_by_the_image_on_the_box_that_is_chosen(box: Box) -> None:
+    image_facts(box, vllm("--brand-new", version="0.99.0"))
+
+    here = said(box=str(box.pk))
+    elsewhere = said(box=str(factories.box("another").pk))
+
+    assert (here["version"], here["is_exact"]) == ("0.99.0", True)
+    assert "--brand-new" in names(here)
+    assert elsewhere["is_exact"] is False
+    assert "--brand-new" not in names(elsewhere)
+
+
+def test_the_help_of_a_profile_goes_by_the_image_on_its_own_box(box: Box) -> None:
+    server = factories.server(box, "coder", "gpt-oss-120b", image=ASKED)
+    image_facts(box, vllm("--brand-new", version="0.99.0"))
+
+    assert "--brand-new" in names(said(profile=server.slug, box=""))
+    assert said(profile=server.slug, image="another/image:1")["is_exact"] is False
+
+
+def test_an_image_that_told_its_version_alone_has_the_list_of_that_release(box: Box) -> None:
+    image_facts(box, version="0.20.2", error="It ended with exit code 1.")
+
+    assert (said(box=str(box.pk))["version"], said(box=str(box.pk))["is_exact"]) == ("0.20.2", True)
+
+
+@pytest.mark.parametrize("box_said", ["", "0", "x", "-1", "99999999999999999999"])
+def test_a_box_that_does_not_exist_has_asked_nothing(box_said: str) -> None:
+    assert said(box=box_said)["is_exact"] is False

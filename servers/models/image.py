@@ -20,7 +20,10 @@ ASK_AGAIN_AFTER = timedelta(days=1)
 class ImageFactsQuerySet(models.QuerySet["ImageFacts"]):
     def of(self, launch: Launch, box: Box) -> "ImageFacts | None":
         """Of exactly the image that the launch names, on this box; without its flags at first."""
-        found = self.filter(box=box, reference=launch.image, engine=launch.engine)
+        return self.named(launch.engine, launch.image, box)
+
+    def named(self, engine: str, reference: str, box: Box) -> "ImageFacts | None":
+        found = self.filter(box=box, reference=reference, engine=engine)
         return found.defer("flags").first()
 
     def same_image(self, box: Box, engine: str, image_id: str) -> Self:

@@ -10,8 +10,9 @@ from servers.engines import ENGINES
 from servers.engines.flaglist import Flag, FlagList, all_shipped, newest, shipped
 from servers.engines.versions import of_image
 from servers.judge.vocabulary import ENV_PREFIXES
-from servers.models import Role
+from servers.models import Box, ImageFacts, Role
 from servers.views.access import allow
+from servers.views.profiles import find
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,19 +24,31 @@ class ImageFlags:
 @require_GET
 @allow(Role.EDITOR)
 def profile_flags(request: HttpRequest) -> JsonResponse:
-    """The flags, variables and earlier names of ?engine= in ?image=."""
+    """The flags, variables and earlier names of ?engine= in ?image= on a box.
+
+    As the form says it: ?box= of a new profile, ?profile= of one that is on a box already.
+    """
     engine, image = request.GET.get("engine", ""), request.GET.get("image", "").strip()
     if engine not in ENGINES:
         raise Http404(f"“{engine}” is not an engine. inferdash knows {', '.join(ENGINES)}.")
-    known = flaglist_for(engine, image)
+    known = flaglist_for(engine, image, _box(request))
     return JsonResponse(_lean(known))
 
 
-def flaglist_for(engine: str, image: str) -> ImageFlags:
+def flaglist_for(engine: str, image: str, box: Box | None) -> ImageFlags:
     """The one place that chooses whose flags are shown."""
-    version = of_image(engine, image)
-    found = shipped(engine, version)
+    asked = ImageFacts.objects.named(engine, image, box) if box is not None else None
+    version = (asked.version if asked else "") or of_image(engine, image)
+    found = (asked.flaglist if asked else None) or shipped(engine, version)
     return ImageFlags(flags=found or newest(engine), is_exact=found is not None)
+
+
+def _box(request: HttpRequest) -> Box | None:
+    slug, box = request.GET.get("profile", ""), request.GET.get("box", "")
+    if slug:
+        server = find(request, slug).servers.select_related("box").order_by("pk").first()
+        return server.box if server else None
+    return Box.objects.filter(pk=box).first() if box.isdecimal() else None
 
 
 def _lean(known: ImageFlags) -> dict[str, Any]:
