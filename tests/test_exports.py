@@ -36,6 +36,7 @@ def profile() -> Profile:
         ready_limit=1200,
         restart="on-failure",
         restart_tries=5,
+        start_with_box=True,
         hardware="2x RTX PRO 6000",
         expected={"tokens per second": "30-35"},
     ).profile

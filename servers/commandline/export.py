@@ -60,6 +60,8 @@ def compose(launch: Launch, *, name: str = "") -> str:
 
 def _reasons(launch: Launch) -> str:
     said = "".join(f"# {name}: {why}\n" for name, why in launch.reasons.items())
+    if remark := restart.inexact(launch):
+        said = f"# --restart: {remark}\n{said}"
     if cards.parse(launch.gpus):
         said = f"# --gpus: {launch.gpus}, whichever those are on the box\n{said}"
     return said

@@ -14,9 +14,9 @@ def read(policy: str) -> tuple[dict[str, Any], str]:
     if policy in ("", "no"):
         return {}, ""
     if policy in ("always", "unless-stopped"):
-        return {"restart": "always"}, (
-            f"--restart {policy}: inferdash does that itself, with pauses that grow; Docker’s own "
-            "policy stays off. A person’s stop ends it."
+        return {"restart": "always", "start_with_box": True}, (
+            f"--restart {policy}: inferdash does that itself, with pauses that grow, and after a "
+            "restart of the box; Docker’s own policy stays off. A person’s stop ends it."
         )
     found = _ON_FAILURE.fullmatch(policy)
     if found is None:
@@ -36,6 +36,16 @@ def read(policy: str) -> tuple[dict[str, Any], str]:
 
 def written(launch: Launch) -> str | None:
     """What `docker run --restart` would be given to do as nearly the same as Docker can."""
-    if launch.restart == "on-failure":
+    if launch.restart == "on-failure" and not launch.start_with_box:
         return f"on-failure:{launch.restart_tries}"
-    return "unless-stopped" if launch.restart else None
+    return "unless-stopped" if launch.restart or launch.start_with_box else None
+
+
+def inexact(launch: Launch) -> str:
+    """What of it Docker has no policy for, as a remark; "" where it has one."""
+    if launch.restart == "always" and not launch.start_with_box:
+        return "whenever it ends, but not after a restart of the box"
+    if launch.restart != "always" and launch.start_with_box:
+        tries = f"up to {launch.restart_tries} times in a row" if launch.restart else "only"
+        return f"{tries}{' and' if launch.restart else ''} after a restart of the box"
+    return ""

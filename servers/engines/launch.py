@@ -46,6 +46,7 @@ class Launch:
     ready_limit: int = 0  # seconds from the container's start to ready; 0 = no limit
     restart: str = ""  # "" = never, "on-failure", "always"; inferdash's own, not Docker's
     restart_tries: int = 2  # automatic starts in a row that may fail before it gives up
+    start_with_box: bool = False  # after a restart of the box, if it was wanted then
 
     reasons: dict[str, str] = field(default_factory=dict)  # flag or variable -> why it is there
     hardware: str = ""  # what it was made for: "4x RTX PRO 6000"; "" = not said

@@ -38,7 +38,13 @@ class ProfileForm(ProfileFields):
         ("GPUs and memory", ("gpus", "shm_size", "ipc_host")),
         ("Files", ("volumes",)),
         ("Network", ("port", "host_port", "host_address", "network")),
-        ("Life", ("grace", "init", "ready_path", "ready_limit", "restart", "restart_tries")),
+        (
+            "Life",
+            (
+                *("grace", "init", "ready_path", "ready_limit"),
+                *("restart", "restart_tries", "start_with_box"),
+            ),
+        ),
         ("Where it comes from", ("source", "hardware", "expected")),
     )
     RARE = (

@@ -166,6 +166,11 @@ class ProfileFields(forms.Form):
         label="Tries in a row",
         help_text="So many starts in a row may fail before inferdash gives up.",
     )
+    start_with_box = forms.BooleanField(
+        required=False,
+        label="Start with the box",
+        help_text="After a restart of the box, unless somebody had stopped it before.",
+    )
 
     runtime = forms.CharField(
         required=False, max_length=60, help_text="nvidia, where the box needs it."

@@ -21,7 +21,7 @@ _SAME = (
     "network", "volumes", "mount_hf_cache", "pass_hf_token", "gpus", "shm_size", "grace",
     "runtime", "entrypoint", "ulimits", "cap_add", "devices", "security_opt", "cpuset_cpus",
     "user", "workdir", "pid", "privileged", "init", "ready_path", "ready_limit",
-    "restart", "restart_tries",
+    "restart", "restart_tries", "start_with_box",
 )  # fmt: skip
 # The same, but it only says something: the container does not depend on it.
 _SAID = ("hardware", "expected")

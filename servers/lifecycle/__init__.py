@@ -1,5 +1,6 @@
 """The verbs. People's (wishes) write rows; the worker's (moves) bring containers there."""
 
+from servers.lifecycle.boots import note_boot
 from servers.lifecycle.moves import (
     advance,
     check_limit,
@@ -19,6 +20,7 @@ __all__ = [
     "check_limit",
     "clear",
     "finish_pull",
+    "note_boot",
     "observe",
     "preview",
     "pull_failed",

@@ -24,6 +24,7 @@ log = logging.getLogger(__name__)
 # there. The container's name keeps a second attempt from making a second container.
 CREATING_GIVES_UP = timedelta(seconds=60)
 
+TAIL = 20  # lines
 # Characters: the page of a failed run shows them all; the log has the rest.
 LONGEST_LAST_LINE = 4000
 
@@ -202,7 +203,7 @@ def observe(run: Run) -> None:
             # The worker died between create and start.
             creation.docker().start(container.id)
         elif container.has_ended:
-            _ended(run, container, creation.docker().tail(container.id, 20))
+            _ended(run, container, creation.docker().tail(container.id, TAIL))
     except ContainerError as error:
         # Docker is away: nothing is known, so nothing is claimed.
         log.warning("run %s cannot be looked at: %s", run.pk, str(error))
@@ -229,13 +230,23 @@ def _vanished(run: Run) -> None:
         _follow_up(run)
 
 
-def _ended(run: Run, container: Container, tail: list[str]) -> None:
-    seen: dict[str, Any] = {
+def went_down_with_box(run: Run, container: Container | None, tail: list[str]) -> bool:
+    """Its box was restarted: nobody's wish and no failure. False if somebody moved it first."""
+    seen = _seen(run, container, tail) if container else {"ended_at": timezone.now()}
+    return _move(run, old=[State.STARTING, State.READY], new=State.STOPPED, **seen)
+
+
+def _seen(run: Run, container: Container, tail: list[str]) -> dict[str, Any]:
+    return {
         "exit_code": container.exit_code,
         "oom_killed": container.oom_killed,
         "last_lines": [secrets.masked(run, line)[:LONGEST_LAST_LINE] for line in tail],
         "ended_at": container.finished_at or timezone.now(),
     }
+
+
+def _ended(run: Run, container: Container, tail: list[str]) -> None:
+    seen = _seen(run, container, tail)
     active = [State.STARTING, State.READY, State.STOPPING]
     if run.given_up:
         seen |= restarts.plan(run)

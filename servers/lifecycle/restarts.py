@@ -4,7 +4,7 @@ Docker's own restart policies stay off: they know neither of a person's stop nor
 that is still on its way back.
 """
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import transaction
@@ -31,19 +31,35 @@ def plan(run: Run) -> dict[str, Any]:
     launch = run.version.launch
     if not launch.restart or run.stopped_by_id is not None:
         return {}
-    number = run.next_try
-    if launch.restart == ON_FAILURE and number > launch.restart_tries:
-        times = "once" if run.tries == 1 else f"{run.tries} times in a row"
-        return {"outlook": f"inferdash has started it again {times}, and does not try once more."}
-    if run.ready_at is None and (known := _known_to_fail(run)):
-        return {"outlook": f"inferdash does not start it again: it is known to fail. {known}"}
-    pause = PAUSES[min(number, len(PAUSES)) - 1]
+    if objection := _objection(run, has_budget=launch.restart == ON_FAILURE):
+        return {"outlook": objection}
+    pause = PAUSES[min(run.next_try, len(PAUSES)) - 1]
     return {"restart_at": timezone.now() + timedelta(seconds=pause)}
 
 
-def _known_to_fail(run: Run) -> str:
-    found = checks.findings(run.version.launch, run.server.box)
-    return next((each.says for each in found if each.severity == "error"), "")
+def plan_after_boot(run: Run) -> dict[str, Any]:
+    """What to note on a run that its box's restart has ended although it was wanted."""
+    said = "The box was restarted."
+    if not run.version.launch.start_with_box:
+        why = "Its profile does not say that it starts with the box."
+        return {"restart_at": None, "outlook": f"{said} {why}"}
+    # A start that takes the box down with it would do so for ever: the budget always holds.
+    if objection := _objection(run, has_budget=True):
+        return {"restart_at": None, "outlook": f"{said} {objection}"}
+    return {"restart_at": timezone.now(), "outlook": said}
+
+
+def _objection(run: Run, *, has_budget: bool) -> str:
+    """Why it is not to be started again; "" if it is."""
+    if has_budget and run.next_try > run.version.launch.restart_tries:
+        times = "once" if run.tries == 1 else f"{run.tries} times in a row"
+        return f"inferdash has started it again {times}, and does not try once more."
+    if run.ready_at is None:
+        found = checks.findings(run.version.launch, run.server.box)
+        for each in found:
+            if each.severity == "error":
+                return f"inferdash does not start it again: it is known to fail. {each.says}"
+    return ""
 
 
 def start_due(box: Box) -> None:
@@ -64,7 +80,7 @@ def start_due(box: Box) -> None:
 
 def _waits_for(run: Run, box: Box) -> str:
     """What its end has not given back so far, on a box with one pool of memory for all."""
-    if run.unheld_at_start is None:
+    if run.unheld_at_start is None or was_before_boot(run, box.booted_at):
         return ""
     now = memory.unheld(live.sample(box.slug))
     if now is None:
@@ -78,6 +94,11 @@ def _waits_for(run: Run, box: Box) -> str:
     )
 
 
+def was_before_boot(run: Run, booted_at: datetime | None) -> bool:
+    """Whether its container was started before the box was."""
+    return bool(booted_at and run.started_at and run.started_at < booted_at)
+
+
 def _start_again(run: Run) -> None:
     # A person's wish may have come at the moment of the end.
     not_stopped = Q(wanted=Wanted.RUNNING) | ~Q(given_up="")
@@ -86,5 +107,5 @@ def _start_again(run: Run) -> None:
     )
     with transaction.atomic():
         if planned.update(restart_at=None, outlook=""):
-            wishes.start_again(run, why=run.failure)
+            wishes.start_again(run, why=run.failure or run.outlook)
     live.wake_watcher(run.server.box.slug)

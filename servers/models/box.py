@@ -23,6 +23,9 @@ class Box(models.Model):
     )
     created_at = models.DateTimeField(default=timezone.now)
     seen_at = models.DateTimeField(null=True)
+    # Of the boot that the watcher last took up; "" and None before the first.
+    boot_id = models.CharField(max_length=40, blank=True)
+    booted_at = models.DateTimeField(null=True)
     # What the worker found: docker {version, root}, limits {mount_roots, ...}, problems
     # [{what, fix}], gpus [{index, name, compute_capability, total, kind}], driver.
     facts = models.JSONField(default=dict)

@@ -1,14 +1,16 @@
 """Keeps the box's own row true: that it lives, and what it has and lacks."""
 
 import logging
+from datetime import UTC, datetime
 from typing import Any
 
 from django.conf import settings
 from django.utils import timezone
 
-from servers import live
+from servers import lifecycle, live
 from servers.host import paths
 from servers.host.containers import ContainerError
+from servers.host.kernel import Kernel
 from servers.judge import limits
 from servers.lifecycle import creation
 from servers.models import Box
@@ -30,6 +32,16 @@ def enrol() -> Box:
         },
     )
     return box
+
+
+def note_boot(box: Box, *, seen_before: datetime | None) -> None:
+    """Take up a restart of the box. Raises ContainerError while Docker is not there yet."""
+    kernel = Kernel()
+    boot_id, booted_at = kernel.boot_id(), kernel.booted_at()
+    if boot_id is not None and booted_at is not None:
+        lifecycle.note_boot(
+            box, boot_id, datetime.fromtimestamp(booted_at, UTC), seen_before=seen_before
+        )
 
 
 def sign_of_life(box: Box, sample: dict[str, Any] | None) -> None:

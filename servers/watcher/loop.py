@@ -33,6 +33,8 @@ IMAGES_EVERY = 10.0
 class Watcher:
     def __init__(self) -> None:
         self.box: Box = boxes.enrol()
+        self.seen_before = self.box.seen_at
+        self.boot_is_noted = threading.Event()
         self.runs = Runs(self.box)
         self.images = Images(self.box)
         self.stopping = threading.Event()
@@ -97,14 +99,22 @@ class Watcher:
             log.warning("Compiled kernels of removed images stay for now: %s", error)
 
     def _look_after_box(self) -> None:
-        self.runs.reconcile()
+        try:
+            boxes.note_boot(self.box, seen_before=self.seen_before)
+        except ContainerError as error:
+            # What runs is not known yet, and nothing may pass for a failure meanwhile.
+            log.warning("Docker is not there yet: %s", error)
+        else:
+            self.boot_is_noted.set()
+            self.runs.reconcile()
         if self.sample is not None:
             self.runs.measure(self.sample)
         boxes.sign_of_life(self.box, self.sample)
 
     def _asking(self) -> None:
         while not self.stopping.wait(TICK):
-            self._surviving(self.runs.tick)
+            if self.boot_is_noted.is_set():
+                self._surviving(self.runs.tick)
 
     def _asking_images(self) -> None:
         """Apart from everything else: an image takes minutes to answer."""
@@ -143,7 +153,7 @@ class Watcher:
             self.stopping.wait(RETRY)
 
     def _on_event(self, run_id: int | None) -> None:
-        if run_id is None:
+        if run_id is None or not self.boot_is_noted.is_set():
             return
         run = (
             Run.objects.select_related("server__box__hf_token", "version")

@@ -180,6 +180,7 @@ def test_dockers_restart_policy_becomes_inferdashs_own(
     made = drafted(f"docker run --restart {policy} vllm/vllm-openai a/b")
 
     assert (made.launch.restart, made.launch.restart_tries) == (restart, tries)
+    assert made.launch.start_with_box is (restart == "always")
     assert says in remarks(made, "assumed")
 
 

@@ -24,7 +24,7 @@ FLAG = st.tuples(WORD.map(lambda name: f"--x-{name.lower()}"), st.none() | VALUE
 
 RESTARTS: list[dict[str, Any]] = [
     {},
-    {"restart": "always"},
+    {"restart": "always", "start_with_box": True},
     {"restart": "on-failure"},
     {"restart": "on-failure", "restart_tries": 5},
 ]
