@@ -1,6 +1,7 @@
 """When a box's images are asked for their flags, what is kept of it, and what it is good for."""
 
 import shlex
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import timedelta
 from typing import Any
@@ -25,6 +26,7 @@ from tests.images import BASE, ENGINE
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("own_redis")]
 
 VLLM = "/usr/local/bin/vllm"
+ASKED_BY_TESTS = "inferdash-test/asked"
 IMAGE = "registry.example/team/vllm:nightly"
 
 
@@ -43,17 +45,24 @@ def place(box: Box, image: str = IMAGE, name: str = "coder", **values: Any) -> S
     return factories.server(box, name, "gpt-oss-120b", image=image, **values)
 
 
-def fake_vllm(docker: Docker, script: str, tag: str) -> str:
-    """An image whose vllm is a shell script."""
-    repository = "inferdash-test/asked"
-    install = f"printf %s {shlex.quote(script)} > {VLLM}; chmod +x {VLLM}"
-    with closing(APIClient(docker.host, version="auto")) as client:
-        made = client.create_container(BASE, ["sh", "-c", install])
-        client.start(made["Id"])
-        client.wait(made["Id"])
-        client.commit(made["Id"], repository, tag)
-        client.remove_container(made["Id"])
-    return f"{repository}:{tag}"
+@pytest.fixture
+def fake_vllm(asking: Docker) -> Iterator[Callable[[str, str], str]]:
+    """Makes images whose vllm is a shell script."""
+    made: list[str] = []
+    with closing(APIClient(asking.host, version="auto")) as client:
+
+        def make(script: str, tag: str) -> str:
+            install = f"printf %s {shlex.quote(script)} > {VLLM}; chmod +x {VLLM}"
+            container = client.create_container(BASE, ["sh", "-c", install])
+            client.start(container["Id"])
+            client.wait(container["Id"])
+            made.append(client.commit(container["Id"], ASKED_BY_TESTS, tag)["Id"])
+            client.remove_container(container["Id"])
+            return f"{ASKED_BY_TESTS}:{tag}"
+
+        yield make
+        for image in made:
+            client.remove_image(image, force=True)
 
 
 HELP = """\
@@ -68,8 +77,10 @@ options:
 
 
 @pytest.mark.docker
-def test_an_image_is_asked_once_and_again_when_it_changes(asking: Docker, box: Box) -> None:
-    reference = fake_vllm(asking, f"#!/bin/sh\ncat <<'EOF'\n{HELP}EOF", "once")
+def test_an_image_is_asked_once_and_again_when_it_changes(
+    fake_vllm: Callable[[str, str], str], box: Box
+) -> None:
+    reference = fake_vllm(f"#!/bin/sh\ncat <<'EOF'\n{HELP}EOF", "once")
     place(box, reference)
     images = Images(box)
 
@@ -82,7 +93,7 @@ def test_an_image_is_asked_once_and_again_when_it_changes(asking: Docker, box: B
     assert first.flaglist is not None
     assert first.flaglist.find("--brand-new") is not None
     assert ImageFacts.objects.get().asked_at == first.asked_at
-    fake_vllm(asking, "#!/bin/sh\necho gone >&2; exit 4", "once")
+    fake_vllm("#!/bin/sh\necho gone >&2; exit 4", "once")
     images.look(sample=None)
     second = ImageFacts.objects.get()
     assert second.image_id != first.image_id
@@ -121,9 +132,11 @@ def test_an_image_that_is_no_engine_ends_with_a_sentence(asking: Docker, box: Bo
 
 
 @pytest.mark.docker
-def test_an_image_that_lists_a_part_of_its_flags_is_not_believed(asking: Docker, box: Box) -> None:
+def test_an_image_that_lists_a_part_of_its_flags_is_not_believed(
+    fake_vllm: Callable[[str, str], str], box: Box
+) -> None:
     part = HELP.replace("--max-model-len", "--max-something")
-    place(box, fake_vllm(asking, f"#!/bin/sh\ncat <<'EOF'\n{part}EOF", "part"))
+    place(box, fake_vllm(f"#!/bin/sh\ncat <<'EOF'\n{part}EOF", "part"))
 
     Images(box).look(sample=None)
 
@@ -137,6 +150,21 @@ def test_an_image_that_is_not_on_the_box_is_not_asked(asking: Docker, box: Box) 
     Images(box).look(sample=None)
 
     assert not ImageFacts.objects.exists()
+
+
+@pytest.mark.docker
+def test_a_name_that_no_image_can_have_keeps_no_other_waiting(
+    asking: Docker, box: Box, caplog: pytest.LogCaptureFixture
+) -> None:
+    place(box, "A/Name With:blanks", "first")
+    place(box, ENGINE)
+    images = Images(box)
+
+    images.look(sample=None)
+    images.look(sample=None)
+
+    assert ImageFacts.objects.get().reference == ENGINE
+    assert caplog.text.count("A/Name With:blanks cannot be asked") == 1
 
 
 @pytest.mark.docker
@@ -154,8 +182,8 @@ def test_a_load_on_unified_memory_comes_first(asking: Docker, box: Box) -> None:
 
 
 @pytest.mark.docker
-def test_a_watcher_that_ends_keeps_nothing(asking: Docker, box: Box) -> None:
-    place(box, fake_vllm(asking, "#!/bin/sh\nsleep 600", "hangs"))
+def test_a_watcher_that_ends_keeps_nothing(fake_vllm: Callable[[str, str], str], box: Box) -> None:
+    place(box, fake_vllm("#!/bin/sh\nsleep 600", "hangs"))
     answers = iter([True, True, False])
 
     Images(box).look(sample=None, go_on=lambda: next(answers, False))

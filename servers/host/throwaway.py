@@ -196,7 +196,11 @@ def _json(host: str, path: str, body: dict[str, Any] | None = None, *, doing: st
             received = b"".join(iter(answer.receive, b""))
     except DockerSocketError as error:
         raise translate(str(error), doing=doing) from error
-    return json.loads(received)
+    try:
+        return json.loads(received)
+    except ValueError as error:
+        told = "Docker closed the connection without an answer."
+        raise translate(told, doing=doing) from error
 
 
 def _text(received: bytearray) -> str:

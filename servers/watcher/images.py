@@ -1,6 +1,7 @@
 """Asks the box's images for their engine's version and flags, one at a time, once an image."""
 
 import logging
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -20,8 +21,10 @@ from servers.models.run import State
 log = logging.getLogger(__name__)
 
 LOADING = (State.QUEUED, State.CREATING, State.STARTING)
-# Docker away, or somebody in between: nothing that the image has said.
-NOT_ITS_FAULT = ("daemon_down", "no_permission", "timeout", "disk_full", "no_container")
+AWAY = ("daemon_down", "no_permission")
+# A full disk, or somebody in between: nothing that the image has said either.
+NOT_ITS_FAULT = (*AWAY, "timeout", "disk_full", "no_container")
+TRY_AGAIN_AFTER = 600.0  # seconds
 LONGEST_WORDS = 300  # characters of a program's own words in a sentence
 
 _KILLED = {
@@ -39,6 +42,7 @@ class Images:
     def __init__(self, box: Box) -> None:
         self.box = box
         self._is_tidy = False
+        self._tried: dict[tuple[str, str], float] = {}  # in vain, and when
 
     def look(
         self, *, sample: Mapping[str, Any] | None, go_on: Callable[[], bool] = lambda: True
@@ -49,13 +53,35 @@ class Images:
                 throwaway.drop_leftovers(creation.docker())
                 self._is_tidy = True
             for engine, reference in placed(self.box):
-                image = creation.docker().image(reference)
-                if image is not None:
-                    self._look_at(ENGINES[engine], reference, image, sample, go_on)
+                self._look_for(ENGINES[engine], reference, sample, go_on)
         except ContainerError as error:
+            # The container of a question may have stayed behind.
+            self._is_tidy = False
             log.warning("Images cannot be asked for their flags: %s", error)
         except Postponed:
             pass
+
+    def _look_for(
+        self,
+        engine: Engine,
+        reference: str,
+        sample: Mapping[str, Any] | None,
+        go_on: Callable[[], bool],
+    ) -> None:
+        """One that is in trouble does not keep the others waiting."""
+        tried = self._tried.get((engine.key, reference))
+        if tried is not None and time.monotonic() - tried < TRY_AGAIN_AFTER:
+            return
+        try:
+            image = creation.docker().image(reference)
+            if image is not None:
+                self._look_at(engine, reference, image, sample, go_on)
+        except ContainerError as error:
+            if error.kind in AWAY:
+                raise
+            self._is_tidy = False
+            self._tried[engine.key, reference] = time.monotonic()
+            log.warning("%s cannot be asked for its flags: %s", reference, error)
 
     def _look_at(
         self,
