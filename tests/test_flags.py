@@ -1,5 +1,6 @@
 """The list of flags that the profile form's help and completion go by."""
 
+import re
 from typing import Any
 
 import pytest
@@ -91,3 +92,10 @@ def test_every_engine_has_flags_and_its_own_variables(eva: Client, engine: str) 
 @pytest.mark.parametrize("engine", ["", "ollama", "../vllm"])
 def test_an_engine_that_does_not_exist_has_none(eva: Client, engine: str) -> None:
     assert eva.get("/profiles/flags.json", {"engine": engine}).status_code == 404
+
+
+def test_the_form_loads_help_and_completion(eva: Client) -> None:
+    page = eva.get("/profiles/new/").content.decode()
+
+    assert re.search(r'<script type="module" src="[^"]*js/flag-help', page)
+    assert re.search(r'<link rel="stylesheet" href="[^"]*css/flags', page)

@@ -1,0 +1,192 @@
+// Help and completion in the profile form's boxes of flags and variables: what a flag takes,
+// names and values while they are typed, and a remark on what the engine would not understand.
+
+import { sourceOf } from "./flag-about.js";
+import { fetchList } from "./flag-list.js";
+import { flagMarks, variableMarks } from "./flag-marks.js";
+import { FlagOptions } from "./flag-options.js";
+import { describeFlag, describeVariable, Remarks } from "./flag-panel.js";
+import { suggest } from "./flag-suggest.js";
+import { flags, here, variables } from "./flag-text.js";
+
+const PAUSE = 200; // ms after the last key
+const IMAGE_PAUSE = 500;
+const ASKED_BY = ["engine", "image", "box", "profile"]; // fields that say whose flags are meant
+
+let isPressed = false;
+document.addEventListener("pointerdown", () => (isPressed = true), true);
+for (const name of ["pointerup", "pointercancel"]) document.addEventListener(name, () => (isPressed = false), true);
+
+class FlagHelp {
+  constructor(form, element) {
+    this.form = form;
+    this.isFlags = element.dataset.kind === "flags";
+    this.address = element.dataset.flags;
+    const field = element.closest(".field");
+    this.box = field.querySelector("textarea");
+    this.source = field.querySelector(".flag-source");
+    this.about = element.querySelector(".flag-about");
+    this.marks = element.querySelector(".flag-marks");
+    this.remarks = new Remarks(this.marks.querySelector("ul"), (mark) => this.#use(mark));
+    const [options, said] = ["[role=listbox]", ".flag-said"].map((each) => element.querySelector(each));
+    this.options = new FlagOptions(this.box, options, said, (item, at) => this.#take(item, at));
+    this.list = null;
+    this.#listen();
+    this.load();
+  }
+
+  async load() {
+    const said = new FormData(this.form);
+    const query = new URLSearchParams(ASKED_BY.map((name) => [name, (said.get(name) ?? "").trim()]));
+    const address = `${this.address}?${query}`;
+    this.wanted = address;
+    let list = null;
+    let trouble = "";
+    try {
+      list = await fetchList(address);
+    } catch (error) {
+      trouble = `${error.message}: no help and completion here. The list of flags is asked for again when you come back to this box.`;
+    }
+    if (this.wanted !== address || (list && list === this.list)) return;
+    this.list = list;
+    this.source.textContent = list ? sourceOf(list, this.isFlags, query.get("image")) : trouble;
+    this.options.hide();
+    this.#forget();
+    this.#look();
+  }
+
+  #listen() {
+    const { box, form } = this;
+    const ids = [box.getAttribute("aria-describedby"), this.marks.id, this.about.id, this.source.id];
+    box.setAttribute("aria-describedby", ids.filter(Boolean).join(" "));
+    for (const name of ["engine", "box"]) form.elements[name]?.addEventListener("change", () => this.load());
+    form.elements.image.addEventListener("input", () => {
+      clearTimeout(this.imageTimer);
+      this.imageTimer = setTimeout(() => this.load(), IMAGE_PAUSE);
+    });
+    box.addEventListener("input", (event) => {
+      if (!event.isComposing) this.#suggest();
+      this.#lookSoon();
+    });
+    box.addEventListener("keydown", (event) => this.#key(event));
+    box.addEventListener("focus", () => this.load());
+    box.addEventListener("blur", () => this.#leave());
+    box.addEventListener("scroll", () => this.options.hide());
+    document.addEventListener("selectionchange", () => {
+      if (document.activeElement === box) this.#moved();
+    });
+  }
+
+  #key(event) {
+    if (event.isComposing) return;
+    const isAsking = (event.key === " " && event.ctrlKey) || (event.key === "ArrowDown" && event.altKey);
+    if (isAsking) this.#suggest(true);
+    else if (!this.options.key(event)) return;
+    event.preventDefault();
+  }
+
+  // The caret is elsewhere: another flag's help, and no list that belongs to another word.
+  #moved() {
+    const { shown } = this.options;
+    const { selectionStart: caret } = this.box;
+    if (shown && (caret < shown.start || caret > shown.end)) this.options.hide();
+    this.#help();
+    this.#lookSoon();
+  }
+
+  // A remark less or more would move the button that is just being pressed.
+  #leave() {
+    this.options.hide();
+    clearTimeout(this.timer);
+    if (isPressed) document.addEventListener("pointerup", () => this.#lookSoon(), { once: true });
+    else this.#look();
+  }
+
+  #lookSoon() {
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.#look(), PAUSE);
+  }
+
+  #suggest(isAsked = false) {
+    if (this.isTaking) return;
+    const { list, caret } = this;
+    this.options.show(list && caret !== null ? suggest(list, this.isFlags, this.box.value, caret, isAsked) : null);
+  }
+
+  // null where the focus is elsewhere, or a piece of text is selected.
+  get caret() {
+    const { selectionStart, selectionEnd } = this.box;
+    return document.activeElement === this.box && selectionStart === selectionEnd ? selectionStart : null;
+  }
+
+  // The flag or variable at the caret.
+  get atCaret() {
+    const { value } = this.box;
+    return this.caret === null ? null : here(this.isFlags ? flags(value) : variables(value), value, this.caret);
+  }
+
+  #look() {
+    clearTimeout(this.timer);
+    const marks = this.isFlags ? flagMarks : variableMarks;
+    const found = this.list ? marks(this.list, this.box.value) : [];
+    const typed = this.atCaret;
+    this.remarks.show(found.filter((each) => this.remarks.has(each) || !isUnfinished(each, typed, this.caret)));
+    if (!this.#help()) this.#forget();
+  }
+
+  // What was shown last stays, unless it would pass for the help of an unknown name.
+  #help() {
+    const typed = this.list && this.atCaret;
+    if (!typed || this.described === typed.name) return true;
+    const describe = this.isFlags ? describeFlag : describeVariable;
+    const isKnown = describe(this.about, this.list, typed.name);
+    if (isKnown) this.described = typed.name;
+    return isKnown;
+  }
+
+  #forget() {
+    this.described = null;
+    this.about.hidden = true;
+  }
+
+  #take({ text }, { part, start, end }) {
+    const rest = this.box.value.slice(end);
+    const joint = part === "name" ? jointOf(this.list, this.isFlags, text) : "";
+    const isJoined = this.isFlags ? /^=|^[ \t]+[^\s#]/.test(rest) : rest.startsWith("=");
+    this.#replace(start, end, isJoined ? text : text + joint);
+    if (joint && !isJoined) this.#suggest();
+  }
+
+  #use({ fix }) {
+    this.#replace(fix.start, fix.end, fix.text);
+    this.#look();
+  }
+
+  // As if it was typed: the browser can undo it, and the form's check hears of it.
+  #replace(start, end, text) {
+    const { box } = this;
+    this.isTaking = true;
+    box.focus();
+    box.setSelectionRange(start, end);
+    if (!document.execCommand("insertText", false, text)) {
+      box.setRangeText(text, start, end, "end");
+      box.dispatchEvent(new InputEvent("input", { bubbles: true }));
+    }
+    this.isTaking = false;
+  }
+}
+
+// What stands between a name and its value.
+function jointOf(list, isFlags, name) {
+  if (!isFlags) return "=";
+  return list.find(name)?.takes === "none" || list.isOff(name) ? "" : " ";
+}
+
+// Whether the word that a remark is about is still being typed.
+function isUnfinished(mark, typed, caret) {
+  if (!typed || typed.start !== mark.start) return false;
+  return mark.kind === "Value" || caret <= mark.end;
+}
+
+const form = document.getElementById("profile-form");
+for (const element of form.querySelectorAll(".flag-help")) new FlagHelp(form, element);
