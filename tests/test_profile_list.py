@@ -1,9 +1,13 @@
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 
-from servers.models import Profile, Role, Run, record
+from servers.engines.flaghelp import parse_help
+from servers.lifecycle.badges import Badge, badges
+from servers.models import ImageFacts, Profile, Role, Run, Server, record
 from servers.models.profile import Health, Wanted
 from servers.models.run import State
 from servers.watcher.runs import Runs
@@ -12,6 +16,13 @@ from tests import factories
 pytestmark = pytest.mark.django_db
 
 GIB = 2**30
+CARD = {"name": "RTX PRO 6000", "compute_capability": "12.0", "total": 96 * GIB, "kind": "discrete"}
+HELP = """\
+options:
+  --model MODEL         Which. (default: None)
+  --port PORT           Where. (default: 8000)
+  --max-modle-len N     How long. (default: None)
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -127,3 +138,50 @@ def test_a_long_list_has_pages_that_keep_the_filter() -> None:
     assert "?q=bulk&amp;page=2" in first
     assert "bulk-100" not in first
     assert "bulk-100" in second
+
+
+def listing() -> str:
+    client = Client()
+    client.force_login(factories.person())
+    return " ".join(client.get("/profiles/").content.decode().split())
+
+
+def test_the_list_counts_what_is_known_to_fail() -> None:
+    assert "known to fail" not in listing()
+    server = factories.server(
+        factories.box("other"),
+        "gemma-tiny",
+        engine="vllm",
+        image="vllm/vllm-openai:v0.20.2",
+        flags=("--max-modle-len", "8192"),
+    )
+    seen_by = ImageFacts(box=server.box, reference=server.profile.launch.image, engine="vllm")
+
+    assert "1 known to fail" in listing()
+
+    seen_by.flags = parse_help("vllm", HELP, version="0.99.0").to_json()
+    seen_by.version = "0.99.0"
+    seen_by.asked_at = timezone.now()
+    seen_by.save()
+    assert "known to fail" not in listing(), "its image has that flag"
+
+
+def test_a_profile_on_no_box_is_counted_by_what_holds_everywhere() -> None:
+    profile = Profile.objects.get(slug="rests")
+    profile.servers.all().delete()
+    profile.save_version(replace(profile.launch, flags=("--max-modle-len", "8192")), by=None)
+
+    assert badges([profile])[profile.pk] == Badge(errors=1)
+    assert "1 known to fail" in listing()
+
+
+def test_the_box_where_it_looks_worst_counts() -> None:
+    large, small = factories.box("large"), factories.box("small")
+    for box, count in ((large, 2), (small, 1)):
+        box.facts["gpus"] = [CARD | {"index": index} for index in range(count)]
+        box.save()
+    good = factories.server(large, "pair", gpus="all", flags=("--tensor-parallel-size", "2"))
+    before = badges([good.profile])[good.profile.pk]
+    Server.objects.create(slug="pair-small", profile=good.profile, box=small)
+
+    assert badges([good.profile])[good.profile.pk].errors == before.errors + 1

@@ -3,9 +3,11 @@
 import difflib
 import json
 import re
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache, cached_property
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -79,6 +81,10 @@ class FlagList:
     def _by_name(self) -> dict[str, Flag]:
         return {name: flag for flag in self.flags for name in (*flag.names, *flag.off)}
 
+    @cached_property
+    def _in_order(self) -> list[str]:
+        return sorted(self._by_name)
+
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(self._by_name)
@@ -95,7 +101,8 @@ class FlagList:
             return (name,)
         if self.engine == "llamacpp" or not name.startswith("--") or len(name) < 3:
             return ()
-        found = [each for each in self._by_name if each.startswith(name)]
+        first = bisect_left(self._in_order, name)
+        found = list(takewhile(lambda each: each.startswith(name), self._in_order[first:]))
         meant = {self._by_name[each].names for each in found}
         is_one = len(meant) == 1 and len({self.is_off(each) for each in found}) == 1
         return tuple(found[:1] if is_one else found)

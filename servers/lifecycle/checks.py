@@ -16,7 +16,10 @@ def findings(launch: Launch, box: Box | None) -> list[Finding]:
 def subject(launch: Launch, box: Box | None) -> Subject:
     if box is None:
         return Subject(launch=launch)
-    image = ImageFacts.objects.of(launch, box)
+    return subject_with(launch, box, ImageFacts.objects.of(launch, box))
+
+
+def subject_with(launch: Launch, box: Box, image: ImageFacts | None) -> Subject:
     known = Subject(
         launch=launch,
         engine_version=image.version if image else "",

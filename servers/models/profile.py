@@ -41,7 +41,7 @@ class ProfileQuerySet(models.QuerySet["Profile"]):
         found = (
             self.seen_by(person)
             .select_related("current", "owner")
-            .prefetch_related("servers__run")
+            .prefetch_related("servers__run", "servers__box")
             .with_health()
             .annotate(is_favourite=models.Exists(fans))
             .order_by("-is_favourite", "name")

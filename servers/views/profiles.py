@@ -16,6 +16,7 @@ from servers.engines import ENGINES, choices
 from servers.engines.launch import Launch
 from servers.forms.profile_values import opens_the_box
 from servers.lifecycle import checks
+from servers.lifecycle.badges import badges
 from servers.models import Box, Entry, ImageFacts, Profile, Role, Server, User, record
 from servers.models.profile import Health, ProfileVersion, Stale, Wanted
 from servers.views.access import allow
@@ -32,11 +33,14 @@ def profiles(request: HttpRequest) -> HttpResponse:
         health=_chosen(request, "health", Health.values),
     )
     found = Profile.objects.for_list(cast(User, request.user), wanted)
+    page = Paginator(found, A_PAGE).get_page(request.GET.get("page"))
+    counted = badges(page)
     return render(
         request,
         "profiles/list.html",
         {
-            "page": Paginator(found, A_PAGE).get_page(request.GET.get("page")),
+            "page": page,
+            "rows": [{"profile": each, "badge": counted[each.pk]} for each in page],
             "wanted": wanted,
             "is_filtered": wanted != Wanted(),
             "engines": choices(),
@@ -73,6 +77,8 @@ def profile(request: HttpRequest, slug: str) -> HttpResponse:
                 }
                 for server in servers
             ],
+            # What holds everywhere, for one that is on no box.
+            "findings": checks.findings(found.launch, None) if not servers else [],
             "free_boxes": Box.objects.exclude(servers__in=servers),
         },
     )
