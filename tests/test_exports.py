@@ -37,6 +37,8 @@ def profile() -> Profile:
         restart="on-failure",
         restart_tries=5,
         start_with_box=True,
+        log_must=("Capture cuda graph end",),
+        log_must_not=("# falling back to", "OOM"),
         hardware="2x RTX PRO 6000",
         expected={"tokens per second": "30-35"},
     ).profile

@@ -68,6 +68,14 @@ def path(text: str) -> str:
         raise WordsError(str(error)) from None
 
 
+def log_texts(text: str) -> tuple[str, ...]:
+    """Plain texts to look for in a log, one a line. Raises WordsError."""
+    try:
+        return notation.log_texts(text.splitlines())
+    except ValueError as error:
+        raise WordsError(str(error)) from None
+
+
 def size_text(count: int) -> str:
     return sizes.shown(count) if count else ""
 

@@ -48,6 +48,9 @@ class Launch:
     restart_tries: int = 2  # automatic starts in a row that may fail before it gives up
     start_with_box: bool = False  # after a restart of the box, if it was wanted then
 
+    log_must: tuple[str, ...] = ()  # plain texts, of which each is in the log of a good start
+    log_must_not: tuple[str, ...] = ()  # plain texts that a good log does not hold
+
     reasons: dict[str, str] = field(default_factory=dict)  # flag or variable -> why it is there
     hardware: str = ""  # what it was made for: "4x RTX PRO 6000"; "" = not said
     # What its source promises, as written: {"tokens per second": "30-35"}.

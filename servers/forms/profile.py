@@ -42,7 +42,7 @@ class ProfileForm(ProfileFields):
             "Life",
             (
                 *("grace", "init", "ready_path", "ready_limit"),
-                *("restart", "restart_tries", "start_with_box"),
+                *("restart", "restart_tries", "start_with_box", "log_must", "log_must_not"),
             ),
         ),
         ("Where it comes from", ("source", "hardware", "expected")),
@@ -149,6 +149,12 @@ class ProfileForm(ProfileFields):
 
     def clean_ready_limit(self) -> int:
         return _read(words.duration, self.cleaned_data["ready_limit"])
+
+    def clean_log_must(self) -> tuple[str, ...]:
+        return _read(words.log_texts, self.cleaned_data["log_must"])
+
+    def clean_log_must_not(self) -> tuple[str, ...]:
+        return _read(words.log_texts, self.cleaned_data["log_must_not"])
 
     def clean_ulimits(self) -> dict[str, int]:
         return _read(words.ulimits, self.cleaned_data["ulimits"])

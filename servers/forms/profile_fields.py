@@ -171,6 +171,18 @@ class ProfileFields(forms.Form):
         label="Start with the box",
         help_text="After a restart of the box, unless somebody had stopped it before.",
     )
+    log_must = forms.CharField(
+        required=False,
+        widget=text_box(2, "Capture cuda graph end"),
+        label="The log must say",
+        help_text="Plain texts, one a line. What is missing once it is ready is told, no more.",
+    )
+    log_must_not = forms.CharField(
+        required=False,
+        widget=text_box(2, "falling back to"),
+        label="The log must not say",
+        help_text="Plain texts, one a line; upper and lower case are the same.",
+    )
 
     runtime = forms.CharField(
         required=False, max_length=60, help_text="nvidia, where the box needs it."

@@ -21,7 +21,7 @@ _SAME = (
     "network", "volumes", "mount_hf_cache", "pass_hf_token", "gpus", "shm_size", "grace",
     "runtime", "entrypoint", "ulimits", "cap_add", "devices", "security_opt", "cpuset_cpus",
     "user", "workdir", "pid", "privileged", "init", "ready_path", "ready_limit",
-    "restart", "restart_tries", "start_with_box",
+    "restart", "restart_tries", "start_with_box", "log_must", "log_must_not",
 )  # fmt: skip
 # The same, but it only says something: the container does not depend on it.
 _SAID = ("hardware", "expected")
@@ -83,6 +83,8 @@ def initial(launch: Launch, *, secrets: Mapping[str, str] | None = None) -> dict
         "env": explained.environment_text(env, launch.reasons),
         "volumes": "\n".join(launch.volumes),
         "devices": "\n".join(launch.devices),
+        "log_must": "\n".join(launch.log_must),
+        "log_must_not": "\n".join(launch.log_must_not),
         "cap_add": " ".join(launch.cap_add),
         "security_opt": " ".join(launch.security_opt),
         "ulimits": "\n".join(f"{name}={value}" for name, value in launch.ulimits.items()),

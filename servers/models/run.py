@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from servers.engines.engine import flag_value
 from servers.host.probes import Endpoint
-from servers.judge import timeline
+from servers.judge import loglines, timeline
 from servers.models.profile import ProfileVersion
 from servers.models.secret import Secret
 from servers.models.server import Server
@@ -148,6 +148,10 @@ class Run(models.Model):
     last_lines: "models.JSONField[list[str], list[str]]" = models.JSONField(default=list)
 
     log_lines = models.PositiveIntegerField(default=0)  # stored so far
+    # Lines up to here were looked through for the texts that the profile wants or does not want;
+    # of each that was found, the number of its first line.
+    log_searched = models.PositiveIntegerField(default=0)
+    log_found: "models.JSONField[dict[str, int], dict[str, int]]" = models.JSONField(default=dict)
     log_complete = models.BooleanField(default=False)  # compared with Docker's after the end
 
     objects = RunQuerySet.as_manager()
@@ -221,6 +225,13 @@ class Run(models.Model):
             if name in launch.env:
                 return launch.env[name]
         return ""
+
+    @property
+    def log_remarks(self) -> tuple[loglines.Remark, ...]:
+        """What its log has that it must not have, and once it is ready, what it lacks."""
+        launch = self.version.launch
+        wanted = launch.log_must if self.ready_at else ()
+        return loglines.remarks(wanted, launch.log_must_not, self.log_found)
 
     @property
     def next_try(self) -> int:

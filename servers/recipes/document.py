@@ -108,6 +108,8 @@ def launch_value(found: mapping.Mapping, name: str) -> Any:
         return found.read(name, durations.read, 0)
     if name == "restart":
         return found.read(name, notation.restart, "")
+    if name in ("log_must", "log_must_not"):
+        return _log_texts(found, name)
     if name == "volumes":
         return _volumes(found)
     if name == "ulimits":
@@ -161,6 +163,13 @@ def _volumes(found: mapping.Mapping) -> tuple[str, ...]:
         except VolumeError as error:
             raise found.error(str(error), "volumes") from error
     return volumes
+
+
+def _log_texts(found: mapping.Mapping, name: str) -> tuple[str, ...]:
+    try:
+        return notation.log_texts(found.texts(name))
+    except ValueError as error:
+        raise found.error(str(error), name) from error
 
 
 def _count(found: mapping.Mapping, name: str) -> int:

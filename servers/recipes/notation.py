@@ -1,9 +1,11 @@
 """How flags and numbers are written in a profile's YAML."""
 
 import re
+from collections.abc import Iterable
 
 from servers.engines import flagtext
 
+MOST_LOG_TEXTS, LONGEST_LOG_TEXT = 20, 200
 _PATH = re.compile(r"/[!-~]{0,199}")  # printable ASCII without blanks
 
 
@@ -38,6 +40,20 @@ def restart(text: str) -> str:
     if cleaned not in ("", "never", "no", "on-failure", "always"):
         raise ValueError(f"“{text[:60]}” is none of never, on-failure, always.")
     return "" if cleaned in ("never", "no") else cleaned
+
+
+def log_texts(texts: Iterable[str]) -> tuple[str, ...]:
+    """Plain texts to look for in the lines of a log. Raises ValueError."""
+    found = tuple(dict.fromkeys(text.strip() for text in texts if text.strip()))
+    for text in found:
+        if len(text) > LONGEST_LOG_TEXT or not text.isprintable():
+            begin = "".join(each if each.isprintable() else "�" for each in text[:60])
+            raise ValueError(
+                f"“{begin}” is not a text of one line with at most {LONGEST_LOG_TEXT} characters."
+            )
+    if len(found) > MOST_LOG_TEXTS:
+        raise ValueError(f"These are {len(found)} texts; {MOST_LOG_TEXTS} are looked for at most.")
+    return found
 
 
 def yes_or_no(text: str) -> bool:

@@ -20,7 +20,7 @@ from servers.judge.holders import memory_by_container
 from servers.lifecycle import creation, secrets
 from servers.models import Box, Run
 from servers.models.run import ENDED, State, Wanted
-from servers.watcher import logs
+from servers.watcher import logs, logsearch
 
 log = logging.getLogger(__name__)
 
@@ -89,6 +89,8 @@ class Runs:
         now = time.monotonic()
         lifecycle.start_due(self.box)
         for run in self.mine():
+            # Before it may become ready: what is known of its log by then counts.
+            logsearch.search(run)
             if run.state == State.STARTING and run.wanted == Wanted.RUNNING:
                 self._ask_starting(run)
                 lifecycle.check_limit(run)

@@ -1,0 +1,117 @@
+"""Ready, but: what a profile wants its log to say, and not to say."""
+
+import time
+
+import pytest
+from django.test import Client
+
+from servers.commandline import words
+from servers.commandline.words import WordsError
+from servers.judge import loglines
+from servers.models import LogChunk, Run, Server
+from servers.models.run import State
+from servers.watcher import logsearch
+from servers.watcher.runs import Runs
+from tests import factories
+from tests.scripted_engine import MODEL, ScriptedEngine
+
+AT = "2026-11-21T08:00:00.000000001Z"
+
+
+def write(run: Run, *lines: str, stream: str = "o") -> None:
+    records = [f"{AT} {stream} {line}".encode() for line in lines]
+    LogChunk.objects.append(run.pk, Run.objects.get(pk=run.pk).log_lines, records)
+
+
+def searched(run: Run) -> Run:
+    found = Run.objects.select_related("version", "server").get(pk=run.pk)
+    logsearch.search(found)
+    return Run.objects.get(pk=run.pk)
+
+
+def card(of: Server, path: str = "/") -> str:
+    client = Client()
+    client.force_login(factories.person())
+    return " ".join(client.get(path).content.decode().split())
+
+
+def test_texts_are_found_whatever_their_case_and_colour() -> None:
+    lines = [(7, "\x1b[32mCapture CUDA graph \x1b[0mend"), (8, "capture cuda graph end")]
+
+    assert loglines.search(lines, {"Capture cuda graph end", "OOM"}) == {
+        "Capture cuda graph end": 7
+    }
+
+
+def test_a_text_is_no_pattern_and_takes_no_time() -> None:
+    started = time.process_time()
+
+    assert loglines.search([(1, "a" * 200_000)], {"(a+)+$"}) == {}
+
+    assert time.process_time() - started < 5
+
+
+@pytest.mark.parametrize("text", ["x" * 201, "\n".join(map(str, range(21))), "a\x07b"])
+def test_the_form_bounds_the_texts(text: str) -> None:
+    with pytest.raises(WordsError):
+        words.log_texts(text)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_ready_run_whose_log_lacks_a_text_is_ready_but(own_redis: object) -> None:
+    box = factories.box()
+    wanted = ("Graph end", "KV cache")
+    on = factories.server(box, engine="vllm", log_must=wanted, log_must_not=("falling back",))
+    run = factories.run(on, State.STARTING)
+    write(run, "graph END", "Falling back to eager")
+    with ScriptedEngine() as engine:
+        at = {"address": "127.0.0.1", "port": engine.port, "served_name": MODEL}
+        Run.objects.filter(pk=run.pk).update(**at)
+        Runs(box).tick()
+
+    run.refresh_from_db()
+    assert run.state == State.READY, "nothing is stopped for it"
+    said = card(on)
+    assert "Ready, but its log says “falling back”, in" in said
+    assert f'<a href="/servers/{on.slug}/#L2">line 2</a>' in said
+    assert "Ready, but its log does not say “KV cache”" in said
+    assert "Graph end" not in said
+    assert 'href="#L2">line 2' in card(on, f"/servers/{on.slug}/")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_lines_that_come_later_count_and_none_is_read_twice(own_redis: object) -> None:
+    box = factories.box()
+    on = factories.server(box, log_must=("KV cache",), log_must_not=("OOM",))
+    run = factories.run(on)
+    write(run, "one", "two")
+    run = searched(run)
+    assert [each.text for each in run.log_remarks] == ["KV cache"]
+    assert run.log_searched == 2
+
+    write(run, "KV cache size: 5", "oom at last")
+    run = searched(run)
+
+    assert [(each.text, each.line) for each in run.log_remarks] == [("OOM", 4)]
+    assert run.log_searched == 4
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_inferdash_notes_in_a_log_is_not_the_engines(own_redis: object) -> None:
+    run = factories.run(factories.server(factories.box(), log_must_not=("missing",)))
+    write(run, "… lines may be missing here", stream="i")
+
+    assert searched(run).log_remarks == ()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_while_it_starts_nothing_is_missing_yet(own_redis: object) -> None:
+    on = factories.server(factories.box(), log_must=("KV cache",), log_must_not=("OOM",))
+    run = factories.run(on, State.STARTING)
+    write(run, "OOM")
+
+    searched(run)
+
+    said = card(on)
+    assert "Its log says “OOM”" in said
+    assert "KV cache”" not in said
