@@ -147,9 +147,9 @@ def test_the_form_s_help_goes_by_the_image_on_the_box_that_is_chosen(box: Box) -
     here = said(box=str(box.pk))
     elsewhere = said(box=str(factories.box("another").pk))
 
-    assert (here["version"], here["is_exact"]) == ("0.99.0", True)
+    assert (here["version"], here["is_exact"], here["asked"]) == ("0.99.0", True, "answered")
     assert "--brand-new" in names(here)
-    assert elsewhere["is_exact"] is False
+    assert (elsewhere["is_exact"], elsewhere["asked"]) == (False, "")
     assert "--brand-new" not in names(elsewhere)
 
 
@@ -164,7 +164,8 @@ def test_the_help_of_a_profile_goes_by_the_image_on_its_own_box(box: Box) -> Non
 def test_an_image_that_told_its_version_alone_has_the_list_of_that_release(box: Box) -> None:
     image_facts(box, version="0.20.2", error="It ended with exit code 1.")
 
-    assert (said(box=str(box.pk))["version"], said(box=str(box.pk))["is_exact"]) == ("0.20.2", True)
+    known = said(box=str(box.pk))
+    assert (known["version"], known["is_exact"], known["asked"]) == ("0.20.2", True, "failed")
 
 
 @pytest.mark.parametrize("box_said", ["", "0", "x", "-1", "99999999999999999999"])

@@ -1,7 +1,7 @@
 """What the profile form's help and completion know: the flags of the image that will run."""
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from django.http import Http404, HttpRequest, JsonResponse
 from django.views.decorators.http import require_GET
@@ -19,6 +19,7 @@ from servers.views.profiles import find
 class ImageFlags:
     flags: FlagList
     is_exact: bool  # else another version's, to go by until the image is asked
+    asked: Literal["", "answered", "failed"] = ""
 
 
 @require_GET
@@ -39,8 +40,13 @@ def flaglist_for(engine: str, image: str, box: Box | None) -> ImageFlags:
     """The one place that chooses whose flags are shown."""
     asked = ImageFacts.objects.named(engine, image, box) if box is not None else None
     version = (asked.version if asked else "") or of_image(engine, image)
-    found = (asked.flaglist if asked else None) or shipped(engine, version)
-    return ImageFlags(flags=found or newest(engine), is_exact=found is not None)
+    own = asked.flaglist if asked else None
+    found = own or shipped(engine, version)
+    return ImageFlags(
+        flags=found or newest(engine),
+        is_exact=found is not None,
+        asked="answered" if own else ("failed" if asked else ""),
+    )
 
 
 def _box(request: HttpRequest) -> Box | None:
@@ -58,6 +64,7 @@ def _lean(known: ImageFlags) -> dict[str, Any]:
     said = flags.to_json() | {
         "title": ENGINES[flags.engine].title,
         "is_exact": known.is_exact,
+        "asked": known.asked,
         "env_prefixes": ENV_PREFIXES[flags.engine],
         "lent": _lent(flags),
     }
