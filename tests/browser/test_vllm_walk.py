@@ -14,6 +14,9 @@ from tests.vllm import build
 
 pytestmark = [pytest.mark.vllm, pytest.mark.browser]
 
+ENROLLED_WITHIN = 30.0  # s
+ASKED_WITHIN = 180.0  # s; about 13 s on two idle cores
+QUIET = "--disable-access-log-for-endpoints"
 START_WITHIN = 8 * 60_000  # ms; about 65 s on two idle cores
 
 
@@ -22,6 +25,10 @@ def place(docker_host: str) -> Iterator[Installation]:
     build.build(docker_host)
     with installation(docker_host, profiles.rtx_pro_6000()) as made:
         limits = made.data / "box.toml"
+        deadline = time.monotonic() + ENROLLED_WITHIN
+        while not limits.exists():  # the watcher's first deed, beside the web's start
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
         limits.write_text(limits.read_text().replace("[", f'["{build.MODEL.parent}", ', 1))
         yield made
 
@@ -35,6 +42,8 @@ def test_vllm_is_started_watched_talked_to_and_stopped(
         page = new_page(context, complaints)
         join(page, place)
         fill_in(page, place)
+        wait_until_asked(page)
+        expect(page.locator("pre.command")).to_contain_text(f"{QUIET} /health,/metrics")
 
         page.goto(f"{place.url}/")
         tiny = card(page, "tiny-qwen3")
@@ -57,6 +66,7 @@ def test_vllm_is_started_watched_talked_to_and_stopped(
         took = time.monotonic() - began
 
         page.goto(f"{place.url}/")
+        log_text = context.request.get(f"{place.url}/runs/1/log/").text()
         tiny.get_by_role("button", name="Stop").click()
         dialog = page.get_by_role("dialog")
         stopped = tiny.get_by_text("stopped")
@@ -66,6 +76,9 @@ def test_vllm_is_started_watched_talked_to_and_stopped(
         expect(tiny).to_have_attribute("data-state", "stopped", timeout=150_000)
 
     assert complaints == []
+    assert "POST /v1/chat/completions" in log_text
+    assert "GET /metrics" not in log_text
+    assert "GET /health" not in log_text
     run = place.ask(
         "[(r.engine_version, r.exit_code, (r.ready_at - r.created_at).total_seconds(),"
         " (r.ended_at - r.stop_requested_at).total_seconds(), r.log_lines)"
@@ -92,3 +105,12 @@ def fill_in(page: Page, place: Installation) -> None:
         page.locator(f"#id_{field}").fill(value)
     page.get_by_role("button", name="Create profile").click()
     expect(page.get_by_role("heading", name="tiny-qwen3", level=1)).to_be_visible()
+
+
+def wait_until_asked(page: Page) -> None:
+    """The profile's page says what the image has, once the watcher has asked it."""
+    deadline = time.monotonic() + ASKED_WITHIN
+    while "flags, asked" not in page.locator("main").inner_text():
+        assert time.monotonic() < deadline
+        time.sleep(1)
+        page.reload()
