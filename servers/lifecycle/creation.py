@@ -48,12 +48,13 @@ def container_name(run: Run) -> str:
 def image(run: Run) -> Image | None:
     """The image to run; None while it has to be pulled.
 
-    Raises Refused where exactly one image is wanted and this box has it no longer.
+    Raises Refused where exactly one image is wanted, this box has it no longer, and no digest
+    names it to a registry.
     """
     if not run.pinned_image:
         return docker().image(run.version.launch.image)
     found = docker().image(run.pinned_image)
-    if found is None:
+    if found is None and not (run.like and run.like.image_digest):
         raise Refused(
             f"The image that it ran, {run.pinned_image[:19]}, is no longer on {run.server.box}. "
             f"Start the profile as it is: that takes what {run.version.launch.image} names today."
@@ -66,7 +67,7 @@ def create(run: Run) -> Made:
 
     Raises Refused when the profile or the box's limits say no, ContainerError when Docker does.
     """
-    launch = run.version.launch
+    launch = run.launch
     engine = ENGINES[launch.engine]
     found = image(run)
     if found is None:
@@ -160,7 +161,7 @@ def _check(spec: Spec, kernels: str) -> None:
             f"{settings.BOX_FILE} is missing: it says what containers may do on this box. "
             "Restart inferdash on the box; it writes the file anew."
         ) from None
-    if refusals := limits.refusals(spec, allowed, root=settings.HOST_ROOT, own=_own_paths()):
+    if refusals := limits.refusals(spec, allowed, root=settings.HOST_ROOT, own=own_paths()):
         raise Refused(" ".join(refusals))
     for mount in spec.mounts:
         if mount.kind == "volume" and mount.source != kernels:
@@ -182,7 +183,7 @@ def _check_volume(name: str, allowed: limits.Limits) -> None:
         )
 
 
-def _own_paths() -> list[str]:
+def own_paths() -> list[str]:
     """What no container may have of this box, as the box names it."""
     way = urlsplit(docker().host)
     own = [way.path] if way.scheme.endswith("unix") and way.path else []
@@ -251,7 +252,7 @@ def remove_container(run: Run) -> None:
 
 def checkpoint_revision(run: Run) -> str:
     """The commit of the checkpoint in the box's Hugging Face cache; "" where there is none."""
-    launch = run.version.launch
+    launch = run.launch
     box: Box = run.server.box
     if not (launch.mount_hf_cache and box.hf_cache) or launch.checkpoint.startswith("/"):
         return ""

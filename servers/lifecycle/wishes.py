@@ -10,8 +10,10 @@ from servers.models import Entry, Run, Server, User
 from servers.models.run import ACTIVE, Wanted
 
 
-def start(server: Server, *, by: User | None, despite: str = "") -> Run | None:
-    """Queue a run of the server's current profile version.
+def start(
+    server: Server, *, by: User | None, despite: str = "", like: Run | None = None
+) -> Run | None:
+    """Queue a run of the server's current profile version, or exactly what `like` was.
 
     `despite` is somebody's reason to start it although something about it is known to fail.
     None when it already runs or is about to: a second click starts nothing.
@@ -20,7 +22,10 @@ def start(server: Server, *, by: User | None, despite: str = "") -> Run | None:
     if version is None:
         raise ValueError(f"Profile {server.profile.slug} has no version.")
     run = Run(server=server, version=version, started_by=by, despite=despite)
-    return _queue(run, by=by, action="start")
+    if like is None:
+        return _queue(run, by=by, action="start")
+    run.version, run.like, run.pinned_image = like.version, like, like.image_id
+    return _queue(run, by=by, action="start as it ran", like=like.pk)
 
 
 def start_again(last: Run, *, why: str) -> Run | None:
@@ -32,6 +37,7 @@ def start_again(last: Run, *, why: str) -> Run | None:
         despite=last.despite,
         tries=last.next_try,
         pinned_image=last.image_id or last.pinned_image,
+        like=last.like,
     )
     return _queue(run, by=None, action="start again", why=why, in_a_row=run.tries)
 

@@ -8,6 +8,7 @@ Workers and watchers move a run forward, each move being one UPDATE that only on
 them wins. People never move it: they set what they want (wanted), which the worker obeys.
 """
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Self
 
@@ -15,6 +16,7 @@ from django.db import models
 from django.utils import timezone
 
 from servers.engines.engine import flag_value
+from servers.engines.launch import Launch
 from servers.host.probes import Endpoint
 from servers.judge import loglines, timeline
 from servers.models.profile import ProfileVersion
@@ -139,6 +141,8 @@ class Run(models.Model):
     outlook = models.TextField(blank=True)  # why it does not, or what it waits for: a sentence
     # The image id to run instead of what the profile's reference means by now; "": not set.
     pinned_image = models.CharField(max_length=80, blank=True)
+    # The earlier run that it repeats, with its version, image and commit of the checkpoint.
+    like = models.ForeignKey("self", null=True, on_delete=models.SET_NULL, related_name="+")
     # Bytes of a unified pool that no GPU process held when the container was made; None elsewhere.
     unheld_at_start = models.BigIntegerField(null=True)
     exit_code = models.IntegerField(null=True)
@@ -170,6 +174,18 @@ class Run(models.Model):
 
     def __str__(self) -> str:
         return f"{self.server} run {self.pk}"
+
+    @property
+    def launch(self) -> Launch:
+        """Its version's, with the commit of the checkpoint that the repeated run had."""
+        launch = self.version.launch
+        commit = self.like.checkpoint_revision if self.like else ""
+        return replace(launch, revision=commit) if commit else launch
+
+    @property
+    def image_to_pull(self) -> str:
+        """A reference for a registry. A repeated run's digest names its very image, if it has one."""
+        return (self.like.image_digest if self.like else "") or self.version.launch.image
 
     @property
     def is_active(self) -> bool:

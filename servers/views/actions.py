@@ -1,5 +1,6 @@
 """The buttons on a server's card. They answer 204: the socket changes the card everywhere."""
 
+from dataclasses import asdict
 from typing import cast
 
 from django.http import HttpRequest, HttpResponse
@@ -7,12 +8,13 @@ from django.shortcuts import get_object_or_404
 from django.views.decorators.http import require_POST
 
 from servers import lifecycle, tasks
+from servers.forms.profile_values import opens_the_box
 from servers.models import Role, Server, User
 from servers.views.access import allow
 from servers.views.checks import refusal
 
 DONE = 204
-CONFLICT = 409
+FORBIDDEN, CONFLICT = 403, 409
 
 
 def _find(slug: str) -> Server:
@@ -38,6 +40,35 @@ def server_start(request: HttpRequest, slug: str) -> HttpResponse:
     run = lifecycle.start(found, by=_person(request), despite=_despite(request))
     if run is not None:
         tasks.nudge(run)
+    return HttpResponse(status=DONE)
+
+
+@require_POST
+@allow(Role.OPERATOR)
+def run_start(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
+    """Start exactly what an earlier run was: its version, image and commit of the checkpoint."""
+    found, person = _find(slug), _person(request)
+    ran = found.runs.select_related("version").exclude(image_id="")
+    like = get_object_or_404(ran, pk=pk)
+    is_old = like.version_id != found.profile.current_id
+    if is_old and opens_the_box(asdict(like.version.launch)) and not person.may_administer:
+        return HttpResponse(
+            f"Version {like.version.number} has settings that only an admin may give a container, "
+            "such as privileged or devices, and it is not the newest. Ask an admin to start it.",
+            status=FORBIDDEN,
+            content_type="text/plain",
+        )
+    question = refusal(request, found, like.version.launch)
+    if question is not None:
+        return question
+    run = lifecycle.start(found, by=person, despite=_despite(request), like=like)
+    if run is None:
+        return HttpResponse(
+            f"{found} is running. Stop it first, then start it as it ran.",
+            status=CONFLICT,
+            content_type="text/plain",
+        )
+    tasks.nudge(run)
     return HttpResponse(status=DONE)
 
 

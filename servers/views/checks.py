@@ -8,15 +8,17 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST
 
-from servers import lifecycle
+from servers import lifecycle, tasks
 from servers.engines.launch import Launch
 from servers.forms.profile import ProfileForm
 from servers.forms.profile_values import initial
 from servers.judge.subject import Finding
-from servers.lifecycle import checks
+from servers.lifecycle import checks, folders
 from servers.models import Box, Profile, Role, Server, User
 from servers.views.access import allow
 from servers.views.profiles import find, save_launch
+
+ANSWERS_WITHIN = 4  # seconds
 
 
 @require_POST
@@ -35,8 +37,31 @@ def profile_check(request: HttpRequest) -> HttpResponse:
             "findings": checks.findings(launch, box),
             "preview": lifecycle.preview(launch, box) if box is not None else None,
             "box": box,
+            **_places(launch, box),
         },
     )
+
+
+@require_POST
+@allow(Role.EDITOR)
+def profile_paths(request: HttpRequest) -> HttpResponse:
+    """Which folders and files of the form's launch its box has."""
+    form, profile = _form(request)
+    if not form.is_valid():
+        return HttpResponse()
+    launch, box = form.unsaved_launch(), _box(form, profile)
+    context = _places(launch, box)
+    if box is not None and context.get("places") is None and (wanted := context.get("wanted")):
+        tasks.ask_for_paths(box, wanted)
+        context = {"wanted": wanted, "places": folders.awaited(box, wanted, seconds=ANSWERS_WITHIN)}
+    return render(request, "profiles/_places.html", {"box": box, "was_asked": True, **context})
+
+
+def _places(launch: Launch, box: Box | None) -> dict[str, Any]:
+    """`places` is None while the box has not said."""
+    if box is None or not (wanted := folders.needed(launch, box)):
+        return {}
+    return {"wanted": wanted, "places": folders.kept(box, wanted)}
 
 
 @require_POST
@@ -74,9 +99,14 @@ def profile_fix(request: HttpRequest, slug: str, rule: str) -> HttpResponse:
     return redirect("profile", slug=found.slug)
 
 
-def refusal(request: HttpRequest, server: Server) -> HttpResponse | None:
-    """The question that a start with errors asks; None when there is nothing to ask."""
-    launch = server.profile.launch
+def refusal(
+    request: HttpRequest, server: Server, launch: Launch | None = None
+) -> HttpResponse | None:
+    """The question that a start with errors asks; None when there is nothing to ask.
+
+    `launch` is what is to be started, if not what the profile says now.
+    """
+    launch = launch or server.profile.launch
     errors = [each for each in checks.findings(launch, server.box) if each.severity == "error"]
     if not errors or request.POST.get("despite", "").strip():
         return None

@@ -17,11 +17,12 @@ from servers.engines.launch import Launch
 from servers.forms.profile_values import opens_the_box
 from servers.lifecycle import checks
 from servers.lifecycle.badges import badges
-from servers.models import Box, Entry, ImageFacts, Profile, Role, Server, User, record
+from servers.models import Box, Entry, ImageFacts, Profile, Role, Run, Server, User, record
 from servers.models.profile import Health, ProfileVersion, Stale, Wanted
 from servers.views.access import allow
 
 A_PAGE = 100
+LATEST = 10  # runs on a profile's page
 
 
 @require_GET
@@ -68,6 +69,9 @@ def profile(request: HttpRequest, slug: str) -> HttpResponse:
             "record": record.of(found),
             "is_favourite": found.fans.filter(pk=cast(User, request.user).pk).exists(),
             "versions": found.versions.select_related("author"),
+            "runs": Run.objects.filter(server__profile=found).select_related("server", "version")[
+                :LATEST
+            ],
             "servers": [
                 {
                     "server": server,

@@ -172,7 +172,7 @@ def pull(run: Run) -> None:
         return told == 1
 
     try:
-        creation.docker().pull(run.version.launch.image, tell)
+        creation.docker().pull(run.image_to_pull, tell)
         lifecycle.finish_pull(run)
     except ContainerError as error:
         lifecycle.pull_failed(run, error)

@@ -21,7 +21,8 @@ document.addEventListener("htmx:after:request", async (event) => {
   const { response, text } = event.detail.ctx;
   const button = event.target.closest?.("[data-then]");
   if (response && response.status < 400) {
-    if (button) location.assign(button.dataset.then);
+    // An answer with text is a question, in a dialog of this page.
+    if (button && response.status === 204) location.assign(button.dataset.then);
     return;
   }
   const type = response?.headers?.get("Content-Type") ?? "";
