@@ -4,15 +4,21 @@ What is to be done stands in the run's row, and the watcher does it if no task c
 """
 
 import logging
+from collections.abc import Sequence
 from functools import partial
 
+import redis
 from celery import shared_task
 from celery.contrib.django.task import DjangoTask
 from django.db import transaction
 from kombu.exceptions import OperationalError
 
 from servers import lifecycle
-from servers.models import Run
+from servers.engines.places import Place
+from servers.engines.volumes import VolumeError
+from servers.judge.limits import LimitsError
+from servers.lifecycle import folders
+from servers.models import Box, Run
 
 log = logging.getLogger(__name__)
 
@@ -24,6 +30,23 @@ def advance(run_id: int) -> None:
         log.info("run %s is gone", run_id)
         return
     lifecycle.advance(run)
+
+
+@shared_task(base=DjangoTask, ignore_result=True, name="servers.look_at_paths")
+def look_at_paths(asked: str, paths: list[str], home: str, hf_cache: str) -> None:
+    try:
+        folders.answer(asked, paths, home=home, hf_cache=hf_cache)
+    except (LimitsError, VolumeError, OSError, redis.RedisError) as error:
+        # Who asked says that there was no answer.
+        log.warning("could not look at the paths of a launch: %s", error)
+
+
+def ask_for_paths(box: Box, wanted: Sequence[Place]) -> None:
+    args = (folders.question(box, wanted), [each.path for each in wanted], box.home, box.hf_cache)
+    try:
+        look_at_paths.apply_async(args=args, queue=box.queue, retry=False, expires=10)
+    except OperationalError as error:
+        log.warning("Redis is away: %s", error)
 
 
 def nudge(run: Run) -> None:

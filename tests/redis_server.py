@@ -45,7 +45,7 @@ def own_redis(
     channel_layers.backends.clear()
     with redis.Redis.from_url(redis_url) as client:
         client.flushall()
-        monkeypatch.setattr("servers.live.messages._redis", client)
+        monkeypatch.setattr("servers.live.store.client", client)
         yield client
     channel_layers.backends.clear()
 

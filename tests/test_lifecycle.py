@@ -444,6 +444,6 @@ def test_no_message_is_needed_while_redis_is_away(
 ) -> None:
     one = server()
     gone = redis.Redis(unix_socket_path=f"{tmp_path}/none.sock")
-    monkeypatch.setattr("servers.live.messages._redis", gone)
+    monkeypatch.setattr("servers.live.store.client", gone)
 
     assert started(one).state == State.STARTING

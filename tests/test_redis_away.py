@@ -7,14 +7,14 @@ import redis
 from django.test import Client
 
 from servers import live
-from servers.live import messages
+from servers.live import messages, store
 from tests import factories
 
 
 @pytest.fixture(autouse=True)
 def _no_redis(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, settings: Any) -> None:
     gone = redis.Redis(unix_socket_path=f"{tmp_path}/none.sock")
-    monkeypatch.setattr(messages, "_redis", gone)
+    monkeypatch.setattr(store, "client", gone)
     messages._away.clear()
 
 

@@ -98,7 +98,9 @@ def refusals(
     whatever the limits say: whoever has inferdash's keys or Docker's socket has the box.
     """
     found = [
-        _of_mount(mount.source, limits, root, own) for mount in spec.mounts if mount.kind == "bind"
+        mount_refusal(mount.source, limits, root=root, own=own)
+        for mount in spec.mounts
+        if mount.kind == "bind"
     ]
     found += [_of_device(device.split(":")[0], limits, root) for device in spec.devices]
     asked_and_allowed = [
@@ -136,7 +138,13 @@ def _is_loopback(address: str) -> bool:
     return address.startswith("127.") or address == "::1"
 
 
-def _of_mount(source: str, limits: Limits, root: Path, own: Iterable[str]) -> str:
+def mount_refusal(
+    source: str, limits: Limits, *, root: Path = Path("/"), own: Iterable[str] = ()
+) -> str:
+    """Why this box does not let a container have this path; "" when it does.
+
+    `root` and `own` as for refusals().
+    """
     # Followed to the end: a link below an allowed folder may lead to /etc.
     try:
         real = paths.resolve(source, root=root)

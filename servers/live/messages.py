@@ -13,9 +13,9 @@ from typing import Any, Literal, TypedDict, cast
 import redis
 from asgiref.sync import async_to_sync
 from channels.layers import get_channel_layer
-from django.conf import settings
 
 from servers.judge import holders
+from servers.live import store
 
 log = logging.getLogger(__name__)
 
@@ -24,8 +24,6 @@ LIVE = "live"  # every page but the log listens here
 # One point a second for the 15-minute charts.
 HISTORY = 900
 _SAMPLE_TTL = 60
-
-_redis = redis.Redis.from_url(settings.REDIS_URL, socket_timeout=5)
 
 
 class Changed(TypedDict):
@@ -85,7 +83,7 @@ def box_sampled(box_slug: str, box_id: int, sample: dict[str, Any]) -> None:
 
 
 def _keep(box_slug: str, sample: dict[str, Any]) -> None:
-    with _redis.pipeline(transaction=False) as pipe:
+    with store.client.pipeline(transaction=False) as pipe:
         pipe.set(f"inferdash:sample:{box_slug}", json.dumps(sample), ex=_SAMPLE_TTL)
         # A sample that is only repeated because the collector hangs is no point of a chart.
         if sample.get("stale_s") is None:
@@ -96,7 +94,7 @@ def _keep(box_slug: str, sample: dict[str, Any]) -> None:
 
 def wake_watcher(box_slug: str) -> None:
     """There is work that only the watcher does. It would look within 10 s anyway."""
-    _quietly(lambda: _redis.publish(wake_channel(box_slug), "wake"))
+    _quietly(lambda: store.client.publish(wake_channel(box_slug), "wake"))
 
 
 def wake_channel(box_slug: str) -> str:
@@ -107,7 +105,7 @@ def sample(box_slug: str) -> dict[str, Any] | None:
     """The collector's newest sample; None when there was none in the last minute, or when
     Redis is away: pages then say that nothing is known of the GPUs, and stay."""
     try:
-        text = cast(bytes | None, _redis.get(f"inferdash:sample:{box_slug}"))
+        text = cast(bytes | None, store.client.get(f"inferdash:sample:{box_slug}"))
     except (redis.RedisError, OSError) as error:
         _say_away(error)
         return None
@@ -116,7 +114,7 @@ def sample(box_slug: str) -> dict[str, Any] | None:
 
 def history(box_slug: str) -> list[dict[str, Any]]:
     try:
-        points = cast(list[bytes], _redis.lrange(f"inferdash:history:{box_slug}", 0, -1))
+        points = cast(list[bytes], store.client.lrange(f"inferdash:history:{box_slug}", 0, -1))
     except (redis.RedisError, OSError) as error:
         _say_away(error)
         return []

@@ -101,6 +101,23 @@ def make(page: Page, place: Installation) -> Callable[..., str]:
     return make
 
 
+def test_the_form_asks_the_box_which_folders_it_has(
+    page: Page, place: Installation, tmp_path: Path
+) -> None:
+    (tmp_path / "GLM-5").mkdir()
+    limits = place.data / "box.toml"
+    limits.write_text(limits.read_text().replace("[", f'["{tmp_path}", ', 1))
+    page.goto(f"{place.url}/profiles/new/")
+    page.locator("#id_name").fill("Mounted")
+    page.locator("#id_checkpoint").fill("/models/GLM-5")
+    page.locator("#id_image").fill(ENGINE)
+    page.locator("#id_volumes").fill(f"{tmp_path}/GLM-5:/models/GLM-5\n{tmp_path}/x/GLM-5:/other")
+
+    said = page.locator("#check .places li:not(:has-text('huggingface'))")
+    expect(said.nth(0)).to_contain_text(f"{tmp_path}/GLM-5 is there")
+    expect(said.nth(1)).to_contain_text(f"is not there; the same name lies at {tmp_path}/GLM-5")
+
+
 def servers_with_containers(place: Installation) -> set[str]:
     return {container.labels["inferdash.server"] for container in place.docker.list_ours()}
 

@@ -1,0 +1,92 @@
+"""Which of the paths that a launch needs are on its box: asked by the web, told by the worker."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import PurePosixPath
+from typing import Any, Literal
+
+from django.conf import settings
+
+from servers.engines import places
+from servers.engines.launch import Launch
+from servers.engines.placement import Site
+from servers.engines.places import Place
+from servers.engines.volumes import VolumeError, resolve
+from servers.host import lookup
+from servers.judge import limits
+from servers.lifecycle.creation import own_paths
+from servers.live import answers
+from servers.models import Box
+
+# A launch with more has been written by a program.
+MOST = 30
+
+
+@dataclass(frozen=True, kw_only=True)
+class Told:
+    path: str
+    lies: lookup.Lies | Literal["refused"]
+    of: str = ""
+    elsewhere: tuple[str, ...] = ()
+    refusal: str = ""  # why the box would not mount it
+
+
+def needed(launch: Launch, box: Box) -> tuple[Place, ...]:
+    """Nothing where a mount cannot be resolved: the preview says so."""
+    try:
+        found = places.places(launch, Site(home=box.home, hf_cache=box.hf_cache))
+    except VolumeError:
+        return ()
+    return found[:MOST]
+
+
+def question(box: Box, wanted: Sequence[Place]) -> str:
+    paths = json.dumps([each.path for each in wanted])
+    return f"paths:{box.slug}:{hashlib.sha256(paths.encode()).hexdigest()}"
+
+
+def kept(box: Box, wanted: Sequence[Place]) -> list[Told] | None:
+    """What the box has said of them in the last minute; None: it has to be asked."""
+    return _told(wanted, answers.kept(question(box, wanted)))
+
+
+def awaited(box: Box, wanted: Sequence[Place], *, seconds: float) -> list[Told] | None:
+    """What the box says, once it was asked; None when it does not answer in time."""
+    return _told(wanted, answers.awaited(question(box, wanted), seconds=seconds))
+
+
+def answer(asked: str, paths: Iterable[str], *, home: str, hf_cache: str) -> None:
+    """Look on this box and tell who asked. Only below the folders that profiles may mount.
+
+    Raises redis.RedisError, and LimitsError or OSError when the limits cannot be read.
+    """
+    allowed = limits.read(settings.BOX_FILE)
+    roots = list(allowed.mount_roots)
+    if hf_cache:
+        roots.append(resolve(hf_cache, home=home))
+    found = [asdict(_look(path, roots, allowed)) for path in list(paths)[:MOST]]
+    answers.give(asked, found)
+
+
+def _look(path: str, roots: list[str], allowed: limits.Limits) -> Told:
+    own = own_paths()
+    refusal = limits.mount_refusal(path, allowed, root=settings.HOST_ROOT, own=own)
+    if refusal:
+        return Told(path=path, lies="refused", refusal=refusal)
+    found = lookup.look(path, roots, root=settings.HOST_ROOT)
+    return Told(path=path, lies=found.lies, elsewhere=found.elsewhere)
+
+
+def _told(wanted: Sequence[Place], answered: Any) -> list[Told] | None:
+    if answered is None:
+        return None
+    told: list[Told] = []
+    for place, said in zip(wanted, answered, strict=True):
+        # What lies in a missing folder is missing, too.
+        above = [each for each in told if each.lies != "there"]
+        if not any(PurePosixPath(place.path).is_relative_to(each.path) for each in above):
+            values = said | {"of": place.of, "elsewhere": tuple(said["elsewhere"])}
+            told.append(Told(**values))
+    return told

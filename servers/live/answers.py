@@ -1,0 +1,51 @@
+"""Short questions of a page that only a box can answer, and the answers while they are fresh."""
+
+import json
+import logging
+from typing import Any, cast
+
+import redis
+
+from servers.live import store
+
+log = logging.getLogger(__name__)
+
+FRESH = 60  # seconds
+
+
+def give(question: str, answer: Any) -> None:
+    """Raises redis.RedisError."""
+    key = _key(question)
+    with store.client.pipeline() as pipe:
+        pipe.delete(key)
+        pipe.rpush(key, json.dumps(answer))
+        pipe.expire(key, FRESH)
+        pipe.execute()
+
+
+def kept(question: str) -> Any:
+    """The answer, if it was given in the last minute; None without one."""
+    try:
+        return _read(store.client.lindex(_key(question), 0))
+    except (redis.RedisError, OSError) as error:
+        log.warning("Redis is away: %s", error)
+        return None
+
+
+def awaited(question: str, *, seconds: float) -> Any:
+    """The answer as soon as it is given; None when it is not in time. At most 4 seconds."""
+    key = _key(question)
+    try:
+        # From the list to itself: whoever else waits finds it, too.
+        return _read(store.client.blmove(key, key, int(seconds)))
+    except (redis.RedisError, OSError) as error:
+        log.warning("Redis is away: %s", error)
+        return None
+
+
+def _key(question: str) -> str:
+    return f"inferdash:answer:{question}"
+
+
+def _read(text: Any) -> Any:
+    return None if text is None else json.loads(cast(bytes, text))

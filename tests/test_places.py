@@ -1,0 +1,145 @@
+"""Which paths of a launch are on its box, and how a page comes to know."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from servers import tasks
+from servers.engines.launch import Launch
+from servers.engines.placement import Site
+from servers.engines.places import places
+from servers.engines.volumes import VolumeError
+from servers.judge import limits
+from servers.lifecycle import folders
+from servers.models import Box, Role
+from servers.views import checks
+from tests import factories
+
+
+def launch(*volumes: str, checkpoint: str = "zai-org/GLM-5", **values: Any) -> Launch:
+    return Launch(
+        engine="vllm", image="vllm/vllm-openai:v0.20.2", checkpoint=checkpoint,
+        volumes=volumes, mount_hf_cache=False, **values,
+    )  # fmt: skip
+
+
+def found(of: Launch) -> list[tuple[str, str]]:
+    return [(each.path, each.of) for each in places(of, Site(home="/home/ada"))]
+
+
+def test_mounted_folders_are_needed_and_volumes_of_docker_are_not() -> None:
+    assert found(launch("~/models:/models:ro", "kernels:/cache")) == [
+        ("/home/ada/models", "volumes")
+    ]
+
+
+def test_a_checkpoint_is_found_through_its_mount() -> None:
+    of = launch("/data:/data", "/mnt/w:/data/w", checkpoint="/data/w/GLM-5")
+
+    assert found(of) == [
+        ("/data", "volumes"), ("/mnt/w", "volumes"), ("/mnt/w/GLM-5", "checkpoint"),
+    ]  # fmt: skip
+
+
+def test_files_that_flags_name_are_found_and_those_of_the_image_left_out() -> None:
+    flags = ("--chat-template=/models/t.jinja", "--tool-parser-plugin", "/opt/plugin.py")
+
+    assert found(launch("/srv/models:/models", flags=flags)) == [
+        ("/srv/models", "volumes"), ("/srv/models/t.jinja", "--chat-template"),
+    ]  # fmt: skip
+
+
+def test_a_path_that_climbs_out_of_its_mount_is_not_followed() -> None:
+    assert found(launch("/srv/models:/models", checkpoint="/models/../etc")) == [
+        ("/srv/models", "volumes")
+    ]
+
+
+def test_a_mount_without_a_home_is_told() -> None:
+    with pytest.raises(VolumeError, match="home folder"):
+        places(launch("~/models:/models"), Site())
+
+
+@pytest.fixture
+def root(tmp_path: Path, settings: Any) -> Path:
+    for folder in ("root/data/models/GLM-5", "root/home/ada/GLM-6", "root/etc"):
+        (tmp_path / folder).mkdir(parents=True)
+    settings.HOST_ROOT = tmp_path / "root"
+    settings.BOX_FILE = tmp_path / "box.toml"
+    settings.BOX_FILE.write_text(limits.default_text("/home/ada"))
+    return tmp_path
+
+
+@pytest.fixture
+def eva() -> Client:
+    client = Client()
+    client.force_login(factories.person("eva", Role.EDITOR))
+    return client
+
+
+def form(client: Client, box: Box, volumes: str) -> dict[str, Any]:
+    given = client.get("/profiles/new/").context["form"]
+    values = {field.html_name: field.value() for field in given}
+    values = {k: v for k, v in values.items() if v is not None and v is not False}
+    image = "vllm/vllm-openai:v0.20.2"
+    typed = {"name": "glm", "box": box.pk, "engine": "vllm", "image": image}
+    return values | typed | {"checkpoint": "zai-org/GLM-5", "volumes": volumes}
+
+
+def answered(box: Box, of: Launch) -> None:
+    """The worker's part."""
+    wanted = folders.needed(of, box)
+    paths = [each.path for each in wanted]
+    tasks.look_at_paths(folders.question(box, wanted), paths, box.home, box.hf_cache)
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("own_redis", "root")
+def test_the_form_tells_what_its_box_has(eva: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checks, "ANSWERS_WITHIN", 1)
+    box = factories.box()
+    volumes = "/data/models:/models\n/data/GLM-6:/glm\n/etc:/mnt/etc"
+    typed = form(eva, box, volumes)
+
+    text = " ".join(eva.post("/profiles/check/", typed).content.decode().split())
+    assert "Asking rtx8…" in text
+    text = " ".join(eva.post("/profiles/paths/", typed).content.decode().split())
+    assert "rtx8 does not answer" in text
+
+    answered(box, launch(*volumes.split("\n")))
+
+    for path in ("/profiles/check/", "/profiles/paths/"):
+        text = " ".join(eva.post(path, typed).content.decode().split())
+        assert "<code>/data/models</code> is there" in text
+        assert (
+            "<code>/data/GLM-6</code> is not there; the same name lies at "
+            "<code>/home/ada/GLM-6</code>" in text
+        )
+        assert "<code>/etc</code> will not be mounted: /etc lies outside" in text
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("own_redis", "root")
+def test_what_lies_in_a_missing_folder_is_not_told_of_its_own() -> None:
+    box = factories.box()
+    of = launch("/data/weights:/w", checkpoint="/w/GLM-5")
+
+    answered(box, of)
+
+    told = folders.kept(box, folders.needed(of, box))
+    assert told is not None
+    assert [(each.path, each.lies) for each in told] == [("/data/weights", "missing")]
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("own_redis")
+def test_a_box_without_limits_gives_no_answer(settings: Any, tmp_path: Path) -> None:
+    settings.BOX_FILE = tmp_path / "missing.toml"
+    box = factories.box()
+    of = launch("/data:/data")
+
+    answered(box, of)
+
+    assert folders.kept(box, folders.needed(of, box)) is None
