@@ -38,6 +38,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("profiles/paste/", paste.profile_paste, name="profile_paste"),
     path("profiles/flags.json", flags.profile_flags, name="profile_flags"),
     path("profiles/check/", checks.profile_check, name="profile_check"),
+    path("profiles/paths/", checks.profile_paths, name="profile_paths"),
     path("profiles/fix/<slug:rule>/", checks.profile_fix_form, name="profile_fix_form"),
     path("profiles/<slug:slug>/fix/<slug:rule>/", checks.profile_fix, name="profile_fix"),
     path("profiles/<slug:slug>/", profiles.profile, name="profile"),

@@ -8,15 +8,17 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST
 
-from servers import lifecycle
+from servers import lifecycle, tasks
 from servers.engines.launch import Launch
 from servers.forms.profile import ProfileForm
 from servers.forms.profile_values import initial
 from servers.judge.subject import Finding
-from servers.lifecycle import checks
+from servers.lifecycle import checks, folders
 from servers.models import Box, Profile, Role, Server, User
 from servers.views.access import allow
 from servers.views.profiles import find, save_launch
+
+ANSWERS_WITHIN = 4  # seconds
 
 
 @require_POST
@@ -35,8 +37,31 @@ def profile_check(request: HttpRequest) -> HttpResponse:
             "findings": checks.findings(launch, box),
             "preview": lifecycle.preview(launch, box) if box is not None else None,
             "box": box,
+            **_places(launch, box),
         },
     )
+
+
+@require_POST
+@allow(Role.EDITOR)
+def profile_paths(request: HttpRequest) -> HttpResponse:
+    """Which folders and files of the form's launch its box has."""
+    form, profile = _form(request)
+    if not form.is_valid():
+        return HttpResponse()
+    launch, box = form.unsaved_launch(), _box(form, profile)
+    context = _places(launch, box)
+    if box is not None and context.get("places") is None and (wanted := context.get("wanted")):
+        tasks.ask_for_paths(box, wanted)
+        context = {"wanted": wanted, "places": folders.awaited(box, wanted, seconds=ANSWERS_WITHIN)}
+    return render(request, "profiles/_places.html", {"box": box, "was_asked": True, **context})
+
+
+def _places(launch: Launch, box: Box | None) -> dict[str, Any]:
+    """`places` is None while the box has not said."""
+    if box is None or not (wanted := folders.needed(launch, box)):
+        return {}
+    return {"wanted": wanted, "places": folders.kept(box, wanted)}
 
 
 @require_POST
