@@ -18,7 +18,9 @@ export function hint(list, flag) {
   const detail = list.detail(flag);
   const known = values(detail);
   if (known.length > 3) return `${known.length} values`;
-  return known.length ? known.join(" · ") : typeWords(detail);
+  if (known.length) return known.join(" · ");
+  const { default: usual = "" } = detail;
+  return [typeWords(detail), usual && usual.length < 12 ? `default ${usual}` : ""].filter(Boolean).join(", ");
 }
 
 // Rows for a flag: [term, text or list of values].
@@ -35,41 +37,44 @@ export function flagRows(list, flag) {
 // Where the rows are from.
 export function flagSource(list, flag) {
   const lent = list.lent[flag.names[0]];
-  if (lent) return `${list.title} ${lent.version}. Of ${list.version} only the name is known.`;
+  if (lent) return `${list.title} ${lent.version}. Of ${list.which} only the name is known.`;
+  if (list.asked === "answered") return `this image’s own --help: ${list.who}.`;
   if (list.is_exact) return `${list.who}.`;
-  return `${list.who}, the newest list: this image has not been asked yet.`;
+  return `${list.who}, the newest list: this image ${notAsked(list)}.`;
 }
+
+const notAsked = (list) => (list.asked === "failed" ? "could not be asked" : "has not been asked yet");
 
 export function variableSays(list, name) {
   if (list.reads(name)) return `Read by ${list.who}.`;
   const lent = list.lent_env;
-  if (lent?.names.includes(name)) return `Read by ${list.title} ${lent.version}; which variables ${list.version} reads is not known.`;
+  if (lent?.names.includes(name)) return `Read by ${list.title} ${lent.version}; which variables ${list.which} reads is not known.`;
   if (!list.isOwn(name)) return `None of ${list.title}’s own variables. Libraries such as CUDA, NCCL or PyTorch read others.`;
   return "";
 }
 
 // What help and remarks under a box go by.
 export function sourceOf(list, isFlags, image) {
-  const keys = "Ctrl+Space lists them.";
   if (!isFlags && !list.env) {
     const lent = list.lent_env ? ` Completion goes by ${list.lent_env.version}.` : "";
     return `Which variables ${list.who} reads is not known.${lent}`;
   }
   const count = isFlags ? `${list.flags.length} flags` : `${list.env.length} variables`;
-  if (list.is_exact) return `Help knows the ${count} of ${list.who}. ${keys}`;
-  const why = image ? "This image has not been asked yet" : "There is no image yet";
-  return `${why}, so help goes by the newest list: ${count} of ${list.who}. ${keys}`;
+  const listed = isFlags && list.asked === "answered" ? ", as this image lists them" : "";
+  if (list.is_exact) return `Help knows the ${count} of ${list.who}${listed}.`;
+  const why = image ? `This image ${notAsked(list)}` : "There is no image yet";
+  return `${why}, so help goes by the newest list: ${count} of ${list.who}.`;
 }
 
 function takes(flag, detail, known) {
   if (flag.takes === "none") return flag.off?.length ? `no value; ${flag.off[0]} switches it off` : "no value: it is a switch";
-  const what = detail.choices ? "of the values" : known.length ? "of these values or another" : typeWords(detail);
+  const what = detail.choices ? "of the values" : known.length ? "of these values or another" : typeWords(detail) || "value";
   if (flag.takes === "optional") return `one ${what}, or nothing`;
   if (flag.takes === "many") return `one ${what}, or several with blanks between`;
-  return known.length ? `one ${what}` : what;
+  return known.length || what === "value" ? `one ${what}` : what;
 }
 
 function typeWords({ type = "" }) {
   const said = type.replace("?", "").split("|").map((each) => TYPES[each] ?? each).filter(Boolean);
-  return said.join(" or ") || "text";
+  return said.join(" or ");
 }

@@ -50,7 +50,8 @@ class FlagHelp {
     if (this.wanted !== address || (list && list === this.list)) return;
     this.list = list;
     this.source.textContent = list ? sourceOf(list, this.isFlags, query.get("image")) : trouble;
-    this.options.hide();
+    if (list) this.source.append(" ", keys());
+    if (this.options.isOpen) this.#suggest(true);
     this.#forget();
     this.#look();
   }
@@ -139,7 +140,7 @@ class FlagHelp {
     const typed = this.list && this.atCaret;
     if (!typed || this.described === typed.name) return true;
     const describe = this.isFlags ? describeFlag : describeVariable;
-    const isKnown = describe(this.about, this.list, typed.name);
+    const isKnown = describe(this.about, this.list, typed);
     if (isKnown) this.described = typed.name;
     return isKnown;
   }
@@ -174,6 +175,13 @@ class FlagHelp {
     }
     this.isTaking = false;
   }
+}
+
+function keys() {
+  const said = document.createElement("span");
+  said.className = "keys";
+  said.textContent = "Ctrl+Space lists them.";
+  return said;
 }
 
 // What stands between a name and its value.

@@ -6,6 +6,8 @@ export function closest(word, words, least) {
   let best = null;
   let most = least;
   for (const each of words) {
+    // No more than the shorter word can be alike.
+    if ((2 * Math.min(each.length, word.length)) / (each.length + word.length) < most) continue;
     const ratio = likeness(each, word);
     if (ratio > most || (ratio === most && (best === null || each > best))) {
       best = each;

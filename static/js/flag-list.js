@@ -17,10 +17,15 @@ export class FlagList {
     }
     this.names = [...this.byName.keys()];
     this.read = this.env && new Set(this.env);
+    this.near = new Map(); // what was asked before: comparing with every name takes a while
   }
 
   get who() {
     return `${this.title} ${this.version}`.trim();
+  }
+
+  get which() {
+    return this.version || "this image";
   }
 
   spelled(typed) {
@@ -38,7 +43,7 @@ export class FlagList {
     const name = this.spelled(typed);
     if (this.byName.has(name)) return [name];
     if (this.engine === "llamacpp" || !name.startsWith("--") || name.length < 3) return [];
-    const found = this.names.filter((each) => each.startsWith(name));
+    const found = this.names.filter((each) => each.startsWith(name)).sort();
     const meant = new Set(found.map((each) => `${this.byName.get(each).names[0]} ${this.isOff(each)}`));
     return meant.size === 1 ? found.slice(0, 1) : found;
   }
@@ -66,6 +71,11 @@ export class FlagList {
   }
 
   nearest(typed) {
+    if (!this.near.has(typed)) this.near.set(typed, this.#nearest(typed));
+    return this.near.get(typed);
+  }
+
+  #nearest(typed) {
     const name = this.spelled(typed);
     const other = name.replaceAll("_", "-");
     for (const each of [name, other]) {
@@ -94,7 +104,8 @@ export class FlagList {
   }
 
   nearestVariable(variable) {
-    return closestValue(meant(variable), this.env, 0.9);
+    if (!this.near.has(variable)) this.near.set(variable, closestValue(meant(variable), this.env, 0.9));
+    return this.near.get(variable);
   }
 
   // The flag that says the same as a variable.

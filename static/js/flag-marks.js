@@ -4,15 +4,19 @@
 
 import { closestValue } from "./flag-likeness.js";
 import { values } from "./flag-list.js";
-import { flags, variables } from "./flag-text.js";
+import { flags, stray, variables } from "./flag-text.js";
 
 const BLANK = /\$\{?\w|<[^<>]+>/; // to be filled in: $TP, ${TP}, <your token>
 const NUMBERS = { int: /^[+-]?\d+$/, float: /^[+-]?(\d+\.?\d*|\.\d+)(e-?\d+)?$/i };
 const SHORT = 4; // how many names or values a sentence lists
+export const MOST = 50; // marks: each is compared with every name
 
 export function flagMarks(list, text) {
   const found = [];
+  const words = stray(text);
+  if (words) found.push(mark(list, { ...words, name: words.text }, "Stray", "stands before the first flag, where the engine expects none."));
   for (const typed of flags(text)) {
+    if (found.length >= MOST) break;
     const standing = list.standing(typed.name);
     if (standing !== "known") found.push(nameMark(list, typed, standing));
     else if (list.is_exact) found.push(...valueMarks(list, typed));
@@ -23,6 +27,7 @@ export function flagMarks(list, text) {
 export function variableMarks(list, text) {
   const found = [];
   for (const typed of variables(text)) {
+    if (found.length >= MOST) break;
     if (list.reads(typed.name) !== false) continue;
     const near = list.nearestVariable(typed.name);
     const says = list.is_exact ? `is not read by ${list.who}, so it does nothing.` : `is not in ${newest(list)}.`;

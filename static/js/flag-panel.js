@@ -1,8 +1,9 @@
 // What stands under a text box of flags or variables: remarks, and the help of one flag.
 
 import { flagRows, flagSource, variableSays } from "./flag-about.js";
+import { MOST } from "./flag-marks.js";
 
-const MOST = 6; // remarks
+const SHOWN = 6; // remarks
 
 // Remarks that stay keep their element, so that only new ones are read out.
 export class Remarks {
@@ -20,7 +21,7 @@ export class Remarks {
 
   show(found) {
     const shown = new Map();
-    for (const each of found.slice(0, MOST)) {
+    for (const each of found.slice(0, SHOWN)) {
       let key = keyOf(each);
       while (shown.has(key)) key += " again";
       shown.set(key, this.#item(this.kept.get(key), each));
@@ -32,7 +33,7 @@ export class Remarks {
     this.kept = shown;
     const rest = found.length - shown.size;
     if (rest > 0) {
-      const text = `and ${rest} more`;
+      const text = found.length < MOST ? `and ${rest} more` : `and ${rest} more, or even more than that`;
       if (this.more.textContent !== text) this.more.textContent = text;
       this.element.append(this.more);
     } else this.more.remove();
@@ -73,7 +74,7 @@ function withCode(says, name) {
 const keyOf = ({ about, says }) => `${about} ${says}`;
 
 // The help of the flag or variable at the caret; what is shown stays until there is another one.
-export function describeFlag(element, list, typed) {
+export function describeFlag(element, list, { name: typed }) {
   const flag = list.find(typed);
   if (!flag) return false;
   const rows = flagRows(list, flag).map(([term, said, rest = 0]) => row(term, said, rest));
@@ -87,14 +88,15 @@ export function describeFlag(element, list, typed) {
   return true;
 }
 
-export function describeVariable(element, list, name) {
+export function describeVariable(element, list, { name, values }) {
   const flag = list.flagOf(name);
   if (flag) {
-    if (!describeFlag(element, list, flag.names[0])) return false;
+    if (!describeFlag(element, list, { name: flag.names[0] })) return false;
     element.querySelector("p.flag-names").prepend(made("code", name), " ", made("span", "says the same as", "quiet"), " ");
     return true;
   }
-  const says = variableSays(list, name);
+  // A name that is still being typed is not yet a library's.
+  const says = values.length || list.isOwn(name) ? variableSays(list, name) : "";
   if (says) fill(element, [head([name], name), made("p", says)]);
   return Boolean(says);
 }

@@ -80,6 +80,15 @@ export function flags(text) {
   return found;
 }
 
+// Words before the first flag: {start, end, text}, or null.
+export function stray(text) {
+  const { words } = cut(text);
+  const first = words.findIndex((word) => isFlag(word.text));
+  const found = first < 0 ? words : words.slice(0, first);
+  if (!found.length) return null;
+  return { start: found[0].start, end: found.at(-1).end, text: found.map((word) => word.text).join(" ") };
+}
+
 // Every variable: as a flag with one value. What is no NAME=value line yet is a name.
 export function variables(text) {
   const found = [];

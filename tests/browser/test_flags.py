@@ -18,6 +18,7 @@ from servers.judge.subject import Subject
 from servers.judge.vocabulary import CHECKS
 from tests.browser.axe import faults
 from tests.browser.chromium import chromium, new_page
+from tests.factories import ASKED
 from tests.web_stack import WebStack, web_stack
 
 pytestmark = pytest.mark.browser
@@ -80,7 +81,7 @@ def write(page: Page, box: str, text: str) -> None:
 
 
 def test_a_misspelled_flag_is_marked_and_mended_by_keyboard(page: Page) -> None:
-    knows(page, "of vLLM 0.33.0")
+    knows(page, "Help knows the 321 flags of vLLM 0.33.0")
     write(page, "#id_flags", "--max-modle-len")
     marks = page.locator("#id_flags_marks")
     expect(page.locator("#id_flags_options")).to_contain_text("--max-model-len")
@@ -103,7 +104,7 @@ def test_a_misspelled_flag_is_marked_and_mended_by_keyboard(page: Page) -> None:
 
 
 def test_name_and_value_are_completed_by_keyboard(page: Page) -> None:
-    knows(page, "of vLLM 0.33.0")
+    knows(page, "Help knows the 321 flags of vLLM 0.33.0")
     box, options = page.locator("#id_flags"), page.locator("#id_flags_options")
     write(page, "#id_flags", "--enforce-eager\n--kv-cache-d")
     expect(options.get_by_role("option", selected=True)).to_contain_text("--kv-cache-dtype")
@@ -131,7 +132,7 @@ def test_name_and_value_are_completed_by_keyboard(page: Page) -> None:
 
 
 def test_a_suggestion_is_taken_by_click_and_refused_by_escape(page: Page) -> None:
-    knows(page, "of vLLM 0.33.0")
+    knows(page, "Help knows the 321 flags of vLLM 0.33.0")
     box, options = page.locator("#id_flags"), page.locator("#id_flags_options")
     write(page, "#id_flags", "--gpu-mem")
     options.get_by_role("option", name="--gpu-memory-utilization").click()
@@ -153,7 +154,7 @@ def test_a_suggestion_is_taken_by_click_and_refused_by_escape(page: Page) -> Non
 
 
 def test_the_help_of_the_flag_at_the_caret_says_what_it_takes(page: Page) -> None:
-    knows(page, "of vLLM 0.33.0")
+    knows(page, "Help knows the 321 flags of vLLM 0.33.0")
     about = page.locator("#id_flags_about")
     write(page, "#id_flags", "--tensor-parallel-size 2\n--disable-prefix-caching")
     expect(about).to_contain_text("--enable-prefix-caching")
@@ -169,17 +170,18 @@ def test_the_help_of_the_flag_at_the_caret_says_what_it_takes(page: Page) -> Non
 
 
 def test_values_that_the_engine_refuses_are_marked(page: Page) -> None:
-    knows(page, "of vLLM 0.33.0")
+    knows(page, "Help knows the 321 flags of vLLM 0.33.0")
     write(
         page,
         "#id_flags",
-        "--tensor-parallel-size two  # a word\n--kv-cache-dtype fp8_e5m3\n--enforce-eager on\n"
+        "a/b --tensor-parallel-size two  # a word\n--kv-cache-dtype fp8_e5m3\n--enforce-eager on\n"
         "--max-num-seqs\n--attention-config '{\"backend\": FLASH}'\n",
     )
 
     marks = page.locator("#id_flags_marks").get_by_role("listitem")
     expect(marks).to_have_text(
         [
+            "Stray a/b stands before the first flag, where the engine expects none. line 1",
             "Value --tensor-parallel-size takes a whole number, not “two”. line 1",
             "Value --kv-cache-dtype does not know “fp8_e5m3”. Did you mean fp8_e5m2? line 2"
             " Use fp8_e5m2",
@@ -190,8 +192,17 @@ def test_values_that_the_engine_refuses_are_marked(page: Page) -> None:
     )
 
 
+def test_a_paste_of_nonsense_is_not_compared_for_ever(page: Page) -> None:
+    knows(page, "Help knows the 321 flags of vLLM 0.33.0")
+    page.locator("#id_flags").fill(" ".join(f"--{at}-nonsense" for at in range(500)))
+
+    marks = page.locator("#id_flags_marks").get_by_role("listitem")
+    expect(marks).to_have_count(7)
+    expect(marks.last).to_contain_text("and 44 more, or even more than that")
+
+
 def test_variables_are_completed_and_marked(page: Page) -> None:
-    knows(page, "of vLLM 0.33.0")
+    knows(page, "Help knows the 321 flags of vLLM 0.33.0")
     box, options = page.locator("#id_env"), page.locator("#id_env_options")
     write(page, "#id_env", "NCCL_P2P_LEVEL=SYS\nvllm_logging_l")
     expect(options.get_by_role("option", selected=True)).to_have_text("VLLM_LOGGING_LEVEL")
@@ -207,7 +218,7 @@ def test_variables_are_completed_and_marked(page: Page) -> None:
 
 
 def test_another_engine_or_image_brings_its_own_flags(page: Page) -> None:
-    knows(page, "of vLLM 0.33.0")
+    knows(page, "Help knows the 321 flags of vLLM 0.33.0")
     write(page, "#id_flags", "--attention-config.backend=FLASHINFER --tp 2 ")
     marks = page.locator("#id_flags_marks")
     expect(marks).not_to_contain_text("--attention-config.backend")
@@ -215,7 +226,7 @@ def test_another_engine_or_image_brings_its_own_flags(page: Page) -> None:
     page.locator("#id_engine").select_option("sglang")
     page.locator("#id_image").fill("lmsysorg/sglang:v0.5.23")
 
-    knows(page, "of SGLang 0.5.23")
+    knows(page, "Help knows the 532 flags of SGLang 0.5.23")
     expect(marks).to_contain_text("--attention-config.backend is not known to SGLang 0.5.23")
     page.locator("#id_image").fill("lmsysorg/sglang:nightly")
     knows(page, "This image has not been asked yet")
@@ -223,7 +234,7 @@ def test_another_engine_or_image_brings_its_own_flags(page: Page) -> None:
 
 
 def test_an_unknown_flag_is_saved_as_it_stands(page: Page, stack: WebStack) -> None:
-    knows(page, "of vLLM 0.33.0")
+    knows(page, "Help knows the 321 flags of vLLM 0.33.0")
     write(page, "#id_flags", "--zzz-of-our-fork 3\n")
     expect(page.locator("#id_flags_marks")).to_contain_text("It is passed on as it stands.")
     page.locator("#id_name").fill("Our fork")
@@ -239,7 +250,7 @@ def test_an_unknown_flag_is_saved_as_it_stands(page: Page, stack: WebStack) -> N
 
 
 def test_without_the_list_the_form_says_so_and_asks_again(page: Page) -> None:
-    knows(page, "of vLLM 0.33.0")
+    knows(page, "Help knows the 321 flags of vLLM 0.33.0")
     page.route("**/flags.json?*", lambda route: route.fulfill(status=200, body="<p>Log in</p>"))
     page.locator("#id_image").fill("vllm/vllm-openai:v0.20.2")
     knows(page, "no help and completion here")
@@ -263,7 +274,7 @@ def test_help_marks_and_suggestions_fit_and_can_be_read(
     context.add_cookies([eva])
     complaints: list[str] = []
     page = opened(new_page(context, complaints), stack)
-    knows(page, "of vLLM 0.33.0")
+    knows(page, "Help knows the 321 flags of vLLM 0.33.0")
     write(page, "#id_env", "VLLM_LOGING_LEVEL=DEBUG\n")
     write(page, "#id_flags", "--max-modle-len 4096\n--kv-cache-dtype fp9\n--kv-cache-d")
 
@@ -442,3 +453,24 @@ def test_the_page_marks_what_the_lint_finds(modules: Page, engine: str, version:
         for hit in check.hits(facts)
     ]
     assert sorted(said, key=str) == sorted(found, key=str)
+
+
+def test_help_knows_what_the_image_itself_has_listed(page: Page, stack: WebStack) -> None:
+    stack.run(
+        "from servers.engines.flaglist import Flag, FlagList; "
+        "flags = tuple(Flag(names=(name,)) for name in ('--model', '--brand-new', '--port')); "
+        "known = FlagList(engine='vllm', version='0.99.0', flags=flags); "
+        "[factories.image_facts(box, known) for box in Box.objects.all()]; "
+        "[factories.image_facts(box, reference='team/vllm:broken', error='It ended.')"
+        " for box in Box.objects.all()]"
+    )
+    page.locator("#id_image").fill(ASKED)
+
+    knows(page, "Help knows the 3 flags of vLLM 0.99.0, as this image lists them.")
+    write(page, "#id_flags", "--brand-new 1 --max-model-len 1 ")
+
+    marks = page.locator("#id_flags_marks")
+    expect(marks).to_contain_text("--max-model-len is not known to vLLM 0.99.0")
+    expect(marks).not_to_contain_text("--brand-new")
+    page.locator("#id_image").fill("team/vllm:broken")
+    knows(page, "This image could not be asked, so help goes by the newest list")
