@@ -115,7 +115,7 @@ def test_the_restart_is_in_the_activity_with_its_reason(box: Box) -> None:
     assert entry.by is None
     assert entry.subject == "glm-5"
     assert entry.detail["why"] == "The engine ended by itself."
-    assert entry.detail["in_a_row"] == 1
+    assert entry.detail["try"] == 1
 
 
 def test_the_version_that_failed_is_started_again_whatever_was_saved_since(box: Box) -> None:
@@ -232,7 +232,7 @@ def test_the_card_says_which_try_comes_when(box: Box) -> None:
     said = card(server)
 
     assert "Starts again <time" in said
-    assert "</time>, 2 of 3." in said
+    assert "</time>, try 2 of 3." in said
     assert ">Stop<" in said
 
 

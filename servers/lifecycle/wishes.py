@@ -39,7 +39,7 @@ def start_again(last: Run, *, why: str) -> Run | None:
         pinned_image=last.image_id or last.pinned_image,
         like=last.like,
     )
-    return _queue(run, by=None, action="start again", why=why, in_a_row=run.tries)
+    return _queue(run, by=None, action="start again", why=why, **{"try": run.tries})
 
 
 def _queue(run: Run, *, by: User | None, action: str, **detail: Any) -> Run | None:

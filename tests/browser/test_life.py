@@ -1,0 +1,67 @@
+"""A server that ends unasked is started again, on every open page, until somebody stops it."""
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.chromium import chromium, new_page
+from tests.browser.steps import card, join
+from tests.images import ENGINE
+from tests.installation import Installation, installation
+from tests.nvml import profiles
+
+pytestmark = [pytest.mark.browser, pytest.mark.docker]
+
+WITHIN = 60_000  # ms: pauses between tries are part of it
+
+
+@pytest.fixture(scope="module")
+def place(docker_host: str) -> Iterator[Installation]:
+    with installation(docker_host, profiles.rtx_pro_6000()) as made:
+        yield made
+
+
+@pytest.fixture
+def page(place: Installation) -> Iterator[Page]:
+    complaints: list[str] = []
+    with chromium() as browser:
+        page = new_page(browser.new_context(), complaints)
+        join(page, place)
+        yield page
+    assert complaints == []
+
+
+def test_an_engine_that_dies_is_started_again_until_the_tries_or_patience_are_over(
+    page: Page, place: Installation
+) -> None:
+    page.goto(f"{place.url}/profiles/new/")
+    values = {"name": "Shaky", "checkpoint": "a/b", "image": ENGINE, "restart_tries": "1"}
+    values |= {"env": "ENGINE_SECONDS=0\nENGINE_DIES_AFTER=2", "log_must": "never said"}
+    for field, value in values.items():
+        page.locator(f"#id_{field}").fill(value)
+    page.locator("#id_restart").select_option("on-failure")
+    page.get_by_role("button", name="Create profile").click()
+    expect(page.get_by_text("when it fails, up to 1 time in a row")).to_be_visible()
+
+    page.goto(f"{place.url}/")
+    found = card(page, "shaky")
+    found.get_by_role("button", name="Start", exact=True).click()
+    expect(found).to_contain_text("Ready, but its log does not say “never said”", timeout=WITHIN)
+    expect(found).to_contain_text("Starts again", timeout=WITHIN)
+    expect(found).to_contain_text("try 1 of 1")
+    expect(found).to_have_attribute("data-state", "ready", timeout=WITHIN)
+    expect(found).to_contain_text("has started it again once, and does not try", timeout=WITHIN)
+
+    found.get_by_role("button", name="Start", exact=True).click()
+    expect(found).to_contain_text("Starts again", timeout=WITHIN)
+    found.get_by_role("button", name="Stop", exact=True).click()
+    expect(found).not_to_contain_text("Starts again")
+    expect(found.get_by_role("button", name="Remove")).to_be_visible()
+
+    page.goto(f"{place.url}/activity/")
+    expect(page.get_by_role("row", name="inferdash start again shaky")).to_contain_text("try 1")
+    page.goto(f"{place.url}/profiles/shaky/")
+    page.get_by_role("button", name="Start as it ran").last.click()
+    page.wait_for_url(f"{place.url}/servers/shaky/")
+    expect(page.get_by_text("the same version, image and commit")).to_be_visible(timeout=WITHIN)
