@@ -3,6 +3,7 @@
 import shlex
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -308,16 +309,29 @@ def test_a_llama_cpp_build_is_found_among_the_shipped_lists() -> None:
 def test_an_answer_takes_what_help_does_not_tell_from_the_same_release() -> None:
     raw = parse_help("vllm", HELP, version="0.32.0+cu130")
 
-    whole = asked.completed(raw)
+    whole = asked.completed(raw, ENGINES["vllm"])
 
     found = whole.find("--tensor-parallel-size")
     assert found is not None
     assert found.type == "int"
     assert whole.env == vllm_32().env
     assert "--calculate-kv-scales" in whole.removed
-    unknown = asked.completed(parse_help("vllm", HELP, version="0.99.0"))
+    unknown = asked.completed(parse_help("vllm", HELP, version="0.99.0"), ENGINES["vllm"])
     assert unknown.env is None
     assert "--calculate-kv-scales" in unknown.removed
+
+
+def test_a_flag_whose_help_is_suppressed_is_no_unknown_one() -> None:
+    release = shipped("sglang", "0.5.23")
+    assert release is not None
+    sglang = ENGINES["sglang"]
+    told = replace(
+        release, flags=tuple(flag for flag in release.flags if flag.name not in sglang.hidden_flags)
+    )
+
+    assert set(asked.completed(told, sglang).names) == set(release.names)
+    other = asked.completed(replace(told, version="0.5.99"), sglang)
+    assert "--forward-pass-metrics-worker-id" not in other.names
 
 
 def test_a_part_of_a_list_is_none() -> None:

@@ -45,14 +45,19 @@ def flags_in(engine: Engine, text: str, *, version: str) -> FlagList:
     return found
 
 
-def completed(asked: FlagList) -> FlagList:
+def completed(asked: FlagList, engine: Engine) -> FlagList:
     """An image's own list, with what --help does not tell but inferdash's lists do.
 
-    Types and variables come from the list of the same release; what became of names that are
-    gone, from every list that is not newer.
+    Types, variables and flags without help come from the list of the same release; what became
+    of names that are gone, from every list that is not newer.
     """
     same = shipped(asked.engine, asked.version)
     types = {flag.name: flag.type for flag in same.flags} if same else {}
+    hidden = [flag for flag in same.flags if flag.name in engine.hidden_flags] if same else []
+    asked = replace(
+        asked,
+        flags=asked.flags + tuple(flag for flag in hidden if not asked.is_spelled_out(flag.name)),
+    )
     env = asked.env
     if env is None and same is not None:
         env = same.env

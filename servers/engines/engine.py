@@ -38,6 +38,8 @@ class Engine:
     # one that lists a part leaves out flags that every release has.
     help_commands: tuple[tuple[str, ...], ...]
     sure_flags: tuple[str, ...]
+    # Flags that it takes and whose help it suppresses.
+    hidden_flags: tuple[str, ...] = ()
     # What prints its version, and how that is read: a pattern, and what to make of its groups.
     version_command: tuple[str, ...]
     version_pattern: str = r"(?m)^([0-9]+\.[0-9][^\s]{0,50})\s*$"

@@ -36,6 +36,7 @@ SGLANG = Engine(
     env={"SGLANG_ENABLE_HEALTH_ENDPOINT_GENERATION": "0"},
     help_commands=(("python3", "-m", "sglang.launch_server", "--help"),),
     sure_flags=("--model-path", "--mem-fraction-static", "--port"),
+    hidden_flags=("--forward-pass-metrics-worker-id", "--forward-pass-metrics-ipc-name"),
     version_command=python_version("sglang"),
     own_flags=_own_flags,
     said_by=_said_by,

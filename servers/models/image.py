@@ -82,4 +82,4 @@ class ImageFacts(models.Model):
 def _flaglist(pk: int, asked_at: datetime) -> FlagList | None:
     """Hundreds of flags, wanted on every keystroke of a form: read once an answer."""
     flags = ImageFacts.objects.values_list("flags", flat=True).get(pk=pk)
-    return None if flags is None else completed(FlagList.from_json(flags))
+    return None if flags is None else completed(FlagList.from_json(flags), ENGINES[flags["engine"]])
