@@ -89,6 +89,14 @@ def test_every_engine_has_flags_and_its_own_variables(eva: Client, engine: str) 
     assert any(name.startswith(tuple(said["env_prefixes"])) for name in said["env"])
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+def test_flags_that_inferdash_writes_itself_are_named(eva: Client, engine: str) -> None:
+    said = asked(eva, engine=engine)
+
+    assert {"--host", "--port"} < set(said["written"])
+    assert set(said["written"]) <= names(said)
+
+
 @pytest.mark.parametrize("engine", ["", "ollama", "../vllm"])
 def test_an_engine_that_does_not_exist_has_none(eva: Client, engine: str) -> None:
     assert eva.get("/profiles/flags.json", {"engine": engine}).status_code == 404

@@ -8,6 +8,7 @@ from django.views.decorators.http import require_GET
 
 from servers.engines import ENGINES
 from servers.engines.flaglist import Flag, FlagList, all_shipped, newest, shipped
+from servers.engines.launch import Launch
 from servers.engines.versions import of_image
 from servers.judge.vocabulary import ENV_PREFIXES
 from servers.models import Box, ImageFacts, Role
@@ -66,6 +67,7 @@ def _lean(known: ImageFlags) -> dict[str, Any]:
         "is_exact": known.is_exact,
         "asked": known.asked,
         "env_prefixes": ENV_PREFIXES[flags.engine],
+        "written": _written(flags.engine),
         "lent": _lent(flags),
     }
     if flags.env is None:
@@ -73,6 +75,22 @@ def _lean(known: ImageFlags) -> dict[str, Any]:
     if not known.is_exact:
         said["elsewhere"] = _elsewhere(flags)
     return said
+
+
+def _written(engine: str) -> list[str]:
+    """Flags that inferdash writes itself, from the form's other fields."""
+    found = set[str]()
+    for checkpoint in ("user/model", "/model.gguf"):
+        launch = Launch(
+            engine=engine,
+            image="image",
+            checkpoint=checkpoint,
+            revision="main",
+            served_name="name",
+            port=1,
+        )
+        found |= {word for word in ENGINES[engine].own_flags(launch, "host") if word[0] == "-"}
+    return sorted(found)
 
 
 def _lent(flags: FlagList) -> dict[str, Any]:

@@ -15,6 +15,7 @@ const MOST = 24; // values that are listed
 // One or two words for a list of completions.
 export function hint(list, flag) {
   if (flag.takes === "none") return "switch";
+  if (list.isWritten(flag)) return "written by inferdash";
   const detail = list.detail(flag);
   const known = values(detail);
   if (known.length > 3) return `${known.length} values`;
@@ -31,6 +32,7 @@ export function flagRows(list, flag) {
   if (known.length) rows.push(["Values", known.slice(0, MOST), known.length - MOST]);
   if (detail.default) rows.push(["Default", [detail.default]]);
   if (flag.env) rows.push(["Variable", [flag.env]]);
+  if (list.isWritten(flag)) rows.push(["Written", "by inferdash from the form’s other fields, unless it stands here"]);
   return rows;
 }
 

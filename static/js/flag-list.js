@@ -88,6 +88,11 @@ export class FlagList {
     return Object.hasOwn(this.removed, dashed(typed));
   }
 
+  // Whether inferdash writes it from the form's other fields.
+  isWritten(flag) {
+    return flag.names.some((name) => this.written.includes(name));
+  }
+
   // What is known of a flag beyond its names: its own, else what another version says.
   detail(flag) {
     return this.lent[flag.names[0]] ?? flag;

@@ -52,7 +52,7 @@ export class Remarks {
     const item = document.createElement("li");
     item.className = isCertain ? "flag-mark is-certain" : "flag-mark";
     const sentence = document.createElement("span");
-    sentence.append(made("strong", kind), " ", made("code", about), " ", ...withCode(says, fix?.text), " ");
+    sentence.append(made("strong", kind), " ", named(about), " ", ...withCode(says, fix?.text), " ");
     sentence.append(made("span", "", "line quiet"));
     item.append(sentence);
     if (fix) {
@@ -65,11 +65,14 @@ export class Remarks {
   }
 }
 
-// A sentence whose names stand in a code's letters, where a line does not break.
+// A sentence whose proposed name stands in a code's letters.
 function withCode(says, name) {
   const [before, after] = name ? says.split(name, 2) : [says];
-  return after === undefined ? [before] : [before, made("code", name), after];
+  return after === undefined ? [before] : [before, named(name), after];
 }
+
+// A name in which no line breaks, unless it is as long as one.
+const named = (name) => made("code", name, name.length < 36 ? "nowrap" : "");
 
 const keyOf = ({ about, says }) => `${about} ${says}`;
 

@@ -169,6 +169,16 @@ def test_the_help_of_the_flag_at_the_caret_says_what_it_takes(page: Page) -> Non
     assert {"id_flags_helptext", "id_flags_about", "id_flags_marks"} <= set(described.split())
 
 
+def test_a_flag_that_inferdash_writes_itself_says_so(page: Page) -> None:
+    knows(page, "Help knows the 321 flags of vLLM 0.33.0")
+    write(page, "#id_flags", "--port")
+    expect(page.get_by_role("option", name="--port").first).to_contain_text("written by inferdash")
+
+    page.keyboard.type(" 8000")
+
+    expect(page.locator("#id_flags_about")).to_contain_text("unless it stands here")
+
+
 def test_values_that_the_engine_refuses_are_marked(page: Page) -> None:
     knows(page, "Help knows the 321 flags of vLLM 0.33.0")
     write(
