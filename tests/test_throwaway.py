@@ -55,6 +55,31 @@ def test_there_is_nowhere_to_write_but_a_small_tmp(docker: Docker) -> None:
     assert said.output.split() == ["root", "opt", "tmp", "full"]
 
 
+def test_a_volume_that_the_image_declares_is_none(docker: Docker) -> None:
+    with closing(APIClient(docker.host, version="auto")) as client:
+        made = client.create_container(BASE, ["true"])
+        image = client.commit(made["Id"], "inferdash-test/volume", changes=["VOLUME /big"])["Id"]
+        client.remove_container(made["Id"])
+        script = "head -c 100000000 /dev/zero > /big/full || grep -c ' /big tmpfs' /proc/mounts"
+        question = Question(image=image, words=("/bin/sh", "-c", f"{script}; sleep 60"))
+        seen: list[Any] = []
+
+        def look() -> bool:
+            seen.append(client.inspect_container(left(docker)[0]["Id"])["Mounts"])
+            return len(seen) < 4  # two seconds: enough to fill it
+
+        said = throwaway.ask(docker, question, go_on=look)
+        client.remove_image("inferdash-test/volume:latest", force=True)
+
+    assert said.output == "1\n"
+    assert seen == [[]] * 4
+
+
+def test_an_image_that_is_not_there_is_not_pulled(docker: Docker) -> None:
+    with pytest.raises(ContainerError, match="no/such:1 is not on this box"):
+        throwaway.ask(docker, Question(image="no/such:1", words=("true",)))
+
+
 def test_there_are_no_capabilities_and_none_can_be_had(docker: Docker) -> None:
     said = ask(docker, "grep -E '^(Cap(Prm|Eff|Bnd)|NoNewPrivs)' /proc/self/status")
 

@@ -43,6 +43,7 @@ class Image:
     created_at: datetime | None = None
     env: dict[str, str] = field(default_factory=dict)
     labels: dict[str, str] = field(default_factory=dict)
+    volumes: tuple[str, ...] = ()  # folders that get a volume each unless something is mounted
 
     @classmethod
     def of(cls, found: Json) -> "Image":
@@ -56,6 +57,7 @@ class Image:
             created_at=_time(found.get("Created") or ""),
             env=dict(text.partition("=")[::2] for text in config.get("Env") or ()),
             labels=config.get("Labels") or {},
+            volumes=tuple(config.get("Volumes") or ()),
         )
 
 

@@ -77,6 +77,9 @@ def drop_leftovers(docker: Docker) -> int:
 
 
 def _created(docker: Docker, question: Question) -> str:
+    image = docker.image(question.image)
+    if image is None:
+        raise ContainerError(f"{question.image} is not on this box.", kind="no_image")
     body = {
         "Image": question.image,
         "Entrypoint": list(question.words),
@@ -88,7 +91,8 @@ def _created(docker: Docker, question: Question) -> str:
         "HostConfig": {
             "NetworkMode": "none",
             "ReadonlyRootfs": True,
-            "Tmpfs": {"/tmp": "size=64m,mode=1777"},  # noqa: S108
+            # In the container's own memory. A volume of the image's would be the box's disk.
+            "Tmpfs": dict.fromkeys(("/tmp", *image.volumes), "size=64m,mode=1777"),  # noqa: S108
             "CapDrop": ["ALL"],
             "SecurityOpt": ["no-new-privileges"],
             "Memory": question.memory,
