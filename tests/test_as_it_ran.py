@@ -113,6 +113,7 @@ def test_what_an_admin_took_out_of_a_profile_does_not_come_back_by_an_operator(b
 
 def test_the_old_version_is_checked_and_not_the_newest(box: Box) -> None:
     run = tuesday(box, WRONG)
+    Run.objects.filter(pk=run.pk).update(ready_at=None)
 
     asked = click(Role.OPERATOR, run)
 
@@ -120,6 +121,10 @@ def test_the_old_version_is_checked_and_not_the_newest(box: Box) -> None:
     assert f"/runs/{run.pk}/start/" in asked.content.decode()
     assert click(Role.OPERATOR, run, despite="It worked.").status_code == 204
     assert latest(run.server).despite == "It worked."
+
+
+def test_a_version_that_became_ready_needs_no_reason(box: Box) -> None:
+    assert click(Role.OPERATOR, tuesday(box, WRONG)).status_code == 204
 
 
 @pytest.fixture

@@ -1,11 +1,14 @@
 """What is known to fail is told in the form, on the page and at the start."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from django.test import Client
 
+from servers.lifecycle import checks
 from servers.models import Box, Profile, Role, Run, Server
+from servers.models.run import State
 from tests import factories
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("own_redis")]
@@ -116,6 +119,8 @@ def test_a_start_without_errors_asks_nothing(box: Box) -> None:
 def test_a_restart_into_a_version_that_is_known_to_fail_asks_too(server: Server) -> None:
     ben = browser(Role.OPERATOR)
     run = factories.run(server)
+    launch = server.profile.launch
+    server.profile.save_version(replace(launch, flags=(*WRONG, "--port", "8001")), by=None)
 
     asked = ben.post(f"/servers/{server.slug}/restart/").content.decode()
 
@@ -123,3 +128,43 @@ def test_a_restart_into_a_version_that_is_known_to_fail_asks_too(server: Server)
     ben.post(f"/servers/{server.slug}/restart/", {"despite": "patched"})
     run.refresh_from_db()
     assert run.restart_despite == "patched"
+
+
+def test_what_the_last_good_start_had_is_told(server: Server) -> None:
+    factories.run(server, State.READY)
+    launch = replace(server.profile.launch, flags=(*WRONG[:2], "--kv-cache-dtype", "fp8"))
+    server.profile.save_version(launch, by=None)
+
+    text = page(browser(Role.VIEWER), server)
+
+    assert "Yours last worked with the same --max-modle-len (version 1, ready here on" in text
+    assert "Fails:" in text, "it says another thing in all"
+
+
+def test_a_launch_that_became_ready_here_may_start_without_a_reason(server: Server) -> None:
+    run = factories.run(server, State.READY)
+    operator = browser(Role.OPERATOR)
+    Run.objects.filter(pk=run.pk).update(state=State.STOPPED)
+
+    text = page(operator, server)
+
+    assert "Yours last started with exactly these settings (version 1" in text
+    assert "Fails:" not in text
+    answer = operator.post(f"/servers/{server.slug}/start/")
+    assert answer.status_code == 204
+
+
+def test_another_box_s_good_start_says_nothing_of_this_one(server: Server) -> None:
+    second = Server.objects.create(
+        slug="there", profile=server.profile, box=factories.box("another")
+    )
+    factories.run(second, State.READY)
+
+    findings = checks.findings(server.profile.launch, server.box, server.profile)
+
+    assert [each.severity for each in findings][:2] == ["error", "error"]
+    assert not any(each.yours for each in findings)
+
+
+def page(client: Client, server: Server) -> str:
+    return " ".join(client.get(f"/profiles/{server.profile.slug}/").content.decode().split())

@@ -59,3 +59,4 @@ class Finding:
     # What is not known and would decide: "the engine's version", "the GPUs". Such a finding
     # is never an error.
     unknown: tuple[str, ...] = ()
+    yours: str = ""  # what the last start of the same profile that became ready says of it

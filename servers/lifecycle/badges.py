@@ -3,12 +3,14 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import lru_cache, partial
+from functools import lru_cache
 
+from servers.engines.launch import Launch
+from servers.judge.experience import weigh
 from servers.judge.lint import lint
-from servers.judge.subject import Subject
-from servers.lifecycle.checks import subject_with
-from servers.models import Box, ImageFacts, Profile
+from servers.judge.subject import Finding, Subject
+from servers.lifecycle.checks import subject_with, worked_in
+from servers.models import Box, ImageFacts, Profile, Run
 
 # Some pages of the longest list.
 KEPT = 2000
@@ -28,16 +30,24 @@ def badges(profiles: Iterable[Profile]) -> dict[int, Badge]:
         (image.box_id, image.reference, image.engine): image
         for image in ImageFacts.objects.filter(box__in=boxes.values()).defer("flags")
     }
-    return {each.pk: _worst(each, images) for each in profiles}
+    good = Run.objects.last_good([server.pk for each in profiles for server in each.servers.all()])
+    return {each.pk: _worst(each, images, good) for each in profiles}
 
 
-def _worst(profile: Profile, images: dict[tuple[int, str, str], ImageFacts]) -> Badge:
+def _worst(
+    profile: Profile, images: dict[tuple[int, str, str], ImageFacts], good: dict[int, Run]
+) -> Badge:
     launch = profile.launch
     questions = [
-        _question(profile, box, images.get((box.pk, launch.image, launch.engine)))
-        for box in (server.box for server in profile.servers.all())
+        _question(
+            launch,
+            server.box,
+            images.get((server.box_id, launch.image, launch.engine)),
+            good.get(server.pk),
+        )
+        for server in profile.servers.all()
     ]
-    return max(map(_counted, questions or [_question(profile, None, None)]))
+    return max(map(_counted, questions or [_question(launch)]))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,22 +57,30 @@ class _Question:
     launch: str
     box: str
     image: tuple[int, datetime] | None
-    subject: Callable[[], Subject] = field(compare=False)
+    good: int | None
+    answer: Callable[[], list[Finding]] = field(compare=False)
 
 
-def _question(profile: Profile, box: Box | None, image: ImageFacts | None) -> _Question:
-    launch = profile.launch
+def _question(
+    launch: Launch,
+    box: Box | None = None,
+    image: ImageFacts | None = None,
+    good: Run | None = None,
+) -> _Question:
+    def answer() -> list[Finding]:
+        subject = subject_with(launch, box, image) if box else Subject(launch=launch)
+        return weigh(lint(subject), launch, worked_in(good))
+
     return _Question(
         launch=repr(launch.to_json()),
         box=repr((box.gpus, box.facts.get("driver"))) if box else "",
         image=(image.pk, image.asked_at) if image else None,
-        subject=(
-            partial(subject_with, launch, box, image) if box else partial(Subject, launch=launch)
-        ),
+        good=good.pk if good else None,
+        answer=answer,
     )
 
 
 @lru_cache(maxsize=KEPT)
 def _counted(question: _Question) -> Badge:
-    found = [each.severity for each in lint(question.subject())]
+    found = [each.severity for each in question.answer()]
     return Badge(errors=found.count("error"), warnings=found.count("warning"))

@@ -2,15 +2,37 @@
 
 from dataclasses import replace
 
+from django.utils import timezone
+
 from servers.engines.launch import Launch
+from servers.judge.experience import Worked, weigh
 from servers.judge.lint import lint
 from servers.judge.subject import BoxKind, Finding, Gpu, Subject
-from servers.models import Box, ImageFacts
+from servers.models import Box, ImageFacts, Profile, Run
 
 
-def findings(launch: Launch, box: Box | None) -> list[Finding]:
-    """The worst first. Without a box only what holds on every box."""
-    return lint(subject(launch, box))
+def findings(launch: Launch, box: Box | None, profile: Profile | None = None) -> list[Finding]:
+    """The worst first. Without a box only what holds on every box.
+
+    With the profile, its own starts on this box are weighed against what is known elsewhere.
+    """
+    found = lint(subject(launch, box))
+    if not found or box is None or profile is None:
+        return found
+    return weigh(found, launch, worked(profile, box))
+
+
+def worked(profile: Profile, box: Box) -> Worked | None:
+    """The latest start on this box that became ready."""
+    good = Run.objects.last_good(profile.servers.filter(box=box).values_list("pk", flat=True))
+    return worked_in(next(iter(good.values()), None))
+
+
+def worked_in(run: Run | None) -> Worked | None:
+    if run is None or run.ready_at is None:
+        return None
+    launch, day = run.version.launch, timezone.localdate(run.ready_at)
+    return Worked(launch=launch, version=run.version.number, day=day)
 
 
 def subject(launch: Launch, box: Box | None) -> Subject:

@@ -8,6 +8,7 @@ Workers and watchers move a run forward, each move being one UPDATE that only on
 them wins. People never move it: they set what they want (wanted), which the worker obeys.
 """
 
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Self
@@ -63,6 +64,13 @@ class RunQuerySet(models.QuerySet["Run"]):
     def active(self) -> Self:
         """Runs that hold, or are about to hold, a container."""
         return self.filter(state__in=ACTIVE)
+
+    def last_good(self, servers: Iterable[int]) -> "dict[int, Run]":
+        """By server, the latest that became ready, with its version."""
+        good = self.filter(server__in=servers, ready_at__isnull=False).order_by()
+        latest = good.values("server").annotate(last=models.Max("pk")).values("last")
+        found = self.model._default_manager.filter(pk__in=latest).select_related("version")
+        return {run.server_id: run for run in found}
 
     def move(self, *, old: "list[State]", new: "State", **fields: Any) -> bool:
         """Change the state in one UPDATE, and return whether this call won the race."""

@@ -34,7 +34,7 @@ def profile_check(request: HttpRequest) -> HttpResponse:
         "profiles/_check.html",
         {
             "form": form,
-            "findings": checks.findings(launch, box),
+            "findings": checks.findings(launch, box, profile),
             "preview": lifecycle.preview(launch, box) if box is not None else None,
             "box": box,
             **_places(launch, box),
@@ -107,7 +107,8 @@ def refusal(
     `launch` is what is to be started, if not what the profile says now.
     """
     launch = launch or server.profile.launch
-    errors = [each for each in checks.findings(launch, server.box) if each.severity == "error"]
+    found = checks.findings(launch, server.box, server.profile)
+    errors = [each for each in found if each.severity == "error"]
     if not errors or request.POST.get("despite", "").strip():
         return None
     answer = render(

@@ -76,7 +76,7 @@ def profile(request: HttpRequest, slug: str) -> HttpResponse:
                 {
                     "server": server,
                     "preview": lifecycle.preview(found.launch, server.box),
-                    "findings": checks.findings(found.launch, server.box),
+                    "findings": checks.findings(found.launch, server.box, found),
                     "image": ImageFacts.objects.of(found.launch, server.box),
                 }
                 for server in servers
