@@ -166,5 +166,12 @@ def test_another_box_s_good_start_says_nothing_of_this_one(server: Server) -> No
     assert not any(each.yours for each in findings)
 
 
+def test_a_size_is_offered_as_people_write_it(server: Server) -> None:
+    launch = replace(server.profile.launch, gpus="all", flags=("--tensor-parallel-size", "2"))
+    server.profile.save_version(launch, by=None)
+
+    assert "Change it: Shared memory: 16g" in page(browser(Role.OPERATOR), server)
+
+
 def page(client: Client, server: Server) -> str:
     return " ".join(client.get(f"/profiles/{server.profile.slug}/").content.decode().split())

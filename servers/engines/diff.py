@@ -26,7 +26,7 @@ class Difference:
 def compare(before: Launch, after: Launch) -> list[Difference]:
     """Every difference once: engine and image first, then flags, variables, the rest."""
     found = [
-        Difference(part=name, name=name, before=_text(name, old), after=_text(name, new))
+        Difference(part=name, name=name, before=field_text(name, old), after=field_text(name, new))
         for name in (each.name for each in fields(Launch))
         if name not in _ITEMISED and (old := getattr(before, name)) != (new := getattr(after, name))
     ]
@@ -77,7 +77,8 @@ def _variables(before: Launch, after: Launch) -> tuple[dict[str, str], dict[str,
     return old, new
 
 
-def _text(name: str, value: object) -> str | None:
+def field_text(name: str, value: object) -> str | None:
+    """The value of a field of Launch as people write it; None where it says nothing."""
     if name == "shm_size" and isinstance(value, int):
         return sizes.shown(value) if value else None
     if name == "ready_limit" and isinstance(value, int):

@@ -1,6 +1,5 @@
 """How a launch reads on a page: each flag and variable with the reason for it."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 from django import template
@@ -8,7 +7,7 @@ from django import template
 from servers.commandline import explained
 from servers.engines import flagtext
 from servers.engines.change import Change
-from servers.engines.diff import Difference
+from servers.engines.diff import Difference, field_text
 from servers.engines.engine import secret_words
 from servers.engines.flagtext import Row
 from servers.engines.launch import Launch
@@ -71,16 +70,12 @@ def change_words(change: Change) -> str:
     said = [f"{name} {value or ''}".strip() for name, value in change.set_flags.items()]
     said += [f"no {name}" for name in (*change.drop_flags, *change.drop_env)]
     said += [f"{name}={value}" for name, value in change.set_env.items()]
-    said += [f"{field_title(name)}: {_field_words(v)}" for name, v in change.fields.items()]
+    said += [f"{field_title(name)}: {_field_words(name, v)}" for name, v in change.fields.items()]
     return ", ".join(said)
 
 
-def _field_words(value: object) -> str:
-    if isinstance(value, Mapping):
-        return " ".join(f"{name}={each}" for name, each in value.items()) or "nothing"
-    if isinstance(value, (list, tuple)):
-        return " ".join(map(str, value)) or "nothing"
-    return str(value) if value else "nothing"
+def _field_words(name: str, value: object) -> str:
+    return " ".join((field_text(name, value) or "nothing").split("\n"))
 
 
 @register.filter
