@@ -180,7 +180,7 @@ class FlagHelp {
 function keys() {
   const said = document.createElement("span");
   said.className = "keys";
-  said.textContent = "Ctrl+Space lists them.";
+  said.textContent = "Ctrl+Space: suggestions.";
   return said;
 }
 
