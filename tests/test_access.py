@@ -41,6 +41,7 @@ ROWS = [
     Row(name="run_start", role=Role.OPERATOR, args=("server", "run"), method="post"),
     Row(name="server_stop", role=Role.OPERATOR, args=("server",), method="post"),
     Row(name="server_restart", role=Role.OPERATOR, args=("server",), method="post"),
+    Row(name="server_values", role=Role.EDITOR, args=("server",), method="post"),
     Row(name="server_remove", role=Role.OPERATOR, args=("server",), method="post"),
     Row(name="profiles", role=Role.VIEWER),
     Row(name="profile", role=Role.VIEWER, args=("server",)),

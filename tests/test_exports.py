@@ -37,6 +37,7 @@ def profile() -> Profile:
         restart="on-failure",
         restart_tries=5,
         start_with_box=True,
+        parameters={"context": "8192", "model": "Qwen/Qwen3-8B"},
         log_must=("Capture cuda graph end",),
         log_must_not=("# falling back to", "OOM"),
         hardware="2x RTX PRO 6000",

@@ -2,7 +2,7 @@
 
 from servers.commandline import render, restart
 from servers.commandline.command import Command
-from servers.engines import ENGINES, cards, usual_entrypoint
+from servers.engines import ENGINES, cards, parameters, usual_entrypoint
 from servers.engines.engine import listens_beyond_loopback
 from servers.engines.launch import Launch
 from servers.host import sizes
@@ -15,6 +15,7 @@ HF_TOKEN = "HF_TOKEN"  # noqa: S105 - the variable's name
 def command_of(launch: Launch, *, name: str = "") -> Command:
     """What the profile says, without what a box adds. Values of secrets are left to the reader's
     own environment (`-e NAME`)."""
+    launch = parameters.fill(launch)
     engine = ENGINES[launch.engine]
     env: dict[str, str | None] = {**launch.env, **dict.fromkeys(launch.secret_env)}
     if launch.pass_hf_token and HF_TOKEN not in env:
@@ -60,6 +61,8 @@ def compose(launch: Launch, *, name: str = "") -> str:
 
 def _reasons(launch: Launch) -> str:
     said = "".join(f"# {name}: {why}\n" for name, why in launch.reasons.items())
+    for name, value in launch.parameters.items():
+        said = f"# {{{{{name}}}}}: {value}\n{said}"
     if remark := restart.inexact(launch):
         said = f"# --restart: {remark}\n{said}"
     if cards.parse(launch.gpus):

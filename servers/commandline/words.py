@@ -3,6 +3,7 @@
 import re
 
 from servers.engines import cards
+from servers.engines import parameters as engine_parameters
 from servers.host import durations, sizes
 from servers.recipes import notation
 
@@ -66,6 +67,23 @@ def path(text: str) -> str:
         return notation.path(text)
     except ValueError as error:
         raise WordsError(str(error)) from None
+
+
+def parameters(text: str) -> dict[str, str]:
+    """name=value lines, such as context=32768. Raises WordsError."""
+    found: dict[str, str] = {}
+    for line in lines(text):
+        name, equals, value = (part.strip() for part in line.partition("="))
+        if not equals:
+            raise WordsError(f"“{line[:60]}” is not name=value, such as context=32768.")
+        try:
+            engine_parameters.check(name, value)
+        except ValueError as error:
+            raise WordsError(str(error)) from None
+        found[name] = value
+    if len(found) > engine_parameters.MOST:
+        raise WordsError(f"A profile has at most {engine_parameters.MOST} parameters.")
+    return found
 
 
 def log_texts(text: str) -> tuple[str, ...]:

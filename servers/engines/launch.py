@@ -52,6 +52,8 @@ class Launch:
     log_must_not: tuple[str, ...] = ()  # plain texts that a good log does not hold
 
     reasons: dict[str, str] = field(default_factory=dict)  # flag or variable -> why it is there
+    # Name -> value unless a server has its own: {"model": "Qwen/Qwen3-8B"} for {{model}}.
+    parameters: dict[str, str] = field(default_factory=dict)
     hardware: str = ""  # what it was made for: "4x RTX PRO 6000"; "" = not said
     # What its source promises, as written: {"tokens per second": "30-35"}.
     expected: dict[str, str] = field(default_factory=dict)

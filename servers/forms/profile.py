@@ -32,7 +32,7 @@ class ProfileForm(ProfileFields):
 
     GROUPS = (
         ("What it is", ("name", "box", "tags", "is_private", "notes")),
-        ("Model", ("checkpoint", "revision", "served_name")),
+        ("Model", ("checkpoint", "revision", "served_name", "parameters")),
         ("Engine", ("engine", "image", "flags")),
         ("Environment", ("env", "mount_hf_cache", "pass_hf_token")),
         ("GPUs and memory", ("gpus", "shm_size", "ipc_host")),
@@ -149,6 +149,9 @@ class ProfileForm(ProfileFields):
 
     def clean_ready_limit(self) -> int:
         return _read(words.duration, self.cleaned_data["ready_limit"])
+
+    def clean_parameters(self) -> dict[str, str]:
+        return _read(words.parameters, self.cleaned_data["parameters"])
 
     def clean_log_must(self) -> tuple[str, ...]:
         return _read(words.log_texts, self.cleaned_data["log_must"])

@@ -75,6 +75,12 @@ class ProfileFields(forms.Form):
         widget=text_box(6, "--max-model-len 32768\n--gpu-memory-utilization 0.9"),
         help_text="One a line or as pasted. # begins a comment. Model, name, host and port are added.",
     )
+    parameters = forms.CharField(
+        required=False,
+        widget=text_box(2, "model=Qwen/Qwen3-8B\ncontext=32768"),
+        help_text="name=value lines. {{name}} in model, flags and environment is replaced; each "
+        "server may have values of its own.",
+    )
     env = forms.CharField(
         label="Environment",
         required=False,

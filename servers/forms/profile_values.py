@@ -22,6 +22,7 @@ _SAME = (
     "runtime", "entrypoint", "ulimits", "cap_add", "devices", "security_opt", "cpuset_cpus",
     "user", "workdir", "pid", "privileged", "init", "ready_path", "ready_limit",
     "restart", "restart_tries", "start_with_box", "log_must", "log_must_not",
+    "parameters",
 )  # fmt: skip
 # The same, but it only says something: the container does not depend on it.
 _SAID = ("hardware", "expected")
@@ -83,6 +84,7 @@ def initial(launch: Launch, *, secrets: Mapping[str, str] | None = None) -> dict
         "env": explained.environment_text(env, launch.reasons),
         "volumes": "\n".join(launch.volumes),
         "devices": "\n".join(launch.devices),
+        "parameters": "\n".join(f"{k}={v}" for k, v in launch.parameters.items()),
         "log_must": "\n".join(launch.log_must),
         "log_must_not": "\n".join(launch.log_must_not),
         "cap_add": " ".join(launch.cap_add),

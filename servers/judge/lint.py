@@ -2,7 +2,9 @@
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 
+from servers.engines import parameters
 from servers.judge import parallelism, rulebook, surroundings, vocabulary
 from servers.judge.check import Check
 from servers.judge.facts import Facts
@@ -19,6 +21,7 @@ def lint(subject: Subject) -> list[Finding]:
     missing, or is left out. A check that only knows the engine's lists gives way to a rule
     that knows more about the same flag or variable.
     """
+    subject = replace(subject, launch=parameters.fill(subject.launch))
     facts = Facts(subject)
     found = [finding for rule in rulebook.shipped() if (finding := rule.judge(facts))]
     for check in CHECKS:

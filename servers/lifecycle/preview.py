@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from servers.engines import placement, usual_entrypoint
+from servers.engines import parameters, placement, usual_entrypoint
 from servers.engines.engine import secret_words
 from servers.engines.launch import Launch
 from servers.engines.volumes import Volume, VolumeError
@@ -19,6 +19,7 @@ class Preview:
 
 
 def preview(launch: Launch, box: Box) -> Preview:
+    launch = parameters.fill(launch)
     site = placement.Site(
         home=box.home,
         hf_cache=box.hf_cache,

@@ -55,7 +55,7 @@ def _objection(run: Run, *, has_budget: bool) -> str:
         times = "once" if run.tries == 1 else f"{run.tries} times in a row"
         return f"inferdash has started it again {times}, and does not try once more."
     if run.ready_at is None:
-        found = checks.findings(run.version.launch, run.server.box)
+        found = checks.findings(run.launch, run.server.box, run.server.profile)
         for each in found:
             if each.severity == "error":
                 return f"inferdash does not start it again: it is known to fail. {each.says}"

@@ -18,7 +18,7 @@ class Refused(Exception):
 def site(run: Run) -> placement.Site:
     """What this box adds to the profile, secrets in the clear. For the worker's eyes only."""
     box = run.server.box
-    launch = run.version.launch
+    launch = run.launch
     wanted = Secret.objects.in_bulk(list(launch.secret_env.values()))
     missing = [name for name, pk in launch.secret_env.items() if pk not in wanted]
     if missing:
@@ -41,7 +41,7 @@ def secret_values(run: Run) -> list[str]:
 
     Those that its container was given, and those that it would be given now.
     """
-    launch = run.version.launch
+    launch = run.launch
     secrets = [run.server.box.hf_token, *Secret.objects.filter(pk__in=launch.secret_env.values())]
     found = set(secret_words(launch.flags))
     if run.given is not None:

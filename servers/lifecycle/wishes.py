@@ -21,10 +21,11 @@ def start(
     version = server.profile.current
     if version is None:
         raise ValueError(f"Profile {server.profile.slug} has no version.")
-    run = Run(server=server, version=version, started_by=by, despite=despite)
+    run = Run(server=server, version=version, started_by=by, despite=despite, values=server.values)
     if like is None:
         return _queue(run, by=by, action="start")
-    run.version, run.like, run.pinned_image = like.version, like, like.image_id
+    run.version, run.values = like.version, like.values
+    run.like, run.pinned_image = like, like.image_id
     return _queue(run, by=by, action="start as it ran", like=like.pk)
 
 
@@ -33,6 +34,7 @@ def start_again(last: Run, *, why: str) -> Run | None:
     run = Run(
         server=last.server,
         version=last.version,
+        values=last.values,
         started_by=last.started_by,
         despite=last.despite,
         tries=last.next_try,

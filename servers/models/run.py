@@ -16,6 +16,7 @@ from typing import Any, Self
 from django.db import models
 from django.utils import timezone
 
+from servers.engines import parameters
 from servers.engines.engine import flag_value
 from servers.engines.launch import Launch
 from servers.host.probes import Endpoint
@@ -92,6 +93,9 @@ class Run(models.Model):
     stopped_by = models.ForeignKey(User, null=True, on_delete=models.SET_NULL, related_name="+")
     # Set by Restart: who gets the next run as soon as this one has ended.
     restart_for = models.ForeignKey(User, null=True, on_delete=models.SET_NULL, related_name="+")
+
+    # What the server had its own values for when it was asked for.
+    values: "models.JSONField[dict[str, str], dict[str, str]]" = models.JSONField(default=dict)
 
     created_at = models.DateTimeField(default=timezone.now, db_index=True)  # the click
     moved_at = models.DateTimeField(default=timezone.now)  # the last change of state
@@ -185,8 +189,8 @@ class Run(models.Model):
 
     @property
     def launch(self) -> Launch:
-        """Its version's, with the commit of the checkpoint that the repeated run had."""
-        launch = self.version.launch
+        """Its version's with its parameters, and the commit of the checkpoint of a repeated run."""
+        launch = parameters.fill(self.version.launch, self.values)
         commit = self.like.checkpoint_revision if self.like else ""
         return replace(launch, revision=commit) if commit else launch
 
@@ -240,7 +244,7 @@ class Run(models.Model):
         return Endpoint(address=self.address, port=self.port, key=self._engine_key())
 
     def _engine_key(self) -> str:
-        launch = self.version.launch
+        launch = self.launch
         if key := flag_value(launch.flags, "--api-key"):
             return key
         for name in ENGINE_KEYS:

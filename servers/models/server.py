@@ -5,6 +5,7 @@ from typing import Self
 from django.db import models
 from django.utils import timezone
 
+from servers.engines import parameters
 from servers.engines.launch import Launch
 from servers.models.box import Box
 from servers.models.profile import Profile
@@ -25,7 +26,7 @@ class ServerQuerySet(models.QuerySet["Server"]):
 
     def with_details(self) -> Self:
         return self.select_related(
-            "profile__current", "box", "run__started_by", "run__stopped_by", "run__version"
+            "profile__current", "box", "run__started_by", "run__stopped_by", "run__version", "run__like"
         ).annotate(last_time_to_ready=self._last_time_to_ready())
 
     def _last_time_to_ready(self) -> models.Subquery:
@@ -42,15 +43,12 @@ class Server(models.Model):
     run = models.ForeignKey(  # the latest; its state is the server's state
         "Run", null=True, on_delete=models.SET_NULL, related_name="+"
     )
+    # Parameters of the profile that this server has values of its own for.
+    values: "models.JSONField[dict[str, str], dict[str, str]]" = models.JSONField(default=dict)
     created_at = models.DateTimeField(default=timezone.now)
     removed_at = models.DateTimeField(null=True)
 
     objects = ServerQuerySet.as_manager()
-
-    class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["profile", "box"], name="one_server_a_profile_and_box")
-        ]
 
     def __str__(self) -> str:
         return self.slug
@@ -59,4 +57,6 @@ class Server(models.Model):
     def launch(self) -> Launch:
         """What runs now, or would run at the next start."""
         run = self.run
-        return run.version.launch if run is not None and run.is_active else self.profile.launch
+        if run is not None and run.is_active:
+            return run.launch
+        return parameters.fill(self.profile.launch, self.values)

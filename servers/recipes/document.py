@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from servers.engines import ENGINES
+from servers.engines import ENGINES, parameters
 from servers.engines.launch import Launch
 from servers.engines.volumes import VolumeError, parse
 from servers.host import durations, sizes
@@ -108,6 +108,8 @@ def launch_value(found: mapping.Mapping, name: str) -> Any:
         return found.read(name, durations.read, 0)
     if name == "restart":
         return found.read(name, notation.restart, "")
+    if name == "parameters":
+        return _parameters(found)
     if name in ("log_must", "log_must_not"):
         return _log_texts(found, name)
     if name == "volumes":
@@ -163,6 +165,18 @@ def _volumes(found: mapping.Mapping) -> tuple[str, ...]:
         except VolumeError as error:
             raise found.error(str(error), "volumes") from error
     return volumes
+
+
+def _parameters(found: mapping.Mapping) -> dict[str, str]:
+    values = found.mapping("parameters").values()
+    for name, value in values.items():
+        try:
+            parameters.check(name, value)
+        except ValueError as error:
+            raise found.error(str(error), "parameters") from error
+    if len(values) > parameters.MOST:
+        raise found.error(f"A profile has at most {parameters.MOST} parameters.", "parameters")
+    return values
 
 
 def _log_texts(found: mapping.Mapping, name: str) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from servers.engines.launch import Launch
 from servers.forms.profile import ProfileForm
 from servers.forms.profile_values import MASK
 from servers.host import durations
+from servers.models import Server
 from servers.models.secret import mask
 
 register = template.Library()
@@ -52,6 +53,12 @@ def _masked(name: str, said: str | None) -> str | None:
 def variable_rows(launch: Launch) -> list[Row]:
     secrets = dict.fromkeys(launch.secret_env, MASK)
     return explained.variable_rows({**launch.env, **secrets}, launch.reasons)
+
+
+@register.filter
+def own_values(server: Server, launch: Launch) -> list[tuple[str, str, str]]:
+    """Each parameter with the profile's value and the server's own, "" where it has none."""
+    return [(name, usual, server.values.get(name, "")) for name, usual in launch.parameters.items()]
 
 
 @register.filter

@@ -58,7 +58,7 @@ def run_start(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
             status=FORBIDDEN,
             content_type="text/plain",
         )
-    question = refusal(request, found, like.version.launch)
+    question = refusal(request, found, like.launch)
     if question is not None:
         return question
     run = lifecycle.start(found, by=person, despite=_despite(request), like=like)

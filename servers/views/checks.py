@@ -9,6 +9,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST
 
 from servers import lifecycle, tasks
+from servers.engines import parameters
 from servers.engines.launch import Launch
 from servers.forms.profile import ProfileForm
 from servers.forms.profile_values import initial
@@ -72,7 +73,7 @@ def profile_fix_form(request: HttpRequest, rule: str) -> HttpResponse:
     context: dict[str, Any] = {"form": form, "profile": profile, "has_box": Box.objects.exists()}
     if form.is_valid():
         launch = form.unsaved_launch()
-        fix = _finding(request, rule, launch, _box(form, profile)).fix
+        fix = _finding(request, rule, [launch], _box(form, profile)).fix
         if fix is not None:
             typed = {name: form.cleaned_data["env"][name] for name in launch.secret_env}
             changed = replace(fix.apply(launch), secret_env={})
@@ -90,7 +91,9 @@ def profile_fix(request: HttpRequest, slug: str, rule: str) -> HttpResponse:
     """Save a published fix as a new version: what an operator may do without an editor."""
     found = find(request, slug)
     box = get_object_or_404(Box, slug=request.POST.get("box", ""))
-    finding = _finding(request, rule, found.launch, box)
+    placed = found.servers.filter(box=box)
+    filled = [parameters.fill(found.launch, server.values) for server in placed]
+    finding = _finding(request, rule, filled or [found.launch], box)
     if finding.fix is None:
         raise Http404(f"{rule} has no fix.")
     launch = finding.fix.apply(found.launch)
@@ -106,7 +109,7 @@ def refusal(
 
     `launch` is what is to be started, if not what the profile says now.
     """
-    launch = launch or server.profile.launch
+    launch = launch or parameters.fill(server.profile.launch, server.values)
     found = checks.findings(launch, server.box, server.profile)
     errors = [each for each in found if each.severity == "error"]
     if not errors or request.POST.get("despite", "").strip():
@@ -135,10 +138,11 @@ def _box(form: ProfileForm, profile: Profile | None) -> Box | None:
     return server.box if server else None
 
 
-def _finding(request: HttpRequest, rule: str, launch: Launch, box: Box | None) -> Finding:
-    """One rule may find several things: ?about= says which."""
+def _finding(request: HttpRequest, rule: str, launches: list[Launch], box: Box | None) -> Finding:
+    """The first that fits of these launches. One rule may find several things: ?about= says which."""
     about = request.GET.get("about", "")
-    for each in checks.findings(launch, box):
-        if each.rule == rule and each.about == about:
-            return each
+    for launch in launches:
+        for each in checks.findings(launch, box):
+            if each.rule == rule and each.about == about:
+                return each
     raise Http404(f"{rule} has nothing to say about {about or 'this profile'} any more.")

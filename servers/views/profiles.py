@@ -12,12 +12,12 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_GET, require_POST
 
 from servers import lifecycle, live
-from servers.engines import ENGINES, choices
+from servers.engines import ENGINES, choices, parameters
 from servers.engines.launch import Launch
 from servers.forms.profile_values import opens_the_box
 from servers.lifecycle import checks
 from servers.lifecycle.badges import badges
-from servers.models import Box, Entry, ImageFacts, Profile, Role, Run, Server, User, record
+from servers.models import Box, Entry, ImageFacts, Profile, Role, Run, User, record
 from servers.models.profile import Health, ProfileVersion, Stale, Wanted
 from servers.views.access import allow
 
@@ -59,7 +59,7 @@ def _chosen(request: HttpRequest, name: str, among: Collection[str]) -> str:
 @allow(Role.VIEWER)
 def profile(request: HttpRequest, slug: str) -> HttpResponse:
     found = find(request, slug)
-    servers = list(found.servers.select_related("box", "run").order_by("box__slug"))
+    servers = list(found.servers.select_related("box", "run").order_by("box__slug", "slug"))
     return render(
         request,
         "profiles/profile.html",
@@ -75,35 +75,24 @@ def profile(request: HttpRequest, slug: str) -> HttpResponse:
             "servers": [
                 {
                     "server": server,
-                    "preview": lifecycle.preview(found.launch, server.box),
-                    "findings": checks.findings(found.launch, server.box, found),
+                    "preview": lifecycle.preview(
+                        parameters.fill(found.launch, server.values), server.box
+                    ),
+                    "findings": checks.findings(
+                        parameters.fill(found.launch, server.values), server.box, found
+                    ),
                     "image": ImageFacts.objects.of(found.launch, server.box),
                 }
                 for server in servers
             ],
             # What holds everywhere, for one that is on no box.
             "findings": checks.findings(found.launch, None) if not servers else [],
-            "free_boxes": Box.objects.exclude(servers__in=servers),
+            # One more server of the same box says something only with values of its own.
+            "free_boxes": Box.objects.all()
+            if found.launch.parameters
+            else Box.objects.exclude(servers__in=servers),
         },
     )
-
-
-@require_POST
-@allow(Role.EDITOR)
-def profile_place(request: HttpRequest, slug: str) -> HttpResponse:
-    """Make the profile startable on one more box."""
-    found = find(request, slug)
-    box = get_object_or_404(Box, slug=request.POST.get("box", ""))
-    if opens_the_box(asdict(found.launch)) and not cast(User, request.user).may_administer:
-        raise PermissionDenied(
-            f"{found} has settings that only an admin may give a container, such as privileged or "
-            "devices. Only an admin may place it on another box."
-        )
-    Server.objects.get_or_create(
-        profile=found, box=box, defaults={"slug": f"{found.slug}-{box.slug}"[:80]}
-    )
-    live.servers_changed()
-    return redirect("profile", slug=found.slug)
 
 
 @require_POST
