@@ -26,7 +26,12 @@ class ServerQuerySet(models.QuerySet["Server"]):
 
     def with_details(self) -> Self:
         return self.select_related(
-            "profile__current", "box", "run__started_by", "run__stopped_by", "run__version", "run__like"
+            "profile__current",
+            "box",
+            "run__started_by",
+            "run__stopped_by",
+            "run__version",
+            "run__like",
         ).annotate(last_time_to_ready=self._last_time_to_ready())
 
     def _last_time_to_ready(self) -> models.Subquery:
