@@ -1,11 +1,9 @@
 """Texts that a run's log must hold, or must not: plain ones, because patterns can take for ever."""
 
-import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-# Colours, cursor moves and lone escapes of terminals.
-_ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[@-Z\\^_])")
+from servers.judge import logtext
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +22,7 @@ def search(lines: Iterable[tuple[int, str]], texts: Collection[str]) -> dict[str
     for number, line in lines:
         if not open_ones:
             break
-        plain = (_ANSI.sub("", line) if "\x1b" in line else line).lower()
+        plain = logtext.plain(line).lower()
         for wanted in [each for each in open_ones if each in plain]:
             found[open_ones.pop(wanted)] = number
     return found

@@ -1,12 +1,12 @@
 """A run's log, as chunks of numbered lines."""
 
-import re
 import zlib
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from django.db import models, transaction
 
+from servers.judge import logtext
 from servers.models.run import Run
 
 # A chunk is closed when it holds this many lines or bytes; until then it is rewritten, so
@@ -19,9 +19,6 @@ _LEVEL = 4  # zlib: half the time of the default, a tenth larger
 
 # Streams: what the container wrote, and what inferdash itself notes between its lines.
 STDOUT, STDERR, NOTE = "o", "e", "i"
-
-# CSI sequences (colours, cursor moves), OSC (titles, links) and lone escapes.
-ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
 
 
 class Line(NamedTuple):
@@ -105,7 +102,7 @@ class LogChunkQuerySet(models.QuerySet["LogChunk"]):
         numbers: list[int] = []
         total = 0
         for first, block in self.blocks(run_id):
-            plain = (ANSI.sub("", block) if "\x1b" in block else block).lower()
+            plain = logtext.plain(block).lower()
             if wanted not in plain:
                 continue
             for number, record in enumerate(plain.split("\n"), first):

@@ -7,8 +7,9 @@ from django.http import HttpRequest, StreamingHttpResponse
 from django.shortcuts import aget_object_or_404
 from django.views.decorators.http import require_GET
 
+from servers.judge import logtext
 from servers.models import LogChunk, Role, Run
-from servers.models.log import ANSI, MOST_CHUNKS
+from servers.models.log import MOST_CHUNKS
 from servers.views.access import allow
 
 
@@ -35,4 +36,4 @@ async def _text(run: Run, *, is_raw: bool, has_times: bool) -> AsyncIterator[str
         block = "".join(
             f"{line.at} {line.text}\n" if has_times else f"{line.text}\n" for line in lines
         )
-        yield block if is_raw else ANSI.sub("", block)
+        yield block if is_raw else logtext.plain(block)

@@ -1,0 +1,147 @@
+"""What a line of an engine's log says, without the colours and prefixes around it."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+# CSI sequences (colours, cursor moves), OSC (titles, links) and lone escapes.
+ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
+
+# Characters of a line that are looked at. Whatever an engine tells of itself is shorter.
+LONGEST = 4096
+
+_BREAKS = re.compile(r"[\r\n]+")
+_MOST_PREFIXES = 8
+
+_LEVELS = r"DEBUG|INFO|WARN(?:ING)?|ERROR|CRITICAL|FATAL"
+_LEVEL_OF_LETTER = {"D": "DEBUG", "I": "INFO", "W": "WARNING", "E": "ERROR", "T": "DEBUG"}
+_SAME_LEVEL = {"WARN": "WARNING", "FATAL": "CRITICAL"}
+
+# docker compose: "sglang-1  | ". A name without a number may be a table's cell, so it counts
+# only where another prefix follows.
+_COMPOSE = re.compile(r"(?P<name>[A-Za-z0-9][\w.-]{0,99}?)(?P<number>[-_]\d{1,3})? {0,40}\| ?")
+# docker logs --timestamps, kubectl logs --timestamps, and the files of containerd.
+_STAMP = re.compile(
+    r"(?P<at>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d))"
+    r"(?: std(?:out|err) [FP])? "
+)
+# journalctl: "Nov 21 10:00:00 spark-1 docker[812]: "
+_JOURNAL = re.compile(
+    r"(?P<at>[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d) [\w.-]{1,64} [\w.@-]{1,64}\[\d{1,9}\]: "
+)
+# SGLang: "[2026-03-30 14:21:44 DP0 TP1] "
+_SGLANG = re.compile(
+    r"\[(?P<at>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{3})?)"
+    r"(?P<rank>(?: (?:DP|PP|ATTN_CP|MOE_DP|ATTN_DP|TP|EP)\d{1,4}){0,6})\] ?"
+)
+# vLLM: "(EngineCore_DP0 pid=212) ", "(VllmWorker rank=1 pid=77) "; Ray: "(RayWorkerWrapper
+# pid=77, ip=10.0.0.2) " and what it says of lines that it has folded.
+_PROCESS = re.compile(
+    r"\((?P<name>[A-Za-z]\w{0,60})?(?P<more>(?: ?[\w=]{1,40}){0,3}?) ?pid=(?P<pid>\d{1,9})"
+    r"(?:, ip=(?P<ip>[0-9A-Fa-f.:]{2,45}))?\)(?: \[repeated [^\]]{0,200}\])? ?"
+)
+# torchrun and torch's own: "[rank3]: "
+_TORCH = re.compile(r"\[(?P<rank>rank\d{1,4})\]: ?")
+# vLLM: "INFO 11-21 10:00:00 [core.py:12] ", and before 0.8 "INFO 11-21 10:00:00 core.py:12] "
+_VLLM = re.compile(
+    rf"(?P<level>{_LEVELS}) (?P<at>\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{{1,6}})?) "
+    r"(?:\[?[\w./-]{1,200}:\d{1,6}\] ?)?"
+)
+# Python's logging as FlashInfer sets it up: "2026-05-30 07:47:00,209 - INFO - x.py:6 - y: "
+_PYTHON = re.compile(
+    rf"(?P<at>\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d[,.]\d{{3}}) - (?:[\w.]{{1,80}} - )?"
+    rf"(?P<level>{_LEVELS}) - (?:[\w./-]{{1,200}}:\d{{1,6}} - )?(?:[\w.]{{1,80}}: )?"
+)
+# uvicorn: "INFO:     "
+_UVICORN = re.compile(rf"(?P<level>{_LEVELS}): {{1,8}}")
+# llama.cpp: "0.00.608.103 I "
+_LLAMA = re.compile(r"(?P<at>\d{1,6}\.\d\d\.\d{3}\.\d{3}) (?P<letter>[IWEDT]) ")
+# llama.cpp's part of the program: "srv  llama_server: ", whose function stays in the text.
+_LLAMA_PART = re.compile(r"(?:srv|slot|cmn|que|res) {1,6}(?=[A-Za-z_]\w{0,80}(?::| is ))")
+
+_PREFIXES = (
+    _STAMP,
+    _SGLANG,
+    _PROCESS,
+    _VLLM,
+    _UVICORN,
+    _LLAMA,
+    _LLAMA_PART,
+    _PYTHON,
+    _TORCH,
+    _JOURNAL,
+)
+_RANK_IN_NAME = re.compile(r"(?:ATTN_|MOE_)?(?:DP|PP|CP|TP|EP)\d{1,4}|rank=\d{1,4}")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Said:
+    text: str  # without prefixes, at most LONGEST characters
+    rank: str = ""  # "DP0 TP1", "rank3", "10.0.0.2 pid 77"; "": the only or the main process
+    level: str = ""  # DEBUG, INFO, WARNING, ERROR or CRITICAL; "": the line names none
+    at: str = ""  # as written, the outermost time of the line; "": the line has none
+
+
+def plain(line: str) -> str:
+    """The line without terminal sequences."""
+    return ANSI.sub("", line) if "\x1b" in line else line
+
+
+def pieces(line: str) -> Iterator[str]:
+    """What a stored line shows one after the other: progress bars redraw it with \\r.
+
+    Without terminal sequences, empty ones left out, each at most LONGEST characters.
+    """
+    line = plain(line)
+    if "\r" not in line and "\n" not in line:
+        if line:
+            yield line[:LONGEST]
+        return
+    for piece in _BREAKS.split(line):
+        if piece:
+            yield piece[:LONGEST]
+
+
+def read(piece: str) -> Said:
+    """Take the prefixes off one of pieces(). Never fails: what is no prefix stays in the text."""
+    text = piece[:LONGEST]
+    found = _COMPOSE.match(text)
+    if found and (found["number"] or _starts_with_prefix(text[found.end() :])):
+        text = text[found.end() :]
+    rank = level = at = ""
+    for _ in range(_MOST_PREFIXES):
+        match = _prefix(text)
+        if match is None:
+            break
+        text = text[match.end() :]
+        groups = match.groupdict()
+        at = at or groups.get("at") or ""
+        level = groups.get("level") or _LEVEL_OF_LETTER.get(groups.get("letter") or "", level)
+        rank = _rank(groups) or rank
+    return Said(text=text, rank=rank, level=_SAME_LEVEL.get(level, level), at=at)
+
+
+def said(line: str) -> list[Said]:
+    """Everything that a stored line says: pieces() without their prefixes."""
+    return [read(piece) for piece in pieces(line)]
+
+
+def _prefix(text: str) -> re.Match[str] | None:
+    for pattern in _PREFIXES:
+        if match := pattern.match(text):
+            return match
+    return None
+
+
+def _starts_with_prefix(text: str) -> bool:
+    return _prefix(text) is not None
+
+
+def _rank(groups: dict[str, str | None]) -> str:
+    if "pid" not in groups:
+        return (groups.get("rank") or "").strip()
+    named = _RANK_IN_NAME.findall(f"{groups['name'] or ''} {groups['more'] or ''}")
+    if named:
+        return " ".join(each.replace("=", "") for each in named)
+    # Ray's workers have no name of their own.
+    return f"{groups['ip']} pid {groups['pid']}" if groups["ip"] else ""

@@ -1,0 +1,126 @@
+"""What a line says, without colours and prefixes."""
+
+import time
+
+import pytest
+
+from servers.judge import logtext
+from servers.judge.logtext import Said
+
+
+@pytest.mark.parametrize(
+    ("line", "wanted"),
+    [
+        (
+            "[2026-03-30 14:21:44 TP1] Load weight begin. avail mem=78.84 GB",
+            Said(
+                text="Load weight begin. avail mem=78.84 GB", rank="TP1", at="2026-03-30 14:21:44"
+            ),
+        ),
+        (
+            "[2026-08-10 09:47:14 DP0 TP0 EP0] Load weight end.",
+            Said(text="Load weight end.", rank="DP0 TP0 EP0", at="2026-08-10 09:47:14"),
+        ),
+        (
+            "[2026-03-30 14:21:44] INFO:     Uvicorn running on http://0.0.0.0:8000",
+            Said(
+                text="Uvicorn running on http://0.0.0.0:8000",
+                level="INFO",
+                at="2026-03-30 14:21:44",
+            ),
+        ),
+        (
+            "(EngineCore_DP0 pid=212) INFO 10-06 12:00:31 [gpu_worker.py:298] Available KV",
+            Said(text="Available KV", rank="DP0", level="INFO", at="10-06 12:00:31"),
+        ),
+        (
+            "(APIServer pid=1) (EngineCore_DP0 pid=68) ERROR 02-06 16:34:06 [core.py:936] broken",
+            Said(text="broken", rank="DP0", level="ERROR", at="02-06 16:34:06"),
+        ),
+        (
+            "(Worker_TP0_EP1 pid=48) INFO 01-14 01:49:24 [backends.py:278] Compiling",
+            Said(text="Compiling", rank="TP0 EP1", level="INFO", at="01-14 01:49:24"),
+        ),
+        (
+            "(VllmWorker rank=1 pid=7) WARNING 01-14 01:49:24 [x.py:2] slow",
+            Said(text="slow", rank="rank1", level="WARNING", at="01-14 01:49:24"),
+        ),
+        (
+            "(RayWorkerWrapper pid=77, ip=10.0.0.2) INFO 01-14 01:49:24 [x.py:2] there",
+            Said(text="there", rank="10.0.0.2 pid 77", level="INFO", at="01-14 01:49:24"),
+        ),
+        (
+            "(RayWorkerWrapper pid=77) [repeated 3x across cluster] INFO 01-14 01:49:24 [x.py:2] a",
+            Said(text="a", level="INFO", at="01-14 01:49:24"),
+        ),
+        (
+            "INFO 04-30 10:20:36 core.py:396] older",
+            Said(text="older", level="INFO", at="04-30 10:20:36"),
+        ),
+        (
+            "(EngineCore pid=2) 2026-05-30 07:47:00,209 - INFO - autotuner.py:634 - flashinfer.jit:"
+            " [Autotuner]: Autotuning process ends",
+            Said(
+                text="[Autotuner]: Autotuning process ends",
+                level="INFO",
+                at="2026-05-30 07:47:00,209",
+            ),
+        ),
+        (
+            "0.00.608.103 I srv  llama_server: listening on http://127.0.0.1:18080",
+            Said(
+                text="llama_server: listening on http://127.0.0.1:18080",
+                level="INFO",
+                at="0.00.608.103",
+            ),
+        ),
+        ("srv    load_model: loading model 'a'", Said(text="load_model: loading model 'a'")),
+        (
+            "vllm-1  | 2026-11-21T10:00:00.123456789Z INFO 11-21 10:00:00 [a.py:1] hello",
+            Said(text="hello", level="INFO", at="2026-11-21T10:00:00.123456789Z"),
+        ),
+        (
+            "sglang-server  | [2026-11-21 10:00:00] hello",
+            Said(text="hello", at="2026-11-21 10:00:00"),
+        ),
+        (
+            "Nov 21 10:00:00 spark-1 docker[812]: INFO:     Started",
+            Said(text="Started", level="INFO", at="Nov 21 10:00:00"),
+        ),
+        ("[rank1]: RuntimeError: CUDA error", Said(text="RuntimeError: CUDA error", rank="rank1")),
+        ("name | size", Said(text="name | size")),
+        ("(a word) and more", Said(text="(a word) and more")),
+        ("Error: it broke", Said(text="Error: it broke")),
+        ("", Said(text="")),
+    ],
+)
+def test_prefixes_are_taken_off_and_kept(line: str, wanted: Said) -> None:
+    assert logtext.read(line) == wanted
+
+
+def test_a_redrawn_line_is_each_of_its_states_without_colours() -> None:
+    line = "\x1b[36mCapturing:  50%|##  | 1/2\rCapturing: 100%|####| 2/2\x1b[0m\r\n"
+    assert list(logtext.pieces(line)) == [
+        "Capturing:  50%|##  | 1/2",
+        "Capturing: 100%|####| 2/2",
+    ]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "a" * 300_000,
+        "(" + "a " * 150_000,
+        "(a" + " pid=" * 60_000,
+        "[2026-03-30 14:21:44" + " TP0" * 60_000,
+        " | " * 100_000,
+        "\x1b[" + "0" * 300_000,
+        "\x1b]" * 150_000,
+        "INFO: " * 50_000,
+    ],
+)
+def test_hostile_lines_are_cut(line: str) -> None:
+    began = time.process_time()
+    found = logtext.said(line)
+    assert time.process_time() - began < 5  # what backtracks would take minutes
+    assert all(len(each.text) <= logtext.LONGEST for each in found)
