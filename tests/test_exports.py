@@ -34,6 +34,7 @@ def profile() -> Profile:
         grace=300,
         ready_path="/health_generate",
         ready_limit=1200,
+        free_memory=90 << 30,
         restart="on-failure",
         restart_tries=5,
         start_with_box=True,

@@ -79,7 +79,7 @@ def _variables(before: Launch, after: Launch) -> tuple[dict[str, str], dict[str,
 
 def field_text(name: str, value: object) -> str | None:
     """The value of a field of Launch as people write it; None where it says nothing."""
-    if name == "shm_size" and isinstance(value, int):
+    if name in ("shm_size", "free_memory") and isinstance(value, int):
         return sizes.shown(value) if value else None
     if name == "ready_limit" and isinstance(value, int):
         return durations.shown(value) if value else None

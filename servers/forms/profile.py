@@ -35,7 +35,7 @@ class ProfileForm(ProfileFields):
         ("Model", ("checkpoint", "revision", "served_name", "parameters")),
         ("Engine", ("engine", "image", "flags")),
         ("Environment", ("env", "mount_hf_cache", "pass_hf_token")),
-        ("GPUs and memory", ("gpus", "shm_size", "ipc_host")),
+        ("GPUs and memory", ("gpus", "free_memory", "shm_size", "ipc_host")),
         ("Files", ("volumes",)),
         ("Network", ("port", "host_port", "host_address", "network")),
         (
@@ -140,6 +140,9 @@ class ProfileForm(ProfileFields):
 
     def clean_shm_size(self) -> int:
         return _read(words.size, self.cleaned_data["shm_size"])
+
+    def clean_free_memory(self) -> int:
+        return _read(words.size, self.cleaned_data["free_memory"])
 
     def clean_gpus(self) -> str:
         return _read(words.gpus, self.cleaned_data["gpus"])

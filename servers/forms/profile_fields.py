@@ -140,6 +140,12 @@ class ProfileFields(forms.Form):
         label="Share the box's IPC (--ipc=host)",
         help_text="Segments of an engine that was killed stay behind on the box.",
     )
+    free_memory = forms.CharField(
+        required=False,
+        max_length=20,
+        label="Wait for free memory",
+        help_text="90g: so much on each of its GPUs before it is started. Empty: no wait.",
+    )
     grace = forms.IntegerField(
         initial=120,
         min_value=1,

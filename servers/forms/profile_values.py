@@ -22,7 +22,7 @@ _SAME = (
     "runtime", "entrypoint", "ulimits", "cap_add", "devices", "security_opt", "cpuset_cpus",
     "user", "workdir", "pid", "privileged", "init", "ready_path", "ready_limit",
     "restart", "restart_tries", "start_with_box", "log_must", "log_must_not",
-    "parameters",
+    "parameters", "free_memory",
 )  # fmt: skip
 # The same, but it only says something: the container does not depend on it.
 _SAID = ("hardware", "expected")
@@ -91,6 +91,7 @@ def initial(launch: Launch, *, secrets: Mapping[str, str] | None = None) -> dict
         "security_opt": " ".join(launch.security_opt),
         "ulimits": "\n".join(f"{name}={value}" for name, value in launch.ulimits.items()),
         "shm_size": words.size_text(launch.shm_size),
+        "free_memory": words.size_text(launch.free_memory),
         "ready_limit": durations.shown(launch.ready_limit) if launch.ready_limit else "",
         "ipc_host": launch.ipc == "host",
         "port": launch.port or None,

@@ -4,6 +4,23 @@ from collections.abc import Mapping
 from typing import Any
 
 
+def free(sample: Mapping[str, Any] | None, gpus: str) -> dict[int, int] | None:
+    """Free bytes of each of these GPUs ("all", or indices) by index; None where it is not known.
+
+    On unified memory that is what programs may still have of the machine's.
+    """
+    if sample is None or sample.get("stale_s") is not None:
+        return None
+    wanted = None if gpus == "all" else {int(index) for index in gpus.split(",")}
+    available = (sample.get("meminfo") or {}).get("MemAvailable")
+    found = {
+        card["index"]: available if card.get("kind") == "unified" else card.get("free")
+        for card in sample.get("gpus") or []
+        if wanted is None or card["index"] in wanted
+    }
+    return {index: size for index, size in found.items() if size is not None} or None
+
+
 def unheld(sample: Mapping[str, Any] | None) -> int | None:
     """Bytes of a unified pool that are in use although no GPU process holds them.
 

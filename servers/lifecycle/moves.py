@@ -14,7 +14,8 @@ from servers import live
 from servers.host import durations
 from servers.host.containers import Container, ContainerError
 from servers.judge import memory
-from servers.lifecycle import creation, restarts, secrets, wishes
+from servers.lifecycle import creation, restarts, room, secrets, wishes
+from servers.lifecycle.cards import CardsError
 from servers.models import Box, Run
 from servers.models.run import State, Wanted
 
@@ -57,15 +58,36 @@ def _begin(run: Run) -> None:
         _fail(run, str(error), detail=error.detail, may_pass=True)
         return
     if image is not None:
-        _create(run, old=State.QUEUED)
+        if _has_room(run):
+            _create(run, old=State.QUEUED)
     elif _move(run, old=[State.QUEUED], new=State.PULLING):
         # A pull can take an hour: it is the watcher's.
         live.wake_watcher(run.server.box.slug)
 
 
+def _has_room(run: Run) -> bool:
+    """Whether the memory that it waits for is free; if not, that is told, and not for ever."""
+    try:
+        short = room.short_of(run)
+    except CardsError as error:
+        _fail(run, str(error))
+        return False
+    if short and room.is_out_of_patience(run):
+        minutes = int(room.PATIENCE.total_seconds() / 60)
+        advice = f"The page of {run.server.box} says who holds the rest."
+        _fail(run, f"{short} It waited {minutes} minutes. {advice}", may_pass=True)
+    elif short != run.outlook:
+        Run.objects.filter(pk=run.pk, state=State.QUEUED).update(outlook=short)
+        live.server_changed(run.server_id)
+    return not short
+
+
 def finish_pull(run: Run) -> None:
     """The image is there now."""
-    _create(run, old=State.PULLING)
+    if not run.version.launch.free_memory:
+        _create(run, old=State.PULLING)
+    elif _move(run, old=[State.PULLING], new=State.QUEUED):
+        _begin(run)
 
 
 def pull_failed(run: Run, error: ContainerError) -> None:
@@ -139,9 +161,8 @@ def check_limit(run: Run) -> None:
 
 def _wind_down(run: Run) -> None:
     if run.state in (State.QUEUED, State.PULLING):
-        if _move(
-            run, old=[State.QUEUED, State.PULLING], new=State.STOPPED, ended_at=timezone.now()
-        ):
+        ended = {"ended_at": timezone.now(), "outlook": ""}
+        if _move(run, old=[State.QUEUED, State.PULLING], new=State.STOPPED, **ended):
             _follow_up(run)
     elif run.state == State.CREATING:
         # Whoever creates looks at what is wanted as soon as Docker has answered.
@@ -326,7 +347,7 @@ def _fail(run: Run, sentence: str, *, detail: str = "", may_pass: bool = False) 
         failure=secrets.masked(run, sentence),
         failure_detail=secrets.masked(run, detail),
         ended_at=timezone.now(),
-        **(restarts.plan(run) if may_pass else {}),
+        **({"outlook": ""} | (restarts.plan(run) if may_pass else {})),
     )
 
 

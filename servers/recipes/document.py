@@ -100,7 +100,7 @@ def launch_value(found: mapping.Mapping, name: str) -> Any:
         return _flags(found)
     if name == "env":
         return _variables(found, name)
-    if name == "shm_size":
+    if name in ("shm_size", "free_memory"):
         return found.read(name, sizes.read, 0)
     if name == "ready_path":
         return found.read(name, notation.path, "")
@@ -241,6 +241,7 @@ def _goes_without_saying(key: str, value: Any, launch: Launch) -> bool:
 _WRITERS: dict[str, Callable[[Any], str]] = {
     "flags": notation.flags_text,
     "shm_size": sizes.shown,
+    "free_memory": sizes.shown,
     "ready_limit": durations.shown,
 }
 

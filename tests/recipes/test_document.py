@@ -39,7 +39,7 @@ def values(name: str, default: Any) -> SearchStrategy[Any]:
         return st.lists(volumes, max_size=3).map(tuple)
     if name == "ulimits":
         return st.dictionaries(names, st.integers(-1, 1 << 40), max_size=3)
-    if name == "shm_size":
+    if name in ("shm_size", "free_memory"):
         return st.integers(0, 1 << 45)
     if name in ("log_must", "log_must_not"):
         return st.sampled_from([(), ("graph end",), ("# 50 %", 'it\'s: "so"')])
