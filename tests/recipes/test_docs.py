@@ -5,12 +5,15 @@ from pathlib import Path
 
 import pytest
 
+from servers.engines import parameters
 from servers.recipes import hardware
 from servers.recipes.catalogue import catalogue
 from servers.recipes.document import KEYS, read, write
 
 TEXT = (Path(__file__).parents[2] / "docs/profiles.md").read_text()
-[WHOLE, MIGRATED, OVERLAY] = re.findall(r"^```yaml\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
+[WHOLE, TABLE, MIGRATED, OVERLAY] = re.findall(
+    r"^```yaml\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL
+)
 
 
 def test_the_example_is_a_profile_as_inferdash_writes_it() -> None:
@@ -21,6 +24,14 @@ def test_the_example_is_a_profile_as_inferdash_writes_it() -> None:
     assert document.launch.gpus == "0,1,2,3"
     assert document.launch.flags[-1] == '{"method": "ngram", "num_speculative_tokens": 5}'
     assert document.secrets == ("VLLM_API_KEY",)
+
+
+def test_the_example_with_parameters_is_one_too() -> None:
+    document = read(TABLE, where="docs/profiles.md")
+
+    assert write(document) == TABLE
+    launch = parameters.fill(document.launch, {"context": "65536"})
+    assert (launch.checkpoint, launch.flags) == ("Qwen/Qwen3-8B", ("--max-model-len", "65536"))
 
 
 def test_the_other_examples_are_a_recipe_and_an_overlay(tmp_path: Path) -> None:
