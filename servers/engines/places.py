@@ -31,6 +31,15 @@ def places(launch: Launch, site: Site) -> tuple[Place, ...]:
     return tuple(found)
 
 
+def checkpoint(launch: Launch, site: Site) -> str:
+    """The box's path of a checkpoint that is named by a path; "" when no mount covers it.
+
+    Raises VolumeError for a mount that cannot be resolved.
+    """
+    mounts = [volume for volume in volumes(launch, site) if volume.kind == "bind"]
+    return _on_box(launch.checkpoint, mounts)
+
+
 def _named(launch: Launch) -> Iterator[tuple[str, str]]:
     if launch.checkpoint.startswith("/"):
         yield launch.checkpoint, "checkpoint"

@@ -4,7 +4,7 @@ The parts of a GPU add up to its total exactly: what no process accounts for is 
 its own, never dropped and never blamed on somebody.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -108,6 +108,23 @@ def memory_by_container(sample: Mapping[str, Any]) -> dict[str, int]:
             before, used = held.get(container, 0), process.get("used")
             held[container] = None if before is None or used is None else before + used
     return {container: size for container, size in held.items() if size is not None}
+
+
+def others(sample: Mapping[str, Any], own: Collection[str]) -> tuple[str, ...] | None:
+    """Who holds GPU memory beside these containers, by the processes' names.
+
+    None where the driver does not list processes, or the box's own cannot be seen.
+    """
+    cards = sample.get("gpus") or []
+    if not sample.get("sees_host_pids") or any(card.get("processes") is None for card in cards):
+        return None
+    processes = {each["pid"]: each for each in sample.get("processes") or []}
+    found = {}
+    for each in (each for card in cards for each in card["processes"]):
+        process = processes.get(each["pid"], {})
+        if process.get("container") not in own:
+            found[each["pid"]] = process.get("name") or "unknown process"
+    return tuple(sorted(set(found.values())))
 
 
 def key(card: Mapping[str, Any]) -> str:

@@ -4,11 +4,15 @@ from dataclasses import replace
 
 from django.utils import timezone
 
+from servers import live
+from servers.engines import parameters
 from servers.engines.launch import Launch
+from servers.judge import holders
 from servers.judge.experience import Worked, weigh
 from servers.judge.lint import lint
 from servers.judge.subject import BoxKind, Finding, Gpu, Subject
-from servers.models import Box, ImageFacts, Profile, Run
+from servers.lifecycle import checkpoints
+from servers.models import Box, CheckpointFacts, ImageFacts, Profile, Run
 
 
 def findings(launch: Launch, box: Box | None, profile: Profile | None = None) -> list[Finding]:
@@ -16,7 +20,7 @@ def findings(launch: Launch, box: Box | None, profile: Profile | None = None) ->
 
     With the profile, its own starts on this box are weighed against what is known elsewhere.
     """
-    found = lint(subject(launch, box))
+    found = lint(subject(launch, box, profile))
     if not found or box is None or profile is None:
         return found
     return weigh(found, launch, worked(profile, box))
@@ -31,21 +35,37 @@ def worked(profile: Profile, box: Box) -> Worked | None:
 def worked_in(run: Run | None) -> Worked | None:
     if run is None or run.ready_at is None:
         return None
-    launch, day = run.version.launch, timezone.localdate(run.ready_at)
+    launch, day = parameters.fill(run.version.launch, run.values), timezone.localdate(run.ready_at)
     return Worked(launch=launch, version=run.version.number, day=day)
 
 
-def subject(launch: Launch, box: Box | None) -> Subject:
+def subject(launch: Launch, box: Box | None, profile: Profile | None = None) -> Subject:
     if box is None:
         return Subject(launch=launch)
-    return subject_with(launch, box, ImageFacts.objects.of(launch, box))
+    known = subject_with(
+        launch, box, ImageFacts.objects.of(launch, box), checkpoints.known(launch, box)
+    )
+    return replace(known, others=_others(box, profile))
 
 
-def subject_with(launch: Launch, box: Box, image: ImageFacts | None) -> Subject:
+def _others(box: Box, profile: Profile | None) -> tuple[str, ...] | None:
+    """Who holds GPU memory beside the profile's own server, which a start would replace."""
+    sample = live.sample(box.slug)
+    if sample is None:
+        return None
+    own = Run.objects.active().filter(server__box=box, server__profile=profile)
+    return holders.others(sample, set(own.values_list("container_id", flat=True)))
+
+
+def subject_with(
+    launch: Launch, box: Box, image: ImageFacts | None, checkpoint: CheckpointFacts | None
+) -> Subject:
     known = Subject(
         launch=launch,
         engine_version=image.version if image else "",
         flaglist=image.flaglist if image else None,
+        checkpoint_config=checkpoint.config if checkpoint else None,
+        weights=checkpoint.weights if checkpoint else None,
     )
     cards = box.gpus
     if cards is None:

@@ -3,6 +3,7 @@
 import socket
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from django.conf import settings
@@ -10,11 +11,11 @@ from django.conf import settings
 from servers.engines import ENGINES, placement
 from servers.engines.launch import Launch
 from servers.engines.volumes import VolumeError, resolve
-from servers.host import paths
+from servers.host import checkpoints, paths
 from servers.host.containers import Container, ContainerError, Docker, Image, Spec
 from servers.host.ports import listener
 from servers.judge import limits
-from servers.lifecycle import cards
+from servers.lifecycle import cards, files
 from servers.lifecycle.secrets import Refused, masked, remember, site
 from servers.models import Box, ImageFacts, Run
 from servers.models.run import ACTIVE
@@ -102,6 +103,7 @@ def create(run: Run) -> Made:
         except VolumeError as error:
             raise Refused(str(error)) from error
         _check(spec, kernels)
+        files.check(spec, launch.digests)
         try:
             container = docker().run(spec)
         except ContainerError as error:
@@ -250,17 +252,16 @@ def remove_container(run: Run) -> None:
     Run.objects.filter(pk=run.pk).update(container_id="")
 
 
+def hub(box: Box) -> Path:
+    """The box's Hugging Face cache as this process sees it. Raises VolumeError."""
+    on_box = resolve(box.hf_cache, home=box.home)
+    return Path(settings.HOST_ROOT) / on_box.lstrip("/") / "hub"
+
+
 def checkpoint_revision(run: Run) -> str:
     """The commit of the checkpoint in the box's Hugging Face cache; "" where there is none."""
     launch = run.launch
     box: Box = run.server.box
     if not (launch.mount_hf_cache and box.hf_cache) or launch.checkpoint.startswith("/"):
         return ""
-    on_box = resolve(box.hf_cache, home=box.home)
-    cache_folder = settings.HOST_ROOT / on_box.lstrip("/") / "hub"
-    folder = cache_folder / ("models--" + launch.checkpoint.split(":")[0].replace("/", "--"))
-    wanted = launch.revision or "main"
-    ref = folder / "refs" / wanted
-    if ref.is_file():
-        return ref.read_text().strip()[:64]
-    return wanted[:64] if (folder / "snapshots" / wanted).is_dir() else ""
+    return checkpoints.commit_of(hub(box), launch.checkpoint, launch.revision)

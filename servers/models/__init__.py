@@ -1,5 +1,6 @@
 from servers.models.audit import Entry
 from servers.models.box import Box
+from servers.models.checkpoint import CheckpointFacts
 from servers.models.image import ImageFacts
 from servers.models.invite import Invite
 from servers.models.log import LogChunk
@@ -12,6 +13,7 @@ from servers.models.user import Role, User
 
 __all__ = [
     "Box",
+    "CheckpointFacts",
     "Entry",
     "ImageFacts",
     "Invite",

@@ -17,7 +17,7 @@ from servers.host.collector import Collector
 from servers.host.containers import ContainerError
 from servers.lifecycle import creation
 from servers.models import Box, Run
-from servers.watcher import boxes, logs
+from servers.watcher import boxes, checkpoints, logs
 from servers.watcher.images import Images
 from servers.watcher.runs import Runs
 
@@ -28,6 +28,7 @@ TICK = 1.0
 RETRY = 2.0
 TIDY_EVERY = 3600.0
 IMAGES_EVERY = 10.0
+CHECKPOINTS_EVERY = 60.0
 
 
 class Watcher:
@@ -52,6 +53,7 @@ class Watcher:
             self._docker_events,
             self._wakes,
             self._asking_images,
+            self._looking_at_checkpoints,
         ]
         threads = [
             threading.Thread(
@@ -123,6 +125,13 @@ class Watcher:
 
     def _look_at_images(self) -> None:
         self.images.look(sample=self.sample, go_on=lambda: not self.stopping.is_set())
+
+    def _looking_at_checkpoints(self) -> None:
+        """Apart from everything else: they may lie on a share that hangs."""
+        while True:
+            self._surviving(lambda: checkpoints.look(self.box), may_take=float("inf"))
+            if self.stopping.wait(CHECKPOINTS_EVERY):
+                return
 
     def _sampling(self) -> None:
         self.collector.start()

@@ -1,0 +1,56 @@
+"""Looks at the checkpoints that the box's profiles name, now and then."""
+
+import logging
+from typing import Any
+
+from django.utils import timezone
+
+from servers.engines import parameters
+from servers.engines.volumes import VolumeError
+from servers.judge.limits import LimitsError
+from servers.lifecycle import checkpoints
+from servers.models import Box, CheckpointFacts, Server
+
+log = logging.getLogger(__name__)
+
+
+def look(box: Box) -> None:
+    """Write down what config.json and the weights of each say; forget what is gone."""
+    box.refresh_from_db(fields=["home", "hf_cache"])  # people change them
+    found = {}
+    try:
+        for source in _named(box):
+            if (checkpoint := checkpoints.look(source, box)) is not None:
+                found[source] = checkpoint
+    except (OSError, LimitsError, VolumeError) as error:
+        log.warning("could not look at the checkpoints of this box: %s", error)
+        return
+    CheckpointFacts.objects.filter(box=box).exclude(source__in=found).delete()
+    for source, checkpoint in found.items():
+        config = _lean(checkpoint.config) if checkpoint.config is not None else None
+        seen: dict[str, Any] = {"config": config, "weights": checkpoint.weights}
+        known = CheckpointFacts.objects.filter(box=box, source=source).first()
+        if known is None or {"config": known.config, "weights": known.weights} != seen:
+            seen["changed_at"] = timezone.now()
+            CheckpointFacts.objects.update_or_create(box=box, source=source, defaults=seen)
+
+
+def _named(box: Box) -> set[str]:
+    shown = Server.objects.shown().filter(box=box, profile__archived_at=None)
+    launches = (
+        parameters.fill(server.profile.launch, server.values)
+        for server in shown.exclude(profile__current=None).select_related("profile__current")
+    )
+    return {source for each in launches if (source := checkpoints.source(each, box))}
+
+
+def _lean(config: dict[str, Any], *, depth: int = 2) -> dict[str, Any]:
+    """Without lists of layers: those are most of it, and no rule reads them."""
+    kept: dict[str, Any] = {}
+    for name, value in config.items():
+        if isinstance(value, dict):
+            if depth > 1:
+                kept[name] = _lean(value, depth=depth - 1)
+        elif not isinstance(value, list) or name == "architectures":
+            kept[name] = value
+    return kept
