@@ -69,6 +69,22 @@ def path(text: str) -> str:
         raise WordsError(str(error)) from None
 
 
+def digests(text: str) -> dict[str, str]:
+    """Paths in the container with their SHA-256, from lines as sha256sum prints them.
+
+    Raises WordsError.
+    """
+    found: dict[str, str] = {}
+    for line in lines(text):
+        digest, _space, path = line.partition(" ")
+        path = path.strip().removeprefix("*")
+        try:
+            found[path] = notation.digest(path, digest)
+        except ValueError as error:
+            raise WordsError(str(error)) from None
+    return found
+
+
 def parameters(text: str) -> dict[str, str]:
     """name=value lines, such as context=32768. Raises WordsError."""
     found: dict[str, str] = {}

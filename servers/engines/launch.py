@@ -23,6 +23,7 @@ class Launch:
     network: str = "bridge"
 
     volumes: tuple[str, ...] = ()  # source:target[:ro]
+    digests: dict[str, str] = field(default_factory=dict)  # path in the container -> its SHA-256
     mount_hf_cache: bool = True
     pass_hf_token: bool = True
 

@@ -36,7 +36,7 @@ class ProfileForm(ProfileFields):
         ("Engine", ("engine", "image", "flags")),
         ("Environment", ("env", "mount_hf_cache", "pass_hf_token")),
         ("GPUs and memory", ("gpus", "free_memory", "shm_size", "ipc_host")),
-        ("Files", ("volumes",)),
+        ("Files", ("volumes", "digests")),
         ("Network", ("port", "host_port", "host_address", "network")),
         (
             "Life",
@@ -143,6 +143,9 @@ class ProfileForm(ProfileFields):
 
     def clean_free_memory(self) -> int:
         return _read(words.size, self.cleaned_data["free_memory"])
+
+    def clean_digests(self) -> dict[str, str]:
+        return _read(words.digests, self.cleaned_data["digests"])
 
     def clean_gpus(self) -> str:
         return _read(words.gpus, self.cleaned_data["gpus"])

@@ -116,6 +116,14 @@ class ProfileFields(forms.Form):
         widget=text_box(3, "~/models:/models:ro"),
         help_text="source:target or source:target:ro, one a line. ~ and $HOME are the box's home folder.",
     )
+    digests = forms.CharField(
+        required=False,
+        max_length=LONGEST_TEXT,
+        widget=text_box(2, "9f86d081…0a08  /templates/chat.jinja"),
+        label="Files with their SHA-256",
+        help_text="Lines of sha256sum, with the path in the container. Another file there, and "
+        "the start is refused.",
+    )
     mount_hf_cache = forms.BooleanField(
         required=False, initial=True, label="Mount the box's Hugging Face cache"
     )

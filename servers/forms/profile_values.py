@@ -22,7 +22,7 @@ _SAME = (
     "runtime", "entrypoint", "ulimits", "cap_add", "devices", "security_opt", "cpuset_cpus",
     "user", "workdir", "pid", "privileged", "init", "ready_path", "ready_limit",
     "restart", "restart_tries", "start_with_box", "log_must", "log_must_not",
-    "parameters", "free_memory",
+    "parameters", "free_memory", "digests",
 )  # fmt: skip
 # The same, but it only says something: the container does not depend on it.
 _SAID = ("hardware", "expected")
@@ -83,6 +83,7 @@ def initial(launch: Launch, *, secrets: Mapping[str, str] | None = None) -> dict
         "entrypoint": shlex.join(launch.entrypoint),
         "env": explained.environment_text(env, launch.reasons),
         "volumes": "\n".join(launch.volumes),
+        "digests": "\n".join(f"{digest}  {path}" for path, digest in launch.digests.items()),
         "devices": "\n".join(launch.devices),
         "parameters": "\n".join(f"{k}={v}" for k, v in launch.parameters.items()),
         "log_must": "\n".join(launch.log_must),

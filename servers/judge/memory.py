@@ -11,7 +11,8 @@ def free(sample: Mapping[str, Any] | None, gpus: str) -> dict[int, int] | None:
     """
     if sample is None or sample.get("stale_s") is not None:
         return None
-    wanted = None if gpus == "all" else {int(index) for index in gpus.split(",")}
+    indices = {int(index) for index in gpus.split(",") if index.isdigit()}
+    wanted = None if gpus == "all" else indices
     available = (sample.get("meminfo") or {}).get("MemAvailable")
     found = {
         card["index"]: available if card.get("kind") == "unified" else card.get("free")

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
+from functools import partial
 from typing import Any
 
 import yaml
@@ -108,6 +109,9 @@ def launch_value(found: mapping.Mapping, name: str) -> Any:
         return found.read(name, durations.read, 0)
     if name == "restart":
         return found.read(name, notation.restart, "")
+    if name == "digests":
+        listed = found.mapping(name)
+        return {path: listed.read(path, partial(notation.digest, path), "") for path in listed}
     if name == "parameters":
         return _parameters(found)
     if name in ("log_must", "log_must_not"):

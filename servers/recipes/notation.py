@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from servers.engines import flagtext
 
 MOST_LOG_TEXTS, LONGEST_LOG_TEXT = 20, 200
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 _PATH = re.compile(r"/[!-~]{0,199}")  # printable ASCII without blanks
 
 
@@ -53,6 +54,18 @@ def log_texts(texts: Iterable[str]) -> tuple[str, ...]:
             )
     if len(found) > MOST_LOG_TEXTS:
         raise ValueError(f"These are {len(found)} texts; {MOST_LOG_TEXTS} are looked for at most.")
+    return found
+
+
+def digest(path: str, text: str) -> str:
+    """The SHA-256 of a file that stands at a path in the container. Raises ValueError."""
+    found = text.strip().lower().removeprefix("sha256:")
+    if not _SHA256.fullmatch(found):
+        raise ValueError(f"“{text[:70]}” is not a SHA-256, as sha256sum prints it.")
+    if not path.startswith("/") or ".." in path.split("/") or not path.isprintable():
+        raise ValueError(
+            f"“{path[:70]}” is not a path in the container, such as /templates/a.jinja."
+        )
     return found
 
 

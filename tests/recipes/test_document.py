@@ -43,6 +43,8 @@ def values(name: str, default: Any) -> SearchStrategy[Any]:
         return st.integers(0, 1 << 45)
     if name in ("log_must", "log_must_not"):
         return st.sampled_from([(), ("graph end",), ("# 50 %", 'it\'s: "so"')])
+    if name == "digests":
+        return st.sampled_from([{}, {"/t/a b.jinja": "ab" * 32, "/g.xml": "01" * 32}])
     if name == "parameters":
         return st.dictionaries(st.sampled_from(["model", "context"]), names, max_size=2)
     if name == "restart":
@@ -194,6 +196,7 @@ def test_flags_may_be_a_list_of_words() -> None:
         (LEAST + f"log_must: [{'x' * 201}]\n", "line 5: log_must: “xxx"),
         (LEAST + 'log_must_not: ["a\\nb"]\n', "is not a text of one line with at most 200"),
         (LEAST + "parameters: {a-b: c}\n", "line 5: parameters: “a-b” is not a parameter’s name"),
+        (LEAST + "digests: {/a: abc}\n", "line 5: /a: “abc” is not a SHA-256"),
         (LEAST + "grace: soon\n", "line 5: grace: “soon” is not a whole number"),
         (LEAST + "shm_size: lots\n", "line 5: shm_size: “lots” is not a size. Write 64g"),
         (LEAST + "privileged: 1\n", "line 5: privileged: “1” is neither true nor false"),

@@ -1,0 +1,51 @@
+"""Whether the small files that a profile depends on are those that it was made with."""
+
+from collections.abc import Mapping
+from pathlib import PurePosixPath
+
+from django.conf import settings
+
+from servers.host import digests, paths
+from servers.host.containers import Mount, Spec
+from servers.lifecycle.secrets import Refused
+
+
+def check(spec: Spec, wanted: Mapping[str, str]) -> None:
+    """`wanted` is the SHA-256 of files by their path in the container. Raises Refused.
+
+    Only what a mount shows to the container anyway is read.
+    """
+    for path, digest in wanted.items():
+        try:
+            found = digests.sha256(settings.HOST_ROOT / str(_on_box(spec, path)).lstrip("/"))
+        except (digests.DigestError, paths.PathError) as error:
+            raise Refused(f"{path}, a file that the profile depends on: {error}") from error
+        if found != digest:
+            raise Refused(
+                f"{path} is not the file that the profile was made with. Its SHA-256 is {found}, "
+                f"and the profile says {digest}. Put the right file there, or, if this one is "
+                "right, write its SHA-256 into the profile."
+            )
+
+
+def _on_box(spec: Spec, path: str) -> PurePosixPath:
+    inside = PurePosixPath(path)
+    around = [
+        mount
+        for mount in spec.mounts
+        if mount.kind == "bind" and inside.is_relative_to(mount.target)
+    ]
+    if not around:
+        raise Refused(
+            f"The profile names the SHA-256 of {path}, and none of its volumes brings that file "
+            "into the container."
+        )
+    # As in the container: the innermost mount hides the others.
+    mount: Mount = max(around, key=lambda each: len(PurePosixPath(each.target).parts))
+    source = paths.resolve(mount.source, root=settings.HOST_ROOT)
+    found = paths.resolve(str(source / inside.relative_to(mount.target)), root=settings.HOST_ROOT)
+    if not found.is_relative_to(source):
+        raise Refused(
+            f"{path} is a link that leads out of {mount.source}, where the container cannot follow."
+        )
+    return found
