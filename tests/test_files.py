@@ -7,11 +7,16 @@ from typing import Any
 
 import pytest
 
+from servers import lifecycle
 from servers.commandline import words
 from servers.commandline.words import WordsError
+from servers.host.containers import Docker
 from servers.host.spec import Mount, Spec
-from servers.lifecycle import files
+from servers.lifecycle import creation, files
 from servers.lifecycle.secrets import Refused
+from servers.models.run import State
+from tests import factories
+from tests.images import ENGINE
 
 TEXT = b"{{ messages }}"
 SUM = hashlib.sha256(TEXT).hexdigest()
@@ -91,3 +96,32 @@ def test_lines_of_sha256sum_are_read() -> None:
 def test_what_is_no_such_line_is_refused(text: str) -> None:
     with pytest.raises(WordsError):
         words.digests(text)
+
+
+@pytest.mark.docker
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(("digest", "state"), [(SUM, State.STARTING), ("0" * 64, State.FAILED)])
+def test_a_start_is_made_only_with_the_file_that_the_profile_names(
+    digest: str,
+    state: State,
+    folder: Path,
+    docker: Docker,
+    own_redis: object,
+    settings: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    settings.INSTALL = docker.install
+    settings.BOX_FILE = tmp_path / "box.toml"
+    settings.BOX_FILE.write_text(f'mount_roots = ["{folder}"]\n')
+    monkeypatch.setattr(creation, "docker", lambda: docker)
+    launch = {"volumes": (f"{folder}:/t:ro",), "digests": {"/t/chat.jinja": digest}}
+    server = factories.server(factories.box("rtx8"), image=ENGINE, gpus="none", **launch)
+    run = lifecycle.start(server, by=None)
+    assert run is not None
+
+    lifecycle.advance(run)
+
+    run.refresh_from_db()
+    assert run.state == state, run.failure
+    assert ("is not the file that the profile was made with" in run.failure) is (digest != SUM)
