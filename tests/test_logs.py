@@ -233,7 +233,7 @@ def test_a_containers_log_is_stored_whole(run: Run, docker: Docker) -> None:
         docker,
         "import sys\n"
         "for n in range(3000): print('out', n)\n"
-        "print('hf_sesame', file=sys.stderr)\n"
+        "print('hf_sesame and hf_' + 'a1' * 17, file=sys.stderr)\n"
         "sys.stdout.buffer.write(b'w' * 40000 + b'\\n\\xff\\x00 no newline')",
     )
 
@@ -243,7 +243,7 @@ def test_a_containers_log_is_stored_whole(run: Run, docker: Docker) -> None:
     lines = stored(run)
     out = [line.text for line in lines if line.stream == "o"]
     assert out == [*(f"out {n}" for n in range(3000)), "w" * 40000, "�\x00 no newline"]
-    assert [line.text for line in lines if line.stream == "e"] == [MASK]
+    assert [line.text for line in lines if line.stream == "e"] == [f"{MASK} and hf_{MASK}"]
     assert run.log_lines == len(lines) == 3003
 
 

@@ -32,6 +32,7 @@ from servers.watcher.loglines import (
     secrets_pattern,
     stamp,
 )
+from servers.watcher.tokens import mask_tokens, masked
 
 log = logging.getLogger(__name__)
 
@@ -121,7 +122,7 @@ class Stream(threading.Thread):
             self._size -= sum(map(len, batch))
             self.has_more = bool(self._read)
             self._changed.notify_all()
-            return batch
+        return mask_tokens(batch)
 
     @property
     def _is_full(self) -> bool:
@@ -299,7 +300,7 @@ class Follower(threading.Thread):
         blocks = LogChunk.objects.blocks(self.run_id)
         stored = (block.encode().split(b"\n") for _first, block in blocks)
         source = self.docker.logs(self.container_id)
-        left_out = list(missing(watched(records(source, self._secrets)), stored))
+        left_out = list(missing(watched(masked(records(source, self._secrets))), stored))
         last = LogChunk.objects.tail(self.run_id, 1)
         if not left_out:
             return not seen or not last or seen >= last[0].at

@@ -1,0 +1,62 @@
+import pytest
+
+from servers.models.secret import MASK
+from servers.watcher.tokens import mask_tokens, masked
+
+LETTERS = "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7cF0hLxRuYiO"
+
+
+@pytest.mark.parametrize(
+    ("line", "masked"),
+    [
+        (f"token hf_{LETTERS[:34]} given", f"token hf_{MASK} given"),
+        (f"OPENAI_API_KEY=sk-proj-{LETTERS}", f"OPENAI_API_KEY=sk-{MASK}"),
+        ("id AKIAIOSFODNN7EXAMPLE.", f"id AKIA{MASK}."),
+        (
+            "aws_secret_access_key = wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
+            f"aws_secret_access_key = {MASK}",
+        ),
+        (f"cloning with ghp_{LETTERS[:36]}", f"cloning with ghp_{MASK}"),
+        (f"github_pat_{LETTERS}_{LETTERS}", f"github_pat_{MASK}"),
+        (f"nvapi-{LETTERS}-{LETTERS}", f"nvapi-{MASK}"),
+        ("'Authorization': 'Bearer let-me-in'", f"'Authorization': 'Bearer {MASK}'"),
+        ("AUTHORIZATION: Basic YWRhOnB3", f"AUTHORIZATION: Basic {MASK}"),
+        ("curl -H bearer 12ab34cd56", f"curl -H bearer {MASK}"),
+        ("http://ada:open-sesame@proxy:3128/x", f"http://ada:{MASK}@proxy:3128/x"),
+    ],
+)
+def test_what_looks_like_a_token_is_masked(line: str, masked: str) -> None:
+    assert mask_tokens([line.encode()])[0].decode() == masked
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "loading hf_quant_config.json of disk-0123456789abcdefghijk",
+        "task-a1b2c3d4e5f6g7h8i9j0k1l2 took 3 s",
+        "sk-learn-is-a-library-with-hyphens",
+        "Bearer authentication is on",
+        "listening on http://0.0.0.0:8000 (Press CTRL+C to quit), user@host",
+        "the secret of the session is AKIA and sha256:0123456789abcdef0123456789abcdef",
+        "chatcmpl-0123456789abcdef0123456789abcdef finished",
+    ],
+)
+def test_what_is_no_token_stays(line: str) -> None:
+    assert mask_tokens([line.encode()])[0].decode() == line
+
+
+def test_a_whole_log_keeps_its_order() -> None:
+    lines = [f"{n} hf_{LETTERS[:34]}" if n % 7 == 0 else str(n) for n in range(2500)]
+
+    found = list(masked(line.encode() for line in lines))
+
+    assert len(found) == 2500
+    assert found[1400].decode() == f"1400 hf_{MASK}"
+    assert found[2498] == b"2498"
+
+
+@pytest.mark.parametrize("part", ["://a:", "bearer a", "authorization: ", "xoxb-", "ghp_", "AKIA"])
+def test_a_hostile_line_does_not_hang(part: str) -> None:
+    line = part * 50_000
+
+    assert mask_tokens([line.encode()])[0].decode()[:2] == line[:2]
