@@ -1,0 +1,109 @@
+"""The rules by which phases are recognised: an engine a file, explained in vllm.yaml."""
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from servers.judge.phases.progress import PHASES
+
+FOLDER = Path(__file__).parent
+
+_KEYS = {
+    "id",
+    "phase",
+    "near",
+    "regex",
+    "examples",
+    "each_rank",
+    "ends",
+    "then",
+    "facts",
+    "adds",
+    "versions",
+}
+
+
+class RuleError(Exception):
+    """A file of rules that cannot be used; the text names the file and the rule."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    id: str
+    phase: str
+    near: tuple[str, ...]
+    regex: re.Pattern[str]
+    examples: tuple[str, ...]
+    each_rank: bool
+    ends: bool
+    then: str
+    facts: dict[str, str]  # fact -> group
+    adds: bool  # facts add up over the lines
+    has_bar: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rules:
+    engine: str
+    order: dict[str, int]  # phase -> place
+    signs: tuple[str, ...]
+    weak_signs: tuple[str, ...]
+    rules: tuple[Rule, ...]
+    near: tuple[tuple[str, tuple[Rule, ...]], ...]  # plain text -> rules that it may concern
+
+
+@cache
+def by_engine() -> dict[str, Rules]:
+    """Raises RuleError."""
+    found = [_engine(path) for path in sorted(FOLDER.glob("*.yaml"))]
+    return {rules.engine: rules for rules in found}
+
+
+def _engine(path: Path) -> Rules:
+    try:
+        kept = yaml.safe_load(path.read_text(encoding="utf-8"))
+        rules = tuple(_rule(each, kept["order"]) for each in kept["rules"])
+        order = {phase: place for place, phase in enumerate(kept["order"])}
+        near: dict[str, list[Rule]] = {}
+        for rule in rules:
+            for text in rule.near:
+                near.setdefault(text, []).append(rule)
+        return Rules(
+            engine=kept["engine"],
+            order=order,
+            signs=tuple(kept["signs"]),
+            weak_signs=tuple(kept["weak_signs"]),
+            rules=rules,
+            near=tuple((text, tuple(those)) for text, those in near.items()),
+        )
+    except (yaml.YAMLError, KeyError, TypeError, ValueError) as error:
+        raise RuleError(f"{path.name}: {error!r}") from error
+
+
+def _rule(kept: dict[str, Any], order: list[str]) -> Rule:
+    if unknown := kept.keys() - _KEYS:
+        raise ValueError(f"{kept.get('id')} has keys that are not known: {unknown}")
+    for phase in {kept["phase"], kept.get("then") or kept["phase"]}:
+        if phase not in PHASES or phase not in order:
+            raise ValueError(f"{kept['id']} names a phase that is none of the engine's: {phase}")
+    regex = re.compile(kept["regex"])
+    facts = kept.get("facts", {})
+    if strange := set(facts.values()) - regex.groupindex.keys():
+        raise ValueError(f"{kept['id']} takes facts from groups that are not there: {strange}")
+    return Rule(
+        id=kept["id"],
+        phase=kept["phase"],
+        near=tuple(kept["near"]),
+        regex=regex,
+        examples=tuple(kept["examples"]),
+        each_rank=kept.get("each_rank", False),
+        ends=kept.get("ends", False),
+        then=kept.get("then", ""),
+        facts=facts,
+        adds=kept.get("adds", False),
+        has_bar="total" in regex.groupindex,
+    )
