@@ -1,0 +1,313 @@
+"""Why a run failed, from what it left behind: its log, its exit code, Docker's words, its box.
+
+The first cause counts, not the noise after it; what a log only says in passing is no cause; and
+where nothing is recognised, the lines that tell most are shown instead of a guess.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Literal
+
+from servers.engines import ENGINES
+from servers.judge import failurebook, logscan
+from servers.judge.facts import Facts
+from servers.judge.failurebook import Failure
+from servers.judge.logscan import Line, Scan
+from servers.judge.subject import Subject
+
+type Outcome = Literal["ready", "failed", "hung", "unknown"]
+
+MOST_EVIDENCE = 6
+LONGEST_EVIDENCE = 600  # characters
+# Of a long log, the lines that are read: a start is at its front, an end at its back.
+HEAD, TAIL = 20_000, 40_000
+# An exit code of somebody's stop: Ctrl-C, SIGTERM, and SIGKILL after the grace.
+_STOPPED = (130, 137, 143, -2, -9, -15)
+_GIB = 2**30
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ending:
+    """What is known of an end. `lines` are numbered, see head_and_tail()."""
+
+    lines: Sequence[tuple[int, str]]
+    exit_code: int | None = None
+    oom_killed: bool = False
+    docker_error: str = ""  # Docker's own words, where it made no container
+    subject: Subject | None = None  # the launch and its box; None: a log from anywhere
+    engine: str = ""  # a key of ENGINES; "": not known, and then that of the subject
+    was_ready: bool | None = None  # None: the log tells
+    ready_line: int | None = None  # the number of the line that says so, where one does
+    unheld: int | None = None  # bytes of a unified pool that nobody held when it started
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    line: int  # counted from 1; 0: Docker's words, not the log's
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Diagnosis:
+    """`cause` is an id of the catalogue; None: not recognised, or nothing to explain."""
+
+    outcome: Outcome
+    summary: str
+    cause: str | None = None
+    evidence: tuple[Evidence, ...] = ()
+    groups: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Hit:
+    failure: Failure
+    line: Line
+    groups: Mapping[str, str]
+
+
+def head_and_tail(
+    lines: Iterable[str], *, head: int = HEAD, tail: int = TAIL
+) -> list[tuple[int, str]]:
+    """The numbered lines of a log that are worth reading: all, or those of both its ends."""
+    kept: list[tuple[int, str]] = []
+    last: list[tuple[int, str]] = []
+    for number, line in enumerate(lines, start=1):
+        if number <= head:
+            kept.append((number, line))
+            continue
+        last.append((number, line))
+        if len(last) > 2 * tail:
+            del last[:-tail]
+    return kept + last[-tail:]
+
+
+def diagnose(ending: Ending) -> Diagnosis:
+    """What it died of. Never fails; its time is bounded by the number of its lines."""
+    docker = [(0, line) for line in ending.docker_error.splitlines()]
+    scan = logscan.scan(chain(docker, ending.lines))
+    says_ready = scan.ready_at is not None or ending.ready_line is not None
+    was_ready = says_ready if ending.was_ready is None else ending.was_ready
+    lines = [line for line in scan.telling if not was_ready or _is_after_ready(line, scan, ending)]
+    has_died = _has_died(ending, lines, was_ready)
+    hits = _hits(ending, scan, lines, was_ready)
+    exceptions = _unexplained(lines, hits)
+    best = _best(hits, exceptions, scan)
+    if was_ready and not has_died and not (best and best.failure.is_hang):
+        return Diagnosis(
+            outcome="ready", summary="It became ready, and nothing says that it failed."
+        )
+    if best is None and ending.oom_killed:
+        return _killed(ending, exceptions)
+    if best is not None and not scan.survived(best.line):
+        return _recognised(best, hits)
+    return _not_recognised(ending, lines, exceptions, has_died, scan)
+
+
+def _is_after_ready(line: Line, scan: Scan, ending: Ending) -> bool:
+    if scan.ready_at is not None:
+        return line.position > scan.ready_at
+    return line.number > (ending.ready_line or 0)
+
+
+def _has_died(ending: Ending, lines: list[Line], was_ready: bool) -> bool:
+    if ending.oom_killed or ending.docker_error:
+        return True
+    if any(logscan.DEATH.search(line.text) and not line.is_quiet for line in lines):
+        return True
+    if ending.exit_code is None:
+        return False
+    # An exit code of 0 is no success of an engine that was not ready.
+    harmless = (0, *_STOPPED) if was_ready else _STOPPED
+    return ending.exit_code not in harmless
+
+
+def _hits(ending: Ending, scan: Scan, lines: list[Line], was_ready: bool) -> list[_Hit]:
+    facts = Facts(ending.subject) if ending.subject else None
+    found: list[_Hit] = []
+    for failure in _possible(ending, facts, was_ready):
+        mine = [hit for line in lines if (hit := _hit(failure, line, scan, ending))]
+        if len(mine) < failure.times:
+            continue
+        if failure.at_end and not _is_at_end(mine[-1], scan):
+            continue
+        found += mine
+    return found
+
+
+def _possible(ending: Ending, facts: Facts | None, was_ready: bool) -> Iterable[Failure]:
+    engine = ending.engine or (ending.subject.launch.engine if ending.subject else "")
+    for failure in failurebook.shipped():
+        if failure.after_ready and not was_ready:
+            continue
+        if engine in ENGINES and failure.engine in ENGINES and failure.engine != engine:
+            continue
+        if failure.when is not None and (facts is None or failure.when(facts) is not True):
+            continue
+        if failure.unheld_gib and (ending.unheld or 0) < failure.unheld_gib * _GIB:
+            continue
+        yield failure
+
+
+def _hit(failure: Failure, line: Line, scan: Scan, ending: Ending) -> _Hit | None:
+    if line.is_quiet and not failure.any_level:
+        return None
+    for pattern in failure.match:
+        match = pattern.search(line.text, line.lower)
+        if match is None or (failure.unless and failure.unless.search(line.text)):
+            continue
+        if _lacks(failure, line, scan):
+            return None
+        groups = {name: said for name, said in match.groupdict().items() if said}
+        return _Hit(failure=failure, line=line, groups=_more(groups, ending))
+    return None
+
+
+def _lacks(failure: Failure, line: Line, scan: Scan) -> bool:
+    """Whether what it wants of the lines before is not there."""
+    if not (failure.seen or failure.unseen or failure.twice or failure.seen_with):
+        return False
+    before = scan.texts[: line.position]
+    for part, need in failure.seen_with:
+        if part.search(line.text) and not any(map(need.search, before)):
+            return True
+    if failure.unseen and any(map(failure.unseen.search, before)):
+        return True
+    if failure.twice and sum(1 for text in before if failure.twice.search(text)) < 2:
+        return True
+    return not all(any(map(each.search, before)) for each in failure.seen)
+
+
+def _more(groups: dict[str, str], ending: Ending) -> dict[str, str]:
+    """What follows from what the line says."""
+    if {"free", "total"} <= set(groups):
+        share = float(groups["free"]) / max(float(groups["total"]), 0.01) - 0.01
+        if share >= 0.05:
+            groups["fits"] = f"{int(share * 100) / 100:.2f}"
+    if ending.unheld is not None:
+        groups["unheld"] = f"{ending.unheld / _GIB:.1f}"
+    return groups
+
+
+def _is_at_end(hit: _Hit, scan: Scan) -> bool:
+    later = scan.texts[hit.line.position + 1 :]
+    return all(
+        any(p.regex.search(text) for p in hit.failure.match) for text in later if text.strip()
+    )
+
+
+def _unexplained(lines: list[Line], hits: list[_Hit]) -> list[Line]:
+    """Exceptions of which the catalogue says nothing."""
+    known = {hit.line.position for hit in hits if not hit.failure.needs_exception}
+    return [line for line in lines if logscan.is_exception(line) and line.position not in known]
+
+
+def _best(hits: list[_Hit], exceptions: list[Line], scan: Scan) -> _Hit | None:
+    """The first cause. None where an exception that nobody knows came before what is known."""
+    fresh = [hit for hit in hits if not scan.survived(hit.line)]
+    final = [line for line in exceptions if not scan.survived(line)]
+    alone = [hit for hit in fresh if not hit.failure.needs_exception]
+    if final and not any(hit.failure.counts_by_itself for hit in alone):
+        guessed = [hit for hit in fresh if hit.failure.needs_exception]
+        if guessed:
+            return min(guessed, key=_order)
+    causes = [hit for hit in alone if hit.failure.counts_by_itself]
+    if causes:
+        return _outright(min(causes, key=_order), causes, scan)
+    for rank in ("follows", "wrapper"):
+        of_rank = [hit for hit in alone if hit.failure.rank == rank]
+        if not of_rank:
+            continue
+        first = min(of_rank, key=_order)
+        is_before = [line for line in final if line.position < first.line.position]
+        if rank == "wrapper":
+            return None if final else first
+        return None if is_before else first
+    return None
+
+
+def _order(hit: _Hit) -> tuple[int, int]:
+    return (hit.line.position, -hit.failure.weight)
+
+
+def _outright(first: _Hit, causes: list[_Hit], scan: Scan) -> _Hit:
+    """The later hit that says more of the same: an exception raised from the first one."""
+    for later in sorted(causes, key=_order):
+        if first.failure.id not in later.failure.absorbs:
+            continue
+        is_same = later.line.position == first.line.position
+        is_near = later.line.rank == first.line.rank or scan.is_chained(first.line, later.line)
+        if is_same or is_near:
+            return _outright(later, [each for each in causes if each is not first], scan)
+    return first
+
+
+def _recognised(best: _Hit, hits: list[_Hit]) -> Diagnosis:
+    failure = best.failure
+    same = [hit.line for hit in hits if hit.failure is failure]
+    return Diagnosis(
+        outcome="hung" if failure.is_hang else "failed",
+        cause=failure.id,
+        summary=failure.sentence(best.groups),
+        evidence=_evidence([best.line, *same], most=3),
+        groups=best.groups,
+    )
+
+
+def _killed(ending: Ending, exceptions: list[Line]) -> Diagnosis:
+    by_docker = next(each for each in failurebook.shipped() if each.oom_killed)
+    lines = exceptions or [
+        Line(number=n, position=0, text=text, lower="", rank="", is_quiet=True, step=0)
+        for n, text in ending.lines[-2:]
+    ]
+    return Diagnosis(
+        outcome="failed",
+        cause=by_docker.id,
+        summary=by_docker.sentence({}),
+        evidence=_evidence(lines, most=2),
+    )
+
+
+def _not_recognised(
+    ending: Ending, lines: list[Line], exceptions: list[Line], has_died: bool, scan: Scan
+) -> Diagnosis:
+    final = [line for line in exceptions if not scan.survived(line)]
+    has_code = ending.exit_code is not None and ending.exit_code not in _STOPPED
+    if not (has_died or has_code or final):
+        return Diagnosis(
+            outcome="unknown", summary="The log ends before it is ready, and says no reason."
+        )
+    loud = [line for line in lines if not line.is_quiet and logscan.DEATH.search(line.text)]
+    telling = _telling(final) or loud
+    last = Line(number=0, position=0, text="", lower="", rank="", is_quiet=True, step=0)
+    said = next(iter(telling), last).text.strip()
+    summary = "Not recognised."
+    summary += (
+        f" The first error that the log tells: {_cut(said, 200)}"
+        if said
+        else (" The log says nothing of a reason.")
+    )
+    if not telling and ending.lines:
+        number, text = ending.lines[-1]
+        return Diagnosis(
+            outcome="failed", summary=summary, evidence=(Evidence(line=number, text=_cut(text)),)
+        )
+    return Diagnosis(outcome="failed", summary=summary, evidence=_evidence(telling))
+
+
+def _telling(exceptions: list[Line]) -> list[Line]:
+    """The first ones, and the last."""
+    return [*exceptions[: MOST_EVIDENCE - 1], *exceptions[-1:]]
+
+
+def _evidence(lines: list[Line], *, most: int = MOST_EVIDENCE) -> tuple[Evidence, ...]:
+    """Each text once, in the log's order."""
+    texts: dict[str, Line] = {}
+    for line in lines:
+        texts.setdefault(line.text.strip(), line)
+    chosen = sorted(list(texts.values())[:most], key=lambda line: line.position)
+    return tuple(Evidence(line=line.number, text=_cut(line.text.strip())) for line in chosen)
+
+
+def _cut(text: str, most: int = LONGEST_EVIDENCE) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"

@@ -1,0 +1,78 @@
+"""Finds lines of a log by text, pattern, level and rank, a block at a time."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from servers.judge import loglevel, logtext
+from servers.judge.loglevel import Level
+
+
+class PatternError(Exception):
+    """A pattern that is none; the text is fit for a person."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Query:
+    text: str = ""
+    is_pattern: bool = False  # a regular expression, as Python writes them
+    is_exact: bool = False  # whether upper and lower case differ
+    level: Level = Level.INFO  # this one or worse; INFO: any
+    rank: str = ""  # as logtext names ranks; "": any
+
+
+class Scan:
+    """One search. Colours are not looked at; of a line, a pattern sees its first 4,096 characters.
+
+    Raises PatternError when the pattern cannot be read.
+    """
+
+    def __init__(self, query: Query) -> None:
+        self._query = query
+        self._text = query.text if query.is_exact else query.text.lower()
+        self._pattern = _compiled(query) if query.is_pattern and query.text else None
+        # What a line must hold to be of the rank. "rank3" stands as "rank=3" in some lines.
+        parts = query.rank.split()
+        self._rank_parts = [part for part in parts if not part.startswith("rank")]
+
+    def numbers(self, first: int, block: str) -> Iterator[int]:
+        """The lines that are wanted among these records (`<at> <stream> <text>`, one a line)."""
+        plain = logtext.plain(block)
+        if not self._may_hold(plain):
+            return
+        texts = [record.split(" ", 2)[2] for record in plain.split("\n")]
+        wanted = enumerate(texts, first)
+        if self._query.level > Level.INFO:
+            found = zip(wanted, loglevel.levels(texts), strict=True)
+            wanted = (each for each, level in found if level >= self._query.level)  # type: ignore[assignment]
+        for number, text in wanted:
+            if self._holds(text) and self._is_of_rank(text):
+                yield number
+
+    def _may_hold(self, plain: str) -> bool:
+        query = self._query
+        if any(part not in plain for part in self._rank_parts):
+            return False
+        is_bad = query.level > Level.INFO
+        lowered = "" if query.is_exact and not is_bad else plain.lower()
+        if is_bad and not loglevel.may_be_bad(lowered):
+            return False
+        return self._pattern is not None or self._text in (plain if query.is_exact else lowered)
+
+    def _holds(self, text: str) -> bool:
+        if self._pattern is not None:
+            return self._pattern.search(text[: logtext.LONGEST]) is not None
+        return self._text in (text if self._query.is_exact else text.lower())
+
+    def _is_of_rank(self, text: str) -> bool:
+        rank = self._query.rank
+        return not rank or any(each.rank == rank for each in logtext.said(text))
+
+
+def _compiled(query: Query) -> re.Pattern[str]:
+    try:
+        return re.compile(query.text, 0 if query.is_exact else re.IGNORECASE)
+    except re.error as error:
+        raise PatternError(f"This is no regular expression: {error}.") from error
+    except (OverflowError, RecursionError) as error:
+        raise PatternError("This regular expression is too large.") from error

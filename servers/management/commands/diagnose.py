@@ -1,0 +1,76 @@
+"""Say why an engine failed, from its log: `docker logs NAME 2>&1 | manage.py diagnose -`."""
+
+import json
+import sys
+from argparse import ArgumentParser
+from collections.abc import Iterator
+from io import TextIOWrapper
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand
+
+from servers.judge.logreport import readable, report
+
+_UNREADABLE = 2  # the exit code for what cannot be read
+
+
+class Command(BaseCommand):
+    help = __doc__ or ""
+    requires_system_checks: list[str] = []
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        form = parser.add_mutually_exclusive_group()
+        form.add_argument("--json", action="store_true", help="print one JSON object")
+        form.add_argument(
+            "--jsonl",
+            action="store_true",
+            help='read {"id", "text", "exit_code"?} lines and print one result a line',
+        )
+        parser.add_argument("--exit-code", type=int, help="the exit code of the engine")
+        parser.add_argument("file", nargs="?", default="-", help="- is standard input")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            if options["jsonl"]:
+                self._many(options["file"])
+                return
+            told = report(_lines(options["file"]), exit_code=options["exit_code"])
+        except OSError as error:
+            self.stderr.write(f"{options['file']} cannot be read: {error}")
+            raise SystemExit(_UNREADABLE) from error
+        if options["json"]:
+            self.stdout.write(json.dumps(told, ensure_ascii=False, indent=2))
+        else:
+            self.stdout.write(readable(told))
+
+    def _many(self, name: str) -> None:
+        for number, line in enumerate(_lines(name), start=1):
+            if not line.strip():
+                continue
+            try:
+                said = json.loads(line)
+                identifier, text, code = said["id"], said["text"], said.get("exit_code")
+                if not isinstance(text, str) or not isinstance(code, int | None):
+                    raise TypeError
+            except (ValueError, KeyError, TypeError, AttributeError) as error:
+                self.stderr.write(
+                    f'Line {number} is no object with "id", a "text" and perhaps an "exit_code".'
+                )
+                raise SystemExit(_UNREADABLE) from error
+            told = {"id": identifier, **report(text.split("\n"), exit_code=code)}
+            self.stdout.write(json.dumps(told, ensure_ascii=False))
+
+
+def _lines(name: str) -> Iterator[str]:
+    """Line by line: a log may be larger than memory. What is no UTF-8 is shown as such."""
+    if name == "-":
+        yield from _stripped(TextIOWrapper(sys.stdin.buffer, errors="replace", newline="\n"))
+        return
+    with Path(name).open(encoding="utf-8", errors="replace", newline="\n") as log:
+        yield from _stripped(log)
+
+
+def _stripped(log: TextIOWrapper) -> Iterator[str]:
+    for line in log:
+        yield line.rstrip("\r\n")
