@@ -10,11 +10,11 @@ from itertools import chain
 from typing import Literal
 
 from servers.engines import ENGINES
-from servers.judge import failurebook, logscan
+from servers.judge import failurebook, telling
 from servers.judge.facts import Facts
 from servers.judge.failurebook import Failure
-from servers.judge.logscan import Line, Scan
 from servers.judge.subject import Subject
+from servers.judge.telling import Line, Log
 
 type Outcome = Literal["ready", "failed", "hung", "unknown"]
 
@@ -85,35 +85,35 @@ def head_and_tail(
 def diagnose(ending: Ending) -> Diagnosis:
     """What it died of. Never fails; its time is bounded by the number of its lines."""
     docker = [(0, line) for line in ending.docker_error.splitlines()]
-    scan = logscan.scan(chain(docker, ending.lines))
-    says_ready = scan.ready_at is not None or ending.ready_line is not None
+    log = telling.read(chain(docker, ending.lines))
+    says_ready = log.ready_at is not None or ending.ready_line is not None
     was_ready = says_ready if ending.was_ready is None else ending.was_ready
-    lines = [line for line in scan.telling if not was_ready or _is_after_ready(line, scan, ending)]
+    lines = [line for line in log.telling if not was_ready or _is_after_ready(line, log, ending)]
     has_died = _has_died(ending, lines, was_ready)
-    hits = _hits(ending, scan, lines, was_ready)
+    hits = _hits(ending, log, lines, was_ready)
     exceptions = _unexplained(lines, hits)
-    best = _best(hits, exceptions, scan)
+    best = _best(hits, exceptions, log)
     if was_ready and not has_died and not (best and best.failure.is_hang):
         return Diagnosis(
             outcome="ready", summary="It became ready, and nothing says that it failed."
         )
     if best is None and ending.oom_killed:
         return _killed(ending, exceptions)
-    if best is not None and not scan.survived(best.line):
+    if best is not None and not log.survived(best.line):
         return _recognised(best, hits)
-    return _not_recognised(ending, lines, exceptions, has_died, scan)
+    return _not_recognised(ending, lines, exceptions, has_died, log)
 
 
-def _is_after_ready(line: Line, scan: Scan, ending: Ending) -> bool:
-    if scan.ready_at is not None:
-        return line.position > scan.ready_at
+def _is_after_ready(line: Line, log: Log, ending: Ending) -> bool:
+    if log.ready_at is not None:
+        return line.position > log.ready_at
     return line.number > (ending.ready_line or 0)
 
 
 def _has_died(ending: Ending, lines: list[Line], was_ready: bool) -> bool:
     if ending.oom_killed or ending.docker_error:
         return True
-    if any(logscan.DEATH.search(line.text) and not line.is_quiet for line in lines):
+    if any(telling.DEATH.search(line.text) and not line.is_quiet for line in lines):
         return True
     if ending.exit_code is None:
         return False
@@ -122,14 +122,14 @@ def _has_died(ending: Ending, lines: list[Line], was_ready: bool) -> bool:
     return ending.exit_code not in harmless
 
 
-def _hits(ending: Ending, scan: Scan, lines: list[Line], was_ready: bool) -> list[_Hit]:
+def _hits(ending: Ending, log: Log, lines: list[Line], was_ready: bool) -> list[_Hit]:
     facts = Facts(ending.subject) if ending.subject else None
     found: list[_Hit] = []
     for failure in _possible(ending, facts, was_ready):
-        mine = [hit for line in lines if (hit := _hit(failure, line, scan, ending))]
+        mine = [hit for line in lines if (hit := _hit(failure, line, log, ending))]
         if len(mine) < failure.times:
             continue
-        if failure.at_end and not _is_at_end(mine[-1], scan):
+        if failure.at_end and not _is_at_end(mine[-1], log):
             continue
         found += mine
     return found
@@ -149,25 +149,25 @@ def _possible(ending: Ending, facts: Facts | None, was_ready: bool) -> Iterable[
         yield failure
 
 
-def _hit(failure: Failure, line: Line, scan: Scan, ending: Ending) -> _Hit | None:
+def _hit(failure: Failure, line: Line, log: Log, ending: Ending) -> _Hit | None:
     if line.is_quiet and not failure.any_level:
         return None
     for pattern in failure.match:
         match = pattern.search(line.text, line.lower)
         if match is None or (failure.unless and failure.unless.search(line.text)):
             continue
-        if _lacks(failure, line, scan):
+        if _lacks(failure, line, log):
             return None
         groups = {name: said for name, said in match.groupdict().items() if said}
         return _Hit(failure=failure, line=line, groups=_more(groups, ending))
     return None
 
 
-def _lacks(failure: Failure, line: Line, scan: Scan) -> bool:
+def _lacks(failure: Failure, line: Line, log: Log) -> bool:
     """Whether what it wants of the lines before is not there."""
     if not (failure.seen or failure.unseen or failure.twice or failure.seen_with):
         return False
-    before = scan.texts[: line.position]
+    before = log.texts[: line.position]
     for part, need in failure.seen_with:
         if part.search(line.text) and not any(map(need.search, before)):
             return True
@@ -189,8 +189,8 @@ def _more(groups: dict[str, str], ending: Ending) -> dict[str, str]:
     return groups
 
 
-def _is_at_end(hit: _Hit, scan: Scan) -> bool:
-    later = scan.texts[hit.line.position + 1 :]
+def _is_at_end(hit: _Hit, log: Log) -> bool:
+    later = log.texts[hit.line.position + 1 :]
     return all(
         any(p.regex.search(text) for p in hit.failure.match) for text in later if text.strip()
     )
@@ -199,13 +199,13 @@ def _is_at_end(hit: _Hit, scan: Scan) -> bool:
 def _unexplained(lines: list[Line], hits: list[_Hit]) -> list[Line]:
     """Exceptions of which the catalogue says nothing."""
     known = {hit.line.position for hit in hits if not hit.failure.needs_exception}
-    return [line for line in lines if logscan.is_exception(line) and line.position not in known]
+    return [line for line in lines if telling.is_exception(line) and line.position not in known]
 
 
-def _best(hits: list[_Hit], exceptions: list[Line], scan: Scan) -> _Hit | None:
+def _best(hits: list[_Hit], exceptions: list[Line], log: Log) -> _Hit | None:
     """The first cause. None where an exception that nobody knows came before what is known."""
-    fresh = [hit for hit in hits if not scan.survived(hit.line)]
-    final = [line for line in exceptions if not scan.survived(line)]
+    fresh = [hit for hit in hits if not log.survived(hit.line)]
+    final = [line for line in exceptions if not log.survived(line)]
     alone = [hit for hit in fresh if not hit.failure.needs_exception]
     if final and not any(hit.failure.counts_by_itself for hit in alone):
         guessed = [hit for hit in fresh if hit.failure.needs_exception]
@@ -213,7 +213,7 @@ def _best(hits: list[_Hit], exceptions: list[Line], scan: Scan) -> _Hit | None:
             return min(guessed, key=_order)
     causes = [hit for hit in alone if hit.failure.counts_by_itself]
     if causes:
-        return _outright(min(causes, key=_order), causes, scan)
+        return _outright(min(causes, key=_order), causes, log)
     for rank in ("follows", "wrapper"):
         of_rank = [hit for hit in alone if hit.failure.rank == rank]
         if not of_rank:
@@ -230,15 +230,15 @@ def _order(hit: _Hit) -> tuple[int, int]:
     return (hit.line.position, -hit.failure.weight)
 
 
-def _outright(first: _Hit, causes: list[_Hit], scan: Scan) -> _Hit:
+def _outright(first: _Hit, causes: list[_Hit], log: Log) -> _Hit:
     """The later hit that says more of the same: an exception raised from the first one."""
     for later in sorted(causes, key=_order):
         if first.failure.id not in later.failure.absorbs:
             continue
         is_same = later.line.position == first.line.position
-        is_near = later.line.rank == first.line.rank or scan.is_chained(first.line, later.line)
+        is_near = later.line.rank == first.line.rank or log.is_chained(first.line, later.line)
         if is_same or is_near:
-            return _outright(later, [each for each in causes if each is not first], scan)
+            return _outright(later, [each for each in causes if each is not first], log)
     return first
 
 
@@ -256,10 +256,7 @@ def _recognised(best: _Hit, hits: list[_Hit]) -> Diagnosis:
 
 def _killed(ending: Ending, exceptions: list[Line]) -> Diagnosis:
     by_docker = next(each for each in failurebook.shipped() if each.oom_killed)
-    lines = exceptions or [
-        Line(number=n, position=0, text=text, lower="", rank="", is_quiet=True, step=0)
-        for n, text in ending.lines[-2:]
-    ]
+    lines = exceptions or [Line(number=n, position=0, text=text) for n, text in ending.lines[-2:]]
     return Diagnosis(
         outcome="failed",
         cause=by_docker.id,
@@ -269,30 +266,29 @@ def _killed(ending: Ending, exceptions: list[Line]) -> Diagnosis:
 
 
 def _not_recognised(
-    ending: Ending, lines: list[Line], exceptions: list[Line], has_died: bool, scan: Scan
+    ending: Ending, lines: list[Line], exceptions: list[Line], has_died: bool, log: Log
 ) -> Diagnosis:
-    final = [line for line in exceptions if not scan.survived(line)]
+    final = [line for line in exceptions if not log.survived(line)]
     has_code = ending.exit_code is not None and ending.exit_code not in _STOPPED
     if not (has_died or has_code or final):
         return Diagnosis(
             outcome="unknown", summary="The log ends before it is ready, and says no reason."
         )
-    loud = [line for line in lines if not line.is_quiet and logscan.DEATH.search(line.text)]
-    telling = _telling(final) or loud
-    last = Line(number=0, position=0, text="", lower="", rank="", is_quiet=True, step=0)
-    said = next(iter(telling), last).text.strip()
+    loud = [line for line in lines if not line.is_quiet and telling.DEATH.search(line.text)]
+    told = _telling(final) or loud
+    said = told[0].text.strip() if told else ""
     summary = "Not recognised."
     summary += (
         f" The first error that the log tells: {_cut(said, 200)}"
         if said
         else (" The log says nothing of a reason.")
     )
-    if not telling and ending.lines:
+    if not told and ending.lines:
         number, text = ending.lines[-1]
         return Diagnosis(
             outcome="failed", summary=summary, evidence=(Evidence(line=number, text=_cut(text)),)
         )
-    return Diagnosis(outcome="failed", summary=summary, evidence=_evidence(telling))
+    return Diagnosis(outcome="failed", summary=summary, evidence=_evidence(told))
 
 
 def _telling(exceptions: list[Line]) -> list[Line]:

@@ -205,7 +205,7 @@ def _failure(said: dict[str, Any]) -> Failure:
         if strange := set(_BLANK.findall(text)) - groups:
             raise ValueError(f"no pattern has a group {', '.join(strange)}")
     for remedy in made.remedies:
-        if strange := remedy.needs - groups:
+        if strange := set(remedy.needs) - groups:
             raise ValueError(f"fixes: no pattern has a group {', '.join(strange)}")
     return made
 
