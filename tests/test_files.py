@@ -115,7 +115,7 @@ def test_a_start_is_made_only_with_the_file_that_the_profile_names(
     settings.BOX_FILE = tmp_path / "box.toml"
     settings.BOX_FILE.write_text(f'mount_roots = ["{folder}"]\n')
     monkeypatch.setattr(creation, "docker", lambda: docker)
-    launch = {"volumes": (f"{folder}:/t:ro",), "digests": {"/t/chat.jinja": digest}}
+    launch: dict[str, Any] = {"volumes": (f"{folder}:/t:ro",), "digests": {"/t/chat.jinja": digest}}
     server = factories.server(factories.box("rtx8"), image=ENGINE, gpus="none", **launch)
     run = lifecycle.start(server, by=None)
     assert run is not None
