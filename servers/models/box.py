@@ -57,6 +57,11 @@ class Box(models.Model):
         return found
 
     @property
+    def is_unified(self) -> bool:
+        """Whether its GPUs use the machine's own memory."""
+        return any(gpu.get("kind") == "unified" for gpu in self.gpus or ())
+
+    @property
     def health(self) -> str:
         if self.is_silent:
             return "silent"

@@ -24,6 +24,7 @@ from servers.judge import loglines, timeline
 from servers.models.profile import ProfileVersion
 from servers.models.secret import Secret
 from servers.models.server import Server
+from servers.models.starting import Starting
 from servers.models.user import User
 
 
@@ -81,7 +82,7 @@ class RunQuerySet(models.QuerySet["Run"]):
         return self.filter(state__in=old).update(state=new, moved_at=now, **fields) == 1
 
 
-class Run(models.Model):
+class Run(Starting):
     State = State
     Wanted = Wanted
 

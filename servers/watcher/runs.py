@@ -21,6 +21,7 @@ from servers.lifecycle import creation, secrets
 from servers.models import Box, Run
 from servers.models.run import ENDED, State, Wanted
 from servers.watcher import logs, logsearch
+from servers.watcher.starts import Starts
 
 log = logging.getLogger(__name__)
 
@@ -36,6 +37,7 @@ class Runs:
         self._pulls: dict[int, threading.Thread] = {}
         self._asked: dict[int, float] = {}
         self._generated: dict[int, tuple[float, float]] = {}
+        self._starts = Starts()
 
     def mine(self) -> list[Run]:
         return list(
@@ -52,6 +54,7 @@ class Runs:
             else:
                 lifecycle.advance(run)
         self.follow_logs()
+        self._starts.close(self.box)
         lifecycle.clear(self.box)
 
     def follow_logs(self) -> None:
@@ -91,6 +94,7 @@ class Runs:
         for run in self.mine():
             # Before it may become ready: what is known of its log by then counts.
             logsearch.search(run)
+            self._starts.look(run)
             if run.state == State.STARTING and run.wanted == Wanted.RUNNING:
                 self._ask_starting(run)
                 lifecycle.check_limit(run)

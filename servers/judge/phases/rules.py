@@ -52,6 +52,8 @@ class Rules:
     order: dict[str, int]  # phase -> place
     signs: tuple[str, ...]
     weak_signs: tuple[str, ...]
+    quiet_after: dict[str, float]  # phase -> seconds
+    quiet_after_unified: dict[str, float]
     rules: tuple[Rule, ...]
     near: tuple[tuple[str, tuple[Rule, ...]], ...]  # plain text -> rules that it may concern
 
@@ -77,11 +79,19 @@ def _engine(path: Path) -> Rules:
             order=order,
             signs=tuple(kept["signs"]),
             weak_signs=tuple(kept["weak_signs"]),
+            quiet_after=_seconds(kept["quiet_after"], order),
+            quiet_after_unified=_seconds(kept["quiet_after_unified"], order),
             rules=rules,
             near=tuple((text, tuple(those)) for text, those in near.items()),
         )
     except (yaml.YAMLError, KeyError, TypeError, ValueError) as error:
         raise RuleError(f"{path.name}: {error!r}") from error
+
+
+def _seconds(kept: dict[str, float], order: dict[str, int]) -> dict[str, float]:
+    if strange := kept.keys() - order.keys() - {"default"}:
+        raise ValueError(f"names phases that are none of the engine's: {strange}")
+    return {phase: float(kept.get(phase, kept["default"])) for phase in order}
 
 
 def _rule(kept: dict[str, Any], order: list[str]) -> Rule:

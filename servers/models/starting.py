@@ -1,0 +1,82 @@
+"""What is known of how a run starts: its phases, how long they usually take, what was heard."""
+
+from datetime import datetime
+from typing import Any
+
+from django.db import models
+from django.utils import timezone
+
+from servers.engines.launch import Launch
+from servers.judge import starting
+from servers.judge.phases import Progress, Reader
+
+
+class Starting(models.Model):
+    # A Reader's, and up to which line of the log it has read.
+    reader: "models.JSONField[dict[str, Any], dict[str, Any]]" = models.JSONField(default=dict)
+    phases_read = models.PositiveIntegerField(default=0)
+    # Phase -> seconds that it took in earlier good runs, as of the start.
+    usual_phases: "models.JSONField[dict[str, float], dict[str, float]]" = models.JSONField(
+        default=dict
+    )
+    heard_at = models.DateTimeField(null=True)  # its last line or measured progress
+
+    # The checkpoint's growth in the Hugging Face cache. No moment: it was not seen to grow.
+    download_began_at = models.DateTimeField(null=True)
+    download_ended_at = models.DateTimeField(null=True)
+    download_size = models.BigIntegerField(null=True)  # bytes there
+    download_grown = models.BigIntegerField(null=True)  # bytes of them since it began
+    download_rate = models.FloatField(null=True)  # bytes a second, of late
+
+    class Meta:
+        abstract = True
+
+    # Of the run itself, which this is a part of.
+    started_at: "models.DateTimeField[datetime | None, datetime | None]"
+    ready_at: "models.DateTimeField[datetime | None, datetime | None]"
+    ended_at: "models.DateTimeField[datetime | None, datetime | None]"
+
+    @property
+    def progress(self) -> Progress:
+        return Reader.from_json(self.reader).progress if self.reader else Progress()
+
+    @property
+    def download(self) -> starting.Download | None:
+        if self.download_began_at is None:
+            return None
+        return starting.Download(
+            began=self.download_began_at,
+            ended=self.download_ended_at,
+            size=self.download_size or 0,
+            grown=self.download_grown or 0,
+            rate=self.download_rate,
+        )
+
+    @property
+    def stretches(self) -> tuple[starting.Stretch, ...]:
+        """The phases of its start; () before its container started."""
+        if self.started_at is None:
+            return ()
+        return starting.stretches(
+            self.progress,
+            started=self.started_at,
+            ended=self.ready_at or self.ended_at,
+            download=self.download,
+        )
+
+    def where_it_starts(self, launch: Launch, *, unified: bool) -> starting.Start | None:
+        """Where the start is; None before the container's start, and after the run's."""
+        found = self.stretches
+        if not found or self.ready_at or self.ended_at:
+            return None
+        return starting.where(
+            found,
+            self.progress,
+            download=self.download,
+            heard=self.heard_at,
+            usually=self.usual_phases,
+            expected=launch.expected,
+            engine=launch.engine,
+            unified=unified,
+            now=timezone.now(),
+        )

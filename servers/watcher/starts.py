@@ -1,0 +1,114 @@
+"""Follows starts: reads phases out of logs as they grow, and tells when something to see changed."""
+
+from datetime import timedelta
+
+from django.db.models import F
+from django.utils import timezone
+
+from servers import live
+from servers.judge import starting
+from servers.judge.phases import Progress, Reader
+from servers.models import Box, LogChunk, Run
+from servers.models.log import NOTE
+from servers.models.run import ENDED, State
+
+# At once: the tick in which it is done asks engines, too.
+MOST_LINES, MOST_CHUNKS = 20_000, 32
+# So long after it was ready by its health path, its log may still say so itself.
+AFTERWARDS = timedelta(minutes=1)
+# What a run that ended in its start wrote last is read within this time.
+CLOSING = timedelta(hours=1)
+EARLIER_RUNS = 5
+
+type Shown = tuple[object, ...]
+
+
+class Starts:
+    def __init__(self) -> None:
+        self._told: dict[int, Shown] = {}
+
+    def look(self, run: Run) -> None:
+        """Go on in its log, and nudge its viewers when phase, percent or minutes changed."""
+        if run.state not in (State.STARTING, State.READY):
+            return
+        if run.state == State.READY and not _may_still_say(run):
+            self._told.pop(run.pk, None)
+            return
+        if not run.reader:
+            _begin(run)
+        read(run)
+        if run.state == State.STARTING:
+            self._tell(run)
+
+    def close(self, box: Box) -> None:
+        """Read what failed starts wrote last: the phase in which they ended."""
+        late = Run.objects.filter(
+            server__box=box,
+            state__in=ENDED,
+            ready_at=None,
+            started_at__isnull=False,
+            ended_at__gt=timezone.now() - CLOSING,
+            log_lines__gt=F("phases_read"),
+        )
+        for run in late.select_related("version"):
+            self._told.pop(run.pk, None)
+            if read(run):
+                live.server_changed(run.server_id)
+
+    def _tell(self, run: Run) -> None:
+        start = run.where_it_starts(run.version.launch, unified=run.server.box.is_unified)
+        if start is None:
+            return
+        shown: Shown = (start.words, start.percent, start.minutes_left, start.quiet_minutes)
+        if self._told.get(run.pk) != shown:
+            self._told[run.pk] = shown
+            live.server_changed(run.server_id)
+
+
+def read(run: Run) -> bool:
+    """Read on from where the last look ended; return whether the phase or its percent changed."""
+    if run.log_lines <= run.phases_read:
+        return False
+    lines = LogChunk.objects.lines(run.pk, run.phases_read, MOST_LINES, most=MOST_CHUNKS)
+    if not lines:
+        return False
+    reader = Reader.from_json(run.reader) if run.reader else Reader(run.version.launch.engine)
+    before = reader.progress
+    reader.feed_all((each.number, each.text, each.at) for each in lines if each.stream != NOTE)
+    run.phases_read = lines[-1].number
+    run.reader = reader.to_json()
+    run.heard_at = starting.moment(lines[-1].at) or timezone.now()
+    new = {"phases_read": run.phases_read, "reader": run.reader, "heard_at": run.heard_at}
+    Run.objects.filter(pk=run.pk).update(**new)
+    return _marks(before) != _marks(reader.progress)
+
+
+def _marks(progress: Progress) -> tuple[str, int | None]:
+    return progress.phase, progress.percent
+
+
+def _may_still_say(run: Run) -> bool:
+    return (
+        run.ready_at is not None
+        and timezone.now() - run.ready_at < AFTERWARDS
+        and not run.progress.is_ready
+    )
+
+
+def _begin(run: Run) -> None:
+    """What its phases usually take: on this box if it ran here, else wherever it did."""
+    run.reader = Reader(run.version.launch.engine).to_json()
+    run.usual_phases = usual_phases(run)
+    Run.objects.filter(pk=run.pk).update(reader=run.reader, usual_phases=run.usual_phases)
+
+
+def usual_phases(run: Run) -> dict[str, float]:
+    good = (
+        Run.objects.filter(version__profile=run.version.profile_id, ready_at__isnull=False)
+        .exclude(pk=run.pk)
+        .exclude(reader={})
+        .order_by("-created_at")
+    )
+    here = list(good.filter(server__box=run.server.box_id)[:EARLIER_RUNS])
+    earlier = here or list(good[:EARLIER_RUNS])
+    return starting.usual([starting.durations(each.stretches) for each in earlier])

@@ -1,0 +1,191 @@
+"""The watcher follows a start by its log, and pages show where it is."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from servers.judge import starting
+from servers.judge.phases import Reader
+from servers.models import LogChunk, Run, Server
+from servers.models.run import State
+from servers.watcher import starts
+from servers.watcher.starts import Starts
+from tests import factories
+from tests.test_phases import started
+
+
+def write(run: Run, lines: list[str], *, from_at: datetime, every: float = 1.0) -> None:
+    """Store lines as if they had been written one after the other from `from_at` on."""
+    records = []
+    for index, line in enumerate(lines):
+        at = (from_at + timedelta(seconds=index * every)).isoformat(timespec="microseconds")
+        records.append(f"{at.replace('+00:00', '000Z')} e {line}".encode())
+    LogChunk.objects.append(run.pk, Run.objects.get(pk=run.pk).log_lines, records)
+
+
+def fresh(run: Run) -> Run:
+    return Run.objects.select_related("version", "server__box").get(pk=run.pk)
+
+
+def page(of: Server, path: str = "/") -> str:
+    client = Client()
+    client.force_login(factories.person())
+    return " ".join(client.get(path or f"/servers/{of.slug}/").content.decode().split())
+
+
+def starting_run(of: Server, ago: float = 60) -> Run:
+    run = factories.run(of, State.STARTING)
+    at = timezone.now() - timedelta(seconds=ago)
+    Run.objects.filter(pk=run.pk).update(started_at=at, created_at=at - timedelta(seconds=2))
+    return fresh(run)
+
+
+@pytest.fixture
+def vllm_run(own_redis: object, db: None) -> Run:
+    return starting_run(factories.server(factories.box(), model="gpt-oss-120b"))
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_start_is_read_in_steps_and_remembered(own_redis: object) -> None:
+    on = factories.server(factories.box(), model="gpt-oss-120b")
+    run = starting_run(on)
+    lines = started("vllm")
+    assert run.started_at is not None
+    write(run, lines[:8], from_at=run.started_at)
+    Starts().look(fresh(run))
+    half = fresh(run)
+    assert half.progress.phase == "loading"
+    assert half.progress.percent == 40
+    assert half.phases_read == 8
+    write(run, lines[8:], from_at=run.started_at + timedelta(seconds=8))
+    # Another watcher takes over.
+    Starts().look(fresh(run))
+    done = fresh(run)
+    assert done.progress.is_ready
+    took = starting.durations(done.stretches)
+    assert took["loading"] == pytest.approx(8)
+    assert list(took) == [
+        "starting",
+        "connecting",
+        "loading",
+        "profiling",
+        "compiling",
+        "kv_cache",
+        "capturing",
+    ]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_phase_in_which_a_start_failed_is_read_to_its_last_line(own_redis: object) -> None:
+    box = factories.box()
+    run = starting_run(factories.server(box, model="gpt-oss-120b"))
+    assert run.started_at is not None
+    write(run, started("vllm")[:8], from_at=run.started_at)
+    now = timezone.now()
+    Run.objects.filter(pk=run.pk).update(state=State.FAILED, ended_at=now, ready_at=None)
+    Starts().close(box)
+    assert fresh(run).progress.phase == "loading"
+    assert fresh(run).stretches[-1].ended == now
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_phases_usually_take_is_learned_from_good_runs(own_redis: object) -> None:
+    on = factories.server(factories.box(), model="gpt-oss-120b")
+    earlier = starting_run(on, ago=3600)
+    assert earlier.started_at is not None
+    write(earlier, started("vllm"), from_at=earlier.started_at, every=10)
+    Starts().look(fresh(earlier))
+    ready = earlier.started_at + timedelta(seconds=400)
+    Run.objects.filter(pk=earlier.pk).update(
+        state=State.STOPPED, ready_at=ready, ended_at=timezone.now()
+    )
+    run = starting_run(on)
+    usually = starts.usual_phases(run)
+    assert usually["loading"] == pytest.approx(80)
+    Starts().look(run)
+    assert fresh(run).usual_phases == usually
+
+
+NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+
+
+def stretch(phase: str, seconds: float) -> starting.Stretch:
+    return starting.Stretch(
+        phase=phase, words=phase, began=NOW - timedelta(seconds=seconds), ended=None
+    )
+
+
+def test_what_is_left_is_the_bars_pace_and_the_usual_rest() -> None:
+    usually = {"loading": 100.0, "compiling": 30.0, "capturing": 20.0}
+    spent = stretch("loading", 60)
+    found = starting.left(spent, 25, usually, engine="vllm", now=NOW)
+    assert found == timedelta(seconds=60 * 3 + 50)
+    found = starting.left(spent, None, usually, engine="vllm", now=NOW)
+    assert found == timedelta(seconds=40 + 50)
+
+
+def test_nothing_is_promised_where_nothing_is_known_or_it_takes_longer_than_ever() -> None:
+    assert starting.left(stretch("loading", 60), 50, {}, engine="vllm", now=NOW) is None
+    usually = {"loading": 50.0, "capturing": 20.0}
+    assert starting.left(stretch("loading", 60), None, usually, engine="vllm", now=NOW) is None
+    assert starting.left(stretch("tuning", 60), None, usually, engine="vllm", now=NOW) is None
+
+
+@pytest.mark.parametrize(
+    ("phase", "silent", "usually", "unified", "is_quiet"),
+    [
+        ("loading", 7 * 60, {}, False, False),
+        ("loading", 11 * 60, {}, False, True),
+        ("loading", 40 * 60, {}, True, False),
+        ("loading", 50 * 60, {}, True, True),
+        ("loading", 11 * 60, {"loading": 1200.0}, False, False),
+        ("loading", 6 * 60, {"loading": 200.0}, False, True),
+        ("kv_cache", 90, {"kv_cache": 2.0}, False, False),
+    ],
+)
+def test_quiet_is_longer_than_usual(
+    phase: str, silent: float, usually: dict[str, float], unified: bool, is_quiet: bool
+) -> None:
+    heard = NOW - timedelta(seconds=silent)
+    found = starting.quiet(
+        stretch(phase, 3600), heard, usually, engine="vllm", unified=unified, now=NOW
+    )
+    assert found == (timedelta(seconds=silent) if is_quiet else None)
+
+
+def test_a_phase_that_most_runs_lack_is_not_usual() -> None:
+    runs = [{"loading": 10.0, "downloading": 900.0}, {"loading": 12.0}, {"loading": 30.0}]
+    assert starting.usual(runs) == {"loading": 12.0}
+
+
+def test_a_measured_download_is_a_phase_of_its_own() -> None:
+    reader = Reader("vllm")
+    began = NOW + timedelta(seconds=10)
+    reader.feed(1, "Starting to load model a/b...", began.isoformat())
+    download = starting.Download(
+        began=NOW + timedelta(seconds=12), ended=None, size=2**30, grown=2**29, rate=2.0**20
+    )
+    now_loading = starting.stretches(reader.progress, started=NOW, ended=None, download=download)
+    assert [(each.phase, each.began) for each in now_loading] == [
+        ("starting", NOW),
+        ("downloading", began),
+    ]
+    over = starting.Download(
+        began=download.began, ended=NOW + timedelta(seconds=90), size=1, grown=1, rate=None
+    )
+    found = starting.stretches(reader.progress, started=NOW, ended=None, download=over)
+    assert [(each.phase, each.took) for each in found] == [
+        ("starting", timedelta(seconds=10)),
+        ("downloading", timedelta(seconds=80)),
+        ("loading", None),
+    ]
+
+
+def test_a_guides_words_on_the_start_are_quoted() -> None:
+    assert starting.promised({"tokens per second": "30-35", "first start": "10-15 min"}) == (
+        "10-15 min"
+    )
+    assert starting.promised({"load": "5 min"}) == "5 min"
+    assert starting.promised({"restarts": "2", "download": "16 GB"}) == ""
