@@ -1,0 +1,161 @@
+"""What a snapshot says of each pool of GPU memory: used without an owner that can be named.
+
+A pool is a discrete card's memory, the memory of a machine that shares it with its GPU, or the
+NUMA node that is a GPU's. Every size is in bytes.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+type Kind = Literal["unified", "discrete", "numa"]
+type Snapshot = Mapping[str, Any]
+
+GIB = 2**30
+
+# Whatever else of /proc/meminfo overlaps with these. What is in none of them and not free is
+# held by a driver.
+_BUCKETS = (
+    "MemFree",
+    "AnonPages",
+    "Slab",
+    "KernelStack",
+    "PageTables",
+    "SecPageTables",
+    "Percpu",
+    "Hugetlb",
+    "Zswap",
+    "Bounce",
+    "Balloon",
+)
+_CACHE = ("Buffers", "Cached", "SwapCached")
+# A node's own list calls the three by one name.
+_NODE_CACHE = "FilePages"
+
+# Desktops keep a GPU open all day; nobody's model is in there.
+_DESKTOP = re.compile(
+    r"(Xorg|X|Xwayland|gnome-.*|kwin.*|plasmashell|mutter.*|sddm.*|gdm.*|nautilus|cinnamon|"
+    r"xfwm4|nvidia-persiste.*|nvidia-cuda-mps.*)\Z"
+)
+_WORKER = re.compile(r"VLLM::|sglang::|ray::", re.IGNORECASE)
+_DEAD = ("Z", "X")
+_STUCK = ("D", *_DEAD)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Client:
+    """A process on a GPU, as the driver lists it and as the kernel knows it."""
+
+    pid: int
+    used: int | None  # bytes; None: the driver does not tell
+    name: str
+    state: str
+    ppid: int | None
+    start: float | None  # seconds since 1970
+    container: str
+    is_known: bool  # the kernel has a process of this number
+
+    @property
+    def is_desktop(self) -> bool:
+        return bool(_DESKTOP.match(self.name))
+
+    @property
+    def is_worker(self) -> bool:
+        """Its title is one that an engine gives to the processes that hold its memory."""
+        return bool(_WORKER.match(self.name))
+
+    @property
+    def is_stuck(self) -> bool:
+        return not self.is_known or self.state[:1] in _STUCK
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pool:
+    gpu: str  # the UUID
+    kind: Kind
+    total: int
+    in_use: int  # by the driver and its clients, as far as can be told from outside
+    held: int  # by clients that are there, as the driver says
+    clients: tuple[Client, ...]
+
+    @property
+    def unheld(self) -> int:
+        """In use although no client holds it; below zero where the two are of different moments."""
+        return self.in_use - self.held
+
+    @property
+    def is_explained(self) -> bool:
+        """Whether the driver tells of every client how much it holds."""
+        return all(client.used is not None for client in self.clients)
+
+
+def pools(snapshot: Snapshot) -> Iterator[Pool | str]:
+    """A pool for each GPU, or the UUID of one whose memory the driver does not tell."""
+    known = {each["pid"]: each for each in snapshot.get("processes") or []}
+    for card in snapshot.get("gpus") or []:
+        kind: Kind = card.get("kind") or "discrete"
+        total, in_use = _used(card, kind, snapshot)
+        name = str(card.get("uuid") or card.get("name") or "")
+        if total is None or in_use is None:
+            yield name
+            continue
+        clients = tuple(_clients(card, known, snapshot))
+        held = sum(each.used or 0 for each in clients)
+        yield Pool(gpu=name, kind=kind, total=total, in_use=in_use, held=held, clients=clients)
+
+
+def _used(card: Mapping[str, Any], kind: Kind, snapshot: Snapshot) -> tuple[int | None, int | None]:
+    if kind == "discrete":
+        total, free = card.get("total"), card.get("free")
+        if total is None or free is None:
+            return None, None
+        # Never the driver's own "used": it counts what is reserved in some versions only.
+        return total, max(0, total - free - (card.get("reserved") or 0))
+    counts = snapshot.get("meminfo") if kind == "unified" else card.get("node_meminfo")
+    if not counts or "MemTotal" not in counts or "MemFree" not in counts:
+        return None, None
+    cached = counts.get(_NODE_CACHE)
+    if cached is None:
+        cached = sum(counts.get(name) or 0 for name in _CACHE)
+    accounted = cached + sum(counts.get(name) or 0 for name in _BUCKETS)
+    return counts["MemTotal"], max(0, counts["MemTotal"] - accounted)
+
+
+def _clients(
+    card: Mapping[str, Any], known: Mapping[int, Mapping[str, Any]], snapshot: Snapshot
+) -> Iterator[Client]:
+    largest: dict[int, int | None] = {}
+    for each in card.get("processes") or []:
+        # As a graphics and as a compute client the same process is listed twice.
+        before, used = largest.get(each["pid"]), each.get("used")
+        largest[each["pid"]] = used if before is None else max(before, used or 0)
+    for pid, used in largest.items():
+        process = known.get(pid, {})
+        yield Client(
+            pid=pid,
+            used=used,
+            name=process.get("title") or process.get("name") or "",
+            state=process.get("state") or "",
+            ppid=process.get("ppid"),
+            start=_started(process.get("start"), snapshot),
+            container=process.get("container") or "",
+            is_known=pid in known,
+        )
+
+
+def _started(start: object, snapshot: Snapshot) -> float | None:
+    """Seconds since 1970 of a start that the kernel counts in ticks of 10 ms since the boot."""
+    if not isinstance(start, (int, float)):
+        return None
+    if start > 1e9:
+        return float(start)
+    uptime = snapshot.get("uptime_s")
+    return None if uptime is None else float(snapshot["t"]) - float(uptime) + start / 100
+
+
+def orphaned_shm(snapshot: Snapshot) -> tuple[int, tuple[str, ...]]:
+    """Bytes of shared memory that no process maps, and the largest segments' paths."""
+    left = [each for each in snapshot.get("shm") or [] if not each.get("mapped")]
+    left.sort(key=lambda each: -(each.get("bytes") or 0))
+    return sum(each.get("bytes") or 0 for each in left), tuple(each["path"] for each in left[:3])

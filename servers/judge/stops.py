@@ -1,0 +1,99 @@
+"""Which engines have ended lately, and which processes they have left."""
+
+from datetime import datetime
+from typing import Any
+
+from servers.judge.pools import Client, Snapshot
+
+# More than the kernel and Docker differ by in telling when something began or ended.
+_CLOCKS_DIFFER = 5.0
+_RUNNING = ("running", "paused", "restarting")
+
+
+class Stops:
+    """Reads the containers and processes of snapshots, in their order."""
+
+    def __init__(self) -> None:
+        self.running: set[str] = set()
+        self._listed: set[str] = set()
+        self.has_running = False  # one of ours
+        self._ours: dict[str, float | None] = {}  # container -> when it ended; None: not yet
+        self._last = float("-inf")
+        self._clients: dict[int, bool] = {}  # pid -> the kernel knows it
+
+    def see(self, snapshot: Snapshot) -> None:
+        t = float(snapshot["t"])
+        containers = {each["id"]: each for each in snapshot.get("containers") or []}
+        for each in containers.values():
+            self._see_container(each, t)
+        for gone in self._ours.keys() - containers.keys():
+            self._ended(gone, t)
+        self._listed = set(containers)
+        self.running = {i for i, each in containers.items() if each.get("state") in _RUNNING}
+        self.has_running = any(containers[i].get("ours") for i in self.running)
+        self._see_clients(snapshot, t)
+
+    def _see_container(self, container: dict[str, Any], t: float) -> None:
+        name = container["id"]
+        if container.get("state") in _RUNNING:
+            if container.get("ours"):
+                self._ours[name] = None
+            return
+        stopped = _seconds(container.get("stopped_at"))
+        if container.get("ours"):
+            self._ours.setdefault(name, None)
+            self._ended(name, t if stopped is None else stopped)
+        elif stopped is not None:
+            self._last = max(self._last, stopped)
+
+    def _ended(self, container: str, t: float) -> None:
+        if self._ours[container] is None:
+            self._ours[container] = t
+            self._last = max(self._last, t)
+
+    def _see_clients(self, snapshot: Snapshot, t: float) -> None:
+        if snapshot.get("collector_ok") is False or snapshot.get("stale_s") is not None:
+            return
+        known = {each["pid"] for each in snapshot.get("processes") or []}
+        listed = {
+            each["pid"] for card in snapshot.get("gpus") or [] for each in card.get("processes") or []
+        }
+        now = {pid: pid in known for pid in listed}
+        # An engine that no container holds ends, too; and one that the kernel has already
+        # buried may stay on the driver's list a while.
+        ended = [pid for pid, was in self._clients.items() if was and not now.get(pid)]
+        if ended:
+            self._last = max(self._last, t)
+        self._clients = now
+
+    def seconds_since(self, snapshot: Snapshot) -> float:
+        """Since the latest end; infinite where none was seen."""
+        return float(snapshot["t"]) - self._last
+
+    def is_left_over(self, client: Client) -> bool:
+        """Whether a process is one of ours that its container has not taken with it.
+
+        Either its container has ended, or it was left to the first process of the box, is
+        called as an engine's workers are, and began while one of our containers was there.
+        """
+        if client.container in self._ours:
+            return self._ours[client.container] is not None
+        if client.ppid != 1 or not client.is_worker or client.container in self._listed:
+            return False
+        if client.container:
+            return True  # of a container that was deleted
+        return any(
+            ended is not None and (client.start is None or client.start <= ended + _CLOCKS_DIFFER)
+            for ended in self._ours.values()
+        )
+
+
+def _seconds(moment: object) -> float | None:
+    if isinstance(moment, (int, float)):
+        return float(moment)
+    if isinstance(moment, str) and moment:
+        try:
+            return datetime.fromisoformat(moment).timestamp()
+        except ValueError:
+            return None
+    return None
