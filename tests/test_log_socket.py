@@ -114,6 +114,27 @@ def ask(socket: ClientConnection, **wish: Any) -> Any:
     return json.loads(socket.recv(timeout=20))
 
 
+class Found:
+    """All that the server says of one search."""
+
+    def __init__(self) -> None:
+        self.order: list[int] = []
+        self.last: dict[str, Any] = {}
+
+    @property
+    def numbers(self) -> list[int]:
+        return sorted(self.order)
+
+
+def search(socket: ClientConnection, *, near: int = 0, after: int = 0, **query: Any) -> Found:
+    found = Found()
+    socket.send(json.dumps({"find": query, "id": 7, "near": near, "after": after}))
+    while not found.last.get("done"):
+        found.last = json.loads(socket.recv(timeout=60))["found"]
+        found.order += found.last["numbers"]
+    return found
+
+
 def fill(stack: Stack, count: int, after: int = 0) -> None:
     stack.shell(
         "from servers import live\n"
@@ -155,12 +176,77 @@ def test_earlier_lines_and_hits_are_there_for_the_asking(empty: Stack) -> None:
         socket.recv(timeout=20)
         before = ask(socket, before=1000, limit=100)["window"]
         start = ask(socket, **{"from": 1, "limit": 5})["window"]
-        found = ask(socket, find="LINE 14", id=7)["found"]
+        found = search(socket, text="LINE 14")
 
     assert (before[0], len(before[1])) == (900, 100)
     assert [line[2] for line in start[1]] == [f"line {n}" for n in range(1, 6)]
-    assert found == {"id": 7, "numbers": [14, *range(140, 150), *range(1400, 1500)],
-                     "total": 111, "upto": 1500}  # fmt: skip
+    assert found.numbers == [14, *range(140, 150), *range(1400, 1500)]
+    assert found.last | {"numbers": []} == {
+        "id": 7, "numbers": [], "total": 111, "looked": 1500, "upto": 1500, "done": True
+    }  # fmt: skip
+
+
+def test_the_hits_below_the_reader_come_first_and_then_those_above_upwards(empty: Stack) -> None:
+    fill(empty, 3000)
+    with socket_of(empty, empty.run) as socket:
+        socket.recv(timeout=20)
+        found = search(socket, near=2100, text="^line \\d+00$", regex=True, case=True)
+        later = search(socket, after=2900, text="LINE", case=False)
+        exact = search(socket, text="LINE", case=True)
+
+    order = found.order
+    assert order.index(2100) < order.index(100)
+    assert order[0] in (2000, 2100), "the block in which the reader is comes first"
+    assert found.numbers == list(range(100, 3001, 100))
+    assert later.numbers == list(range(2901, 3001))
+    assert exact.last["total"] == 0
+
+
+@pytest.mark.parametrize(
+    ("pattern", "said"),
+    [
+        ("(oops", "This is no regular expression: missing ), unterminated subpattern"),
+        ("(x+x+)+y", "This pattern takes too long, near line 1."),
+        ("(?:a{1,9999}){1,9999}" * 20, None),
+    ],
+)
+def test_no_pattern_holds_the_server_up(empty: Stack, pattern: str, said: str | None) -> None:
+    empty.shell(
+        f"records = [f'{AT} o {{'x' * 200}}'.encode() for _ in range(100)]\n"
+        f"LogChunk.objects.append({empty.run}, 0, records)"
+    )
+    with socket_of(empty, empty.run) as socket:
+        socket.recv(timeout=20)
+        found = search(socket, text=pattern, regex=True)
+        assert found.last["done"]
+        assert (said or "") in found.last.get("error", "")
+        # Everything else goes on.
+        assert ask(socket, before=3, limit=1)["window"][0] == 2
+
+
+def test_errors_and_ranks_are_told_apart(empty: Stack) -> None:
+    lines = [
+        "INFO 11-21 10:00:00 [core.py:12] all is well",
+        "(VllmWorker TP1 pid=7) ERROR 11-21 10:00:00 [core.py:12] CUDA out of memory",
+        "[2026-03-30 14:21:44 TP1] loading",
+        "WARNING 11-21 10:00:00 [core.py:13] slow",
+        "Traceback (most recent call last):",
+        '  File "a.py", line 1, in <module>',
+        "ValueError: no",
+        "INFO:     0 errors",
+    ]
+    empty.shell(
+        f"records = [f'{AT} o {{text}}'.encode() for text in {lines!r}]\n"
+        f"LogChunk.objects.append({empty.run}, 0, records)"
+    )
+    with socket_of(empty, empty.run) as socket:
+        socket.recv(timeout=20)
+        assert search(socket, level="error").numbers == [2, 5, 6, 7]
+        assert search(socket, level="warning").numbers == [2, 4, 5, 6, 7]
+        assert search(socket, rank="TP1").numbers == [2, 3]
+        assert search(socket, rank="TP1", level="error", text="memory").numbers == [2]
+        picked = ask(socket, pick=[7, 2])["picked"]
+    assert [(each[0], each[3]) for each in picked] == [(2, lines[1]), (7, lines[6])]
 
 
 @pytest.mark.parametrize(

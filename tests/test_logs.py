@@ -215,13 +215,16 @@ def test_a_second_writer_is_refused(run: Run) -> None:
     assert len(stored(run)) == 10
 
 
-def test_text_is_found_whatever_its_colour_and_case(run: Run) -> None:
-    append(run, 600)
-    append(run, 1, 600, "\x1b[31mCUDA out of \x1b[1mmemory\x1b[0m")
+def test_lines_can_be_picked_out_of_a_log(run: Run) -> None:
+    append(run, 2000)
 
-    assert LogChunk.objects.find(run.pk, "cuda OUT of memory", 10) == ([601], 1)
-    assert LogChunk.objects.find(run.pk, "line", 2) == ([1, 2], 600)
-    assert LogChunk.objects.find(run.pk, AT, 10) == ([], 0)
+    found = LogChunk.objects.picked(run.pk, [1999, 3, 513, 9999, 3])
+
+    assert [(line.number, line.text) for line in found] == [
+        (3, "line 3"),
+        (513, "line 513"),
+        (1999, "line 1999"),
+    ]
 
 
 # Following

@@ -3,11 +3,16 @@
 browser: {"tail": n} or {"after": n}                 push lines from there on
          {"from": n, "limit": m}                     lines n..n+m-1, once
          {"before": n, "limit": m}                   the m lines before n, once
-         {"find": text, "id": k}                     line numbers, over the whole log
+         {"find": {"text", "regex", "case", "level", "rank"}, "id": k, "near": n, "after": n}
+                                                     search lines after+1 on, from `near` on first
+         {"find": null, "id": k}                     end the search
+         {"pick": [n, ...]}                          these lines, once
 server:  [first, [[timestamp, stream, text], ...]]   pushed lines
          {"lines": n, "complete": bool}              on connect, and at the log's end
          {"window": [first, [...]]}
-         {"found": {"id": k, "numbers": [...], "total": n, "upto": n}}
+         {"picked": [[n, timestamp, stream, text], ...]}
+         {"found": {"id": k, "numbers": [...], "total": n, "looked": n, "upto": n, "done": bool,
+                    "error": text}}                  several, as hits are found
 """
 
 import asyncio
@@ -20,7 +25,7 @@ from typing import Any, cast
 from channels.db import database_sync_to_async
 from django.db import DatabaseError
 
-from servers.consumers import log_feed
+from servers.consumers import log_feed, log_search
 from servers.consumers.guard import RECHECK, GuardedConsumer
 from servers.models import LogChunk, Run
 from servers.models.log import MOST_CHUNKS
@@ -32,8 +37,8 @@ NOT_FOUND, NONSENSE = 4404, 4400
 # The browser connects again, from the line that it has.
 TRY_AGAIN = 1013
 
-MOST_FOUND = 10_000
-LONGEST_SEARCH = 500
+MOST_PICKED = 1000
+LAST_LINE = 2**31 - 1  # that the database can count
 
 
 class LogConsumer(GuardedConsumer):
@@ -42,6 +47,7 @@ class LogConsumer(GuardedConsumer):
         self.feed: log_feed.Feed | None = None
         self.position: int | None = None
         self.moved = asyncio.Event()
+        self.searching: asyncio.Task[None] | None = None
         if await self.admit() is None:
             return
         if not await Run.objects.filter(pk=self.run_id).aexists():
@@ -55,6 +61,7 @@ class LogConsumer(GuardedConsumer):
 
     async def disconnect(self, code: int) -> None:
         await super().disconnect(code)
+        await self._end_search()
         if self.feed is not None:
             await self.feed.leave()
 
@@ -63,14 +70,16 @@ class LogConsumer(GuardedConsumer):
             return
         try:
             wish = json.loads(text_data or "")
-            if "tail" in wish:
+            if "find" in wish:
+                await self._search(wish)
+            elif "tail" in wish:
                 self._go_to(max(self.feed.upto - _number(wish, "tail"), 0))
             elif "after" in wish:
                 self._go_to(_number(wish, "after"))
             elif "from" in wish or "before" in wish:
                 await self._send_window(wish)
-            elif "find" in wish:
-                await self._send_found(str(wish["find"])[:LONGEST_SEARCH], _number(wish, "id"))
+            elif "pick" in wish:
+                await self._send_picked(wish["pick"])
         except (ValueError, TypeError, KeyError, RecursionError):
             await self.close(NONSENSE)
 
@@ -134,15 +143,40 @@ class LogConsumer(GuardedConsumer):
         text = log_feed.encoded(lines).text if lines else f"[{after + 1},[]]"
         await self.send(text_data=f'{{"window":{text}}}')
 
-    async def _send_found(self, text: str, search_id: int) -> None:
-        feed = cast(log_feed.Feed, self.feed)
-        upto = feed.upto
-        # Apart from the thread that all short queries share: a long log takes a second.
-        find = database_sync_to_async(LogChunk.objects.find, thread_sensitive=False)
-        numbers, total = await find(self.run_id, text, MOST_FOUND) if text else ([], 0)
-        await self._tell(
-            {"found": {"id": search_id, "numbers": numbers, "total": total, "upto": upto}}
-        )
+    async def _send_picked(self, numbers: list[int]) -> None:
+        wanted = [_number({"pick": number}, "pick") for number in numbers[:MOST_PICKED]]
+        read = database_sync_to_async(LogChunk.objects.picked, thread_sensitive=False)
+        await self._tell({"picked": await read(self.run_id, wanted)})
+
+    async def _search(self, wish: dict[str, Any]) -> None:
+        await self._end_search()
+        search_id = _number(wish, "id")
+        if wish["find"] is not None:
+            query = log_search.query(wish["find"])
+            near, after = (
+                _number({"near": 0, "after": 0, **wish}, key) for key in ("near", "after")
+            )
+            self.searching = asyncio.create_task(self._send_found(search_id, query, near, after))
+
+    async def _end_search(self) -> None:
+        task, self.searching = self.searching, None
+        if task is not None:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+
+    async def _send_found(
+        self, search_id: int, query: dict[str, Any], near: int, after: int
+    ) -> None:
+        upto = cast(log_feed.Feed, self.feed).upto
+        found = log_search.search(self.run_id, query, near=near, after=after, upto=upto)
+        try:
+            async with contextlib.aclosing(found):
+                async for said in found:
+                    await self._tell({"found": {"id": search_id, "upto": upto, **said}})
+        except DatabaseError as error:
+            log.warning("The log of run %s cannot be read: %s", self.run_id, error)
+            await self.close(TRY_AGAIN)
 
     async def _tell(self, message: dict[str, Any]) -> None:
         await self.send(text_data=json.dumps(message))
@@ -150,6 +184,6 @@ class LogConsumer(GuardedConsumer):
 
 def _number(wish: dict[str, Any], name: str) -> int:
     number = wish[name]
-    if not isinstance(number, int) or number < 0:
+    if not isinstance(number, int) or not 0 <= number <= LAST_LINE:
         raise ValueError(name)
     return number

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from django.db import models, transaction
+from django.db.models.functions import Coalesce
 
-from servers.judge import logtext
 from servers.models.run import Run
 
 # A chunk is closed when it holds this many lines or bytes; until then it is rewritten, so
@@ -93,24 +93,31 @@ class LogChunkQuerySet(models.QuerySet["LogChunk"]):
             found.append(late)
         return [record for block in reversed(found) for record in block]
 
-    def find(self, run_id: int, text: str, limit: int) -> tuple[list[int], int]:
-        """The numbers of the first `limit` lines that contain `text`, and how many do.
+    def bodies(self, run_id: int, at: int, limit: int) -> list[tuple[int, int, bytes]]:
+        """First line, count and compressed body of `limit` chunks from the one with line `at` on."""
+        start = self.filter(run_id=run_id, first__lte=at).order_by("-first").values("first")[:1]
+        chunks = self.filter(run_id=run_id, first__gte=Coalesce(models.Subquery(start), 0))
+        found = chunks.order_by("first").values_list("first", "count", "body")[:limit]
+        return [(first, count, bytes(body)) for first, count, body in found if first + count > at]
 
-        Upper and lower case are the same, and colours are not looked at.
-        """
-        wanted = text.lower()
-        numbers: list[int] = []
-        total = 0
-        for first, block in self.blocks(run_id):
-            plain = logtext.plain(block).lower()
-            if wanted not in plain:
-                continue
-            for number, record in enumerate(plain.split("\n"), first):
-                if wanted in record.split(" ", 2)[2]:
-                    total += 1
-                    if len(numbers) < limit:
-                        numbers.append(number)
-        return numbers, total
+    def bodies_before(self, run_id: int, before: int, limit: int) -> list[tuple[int, int, bytes]]:
+        """The `limit` chunks that begin before line `before`, the last one first; see bodies()."""
+        chunks = self.filter(run_id=run_id, first__lt=before).order_by("-first")
+        found = chunks.values_list("first", "count", "body")[:limit]
+        return [(first, count, bytes(body)) for first, count, body in found]
+
+    def picked(self, run_id: int, numbers: list[int]) -> list[Line]:
+        """These lines, in their order; those that are not there are left out."""
+        wanted = sorted(set(numbers))
+        found: list[Line] = []
+        while wanted:
+            chunk = self.filter(run_id=run_id, first__lte=wanted[0]).order_by("-first").first()
+            lines = {} if chunk is None else {line.number: line for line in chunk.lines()}
+            last = chunk.last if chunk is not None else 0
+            here = [number for number in wanted if number <= max(last, wanted[0])]
+            found += [lines[number] for number in here if number in lines]
+            wanted = wanted[len(here) :]
+        return found
 
     def append(self, run_id: int, after: int, records: list[bytes]) -> int:
         """Store records as the lines that follow `after`; return the last line's number.
@@ -168,6 +175,9 @@ class LogChunk(models.Model):
     @property
     def last(self) -> int:
         return self.first + self.count - 1
+
+    def lines(self) -> list[Line]:
+        return _decode(self.first, bytes(self.body))
 
     def plain(self) -> bytes:
         return zlib.decompress(bytes(self.body))

@@ -1,0 +1,114 @@
+"""A search through a whole log, in a child process that is fed chunks and can be ended."""
+
+import asyncio
+import contextlib
+import json
+import sys
+from collections.abc import AsyncGenerator, Mapping
+from pathlib import Path
+from typing import Any
+
+from channels.db import database_sync_to_async
+
+from servers.judge.loglevel import Level
+from servers.models import LogChunk
+
+# Line numbers that a browser gets; more are only counted.
+MOST_FOUND = 250_000
+LONGEST_TEXT = 500
+# Searches at once in this process: each takes a processor core.
+_AT_ONCE = 2
+_CHUNKS = 64  # read from the database in one go
+_ROOT = Path(__file__).resolve().parents[2]
+_LONGEST_MESSAGE = 8 * 1024 * 1024
+
+ENDED = "The search took too much time or memory and was ended. Make it simpler."
+
+_slots: dict[asyncio.AbstractEventLoop, asyncio.Semaphore] = {}
+
+
+def query(wish: Mapping[str, Any]) -> dict[str, Any]:
+    """What may be handed to the child of a browser's wish. Raises ValueError and KeyError."""
+    level = str(wish.get("level") or "info")
+    Level[level.upper()]
+    return {
+        "text": str(wish.get("text", ""))[:LONGEST_TEXT],
+        "regex": bool(wish.get("regex")),
+        "case": bool(wish.get("case")),
+        "level": level,
+        "rank": str(wish.get("rank", ""))[:100],
+    }
+
+
+async def search(
+    run_id: int, wish: Mapping[str, Any], *, near: int, after: int, upto: int
+) -> AsyncGenerator[dict[str, Any], None]:
+    """Hits among the lines after+1..upto as they are found, the last message with "done".
+
+    What stands at `near` or below it comes first, then what is above it, upwards: a reader wants
+    the next hit. Text without colours is looked at.
+    """
+    slot = _slots.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(_AT_ONCE))
+    async with slot:
+        child = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-S", "-m", "servers.consumers.log_child"),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            cwd=_ROOT,
+            env={"PYTHONDONTWRITEBYTECODE": "1"},
+            limit=_LONGEST_MESSAGE,
+        )
+        asked = {**wish, "after": after, "upto": upto, "most": MOST_FOUND}
+        feeding = asyncio.create_task(_feed(child, run_id, asked, max(near, after + 1)))
+        try:
+            assert child.stdout is not None
+            is_done = False
+            while line := await child.stdout.readline():
+                said = json.loads(line)
+                is_done = bool(said.get("done"))
+                yield said
+            if feeding.done():
+                feeding.result()
+            if not is_done:
+                yield {"numbers": [], "total": 0, "looked": 0, "done": True, "error": ENDED}
+        finally:
+            feeding.cancel()
+            with contextlib.suppress(ProcessLookupError):
+                child.kill()
+            with contextlib.suppress(asyncio.CancelledError, OSError):
+                await feeding
+            await child.wait()
+
+
+async def _feed(
+    child: asyncio.subprocess.Process, run_id: int, asked: dict[str, Any], near: int
+) -> None:
+    stdin = child.stdin
+    assert stdin is not None
+    # It may have ended already, because the pattern is none.
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+        stdin.write(json.dumps(asked).encode() + b"\n")
+        async for first, body in _chunks(run_id, near, asked["after"], asked["upto"]):
+            stdin.write(b"%d %d\n" % (first, len(body)) + body)
+            await stdin.drain()
+        stdin.close()
+
+
+async def _chunks(
+    run_id: int, near: int, after: int, upto: int
+) -> AsyncGenerator[tuple[int, bytes], None]:
+    # Apart from the thread that all short queries share.
+    read = database_sync_to_async(LogChunk.objects.bodies, thread_sensitive=False)
+    start = at = near
+    is_first = True
+    while at <= upto and (some := await read(run_id, at, _CHUNKS)):
+        if is_first:
+            start, is_first = some[0][0], False
+        for first, _count, body in some:
+            yield first, body
+        at = some[-1][0] + some[-1][1]
+    read_back = database_sync_to_async(LogChunk.objects.bodies_before, thread_sensitive=False)
+    while start > after + 1 and (some := await read_back(run_id, start, _CHUNKS)):
+        for first, _count, body in some:
+            yield first, body
+        start = some[-1][0]
