@@ -21,6 +21,7 @@ from servers.engines.engine import flag_value
 from servers.engines.launch import Launch
 from servers.host.probes import Endpoint
 from servers.judge import loglines, timeline
+from servers.models.diagnosed import Diagnosed
 from servers.models.profile import ProfileVersion
 from servers.models.secret import Secret
 from servers.models.server import Server
@@ -82,7 +83,7 @@ class RunQuerySet(models.QuerySet["Run"]):
         return self.filter(state__in=old).update(state=new, moved_at=now, **fields) == 1
 
 
-class Run(Starting):
+class Run(Starting, Diagnosed):
     State = State
     Wanted = Wanted
 

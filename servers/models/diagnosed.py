@@ -1,0 +1,29 @@
+"""What the diagnosis of a failed run has found, and what was around the run."""
+
+from typing import Any
+
+from django.db import models
+
+
+class Diagnosed(models.Model):
+    """Part of Run."""
+
+    # {"outcome", "cause", "summary", "evidence": [[line, text]], "groups"}; empty: not looked at yet.
+    diagnosis: "models.JSONField[dict[str, Any], dict[str, Any]]" = models.JSONField(default=dict)
+    # {"driver", "others": slugs, "free": bytes of its box's GPU memory} as it started.
+    around: "models.JSONField[dict[str, Any], dict[str, Any]]" = models.JSONField(default=dict)
+
+    failure: "models.TextField[str, str]"
+
+    class Meta:
+        abstract = True
+
+    @property
+    def cause(self) -> str:
+        """An id of the catalogue; "": not recognised, or not looked at."""
+        return self.diagnosis.get("cause") or ""
+
+    @property
+    def why(self) -> str:
+        """The sentence that says most of why it ended."""
+        return self.diagnosis["summary"] if self.cause else self.failure
