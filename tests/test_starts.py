@@ -189,3 +189,60 @@ def test_a_guides_words_on_the_start_are_quoted() -> None:
     )
     assert starting.promised({"load": "5 min"}) == "5 min"
     assert starting.promised({"restarts": "2", "download": "16 GB"}) == ""
+
+
+@pytest.mark.django_db(transaction=True)
+def test_card_and_page_show_phase_percent_and_what_is_left(own_redis: object) -> None:
+    on = factories.server(factories.box(), model="gpt-oss-120b")
+    run = starting_run(on)
+    assert run.started_at is not None
+    write(run, started("vllm")[:8], from_at=run.started_at + timedelta(seconds=40))
+    Starts().look(fresh(run))
+    Run.objects.filter(pk=run.pk).update(usual_phases={"loading": 60.0, "capturing": 300.0})
+
+    said = page(on)
+    assert '<progress aria-label="Loading weights" value="40" max="100">' in said
+    assert "Loading weights 40&nbsp;%, 2 of 5; about 5 min left." in said
+
+    said = page(on, "")
+    assert '<span class="step-name">starting</span>' not in said
+    assert "starting the engine" in said
+    assert '<span class="step-name">loading weights</span>' in said
+    assert '<span class="step-name">capturing CUDA graphs</span>' in said
+    assert '<span class="step-usually">usually 5 min</span>' in said
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_first_start_quotes_the_profiles_source(own_redis: object) -> None:
+    expected = {"first start": "10-15 min"}
+    on = factories.server(factories.box(), model="gpt-oss-120b", expected=expected)
+    starting_run(on)
+    assert "Its source says of a start: 10-15 min." in page(on)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_quiet_start_says_for_how_long(own_redis: object) -> None:
+    on = factories.server(factories.box(), model="gpt-oss-120b")
+    run = starting_run(on, ago=3600)
+    assert run.started_at is not None
+    write(run, started("vllm")[:8], from_at=timezone.now() - timedelta(minutes=16, seconds=30))
+    Starts().look(fresh(run))
+    assert "quiet for 16 min" in page(on)
+    assert "quiet for 16 min" in page(on, "")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_browsers_are_told_only_when_they_would_see_something_new(
+    own_redis: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[int] = []
+    monkeypatch.setattr(starts.live, "server_changed", told.append)
+    on = factories.server(factories.box(), model="gpt-oss-120b")
+    run = starting_run(on)
+    assert run.started_at is not None
+    watched = Starts()
+    for count, line in enumerate([*started("vllm")[:6], *["words"] * 20]):
+        write(run, [line], from_at=run.started_at + timedelta(seconds=count))
+        watched.look(fresh(run))
+    # Starting (with its arguments), connecting, loading, and the bar's first 0 %.
+    assert len(told) == 4

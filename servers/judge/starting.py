@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from statistics import median
 
 from servers.judge.phases import PHASES, Progress
-from servers.judge.phases.rules import by_engine
+from servers.judge.phases.rules import by_engine, order
 
 # Shorter than this a pause is never called quiet, however fast earlier runs were.
 SHORTEST_QUIET = timedelta(minutes=2)
@@ -149,10 +149,9 @@ def left(
     The phase's own bar counts more than what it took before.
     """
     spent = max((now - now_in.began).total_seconds(), 0.0)
-    rules = by_engine().get(engine)
-    order = list(rules.order if rules is not None else PHASES)
-    place = order.index(now_in.phase)
-    later = [phase for phase in order[place + 1 :] if phase in usually]
+    ahead = order(engine)
+    ahead = ahead[ahead.index(now_in.phase) + 1 :]
+    later = [phase for phase in ahead if phase in usually]
     if percent is not None and percent >= _PERCENT_KNOWN:
         rest = spent * (100 - percent) / percent
     elif now_in.phase in usually:
@@ -219,14 +218,16 @@ def where(
         detail = _downloaded(download)
     else:
         detail = "" if loads else _counted(progress)
+    silent = quiet(now_in, heard, usually, engine=engine, unified=unified, now=now)
     return Start(
         phase=now_in.phase,
         words=now_in.words,
         percent=percent,
         detail=detail,
-        left=left(now_in, percent, usually, engine=engine, now=now),
+        # A bar that stands still has no pace.
+        left=None if silent else left(now_in, percent, usually, engine=engine, now=now),
         promised="" if usually else promised(expected),
-        quiet=quiet(now_in, heard, usually, engine=engine, unified=unified, now=now),
+        quiet=silent,
     )
 
 

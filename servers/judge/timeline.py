@@ -1,8 +1,13 @@
-"""The states that a run went through, and how long each took."""
+"""The states and phases that a run went through, and how long each took."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+
+from servers.judge.phases import PHASES
+from servers.judge.starting import Stretch
+
+STARTING = "starting"  # the state that has phases
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -12,6 +17,8 @@ class Step:
     ended: datetime | None  # None: there now, or not there yet
     is_now: bool = False
     failed_here: bool = False
+    words: str = ""  # of the phase; "": the state's own
+    usually: timedelta | None = None  # what the phase took in earlier runs
 
     @property
     def took(self) -> timedelta | None:
@@ -43,3 +50,51 @@ def steps(
             )
         )
     return tuple(found)
+
+
+def with_phases(
+    found: Sequence[Step],
+    stretches: Sequence[Stretch],
+    usually: Mapping[str, float],
+    order: Sequence[str],
+) -> tuple[Step, ...]:
+    """The steps, with the phases of the start instead of its one state.
+
+    While it starts, the phases that earlier runs went through stand there without a time.
+    """
+    if len(stretches) < 2 and not usually:
+        return tuple(found)
+    whole = next((step for step in found if step.state == STARTING and step.began), None)
+    if whole is None or not stretches:
+        return tuple(found)
+    inner = [
+        replace(
+            whole,
+            words=each.words,
+            began=each.began,
+            ended=each.ended,
+            is_now=whole.is_now and each is stretches[-1],
+            failed_here=whole.failed_here and each is stretches[-1],
+            usually=_span(usually.get(each.phase)),
+        )
+        for each in stretches
+    ]
+    if whole.is_now and stretches[-1].phase in order:
+        rest = order[order.index(stretches[-1].phase) + 1 :]
+        inner += [
+            Step(
+                state=STARTING,
+                words=PHASES[phase],
+                began=None,
+                ended=None,
+                usually=_span(usually[phase]),
+            )
+            for phase in rest
+            if phase in usually
+        ]
+    place = list(found).index(whole)
+    return (*found[:place], *inner, *found[place + 1 :])
+
+
+def _span(seconds: float | None) -> timedelta | None:
+    return None if seconds is None else timedelta(seconds=seconds)

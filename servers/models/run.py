@@ -227,9 +227,10 @@ class Run(Starting, Diagnosed):
         moments = [each for each in moments if each[0] != State.PULLING or each[1]]
         if self.stopping_at is not None:
             moments.append((State.STOPPING, self.stopping_at))
-        return timeline.steps(
+        steps = timeline.steps(
             moments, ended_at=self.ended_at, has_failed=self.state == State.FAILED
         )
+        return self.with_phases(steps, self.version.launch.engine)
 
     def concerns_others(self, person: User) -> bool:
         """Whether stopping it would take something from somebody else, or from requests."""

@@ -7,7 +7,7 @@ from django.db import models
 from django.utils import timezone
 
 from servers.engines.launch import Launch
-from servers.judge import starting
+from servers.judge import phases, starting, timeline
 from servers.judge.phases import Progress, Reader
 
 
@@ -63,6 +63,11 @@ class Starting(models.Model):
             ended=self.ready_at or self.ended_at,
             download=self.download,
         )
+
+    def with_phases(
+        self, steps: tuple[timeline.Step, ...], engine: str
+    ) -> tuple[timeline.Step, ...]:
+        return timeline.with_phases(steps, self.stretches, self.usual_phases, phases.order(engine))
 
     def where_it_starts(self, launch: Launch, *, unified: bool) -> starting.Start | None:
         """Where the start is; None before the container's start, and after the run's."""

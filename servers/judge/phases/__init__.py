@@ -2,5 +2,6 @@
 
 from servers.judge.phases.progress import COARSE, PHASES, Bar, Moment, Progress, Rank
 from servers.judge.phases.reader import Reader, read
+from servers.judge.phases.rules import order
 
-__all__ = ["COARSE", "PHASES", "Bar", "Moment", "Progress", "Rank", "Reader", "read"]
+__all__ = ["COARSE", "PHASES", "Bar", "Moment", "Progress", "Rank", "Reader", "order", "read"]

@@ -65,22 +65,28 @@ def by_engine() -> dict[str, Rules]:
     return {rules.engine: rules for rules in found}
 
 
+def order(engine: str) -> list[str]:
+    """The phases of an engine in its order; in the usual one where it has no rules."""
+    rules = by_engine().get(engine)
+    return list(rules.order if rules is not None else PHASES)
+
+
 def _engine(path: Path) -> Rules:
     try:
         kept = yaml.safe_load(path.read_text(encoding="utf-8"))
         rules = tuple(_rule(each, kept["order"]) for each in kept["rules"])
-        order = {phase: place for place, phase in enumerate(kept["order"])}
+        places = {phase: place for place, phase in enumerate(kept["order"])}
         near: dict[str, list[Rule]] = {}
         for rule in rules:
             for text in rule.near:
                 near.setdefault(text, []).append(rule)
         return Rules(
             engine=kept["engine"],
-            order=order,
+            order=places,
             signs=tuple(kept["signs"]),
             weak_signs=tuple(kept["weak_signs"]),
-            quiet_after=_seconds(kept["quiet_after"], order),
-            quiet_after_unified=_seconds(kept["quiet_after_unified"], order),
+            quiet_after=_seconds(kept["quiet_after"], places),
+            quiet_after_unified=_seconds(kept["quiet_after_unified"], places),
             rules=rules,
             near=tuple((text, tuple(those)) for text, those in near.items()),
         )

@@ -1,0 +1,14 @@
+"""Where a start is, for cards and pages."""
+
+from django import template
+
+from servers.judge.starting import Start
+from servers.models import Box, Run
+
+register = template.Library()
+
+
+@register.filter
+def starting_on(run: Run, box: Box) -> Start | None:
+    """Where the run's start on this box is; None before its container started."""
+    return run.where_it_starts(run.version.launch, unified=box.is_unified)
