@@ -1,0 +1,39 @@
+"""A collector's sample together with what else the judge of a box's memory wants to know."""
+
+from dataclasses import asdict
+from datetime import timedelta
+from typing import Any
+
+from django.conf import settings
+from django.utils import timezone
+
+from servers.host import shm
+from servers.models import Box, Run
+from servers.models.run import ACTIVE
+
+# A worker that outlives its container is there for days, until somebody sees it.
+REMEMBERED = timedelta(days=7)
+
+
+def complete(sample: dict[str, Any], box: Box) -> dict[str, Any]:
+    """The sample with this install's containers and the box's shared memory."""
+    segments = [asdict(each) for each in shm.segments(settings.HOST_ROOT)]
+    more = {"containers": containers(box), "shm": segments, "events": [], "pending": None}
+    return sample | more
+
+
+def containers(box: Box) -> list[dict[str, Any]]:
+    """Those of the runs that are active or have ended lately, also where Docker has none left."""
+    runs = Run.objects.filter(server__box__slug=box.slug).exclude(container_id="")
+    active = runs.filter(state__in=ACTIVE)
+    ended = runs.filter(ended_at__gt=timezone.now() - REMEMBERED).exclude(state__in=ACTIVE)
+    return [
+        {
+            "id": run.container_id,
+            "run": run.pk,
+            "ours": True,
+            "state": "exited" if run.ended_at else "running",
+            "stopped_at": run.ended_at.timestamp() if run.ended_at else None,
+        }
+        for run in (*active, *ended)
+    ]

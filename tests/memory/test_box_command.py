@@ -1,0 +1,101 @@
+"""manage.py box: what a collector saw, kept and judged again."""
+
+import json
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+
+from servers.models.run import State
+from servers.watcher import snapshots
+from tests import factories
+from tests.memory.scenes import GIB, Scene, crashed
+
+
+def written(scene: Scene, path: Path) -> Path:
+    path.write_text("".join(json.dumps(each) + "\n" for each in scene))
+    return path
+
+
+def replay(path: Path, *options: str) -> list[str]:
+    out = StringIO()
+    call_command("box", "replay", str(path), *options, stdout=out)
+    return out.getvalue().splitlines()
+
+
+def test_a_recording_is_judged_a_line_a_gpu_a_step(tmp_path: Path) -> None:
+    scene = crashed(Scene(), lost=33.0).for_(400)
+
+    lines = [json.loads(line) for line in replay(written(scene, tmp_path / "r"), "--json")]
+
+    assert len(lines) == len(scene.made)
+    assert lines[-1] == {
+        "t": scene.made[-1]["t"],
+        "gpu": "GPU-1",
+        "verdict": "reclaimable",
+        "unattributed": lines[-1]["unattributed"],
+        "reason": lines[-1]["reason"],
+        "advice": lines[-1]["advice"],
+        "alarm": False,
+    }
+    assert abs(lines[-1]["unattributed"] - 33 * GIB) < GIB // 10
+
+
+def test_people_read_only_what_changes(tmp_path: Path) -> None:
+    scene = crashed(Scene(), lost=33.0).for_(400)
+
+    lines = replay(written(scene, tmp_path / "r"))
+
+    assert [line.split()[3] for line in lines] == ["ok", "settling", "reclaimable"]
+    assert "GPU-1" in lines[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{}\n", "line 1 has no “t”"),
+        ('\n{"t": 1, "gpus": [], "meminfo": {}}\nnonsense\n', "line 3 is not JSON"),
+        ("[]\n", "line 1 is not a JSON object"),
+    ],
+)
+def test_what_is_no_recording_is_refused_with_its_line(
+    tmp_path: Path, text: str, said: str
+) -> None:
+    (tmp_path / "r").write_text(text)
+    err = StringIO()
+
+    with pytest.raises(SystemExit) as exit_:
+        call_command("box", "replay", str(tmp_path / "r"), stdout=StringIO(), stderr=err)
+
+    assert exit_.value.code == 2
+    assert said in err.getvalue()
+
+
+@pytest.mark.django_db
+def test_a_recording_of_this_machine_can_be_replayed(tmp_path: Path) -> None:
+    out = StringIO()
+
+    call_command("box", "record", "--seconds", "2.5", stdout=out)
+
+    lines = [json.loads(line) for line in out.getvalue().splitlines()]
+    assert len(lines) >= 2
+    for key in ("t", "boot_id", "meminfo", "gpus", "processes", "containers", "shm", "events"):
+        assert key in lines[0]
+    path = tmp_path / "r"
+    path.write_text(out.getvalue())
+    assert replay(path, "--json") == [], "it has no GPU"
+
+
+@pytest.mark.django_db
+def test_a_snapshot_knows_this_install_s_containers() -> None:
+    box = factories.box()
+    factories.run(factories.server(box, "runs"), State.READY)
+    factories.run(factories.server(box, "ended"), State.STOPPED)
+
+    said: list[dict[str, Any]] = snapshots.containers(box)
+
+    assert [(each["state"], each["ours"]) for each in said] == [("running", True), ("exited", True)]
+    assert said[0]["stopped_at"] is None
+    assert said[1]["stopped_at"] is not None
