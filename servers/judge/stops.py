@@ -56,7 +56,9 @@ class Stops:
             return
         known = {each["pid"] for each in snapshot.get("processes") or []}
         listed = {
-            each["pid"] for card in snapshot.get("gpus") or [] for each in card.get("processes") or []
+            each["pid"]
+            for card in snapshot.get("gpus") or []
+            for each in card.get("processes") or []
         }
         now = {pid: pid in known for pid in listed}
         # An engine that no container holds ends, too; and one that the kernel has already
