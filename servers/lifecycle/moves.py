@@ -14,7 +14,7 @@ from servers import live
 from servers.host import durations
 from servers.host.containers import Container, ContainerError
 from servers.judge import memory
-from servers.lifecycle import creation, restarts, room, secrets, wishes
+from servers.lifecycle import creation, diagnoses, restarts, room, secrets, wishes
 from servers.lifecycle.cards import CardsError
 from servers.models import Box, Run
 from servers.models.run import State, Wanted
@@ -100,6 +100,7 @@ def _create(run: Run, *, old: State) -> None:
     try:
         creation.remove_predecessors(run)
         unheld = memory.unheld(live.sample(run.server.box.slug))
+        around = diagnoses.surroundings(run)
         made = creation.create(run)
     except secrets.Refused as refusal:
         _fail(run, str(refusal))
@@ -120,6 +121,7 @@ def _create(run: Run, *, old: State) -> None:
         served_name=made.served_name,
         started_at=made.container.started_at or timezone.now(),
         unheld_at_start=unheld,
+        around=around,
     )
     live.wake_watcher(run.server.box.slug)
     run.refresh_from_db()

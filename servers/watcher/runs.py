@@ -17,7 +17,7 @@ from servers.host import probes
 from servers.host.containers import ContainerError, Progress
 from servers.host.probes import Endpoint
 from servers.judge.holders import memory_by_container
-from servers.lifecycle import creation, secrets
+from servers.lifecycle import creation, diagnoses, secrets
 from servers.models import Box, Run
 from servers.models.run import ENDED, State, Wanted
 from servers.watcher import logs, logsearch
@@ -91,6 +91,7 @@ class Runs:
         """Ask engines: every second while they start, every other when they serve."""
         now = time.monotonic()
         lifecycle.start_due(self.box)
+        diagnoses.look(self.box)
         for run in self.mine():
             # Before it may become ready: what is known of its log by then counts.
             logsearch.search(run)

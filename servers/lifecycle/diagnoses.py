@@ -1,0 +1,196 @@
+"""Why a failed run failed: found once, when its log is whole, and explained with what to change."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import Q
+
+from servers import live
+from servers.engines import diff, parameters
+from servers.engines.change import Change
+from servers.engines.diff import Difference
+from servers.judge import failurebook
+from servers.judge.diagnosis import HEAD, TAIL, Diagnosis, Ending, diagnose
+from servers.judge.facts import Facts
+from servers.judge.remedies import Remedy
+from servers.judge.subject import Source
+from servers.lifecycle import checks
+from servers.models import Box, LogChunk, Run
+from servers.models.log import NOTE
+from servers.models.run import ACTIVE, State
+
+# Failed runs that are looked at in one round.
+AT_ONCE = 3
+# Chunks of the log's head that are read: some 16 MiB of text at most.
+MOST_CHUNKS = 256
+# Bytes of free memory that make no difference to a start.
+GIB = TELLING = 2**30
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """One thing to do. `change` is None for what no profile can do."""
+
+    number: int  # of the failure's remedies, from 0
+    says: str
+    box: str  # an action on the box, "" for none
+    change: Change | None
+    differences: tuple[Difference, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Changed:
+    """What is different from the last time; None on one side: not known or not there."""
+
+    what: str
+    before: str | None
+    after: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Why:
+    """All that the page of a failed run tells."""
+
+    is_waiting: bool  # the log is not whole yet
+    cause: str
+    summary: str
+    evidence: tuple[tuple[int, str], ...]
+    steps: tuple[Step, ...]
+    sources: tuple[Source, ...]
+    last_good: Run | None
+    changed: tuple[Changed, ...]
+    differences: tuple[Difference, ...]  # between the two launches
+
+
+def look(box: Box) -> None:
+    """Diagnose what has failed on this box and was not looked at. Short; for every round."""
+    is_whole = Q(log_complete=True) | Q(container_id="")
+    open_ones = Run.objects.filter(is_whole, server__box=box, state=State.FAILED, diagnosis={})
+    for run in open_ones.select_related("server__box", "version", "like").order_by("-pk")[:AT_ONCE]:
+        found = diagnose(_ending(run))
+        if Run.objects.filter(pk=run.pk, diagnosis={}).update(diagnosis=_kept(found)):
+            live.server_changed(run.server_id)
+
+
+def surroundings(run: Run) -> dict[str, Any]:
+    """What is around a run that is about to start, for the comparison with another one."""
+    box = run.server.box
+    others = Run.objects.filter(server__box=box, state__in=ACTIVE).exclude(pk=run.pk)
+    around: dict[str, Any] = {
+        "driver": box.facts.get("driver", ""),
+        "others": sorted(others.values_list("server__slug", flat=True)),
+    }
+    free = [card.get("free") for card in (live.sample(box.slug) or {}).get("gpus") or []]
+    if free and None not in free:
+        around["free"] = sum(free)
+    return around
+
+
+def _kept(found: Diagnosis) -> dict[str, Any]:
+    return {
+        "outcome": found.outcome,
+        "cause": found.cause,
+        "summary": found.summary,
+        "evidence": [[each.line, each.text] for each in found.evidence],
+        "groups": dict(found.groups),
+    }
+
+
+def _ending(run: Run) -> Ending:
+    docker = f"{run.failure}\n{run.failure_detail}" if not run.container_id else ""
+    return Ending(
+        lines=list(_lines(run.pk)),
+        exit_code=run.exit_code,
+        oom_killed=run.oom_killed,
+        docker_error=docker,
+        subject=checks.subject(run.launch, run.server.box),
+        was_ready=run.ready_at is not None,
+        unheld=run.unheld_at_start,
+    )
+
+
+def _lines(run_id: int) -> Iterator[tuple[int, str]]:
+    """The engine's own lines of both ends of the log, with their numbers."""
+    last = 0
+    for line in LogChunk.objects.lines(run_id, 0, HEAD, most=MOST_CHUNKS):
+        last = line.number
+        if line.stream != NOTE:
+            yield line.number, line.text
+    for line in LogChunk.objects.tail(run_id, TAIL):
+        if line.number > last and line.stream != NOTE:
+            yield line.number, line.text
+
+
+def explained(run: Run) -> Why:
+    """What to show of a failed run, with the changes that its profile would take now."""
+    failure = failurebook.by_id().get(run.cause)
+    groups = run.diagnosis.get("groups", {})
+    good = _last_good(run)
+    return Why(
+        is_waiting=not run.diagnosis,
+        cause=failure.id if failure else "",
+        summary=run.diagnosis.get("summary", ""),
+        evidence=tuple((line, text) for line, text in run.diagnosis.get("evidence", ())),
+        steps=tuple(_steps(run, failure.remedies, groups)) if failure else (),
+        sources=failure.sources if failure else (),
+        last_good=good,
+        changed=tuple(_changed(good, run)) if good else (),
+        differences=tuple(diff.compare(good.launch, run.launch)) if good else (),
+    )
+
+
+def change(run: Run, number: int) -> Change | None:
+    """What a remedy changes in the profile of this run; None where it changes nothing."""
+    for step in explained(run).steps:
+        if step.number == number:
+            return step.change
+    return None
+
+
+def _steps(run: Run, remedies: tuple[Remedy, ...], groups: dict[str, str]) -> Iterator[Step]:
+    server = run.server
+    template = server.profile.launch
+    launch = parameters.fill(template, server.values)
+    facts = Facts(checks.subject(launch, server.box))
+    for number, remedy in enumerate(remedies):
+        if not remedy.fits(launch.engine, groups):
+            continue
+        made = remedy.applied(facts, groups)
+        changes = bool(remedy.change or remedy.adjust)
+        if changes and made is None:
+            continue  # the profile says so already, or its version has no such flag
+        after = made.apply(template) if made else template
+        yield Step(
+            number=number,
+            says=remedy.text(groups),
+            box=remedy.box,
+            change=made,
+            differences=tuple(diff.compare(template, after)) if made else (),
+        )
+
+
+def _last_good(run: Run) -> Run | None:
+    before = run.server.runs.filter(ready_at__isnull=False, pk__lt=run.pk)
+    return before.select_related("version", "like").order_by("-pk").first()
+
+
+def _changed(good: Run, run: Run) -> Iterator[Changed]:
+    for what, name in (("image id", "image_id"), ("checkpoint", "checkpoint_revision")):
+        before, after = getattr(good, name), getattr(run, name)
+        if before and after and before != after:
+            yield Changed(what=what, before=before, after=after)
+    old, new = good.around, run.around
+    if not (old and new):
+        return
+    if old.get("driver") != new.get("driver"):
+        yield Changed(what="driver", before=old.get("driver"), after=new.get("driver"))
+    if old.get("others") != new.get("others"):
+        yield Changed(
+            what="other servers on the box",
+            before=", ".join(old.get("others", [])) or "none",
+            after=", ".join(new.get("others", [])) or "none",
+        )
+    if "free" in old and "free" in new and abs(old["free"] - new["free"]) > TELLING:
+        before, after = (f"{each['free'] / GIB:.1f} GiB" for each in (old, new))
+        yield Changed(what="free GPU memory at the start", before=before, after=after)
