@@ -8,6 +8,7 @@ from servers.views import (
     checks,
     dashboard,
     exports,
+    fixes,
     flags,
     logs,
     paste,
@@ -31,6 +32,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("servers/<slug:slug>/stop/ask/", servers.server_stop_ask, name="server_stop_ask"),
     path("servers/<slug:slug>/start/", actions.server_start, name="server_start"),
     path("servers/<slug:slug>/runs/<int:pk>/start/", actions.run_start, name="run_start"),
+    path("servers/<slug:slug>/runs/<int:pk>/fix/<int:number>/", fixes.run_fix, name="run_fix"),
     path("servers/<slug:slug>/stop/", actions.server_stop, name="server_stop"),
     path("servers/<slug:slug>/restart/", actions.server_restart, name="server_restart"),
     path("servers/<slug:slug>/remove/", actions.server_remove, name="server_remove"),
@@ -82,5 +84,6 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("settings/secrets/<int:pk>/replace/", secrets.secret_replace, name="secret_replace"),
     path("settings/secrets/<int:pk>/delete/", secrets.secret_delete, name="secret_delete"),
     path("settings/boxes/<slug:slug>/", settings.box_settings, name="box_settings"),
+    path("runs/<int:run_id>/", logs.run, name="run"),
     path("runs/<int:run_id>/log/", logs.run_log, name="run_log"),
 ]

@@ -1,0 +1,57 @@
+"""The known fix of a failed run: applied to its profile as a new version, and started."""
+
+from typing import cast
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404
+from django.views.decorators.http import require_POST
+
+from servers import lifecycle, tasks
+from servers.engines import parameters
+from servers.lifecycle import diagnoses
+from servers.models import Role, Server, User
+from servers.views.access import allow
+from servers.views.checks import refusal
+from servers.views.profiles import find, save_launch
+
+DONE = 204
+CONFLICT = 409
+
+
+@require_POST
+@allow(Role.OPERATOR)
+def run_fix(request: HttpRequest, slug: str, pk: int, number: int) -> HttpResponse:
+    """Save the fix as the profile's newest version and start the server with it.
+
+    A fix that is known to fail in another way asks first: nothing is saved until then.
+    """
+    server = get_object_or_404(
+        Server.objects.select_related("profile__current", "box"), slug=slug, removed_at=None
+    )
+    runs = server.runs.select_related("server__profile__current", "server__box", "version", "like")
+    run = get_object_or_404(runs, pk=pk)
+    profile = find(request, server.profile.slug)
+    change = diagnoses.change(run, number)
+    if change is None:
+        raise Http404("The profile says so already.")
+    if server.runs.active().exists():
+        return _text(f"{server} is running. Stop it first, then apply the fix.", CONFLICT)
+    launch = change.apply(profile.launch)
+    question = refusal(request, server, parameters.fill(launch, server.values))
+    if question is not None:
+        return question
+    version = save_launch(request, profile, launch, message=f"Fix: {run.cause}", action="apply fix")
+    server.profile.current = version
+    despite = request.POST.get("despite", "").strip()[:300]
+    started = lifecycle.start(server, by=cast(User, request.user), despite=despite)
+    if started is None:
+        return _text(
+            f"Saved as version {version.number}. Somebody else has started {server} meanwhile.",
+            CONFLICT,
+        )
+    tasks.nudge(started)
+    return HttpResponse(status=DONE)
+
+
+def _text(sentence: str, status: int) -> HttpResponse:
+    return HttpResponse(sentence, status=status, content_type="text/plain")

@@ -1,0 +1,153 @@
+"""A failed run is diagnosed once, explained on its page, compared with its last good one, and
+mended by one click."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from servers.lifecycle import diagnoses
+from servers.models import Entry, LogChunk, Role, Run, Server
+from servers.models.run import State
+from tests import factories
+
+pytestmark = pytest.mark.django_db
+
+OOM = """\
+(EngineCore pid=64) INFO 11-21 08:00:03 [gpu_model_runner.py:3157] Starting to load model a/b...
+(EngineCore pid=64) ERROR 11-21 08:00:03 [core.py:936] torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.
+RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}"""
+
+
+def failed(log: str = OOM, *, flags: tuple[str, ...] = (), **values: Any) -> Run:
+    on = factories.box()
+    server = factories.server(on, engine="vllm", image="vllm/vllm-openai:v0.20.2", flags=flags)
+    return failing(server, log, **values)
+
+
+def failing(server: Server, log: str = OOM, **values: Any) -> Run:
+    said = {"exit_code": 1, "container_id": "c" * 64, "log_complete": True}
+    said["failure"] = "The engine ended by itself before it was ready, with exit code 1."
+    run = factories.run(server, State.FAILED, **{**said, **values})
+    if log:
+        stamp = b"2026-11-21T08:00:00.000000000Z e "
+        LogChunk.objects.append(run.pk, 0, [stamp + line.encode() for line in log.split("\n")])
+    return run
+
+
+def looked(run: Run) -> Run:
+    diagnoses.look(run.server.box)
+    return Run.objects.select_related("server__box", "server__profile__current").get(pk=run.pk)
+
+
+def test_a_failed_run_is_diagnosed_with_the_lines_that_prove_it() -> None:
+    run = looked(failed())
+
+    assert run.cause == "cuda-oom"
+    assert run.diagnosis["evidence"][0][0] == 2
+    assert "2.00 GiB" in run.why
+
+
+def test_a_log_that_is_still_being_read_is_not_judged() -> None:
+    assert looked(failed(log_complete=False)).diagnosis == {}
+
+
+def test_a_run_is_diagnosed_once() -> None:
+    run = looked(failed())
+    Run.objects.filter(pk=run.pk).update(diagnosis={"cause": None, "summary": "seen"})
+
+    assert looked(run).diagnosis["summary"] == "seen"
+
+
+def test_what_docker_says_is_diagnosed_without_a_log() -> None:
+    said = "Bind for 0.0.0.0:18000 failed: port is already allocated"
+    run = looked(failed("", container_id="", failure="No container.", failure_detail=said))
+
+    assert run.cause == "docker-port-allocated"
+
+
+def test_the_page_says_the_cause_first_with_links_into_the_log(client: Client) -> None:
+    run = looked(failed())
+    client.force_login(factories.person())
+
+    page = client.get(f"/servers/{run.server.slug}/").content.decode()
+
+    assert "GPU memory ran out" in page
+    assert f'href="/servers/{run.server.slug}/#L2"' in page
+    assert "Change it and start: --gpu-memory-utilization 0.87" in page
+    card = client.get("/").content.decode()
+    assert "GPU memory ran out" in card
+
+
+def test_an_unknown_failure_is_told_as_such_with_its_most_telling_lines(client: Client) -> None:
+    run = looked(failed("Starting\nAttributeError: 'X' object has no attribute 'y'\nbye"))
+    client.force_login(factories.person())
+
+    page = client.get(f"/servers/{run.server.slug}/").content.decode()
+
+    assert run.cause == ""
+    assert "not recognised" in page
+    assert "#L2" in page
+
+
+def test_one_click_saves_the_fix_as_a_new_version_and_starts_it(client: Client) -> None:
+    run = looked(failed(flags=("--gpu-memory-utilization", "0.95")))
+    client.force_login(factories.person("olga", Role.OPERATOR))
+    steps = diagnoses.explained(run).steps
+    number = next(step.number for step in steps if step.change)
+
+    answer = client.post(f"/servers/{run.server.slug}/runs/{run.pk}/fix/{number}/")
+
+    assert answer.status_code == 204, answer.content
+    server = Server.objects.get(pk=run.server_id)
+    assert server.run is not None
+    assert server.run.version.number == 2
+    assert server.run.version.launch.flags == ("--gpu-memory-utilization", "0.9")
+    assert server.run.state == State.QUEUED
+    assert Entry.objects.filter(action="apply fix").exists()
+
+
+def test_a_fix_that_the_profile_has_already_is_not_offered(client: Client) -> None:
+    run = looked(failed("x\nValueError: VLLM_PORT 'tcp://10.0.0.1:8000' appears to be a URI. This"))
+    client.force_login(factories.person())
+
+    assert run.cause == "vllm-port-env-uri"
+    assert diagnoses.explained(run).steps == ()
+    assert client.post(f"/servers/{run.server.slug}/runs/{run.pk}/fix/0/").status_code == 404
+
+
+def test_what_changed_since_it_last_worked_comes_first() -> None:
+    on = factories.box()
+    server = factories.server(on, engine="vllm", flags=("--max-model-len", "4096"))
+    good = factories.run(
+        server, State.STOPPED, image_id="sha256:old", around={"driver": "580.1", "others": []}
+    )
+    launch = server.profile.launch
+
+    flags = ("--max-model-len", "65536")
+    server.profile.save_version(replace(launch, flags=flags), by=factories.person())
+    around = {"driver": "590.2", "others": ["other"]}
+    run = looked(failing(server, image_id="sha256:new", around=around))
+
+    why = diagnoses.explained(run)
+
+    assert why.last_good == good
+    assert [(each.what, each.after) for each in why.changed] == [
+        ("image id", "sha256:new"),
+        ("driver", "590.2"),
+        ("other servers on the box", "other"),
+    ]
+    assert [(each.name, each.before, each.after) for each in why.differences] == [
+        ("--max-model-len", "4096", "65536")
+    ]
+
+
+def test_a_million_lines_cost_no_more_than_both_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(diagnoses, "HEAD", 2)
+    monkeypatch.setattr(diagnoses, "TAIL", 2)
+    middle = "\n".join(f"Decode batch {n}" for n in range(50))
+    run = looked(failed(f"start\n{middle}\n{OOM}"))
+
+    assert run.cause == "cuda-oom"
+    assert run.diagnosis["evidence"][0][0] == 53
