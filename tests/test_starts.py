@@ -6,6 +6,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
+from servers import live
 from servers.judge import starting
 from servers.judge.phases import Reader
 from servers.models import LogChunk, Run, Server
@@ -165,7 +166,7 @@ def test_a_measured_download_is_a_phase_of_its_own() -> None:
     began = NOW + timedelta(seconds=10)
     reader.feed(1, "Starting to load model a/b...", began.isoformat())
     download = starting.Download(
-        began=NOW + timedelta(seconds=12), ended=None, size=2**30, grown=2**29, rate=2.0**20
+        began=NOW + timedelta(seconds=12), ended=None, size=2**30, total=None, rate=2.0**20
     )
     now_loading = starting.stretches(reader.progress, started=NOW, ended=None, download=download)
     assert [(each.phase, each.began) for each in now_loading] == [
@@ -173,7 +174,7 @@ def test_a_measured_download_is_a_phase_of_its_own() -> None:
         ("downloading", began),
     ]
     over = starting.Download(
-        began=download.began, ended=NOW + timedelta(seconds=90), size=1, grown=1, rate=None
+        began=download.began, ended=NOW + timedelta(seconds=90), size=1, total=None, rate=None
     )
     found = starting.stretches(reader.progress, started=NOW, ended=None, download=over)
     assert [(each.phase, each.took) for each in found] == [
@@ -236,7 +237,7 @@ def test_browsers_are_told_only_when_they_would_see_something_new(
     own_redis: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[int] = []
-    monkeypatch.setattr(starts.live, "server_changed", told.append)
+    monkeypatch.setattr(live, "server_changed", told.append)
     on = factories.server(factories.box(), model="gpt-oss-120b")
     run = starting_run(on)
     assert run.started_at is not None

@@ -24,7 +24,7 @@ class Download:
     began: datetime
     ended: datetime | None  # None: it still grows
     size: int  # bytes there, unfinished files included
-    grown: int  # bytes of them since it began
+    total: int | None  # bytes that it will be; None: not known
     rate: float | None  # bytes a second, of late
 
 
@@ -213,11 +213,10 @@ def where(
     """Where the start is that went through `found`."""
     now_in = found[-1]
     loads = now_in.phase == "downloading" and progress.phase != "downloading"
-    percent = None if loads else progress.percent
-    if download is not None and loads and download.ended is None:
-        detail = _downloaded(download)
+    if loads:
+        percent, detail = _downloaded(download)
     else:
-        detail = "" if loads else _counted(progress)
+        percent, detail = progress.percent, _counted(progress)
     silent = quiet(now_in, heard, usually, engine=engine, unified=unified, now=now)
     return Start(
         phase=now_in.phase,
@@ -243,6 +242,14 @@ def _counted(progress: Progress) -> str:
     return text
 
 
-def _downloaded(download: Download) -> str:
-    there = f"{download.size / 2**30:.1f} GiB"
-    return there if not download.rate else f"{there}, {download.rate / 2**20:.0f} MiB/s"
+def _downloaded(download: Download | None) -> tuple[int | None, str]:
+    """Its percent, and "12.4 of 61.0 GiB, 210 MiB/s"."""
+    if download is None:
+        return None, ""
+    there = f"{download.size / 2**30:.1f}"
+    percent = None
+    if download.total:
+        there = f"{there} of {download.total / 2**30:.1f}"
+        percent = min(100 * download.size // download.total, 99)
+    rate = f", {download.rate / 2**20:.0f} MiB/s" if download.rate else ""
+    return percent, f"{there} GiB{rate}"

@@ -25,7 +25,7 @@ class Starting(models.Model):
     download_began_at = models.DateTimeField(null=True)
     download_ended_at = models.DateTimeField(null=True)
     download_size = models.BigIntegerField(null=True)  # bytes there
-    download_grown = models.BigIntegerField(null=True)  # bytes of them since it began
+    download_total = models.BigIntegerField(null=True)  # by its index; None: not known
     download_rate = models.FloatField(null=True)  # bytes a second, of late
 
     class Meta:
@@ -48,7 +48,7 @@ class Starting(models.Model):
             began=self.download_began_at,
             ended=self.download_ended_at,
             size=self.download_size or 0,
-            grown=self.download_grown or 0,
+            total=self.download_total,
             rate=self.download_rate,
         )
 

@@ -11,6 +11,7 @@ from servers.judge.phases import Progress, Reader
 from servers.models import Box, LogChunk, Run
 from servers.models.log import NOTE
 from servers.models.run import ENDED, State
+from servers.watcher.downloads import Downloads
 
 # At once: the tick in which it is done asks engines, too.
 MOST_LINES, MOST_CHUNKS = 20_000, 32
@@ -26,18 +27,20 @@ type Shown = tuple[object, ...]
 class Starts:
     def __init__(self) -> None:
         self._told: dict[int, Shown] = {}
+        self._downloads = Downloads()
 
     def look(self, run: Run) -> None:
         """Go on in its log, and nudge its viewers when phase, percent or minutes changed."""
         if run.state not in (State.STARTING, State.READY):
             return
         if run.state == State.READY and not _may_still_say(run):
-            self._told.pop(run.pk, None)
+            self._forget(run)
             return
         if not run.reader:
             _begin(run)
         read(run)
         if run.state == State.STARTING:
+            self._downloads.look(run, run.progress)
             self._tell(run)
 
     def close(self, box: Box) -> None:
@@ -51,15 +54,25 @@ class Starts:
             log_lines__gt=F("phases_read"),
         )
         for run in late.select_related("version"):
-            self._told.pop(run.pk, None)
+            self._forget(run)
             if read(run):
                 live.server_changed(run.server_id)
+
+    def _forget(self, run: Run) -> None:
+        self._told.pop(run.pk, None)
+        self._downloads.forget(run)
 
     def _tell(self, run: Run) -> None:
         start = run.where_it_starts(run.version.launch, unified=run.server.box.is_unified)
         if start is None:
             return
-        shown: Shown = (start.words, start.percent, start.minutes_left, start.quiet_minutes)
+        shown: Shown = (
+            start.words,
+            start.percent,
+            start.detail if start.phase == "downloading" else "",
+            start.minutes_left,
+            start.quiet_minutes,
+        )
         if self._told.get(run.pk) != shown:
             self._told[run.pk] = shown
             live.server_changed(run.server_id)

@@ -1,0 +1,91 @@
+"""No engine tells of the download of its weights: the cache folder is watched."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from servers.host import downloads
+from servers.judge.phases import Progress, Reader
+from servers.models import Run
+from servers.watcher import downloads as watched
+from servers.watcher.downloads import Downloads
+from tests import factories
+from tests.test_phases import started
+from tests.test_starts import fresh, page, starting_run
+
+MIB = 1 << 20
+NAME = "openai/gpt-oss-120b"
+
+
+class Cache:
+    """A Hugging Face cache as huggingface_hub fills it."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.hub = home / "hub"
+        self.folder = self.hub / "models--openai--gpt-oss-120b"
+        (self.folder / "blobs").mkdir(parents=True)
+        (self.folder / "refs").mkdir()
+        (self.folder / "refs" / "main").write_text("c0ffee")
+        snapshot = self.folder / "snapshots" / "c0ffee"
+        snapshot.mkdir(parents=True)
+        index = {"metadata": {"total_size": 64 * MIB}, "weight_map": {}}
+        (snapshot / "model.safetensors.index.json").write_text(json.dumps(index))
+
+    def write(self, name: str, mib: int) -> None:
+        with (self.folder / "blobs" / name).open("ab") as file:
+            file.write(b"\x01" * (mib * MIB))
+            file.flush()
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Cache:
+    return Cache(tmp_path / "hf")
+
+
+def test_unfinished_files_count_and_reserved_room_does_not(cache: Cache) -> None:
+    assert downloads.size(cache.hub, NAME) == 0
+    cache.write("aa", 2)
+    cache.write("bb.incomplete", 3)
+    with (cache.folder / "blobs" / "cc.incomplete").open("wb") as file:
+        file.truncate(900 * MIB)
+    assert downloads.size(cache.hub, NAME) == pytest.approx(5 * MIB, rel=0.05)
+    assert downloads.total(cache.hub, NAME) == 64 * MIB
+
+
+def test_what_is_not_there_has_no_size(cache: Cache) -> None:
+    assert downloads.size(cache.hub, "a/b") is None
+    assert downloads.total(cache.hub, "a/b") is None
+    (cache.folder / "snapshots/c0ffee/model.safetensors.index.json").write_text("{}")
+    assert downloads.total(cache.hub, NAME) is None
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_growing_cache_is_a_phase_until_the_weights_are_read(
+    own_redis: object, cache: Cache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watched, "EVERY", 0.0)
+    on = factories.server(factories.box(hf_cache=str(cache.home)), model="gpt-oss-120b")
+    run = starting_run(on)
+    measured = Downloads()
+
+    def look(progress: Progress) -> Run:
+        measured.look(fresh(run), progress)
+        return fresh(run)
+
+    cache.write("aa", 8)
+    assert look(Progress()).download is None, "what was there before is no download"
+    cache.write("bb.incomplete", 16)
+    now = look(Progress())
+    assert now.download is not None
+    assert now.download.ended is None
+    assert now.download.size == pytest.approx(24 * MIB, rel=0.05)
+    assert now.download.total == 64 * MIB
+    assert (now.download.rate or 0) > 0
+    assert [each.phase for each in now.stretches] == ["starting", "downloading"]
+    assert "Downloading weights 37&nbsp;%, 0.0 of 0.1 GiB, " in page(on)
+
+    reader = Reader("vllm")
+    reader.feed_all((n, line, "") for n, line in enumerate(started("vllm")[:7], 1))
+    assert look(reader.progress).download_ended_at is not None
