@@ -1,3 +1,4 @@
+import gzip
 import tracemalloc
 from datetime import UTC, datetime
 from pathlib import Path
@@ -5,7 +6,7 @@ from typing import Any
 
 import pytest
 from asgiref.sync import sync_to_async
-from django.test import AsyncClient
+from django.test import AsyncClient, Client
 
 from servers.host import logstream
 from servers.host.containers import Docker, Spec
@@ -377,11 +378,27 @@ async def test_the_download_is_the_whole_log(async_client: AsyncClient) -> None:
     await sync_to_async(append)(run, 6000, 0, "\x1b[32mline {}\x1b[0m")
     await async_client.aforce_login(await sync_to_async(factories.person)())
 
-    async def download(query: str = "") -> str:
+    async def download(query: str = "", kind: str = "text/plain; charset=utf-8") -> bytes:
         response = await async_client.get(f"/runs/{run.pk}/log/{query}")
-        assert response["Content-Type"] == "text/plain; charset=utf-8"
+        assert response["Content-Type"] == kind
         assert "attachment" in response["Content-Disposition"]
-        return b"".join([part async for part in response]).decode()  # type: ignore[attr-defined]
+        return b"".join([part async for part in response])  # type: ignore[attr-defined]
 
-    assert await download() == "".join(f"line {n}\n" for n in range(1, 6001))
-    assert (await download("?raw&timestamps")).startswith(f"{AT} \x1b[32mline 1\x1b[0m\n")
+    whole = (await download()).decode()
+    assert whole == "".join(f"line {n}\n" for n in range(1, 6001))
+    raw = (await download("?raw&timestamps")).decode()
+    assert raw.startswith(f"{AT} \x1b[32mline 1\x1b[0m\n")
+    packed = await download("?gz", "application/gzip")
+    assert gzip.decompress(packed).decode() == whole
+
+
+@pytest.mark.django_db
+def test_a_line_of_a_run_has_an_address_for_ever(client: Client) -> None:
+    run = factories.run(factories.server(factories.box()))
+    client.force_login(factories.person())
+
+    response = client.get(f"/runs/{run.pk}/")
+
+    assert response.status_code == 302
+    assert response["Location"] == f"/servers/{run.server.slug}/?run={run.pk}"
+    assert client.get("/runs/999999/").status_code == 404

@@ -1,30 +1,34 @@
-// Finds text in the whole log: the server knows the lines, also those that are not here.
+// Finds lines in the whole log: the server looks, hits come as it finds them.
 
 import { plain } from "./log-terminal.js";
 
 const PAUSE = 150; // ms after the last key
-const MOST = 10_000;
+const MOST = 250_000; // line numbers kept, here and on the server
+const AGAIN = 1000; // ms between two looks at what has come since
+const LOOKED = 4096; // characters of a line that a pattern sees
+const BLOCK = 1024; // lines that the server takes at once, at most
 
 export class LogFind {
-  // on: {ask(wish), show(number), mark(text)}
+  // on: {ask(wish), show(number), here(), mark(marker), changed(), closed()}
   constructor(form, on) {
     this.form = form;
     this.on = on;
-    this.input = form.querySelector("input");
     this.count = form.querySelector(".log-count");
+    this.fields = form.elements;
     this.id = 0;
     this.#empty();
-    this.input.addEventListener("input", () => {
+    form.addEventListener("input", (event) => {
+      if (event.target.name === "line") return;
       clearTimeout(this.timer);
-      this.timer = setTimeout(() => this.#search(), PAUSE);
+      this.timer = setTimeout(() => this.search(), PAUSE);
     });
     form.addEventListener("submit", (event) => {
       event.preventDefault();
-      this.step(1);
+      this.#enter(1);
     });
     form.addEventListener("keydown", (event) => {
       if (event.key === "Escape") this.close();
-      else if (event.key === "Enter" && event.shiftKey) this.step(-1);
+      else if (event.key === "Enter" && event.shiftKey) this.#enter(-1);
       else return;
       event.preventDefault();
     });
@@ -34,91 +38,237 @@ export class LogFind {
     return !this.form.hidden;
   }
 
-  open() {
-    this.form.hidden = false;
-    this.input.focus();
-    this.input.select();
+  get isOnly() {
+    return this.isOpen && this.isActive && this.fields.only.checked;
   }
 
+  get isActive() {
+    return this.query !== null;
+  }
+
+  open(field = "text") {
+    this.form.hidden = false;
+    this.fields[field].focus();
+    this.fields[field].select();
+    if (!this.isActive) this.search();
+  }
+
+  // From what was found back to the whole log.
+  showAll() {
+    this.fields.only.checked = false;
+    this.on.changed();
+  }
+
+  // What was typed stays for the next time, as in a pager.
   close() {
     this.form.hidden = true;
-    this.input.value = "";
-    this.#search();
+    this.#stop();
+    this.#empty();
+    this.on.mark(null);
+    this.on.changed();
+    this.#tell();
     this.on.closed();
   }
 
   // The socket is back: an answer may have been lost.
   again() {
-    if (this.text) this.#search(false);
+    if (this.isActive) this.search(false);
   }
 
-  found({ id, numbers, total, upto }) {
-    if (id !== this.id) return;
-    const later = this.numbers.filter((number) => number > upto);
-    this.numbers = numbers.concat(later);
-    this.total = total + later.length;
-    this.isWaiting = false;
-    if (this.wantsFirst) this.#nearest();
+  // Whether this line is among those that were found.
+  has(number) {
+    const at = this.#index(number);
+    return this.numbers[at] === number;
+  }
+
+  search(wantsFirst = true) {
+    const query = this.#asked();
+    const isMore = query === null;
+    this.#stop();
+    this.#empty();
+    this.query = query;
+    this.on.mark(isMore ? null : this.#marker());
+    if (query) {
+      this.isWaiting = true;
+      this.wantsFirst = wantsFirst && !this.fields.only.checked;
+      this.near = this.fields.only.checked ? 0 : this.on.here();
+      this.on.ask({ find: query, id: ++this.id, near: this.near });
+    }
+    this.on.changed();
     this.#tell();
   }
 
-  // Lines that came after the search was made.
-  grew(lines) {
-    if (!this.text) return;
-    for (const line of lines) {
-      if (!plain(line.text).toLowerCase().includes(this.text)) continue;
-      this.total += 1;
-      if (this.numbers.length < MOST) this.numbers.push(line.number);
+  found({ id, numbers, total, looked, upto, done, error }) {
+    if (id !== this.id || !this.isActive) return;
+    this.#merge(numbers);
+    this.total = this.before + total;
+    this.share = Math.min(looked / Math.max(upto, 1), 1);
+    if (done) {
+      this.isWaiting = false;
+      this.error = error ?? "";
+      this.before = this.total;
+      this.upto = Math.max(this.upto, upto);
+      for (const number of this.unseen.splice(0)) if (number > this.upto) this.#add(number);
     }
+    if (this.wantsFirst) this.#nearest(looked > upto - this.near + BLOCK);
+    if (numbers.length) this.on.changed();
+    this.#tell();
+  }
+
+  // Lines that came after the search was made. Plain text is looked for here, at once.
+  grew(lines) {
+    if (!this.isActive || this.error) return;
+    const { text, regex, level, rank } = this.query;
+    if (regex || level !== "info" || rank) {
+      this.later ??= setTimeout(() => this.#lookOn(), AGAIN);
+      return;
+    }
+    const before = this.total;
+    for (const line of lines) {
+      const shown = plain(line.text);
+      if (!(this.query.case ? shown : shown.toLowerCase()).includes(text)) continue;
+      if (this.isWaiting) this.unseen.push(line.number);
+      else if (line.number > this.upto) this.#add(line.number);
+    }
+    if (this.total !== before) this.on.changed();
     this.#tell();
   }
 
   step(by) {
     clearTimeout(this.timer);
-    if (this.input.value.toLowerCase() !== this.text) {
-      this.#search();
-    } else if (this.numbers.length) {
-      this.at = (this.at + by + this.numbers.length) % this.numbers.length;
-      this.on.show(this.numbers[this.at]);
-      this.#tell();
-    }
-  }
-
-  #search(wantsFirst = true) {
-    this.#empty();
-    this.text = this.input.value.toLowerCase();
-    this.on.mark(this.text);
-    if (this.text) {
-      this.isWaiting = true;
-      this.wantsFirst = wantsFirst;
-      this.on.ask({ find: this.text, id: ++this.id });
-    }
+    if (this.form.hidden && this.#asked()) this.form.hidden = false;
+    if (JSON.stringify(this.#asked()) !== JSON.stringify(this.query)) return this.search();
+    if (!this.numbers.length) return;
+    let at = this.#index(this.current || this.on.here());
+    if (this.numbers[at] === this.current) at += by;
+    else if (by < 0) at -= 1;
+    this.#show((at + this.numbers.length) % this.numbers.length);
     this.#tell();
   }
 
+  #enter(by) {
+    const line = Number(this.fields.line.value);
+    if (document.activeElement !== this.fields.line) this.step(by);
+    else if (line >= 1) this.on.show(line);
+  }
+
+  // What the form asks for; null when that is every line.
+  #asked() {
+    const { text, regex, exact, level, rank } = this.fields;
+    const typed = exact.checked || regex.checked ? text.value : text.value.toLowerCase();
+    if (!typed && level.value === "info" && !rank.value) return null;
+    return {
+      text: typed,
+      regex: regex.checked,
+      case: exact.checked,
+      level: level.value,
+      rank: rank.value,
+    };
+  }
+
+  #lookOn() {
+    this.later = undefined;
+    if (!this.isActive) return;
+    if (this.isWaiting) {
+      this.later = setTimeout(() => this.#lookOn(), AGAIN);
+      return;
+    }
+    this.isWaiting = true;
+    this.on.ask({ find: this.query, id: ++this.id, after: this.upto });
+  }
+
+  #stop() {
+    clearTimeout(this.timer);
+    clearTimeout(this.later);
+    this.later = undefined;
+    if (this.isWaiting) this.on.ask({ find: null, id: ++this.id });
+  }
+
   #empty() {
-    this.text = "";
-    this.numbers = [];
-    this.total = 0;
-    this.at = -1;
+    this.query = null;
+    this.numbers = []; // ascending
+    this.unseen = []; // found here while the server still looks
+    this.total = this.before = this.upto = this.near = this.share = 0;
+    this.current = 0;
+    this.error = "";
     this.isWaiting = this.wantsFirst = false;
   }
 
+  #add(number) {
+    this.total += 1;
+    this.before += 1;
+    if (this.numbers.length < MOST) this.numbers.push(number);
+  }
+
+  #merge(numbers) {
+    if (!numbers.length) return;
+    const mine = this.numbers;
+    if (!mine.length || numbers[0] > mine.at(-1)) for (const number of numbers) mine.push(number);
+    else if (numbers.at(-1) < mine[0]) this.numbers = numbers.concat(mine);
+    else this.numbers = mine.concat(numbers).sort((one, other) => one - other);
+  }
+
+  // Where the first hit at or after this line stands.
+  #index(number) {
+    let low = 0;
+    let high = this.numbers.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (this.numbers[middle] < number) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+
   // The first hit at or after what the reader looks at, else the last one before it.
-  #nearest() {
-    this.wantsFirst = false;
+  #nearest(hasPassed) {
     if (!this.numbers.length) return;
-    const here = this.on.here();
-    const index = this.numbers.findIndex((number) => number >= here);
-    this.at = index < 0 ? this.numbers.length - 1 : index;
-    this.on.show(this.numbers[this.at]);
+    const at = this.#index(this.near);
+    if (at === this.numbers.length && this.isWaiting && !hasPassed) return;
+    this.wantsFirst = false;
+    this.#show(Math.min(at, this.numbers.length - 1));
+  }
+
+  #show(at) {
+    this.current = this.numbers[at];
+    this.on.show(this.current);
+  }
+
+  // Says where in a line that was found the text stands; see log-row.js.
+  #marker() {
+    const { text, regex } = this.query;
+    if (!text) return null;
+    let pattern;
+    try {
+      const source = regex ? text : text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
+      pattern = new RegExp(source, this.query.case ? "g" : "gi");
+    } catch {
+      return null; // Python's syntax, which the server knows.
+    }
+    return (number, shown) => (!regex || this.has(number) ? edges(pattern, shown) : []);
   }
 
   #tell() {
+    const say = (words) => (this.count.textContent = words);
     const total = this.total.toLocaleString();
-    if (!this.text) this.count.textContent = "";
-    else if (this.isWaiting) this.count.textContent = "searching…";
-    else if (!this.total) this.count.textContent = "not in this log";
-    else this.count.textContent = `${(this.at + 1).toLocaleString()} of ${total}`;
+    this.count.classList.toggle("is-wrong", this.error !== "");
+    if (this.error) return say(this.error);
+    if (!this.isActive) return say("");
+    if (this.isWaiting && this.share < 1 && !this.before) {
+      const share = `${Math.floor(this.share * 100)} %`;
+      return say(this.total ? `${total} so far, ${share}` : `searching… ${share}`);
+    }
+    if (!this.total) return say("not in this log");
+    const at = this.current ? this.#index(this.current) + 1 : 0;
+    const most = this.numbers.length < this.total ? `${MOST.toLocaleString()} (${total} in all)` : total;
+    return say(at ? `${at.toLocaleString()} of ${most}` : `${most} ${this.total === 1 ? "line" : "lines"}`);
   }
+}
+
+function edges(pattern, shown) {
+  const found = [];
+  for (const { 0: hit, index } of shown.slice(0, LOOKED).matchAll(pattern)) {
+    if (hit) found.push(index, index + hit.length);
+  }
+  return found;
 }

@@ -36,7 +36,7 @@ export class LogModel {
 
   // Pushed lines. Returns the rows that show something else now; null when all were made anew.
   push(first, raw, keepsEnd) {
-    const lines = made(first, raw);
+    const lines = this.made(first, raw);
     const before = this.last;
     this.upto = Math.max(this.upto, first + raw.length - 1);
     if (first > before + 1) {
@@ -57,7 +57,7 @@ export class LogModel {
   // Lines that were asked for: joined to what is here, or in its place.
   window(first, raw) {
     if (!raw.length) return;
-    const lines = made(first, raw);
+    const lines = this.made(first, raw);
     const end = first + raw.length - 1;
     this.upto = Math.max(this.upto, end);
     if (first <= this.last + 1 && end >= this.first - 1 && this.lines.length) {
@@ -84,8 +84,8 @@ export class LogModel {
     this.lines = lines;
     this.rows.rebuild(lines);
   }
-}
 
-function made(first, raw) {
-  return raw.map(([at, stream, text], index) => ({ number: first + index, at, stream, text }));
+  made(first, raw) {
+    return raw.map(([at, stream, text], index) => ({ number: first + index, at, stream, text }));
+  }
 }

@@ -9,10 +9,12 @@ const STREAMS = {
   i: ["•", "a note by inferdash"],
 };
 
-export function rowElement(row, query) {
+// mark(number, text): where in it the searched text begins and ends, by turns; null: nowhere.
+// address: of the page that shows this run.
+export function rowElement(row, mark, address) {
   const { line } = row;
   const element = make("div", `log-row log-row-${line.stream}`);
-  element.append(numbered(line), timed(line.at), marked(line.stream), text(row, query));
+  element.append(numbered(line, address), timed(line.at), marked(line.stream), text(row, mark));
   if (row.refreshes > 1) element.append(refreshed(row));
   return element;
 }
@@ -24,11 +26,12 @@ function make(name, className, words) {
   return element;
 }
 
-function numbered(line) {
+function numbered(line, address) {
   const link = make("a", "log-number", line.number);
-  link.href = `#L${line.number}`;
+  link.href = `${address}#L${line.number}`;
+  link.dataset.number = line.number;
   link.tabIndex = -1;
-  link.title = "Link to this line";
+  link.title = "Link to this line. With Shift: to all lines from the marked one to this one";
   return link;
 }
 
@@ -59,11 +62,13 @@ function refreshed(row) {
   return button;
 }
 
-function text(row, query) {
+function text(row, mark) {
   const element = make("span", "log-text");
   const all = runs(row.line.text);
   const shown = row.isWhole ? all : cut(all, LONG);
-  for (const run of query ? split(shown, query) : shown) element.append(styled(run));
+  for (const run of mark ? split(shown, (whole) => mark(row.line.number, whole)) : shown) {
+    element.append(styled(run));
+  }
   const left = row.line.text.length - LONG;
   if (shown !== all) {
     const button = make("button", "log-whole", `… ${left.toLocaleString()} more characters`);
@@ -88,13 +93,9 @@ function cut(all, most) {
 }
 
 // Splits runs where the searched text begins and ends.
-function split(all, query) {
-  const whole = all.map((run) => run.text).join("").toLowerCase();
-  const wanted = query.toLowerCase();
-  const edges = [];
-  for (let at = whole.indexOf(wanted); at >= 0; at = whole.indexOf(wanted, at + wanted.length)) {
-    edges.push(at, at + wanted.length);
-  }
+function split(all, mark) {
+  const edges = mark(all.map((run) => run.text).join(""));
+  if (!edges.length) return all;
   const found = [];
   let start = 0;
   let edge = 0;

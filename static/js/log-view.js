@@ -17,8 +17,9 @@ export class LogView {
     this.elements = new Map();
     this.isFollowing = true;
     this.isWrapped = false;
-    this.query = "";
-    this.target = 0; // the line that a link or a search points at
+    this.address = ""; // of the page that shows this run for ever
+    this.mark = null; // where searched text stands in a line
+    this.target = null; // the lines, [first, last], that a link or a search points at
     this.lastTop = 0;
     this.rowHeight = 18;
     scroller.addEventListener("scroll", () => this.#scrolled(), { passive: true });
@@ -83,12 +84,12 @@ export class LogView {
   }
 
   // Puts a line a third down the page. False when it is not loaded.
-  show(number) {
+  show(number, target = [number, number]) {
     const row = this.model.row(number);
     if (!row) return false;
     this.isFollowing = false;
     this.on.followed(false);
-    this.target = number;
+    this.target = target;
     this.#forget();
     this.#draw({ number, offset: Math.round(this.scroller.clientHeight / 3) });
     return true;
@@ -198,19 +199,27 @@ export class LogView {
       element.remove();
       elements.delete(row);
     }
-    const target = this.target && this.model.row(this.target);
+    const isTarget = this.#targeted();
     let next = block.firstChild;
     for (const row of wanted) {
       let element = elements.get(row);
       if (!element) {
-        element = rowElement(row, this.query);
-        element.classList.toggle("is-target", row === target);
+        element = rowElement(row, this.mark, this.address);
+        element.classList.toggle("is-target", isTarget(row));
         elements.set(row, element);
       }
       if (element === next) next = next.nextSibling;
       else block.insertBefore(element, next);
     }
     block.style.transform = `translateY(${this.tops[from]}px)`;
+  }
+
+  #targeted() {
+    const [from, to] = this.target ?? [0, 0];
+    const only = this.model.row(from);
+    return from === to
+      ? (row) => row === only
+      : (row) => row.line.number >= from && row.line.number <= to;
   }
 
   #measure() {

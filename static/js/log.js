@@ -1,8 +1,10 @@
 // <run-log>: a run's log, live. The template holds the toolbar; this makes it work.
 
 import { LogFind } from "./log-find.js";
+import { LogHits } from "./log-hits.js";
 import { LogModel } from "./log-model.js";
 import { LogSocket } from "./log-socket.js";
+import { LogTarget } from "./log-target.js";
 import { LogView } from "./log-view.js";
 
 const TAIL = 2000;
@@ -36,6 +38,7 @@ class RunLog extends HTMLElement {
     this.status = this.querySelector(".log-status");
     this.followButton = this.querySelector("[data-action=follow]");
     this.model = new LogModel();
+    this.hits = new LogHits();
     this.view = new LogView(this.scroller, this.model, {
       wants: (where) => this.#want(where),
       followed: () => this.#tellFollowing(),
@@ -43,17 +46,21 @@ class RunLog extends HTMLElement {
     this.find = new LogFind(this.querySelector(".log-find"), {
       ask: (wish) => this.socket.send(wish),
       show: (number) => this.#goTo(number),
-      here: () => this.view.anchor()?.number ?? this.model.last,
-      mark: (text) => {
-        this.view.query = text;
+      here: () => (this.isOnly ? 0 : (this.view.anchor()?.number ?? this.model.last)),
+      mark: (mark) => {
+        this.view.mark = mark;
         this.view.redraw();
       },
+      changed: () => this.#showHits(),
       closed: () => this.scroller.focus(),
+    });
+    this.target = new LogTarget(this, {
+      ask: (wish) => this.socket.send(wish),
+      line: (number) => this.model.line(number),
+      show: (first, last) => this.#goTo(first, [first, last]),
     });
     this.addEventListener("click", this);
     this.addEventListener("keydown", this);
-    this.onHash = () => this.#goToHash();
-    addEventListener("hashchange", this.onHash);
     this.#set("wrap", remembered("log.wrap") !== "no");
     this.#set("times", remembered("log.times") === "yes");
     this.#open();
@@ -62,7 +69,7 @@ class RunLog extends HTMLElement {
   disconnectedCallback() {
     this.socket?.close();
     this.view.close();
-    removeEventListener("hashchange", this.onHash);
+    this.target.close();
     this.removeEventListener("click", this);
     this.removeEventListener("keydown", this);
   }
@@ -73,6 +80,7 @@ class RunLog extends HTMLElement {
       link.href = link.getAttribute("href").replace(/\/runs\/\d+\//, `/runs/${now}/`);
     }
     this.socket?.close();
+    this.target.forget();
     this.#open();
   }
 
@@ -88,7 +96,11 @@ class RunLog extends HTMLElement {
     this.seen = 0;
     this.hasTail = false;
     this.isComplete = false;
+    this.isOnly = false;
+    this.view.model = this.model;
     this.view.isFollowing = true;
+    this.view.target = null;
+    this.view.address = `/runs/${this.dataset.run}/`;
     this.view.redraw(null);
     this.#tellFollowing();
     this.socket = new LogSocket(this.dataset.run, {
@@ -101,6 +113,7 @@ class RunLog extends HTMLElement {
     if (Array.isArray(message)) this.#pushed(...message);
     else if (message.window) this.#window(...message.window);
     else if (message.found) this.find.found(message.found);
+    else if (message.picked) this.#picked(message.picked);
     else if (message.hello) this.#hello(message.hello);
     else if (message.complete) this.#complete();
   }
@@ -113,7 +126,7 @@ class RunLog extends HTMLElement {
     this.awaited = null;
     if (!this.hasTail) {
       this.seen = lines;
-      this.#goToHash();
+      this.target.read();
     }
     this.hasTail = true;
     this.find.again();
@@ -129,8 +142,9 @@ class RunLog extends HTMLElement {
 
   #pushed(first, raw) {
     const before = this.model.upto;
-    const changed = this.model.push(first, raw, this.view.isFollowing);
-    if (changed) this.view.changed(changed);
+    const changed = this.model.push(first, raw, this.isOnly || this.view.isFollowing);
+    if (this.isOnly) this.#tellFollowing();
+    else if (changed) this.view.changed(changed);
     else this.view.redraw(null);
     this.find.grew(
       raw
@@ -146,42 +160,79 @@ class RunLog extends HTMLElement {
     this.awaited = null;
     const anchor = this.view.anchor();
     this.model.window(first, raw);
+    if (this.isOnly) return;
+    this.#shown(anchor);
+  }
+
+  // Some were asked for by the view, some to be copied.
+  #picked(raw) {
+    if (this.target.copied(raw) || !this.isOnly) return;
+    this.awaited = null;
+    const anchor = this.view.anchor();
+    this.hits.picked(raw);
+    this.#shown(anchor);
+  }
+
+  #shown(anchor) {
     this.view.redraw(anchor);
-    if (this.goal && this.view.show(this.goal)) this.goal = null;
+    if (this.goal && this.view.show(this.goal, this.goalTarget)) this.goal = null;
     if (this.view.isFollowing) this.view.draw();
+  }
+
+  // What was found has changed, or whether only that is shown.
+  #showHits() {
+    const { isOnly } = this.find;
+    const here = this.view.anchor()?.number;
+    if (isOnly) this.hits.grow(this.find.numbers);
+    if (isOnly !== this.isOnly) {
+      this.isOnly = isOnly;
+      this.view.model = isOnly ? this.hits : this.model;
+      this.view.isFollowing = !isOnly;
+      this.awaited = null;
+      this.view.redraw(null);
+      if (!isOnly && here) this.#goTo(here);
+    } else if (isOnly) this.view.draw();
+    this.#tellFollowing();
+    this.#tellEmpty(this.model.upto);
   }
 
   // Asks for lines that are not here, one window at a time.
   #want(where) {
     if (this.awaited && performance.now() - this.awaited < ANSWER_WITHIN) return;
-    const wish = where.near
+    let wish = where.near
       ? { from: Math.max(where.near - WINDOW / 2, 1), limit: WINDOW }
       : { ...where, limit: WINDOW };
+    if (this.isOnly) {
+      const from = wish.from ?? Math.max(wish.before - WINDOW, 1);
+      const numbers = this.hits.numbers.slice(from - 1, Math.min(from - 1 + WINDOW, (wish.before ?? Infinity) - 1));
+      if (!numbers.length) return;
+      wish = { pick: numbers };
+    }
     if (this.socket.send(wish)) this.awaited = performance.now();
   }
 
-  #goTo(number) {
+  #goTo(number, target = [number, number]) {
     this.goal = null;
-    if (this.view.show(number)) return;
+    const isHit = this.isOnly && this.find.has(number);
+    if (this.isOnly && !isHit) this.find.showAll();
+    if (this.view.show(number, target)) return;
     this.goal = number;
+    this.goalTarget = target;
     this.view.follow(false);
     this.awaited = null;
-    this.#want({ near: number });
-  }
-
-  #goToHash() {
-    const found = /^#L(\d+)$/.exec(location.hash);
-    if (found) this.#goTo(Number(found[1]));
+    this.#want({ near: isHit ? this.hits.position(number) : number });
   }
 
   #toStart() {
-    this.#goTo(1);
+    if (!this.isOnly) return this.#goTo(1);
+    this.scroller.scrollTop = 0;
   }
 
   #toEnd() {
-    if (!this.model.hasEnd) {
+    const { model } = this.view;
+    if (!model.hasEnd) {
       this.awaited = null;
-      this.#want({ before: this.model.upto + 1 });
+      this.#want({ before: model.upto + 1 });
     }
     this.seen = this.model.upto;
     this.view.follow(true);
@@ -203,11 +254,14 @@ class RunLog extends HTMLElement {
     const anchor = this.view.anchor();
     this.querySelector("[data-action=every-line].log-toggle").setAttribute("aria-pressed", yes);
     this.model.showEveryLine(yes);
+    if (this.isOnly) return;
     this.view.redraw(anchor);
     if (line) this.view.show(line);
   }
 
   #click(event) {
+    const link = event.target.closest(".log-number");
+    if (link) return this.#numberClicked(event, Number(link.dataset.number));
     const button = event.target.closest("[data-action]");
     if (!button || !this.contains(button)) return;
     const isPressed = button.getAttribute("aria-pressed") === "true";
@@ -229,13 +283,24 @@ class RunLog extends HTMLElement {
       case "end":
       case "follow":
         return this.#toEnd();
+      case "copy":
+        return this.target.copy(this.classList.contains("has-times"));
+      case "copy-link":
+        return this.target.copyLink();
       case "whole":
         return this.#showWhole(line);
     }
   }
 
+  #numberClicked(event, number) {
+    if (event.ctrlKey || event.metaKey || event.button) return;
+    event.preventDefault();
+    if (this.isOnly) this.find.showAll();
+    this.target.mark(number, event.shiftKey);
+  }
+
   #showWhole(number) {
-    const row = this.model.row(number);
+    const row = this.view.model.row(number);
     if (!row) return;
     row.isWhole = true;
     this.view.changed([row]);
@@ -245,8 +310,10 @@ class RunLog extends HTMLElement {
     if (event.altKey || event.metaKey) return;
     const key = event.ctrlKey ? `ctrl-${event.key}` : event.key;
     if (key === "ctrl-f") this.find.open();
-    else if (event.ctrlKey || event.target.closest("input")) return;
+    else if (event.ctrlKey || event.target.closest("input, select, textarea")) return;
     else if (key === "/") this.find.open();
+    else if (key === ":") this.find.open("line");
+    else if (key === "Escape" && this.find.isOpen) this.find.close();
     else if (key === "n") this.find.step(1);
     else if (key === "N") this.find.step(-1);
     else if (key === "g" || key === "Home") this.#toStart();
