@@ -46,6 +46,10 @@ from servers.judge.logtext import Said
             Said(text="slow", rank="rank1", level="WARNING", at="01-14 01:49:24"),
         ),
         (
+            "(VllmWorker-0 pid=33) WARNING 11-21 14:50:33 [vllm.py:725] no Triton",
+            Said(text="no Triton", level="WARNING", at="11-21 14:50:33"),
+        ),
+        (
             "(RayWorkerWrapper pid=77, ip=10.0.0.2) INFO 01-14 01:49:24 [x.py:2] there",
             Said(text="there", rank="10.0.0.2 pid 77", level="INFO", at="01-14 01:49:24"),
         ),

@@ -9,6 +9,7 @@ from servers.judge import logtext, phases
 from servers.judge.phases import Bar, Progress, Rank, Reader
 from servers.judge.phases.rules import Rule, by_engine
 
+LOGS = Path(__file__).parent / "phases"
 STARTS = Path(__file__).parent / "engine" / "starts"
 RULES = [
     pytest.param(engine, rule, id=f"{engine}-{rule.id}")
@@ -73,6 +74,72 @@ def test_a_whole_start_is_followed_and_its_engine_known(name: str, coarse: list[
     places = [order[moment.phase] for moment in progress.moments]
     assert places == sorted(set(places))
     assert [m.line for m in progress.moments] == sorted(m.line for m in progress.moments)
+
+
+@pytest.mark.parametrize(
+    ("name", "engine", "moments", "facts"),
+    [
+        (
+            "vllm-0.32-cpu",
+            "vllm",
+            ["starting", "connecting", "loading", "kv_cache", "warming_up", "ready"],
+            {"version": "0.32.0", "kv_tokens": 1_048_576, "weights_seconds": 0.02},
+        ),
+        (
+            "vllm-tp2",
+            "vllm",
+            [
+                "starting",
+                "connecting",
+                "loading",
+                "profiling",
+                "compiling",
+                "kv_cache",
+                "capturing",
+                "warming_up",
+                "ready",
+            ],
+            {"version": "0.11.0", "weights_gib": 14.2711, "max_concurrency": 10.17},
+        ),
+        (
+            "sglang-tp2",
+            "sglang",
+            [
+                "starting",
+                "connecting",
+                "loading",
+                "kv_cache",
+                "capturing",
+                "warming_up",
+                "ready",
+            ],
+            {"kv_tokens": 181_721, "weights_seconds": 45.91, "graphs_seconds": 39.6},
+        ),
+        (
+            "llamacpp-older",
+            "llamacpp",
+            ["starting", "loading", "kv_cache", "warming_up", "ready"],
+            {"kv_tokens": 4096, "layers_on_gpu": 35, "weights_mib": 2893.18},
+        ),
+    ],
+)
+def test_logs_of_real_starts_are_read(
+    name: str, engine: str, moments: list[str], facts: dict[str, float | str]
+) -> None:
+    progress = phases.read((LOGS / f"{name}.txt").read_text().splitlines())
+    assert progress.engine == engine
+    assert [moment.phase for moment in progress.moments] == moments
+    assert facts.items() <= progress.facts.items()
+    assert progress.is_ready
+
+
+def test_the_slower_of_two_real_ranks_holds_the_start_in_its_phase() -> None:
+    lines = (LOGS / "sglang-tp2.txt").read_text().splitlines()
+    cut = next(place for place, line in enumerate(lines) if "TP0] Load weight end" in line)
+    progress = phases.read(lines[: cut + 1])
+    assert progress.phase == "loading"
+    assert (progress.over, progress.behind) == (("TP0",), ("TP1",))
+    assert progress.percent is None, "TP1 draws no bar"
 
 
 def test_what_a_start_tells_of_itself_is_learned() -> None:

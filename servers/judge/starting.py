@@ -235,6 +235,8 @@ def _counted(progress: Progress) -> str:
     bar = progress.bar
     text = f"{bar.done} of {bar.total}" if bar and bar.total else ""
     percents = {rank.percent for rank in progress.ranks}
+    if progress.behind and progress.percent is None:
+        return f"waits for {', '.join(progress.behind)}"
     if len(percents) > 1:
         slowest = min(progress.ranks, key=lambda rank: rank.percent)
         others = max(rank.percent for rank in progress.ranks)

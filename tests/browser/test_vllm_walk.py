@@ -84,6 +84,11 @@ def test_vllm_is_started_watched_talked_to_and_stopped(
         " (r.ended_at - r.stop_requested_at).total_seconds(), r.log_lines)"
         " for r in Run.objects.all()]"
     )
+    seen = place.ask(
+        "[(r.progress.coarse, r.progress.facts['version']) for r in Run.objects.all()]"
+    )
+    # On the CPU and with --enforce-eager it compiles and captures nothing.
+    assert seen == [[["load_weights", "kv_cache", "ready"], "0.32.0"]]
     with capsys.disabled():
         print(f"\nvLLM: version, exit code, s to ready, s to stop, log lines: {run}")
         print(f"vLLM: a chat of {took:.1f} s: {figures}")

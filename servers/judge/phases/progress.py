@@ -62,6 +62,7 @@ class Progress:
     seen: dict[str, int] = field(default_factory=dict)
     bars: tuple[Bar, ...] = ()  # of the phase
     over: tuple[str, ...] = ()  # ranks that are through the phase
+    behind: tuple[str, ...] = ()  # ranks that are not, where others are
     # Numbers, and words such as the version; see the rules of each engine.
     facts: dict[str, float | str] = field(default_factory=dict)
 
@@ -95,6 +96,8 @@ class Progress:
     @property
     def percent(self) -> int | None:
         """Of the phase, 0-100, for the slowest rank; None: the engine does not say."""
+        if set(self.behind) - {bar.rank for bar in self.bars}:
+            return None  # only the first rank draws bars, and it is through
         return min((rank.percent for rank in self.ranks), default=None)
 
     @property
@@ -115,6 +118,7 @@ class Progress:
             "seen": self.seen,
             "bars": [[each.rank, each.label, each.done, each.total] for each in self.bars],
             "over": list(self.over),
+            "behind": list(self.behind),
             "facts": self.facts,
         }
 
@@ -127,6 +131,7 @@ class Progress:
             seen=dict(kept.get("seen", {})),
             bars=tuple(_bars(kept.get("bars", ()))),
             over=tuple(kept.get("over", ())),
+            behind=tuple(kept.get("behind", ())),
             facts=dict(kept.get("facts", {})),
         )
 

@@ -177,13 +177,15 @@ class _Track:
         seen = {phase: line for phase, line in self._seen.items() if phase != but}
         moments = tuple(each for each in self._moments if each.phase != but)
         phase = moments[-1].phase if moments else ""
+        over = tuple(self._over.get(phase, ()))
         return Progress(
             engine=engine,
             phase=phase,
             moments=moments,
             seen=seen,
             bars=tuple(self._bars.get(phase, ())),
-            over=tuple(self._over.get(phase, ())),
+            over=over,
+            behind=tuple(sorted(self._places.keys() - set(over))) if over else (),
             facts=dict(self._facts),
         )
 
