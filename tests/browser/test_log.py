@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
+from tests.browser.axe import faults
 from tests.browser.chromium import chromium
 from tests.chat_stack import Stack, chat_stack
 
@@ -176,3 +177,111 @@ def test_no_line_is_lost_or_doubled_when_the_socket_drops(
     expect(page.locator(".log-status")).to_have_text("live")
     lines = page.evaluate("document.querySelector('run-log').model.lines.map(l => l.number)")
     assert lines == list(range(1, 81))
+
+
+LAUNCH = [
+    "INFO 11-21 10:00:00 [core.py:12] Starting up",
+    "(VllmWorker TP0 pid=7) INFO 11-21 10:00:01 [loader.py:9] Loading shard 1 of 2",
+    "(VllmWorker TP1 pid=8) INFO 11-21 10:00:01 [loader.py:9] Loading shard 1 of 2",
+    "WARNING 11-21 10:00:02 [config.py:3] Falling back to the slow path",
+    "(VllmWorker TP1 pid=8) ERROR 11-21 10:00:03 [worker.py:5] CUDA out of memory",
+]
+
+
+def test_a_pattern_finds_lines_and_only_those_are_shown(page: Page, stack: Stack) -> None:
+    write(stack, [*numbered(5000), *(("o", text) for text in LAUNCH), *numbered(3000)])
+    open_log(page, stack)
+    page.locator(".log-scroller").press("/")
+    page.keyboard.type(r"^line [12]\d00$")
+    page.get_by_label("regular expression").check()
+    expect(page.locator(".log-count")).to_contain_text("of 40")
+    expect(page.locator(".is-target mark")).to_be_visible()
+
+    page.get_by_label("Only these").check()
+    expect(page.locator(".log-number").first).to_have_text("1000")
+    expect(page.locator(".log-number").nth(20)).to_have_text("6005")
+    write(stack, [("o", "line 1500")])
+    expect(page.locator(".log-count")).to_contain_text("41")
+
+    page.get_by_role("link", name="6005").click()
+    expect(page.get_by_label("Only these")).not_to_be_checked()
+    expect(page.locator(".is-target .log-text")).to_have_text("line 1000")
+    page.get_by_label("Find in the whole log").fill("(oops")
+    expect(page.locator(".log-count")).to_contain_text("This is no regular expression: missing )")
+
+
+def test_errors_and_ranks_are_shown_alone(page: Page, stack: Stack) -> None:
+    write(stack, [*numbered(3000), *(("o", text) for text in LAUNCH), *numbered(3000)])
+    open_log(page, stack)
+    page.get_by_role("button", name="Find", exact=True).click()
+    page.get_by_label("Only these").check()
+    page.get_by_label("Level").select_option("warning")
+    expect(page.locator(".log-number")).to_have_text(["3004", "3005"])
+    page.get_by_label("Level").select_option("error")
+    expect(page.locator(".log-number")).to_have_text(["3005"])
+    page.keyboard.press("Escape")
+    expect(page.locator(".log-find")).to_be_hidden()
+    expect(page.locator(".log-number").first).not_to_have_text("3005")
+
+
+def test_keys_are_a_pagers_but_not_while_one_types(page: Page, stack: Stack) -> None:
+    write(stack, numbered(3000))
+    open_log(page, stack)
+    scroller = page.locator(".log-scroller")
+    scroller.press("/")
+    page.keyboard.type("line 29ngGN/:")
+    field = page.get_by_label("Find in the whole log")
+    expect(field).to_have_value("line 29ngGN/:")
+    field.fill("line 29")
+    expect(page.locator(".log-count")).to_contain_text("of 111")
+    scroller.press("g")
+    expect(page.locator(".log-number").first).to_have_text("1")
+    scroller.press("N")
+    scroller.press("n")
+    expect(page.locator(".is-target")).to_have_count(1)
+    scroller.press(":")
+    page.keyboard.type("1234")
+    page.keyboard.press("Enter")
+    expect(page.locator(".is-target .log-text")).to_have_text("line 1234")
+    page.keyboard.press("Escape")
+    expect(page.locator(".log-find")).to_be_hidden()
+
+
+def test_lines_are_marked_linked_to_and_copied_with_their_numbers(
+    page: Page, context: BrowserContext, stack: Stack
+) -> None:
+    context.grant_permissions(["clipboard-read", "clipboard-write"])
+    write(stack, numbered(3000))
+    open_log(page, stack)
+    page.locator(".log-scroller").press("g")
+    page.get_by_role("link", name="9", exact=True).click()
+    page.get_by_role("link", name="12", exact=True).click(modifiers=["Shift"])
+    expect(page.locator(".is-target")).to_have_count(4)
+    expect(page.locator(".log-marked")).to_contain_text("Lines 9–12")
+
+    page.get_by_role("button", name="Copy lines").click()
+    expect(page.locator(".log-marked")).to_contain_text("Copied")
+    read = "navigator.clipboard.readText()"
+    assert page.evaluate(read) == " 9  line 9\n10  line 10\n11  line 11\n12  line 12\n"
+    page.get_by_role("button", name="Copy link").click()
+    expect(page.get_by_role("button", name="Copied")).to_be_visible()
+    link = page.evaluate(read)
+    assert link == f"{stack.url}/runs/{stack.run}/#L9-L12"
+
+    other = context.new_page()
+    other.goto(link)
+    expect(other.locator(".is-target")).to_have_count(4)
+    assert other.url == f"{stack.url}/servers/tiny/?run={stack.run}#L9-L12"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_telephone_reaches_everything(page: Page, stack: Stack, scheme: str) -> None:
+    write(stack, [*numbered(50), *(("o", text) for text in LAUNCH)])
+    page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+    page.set_viewport_size({"width": 375, "height": 700})
+    open_log(page, stack, "#L53")
+    page.get_by_role("button", name="Find", exact=True).click()
+    page.get_by_label("Find in the whole log").fill("shard")
+    expect(page.locator(".log-count")).to_contain_text("of 2")
+
+    assert faults(page) == []
