@@ -11,6 +11,13 @@ LOW_UNIFIED = 6 * GIB
 # Below this the kernel's OOM killer is near on any machine.
 LOW_MACHINE = 2 * GIB
 
+# What is said of verdicts that somebody can do something about.
+_MEMORY = {
+    "leaked": "has lost memory",
+    "residual": "has memory that an engine left behind",
+    "reclaimable": "has memory that can be reclaimed",
+}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Notice:
@@ -43,6 +50,7 @@ def of_boxes(boxes: Iterable[BoxState]) -> list[Notice]:
         if box.sample is not None:
             found += _low_memory(box, box.sample)
             found += _faults(box, box.sample)
+            found += _memory(box, box.sample)
     return found
 
 
@@ -81,6 +89,20 @@ def _faults(box: BoxState, sample: Mapping[str, Any]) -> list[Notice]:
         _about(box, f"GPU {card['index']} has a fault", card["fault"], level="failed")
         for card in sample.get("gpus") or []
         if card.get("fault")
+    ]
+
+
+def _memory(box: BoxState, sample: Mapping[str, Any]) -> list[Notice]:
+    indices = {card.get("uuid"): card["index"] for card in sample.get("gpus") or []}
+    return [
+        _about(
+            box,
+            f"GPU {indices[each['gpu']]} {_MEMORY[each['verdict']]}",
+            f"{each['reason']} {each['advice']}".strip(),
+            level="failed" if each["verdict"] == "leaked" else "attention",
+        )
+        for each in sample.get("verdicts") or []
+        if each["verdict"] in _MEMORY and each["gpu"] in indices
     ]
 
 

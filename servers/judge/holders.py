@@ -10,6 +10,9 @@ from typing import Any, Literal
 
 type Part = Literal["server", "other", "rest", "reserved", "free"]
 
+# How loud a page says it.
+LEVELS = {"leaked": "failed", "residual": "attention", "reclaimable": "attention"}
+
 TONES = 4  # a meter tells servers apart by shade, and starts over after these
 
 
@@ -39,6 +42,19 @@ class Holder:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Told:
+    """What the judge of its memory says when all is not plainly well."""
+
+    verdict: str
+    reason: str
+    advice: str
+
+    @property
+    def level(self) -> str:
+        return LEVELS.get(self.verdict, "")
+
+
+@dataclass(frozen=True, kw_only=True)
 class Gpu:
     """One GPU as a page shows it. None means that the card does not report the value."""
 
@@ -64,6 +80,7 @@ class Gpu:
     fan: int | None
     pcie: str
     fault: str
+    verdict: "Told | None"  # None: not judged yet, or nothing but in order
 
     @property
     def is_unified(self) -> bool:
@@ -82,6 +99,7 @@ class Gpu:
 def gpus(sample: Mapping[str, Any], servers: Mapping[str, str]) -> tuple[Gpu, ...]:
     """The GPUs of a sample. `servers` maps container ids to the slugs of their servers."""
     processes = {process["pid"]: process for process in sample.get("processes") or []}
+    verdicts = {each["gpu"]: _told(each) for each in sample.get("verdicts") or []}
     tones: dict[str, int] = {}
     found = []
     for card in sample.get("gpus") or []:
@@ -90,7 +108,8 @@ def gpus(sample: Mapping[str, Any], servers: Mapping[str, str]) -> tuple[Gpu, ..
             if holder.server:
                 tones.setdefault(holder.server, len(tones) % TONES + 1)
         sees_all = bool(sample.get("sees_host_pids"))
-        found.append(_gpu(card, holders, _segments(card, holders or (), tones, sees_all)))
+        segments = _segments(card, holders or (), tones, sees_all)
+        found.append(_gpu(card, holders, segments, verdicts.get(card.get("uuid"))))
     return tuple(found)
 
 
@@ -132,8 +151,17 @@ def key(card: Mapping[str, Any]) -> str:
     return card.get("uuid") or f"gpu-{card['index']}"
 
 
+def _told(said: Mapping[str, Any]) -> Told | None:
+    if said["verdict"] == "ok":
+        return None
+    return Told(verdict=said["verdict"], reason=said["reason"], advice=said["advice"])
+
+
 def _gpu(
-    card: Mapping[str, Any], holders: tuple[Holder, ...] | None, segments: tuple[Segment, ...]
+    card: Mapping[str, Any],
+    holders: tuple[Holder, ...] | None,
+    segments: tuple[Segment, ...],
+    verdict: Told | None,
 ) -> Gpu:
     throttle = card.get("throttle")
     return Gpu(
@@ -159,6 +187,7 @@ def _gpu(
         fan=card.get("fan"),
         pcie=_pcie(card),
         fault=card.get("fault") or "",
+        verdict=verdict,
     )
 
 

@@ -29,6 +29,8 @@ class Box(models.Model):
     # What the worker found: docker {version, root}, limits {mount_roots, ...}, problems
     # [{what, fix}], gpus [{index, name, compute_capability, total, kind}], driver.
     facts = models.JSONField(default=dict)
+    # The least memory that was in use with nobody there, by driver and GPU, over all boots.
+    memory_best: "models.JSONField[dict[str, int], dict[str, int]]" = models.JSONField(default=dict)
 
     class Meta:
         ordering = ["slug"]

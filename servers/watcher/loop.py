@@ -19,6 +19,7 @@ from servers.lifecycle import creation
 from servers.models import Box, Run
 from servers.watcher import boxes, checkpoints, logs
 from servers.watcher.images import Images
+from servers.watcher.memory import Memory
 from servers.watcher.runs import Runs
 
 log = logging.getLogger(__name__)
@@ -38,6 +39,7 @@ class Watcher:
         self.boot_is_noted = threading.Event()
         self.runs = Runs(self.box)
         self.images = Images(self.box)
+        self.memory = Memory(self.box)
         self.stopping = threading.Event()
         self.wake = threading.Event()  # something for reconcile() to do
         self.collector = Collector()
@@ -147,7 +149,7 @@ class Watcher:
 
     def _tell_sample(self) -> None:
         if self.sample is not None:
-            live.box_sampled(self.box.slug, self.box.pk, self.sample)
+            live.box_sampled(self.box.slug, self.box.pk, self.memory.judged(self.sample))
 
     def _docker_events(self) -> None:
         """A container that dies is seen at once, not at the next round."""

@@ -17,9 +17,12 @@ REMEMBERED = timedelta(days=7)
 
 def complete(sample: dict[str, Any], box: Box) -> dict[str, Any]:
     """The sample with this install's containers and the box's shared memory."""
-    segments = [asdict(each) for each in shm.segments(settings.HOST_ROOT)]
-    more = {"containers": containers(box), "shm": segments, "events": [], "pending": None}
+    more = {"containers": containers(box), "shm": shared_memory(), "events": [], "pending": None}
     return sample | more
+
+
+def shared_memory() -> list[dict[str, Any]]:
+    return [asdict(each) for each in shm.segments(settings.HOST_ROOT)]
 
 
 def containers(box: Box) -> list[dict[str, Any]]:

@@ -1,0 +1,48 @@
+"""Judges the box's memory with each sample, and keeps what is normal for it."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from servers.judge.verdict import Judge
+from servers.models import Box
+from servers.watcher import snapshots
+
+# Seconds: who looks at every process's maps, or at the database, need not do so each second.
+SHM_EVERY = 60.0
+CONTAINERS_EVERY = 5.0
+
+
+class Memory:
+    def __init__(self, box: Box) -> None:
+        self.box = box
+        self._best = dict(box.memory_best)
+        self._judge = Judge(best=self._best)
+        self._kept: dict[str, tuple[float, list[dict[str, Any]]]] = {}
+
+    def judged(self, sample: dict[str, Any]) -> dict[str, Any]:
+        """The sample with a verdict for each of its GPUs."""
+        is_unified = any(card.get("kind") == "unified" for card in sample.get("gpus") or [])
+        snapshot = sample | {
+            "containers": self._now_and_then(
+                "containers", CONTAINERS_EVERY, lambda: snapshots.containers(self.box)
+            ),
+            # Elsewhere shared memory is not the GPU's.
+            "shm": self._now_and_then("shm", SHM_EVERY, snapshots.shared_memory)
+            if is_unified
+            else [],
+        }
+        before = dict(self._best)
+        verdicts = [each.to_json() for each in self._judge.step(snapshot)]
+        if self._best != before:
+            Box.objects.filter(pk=self.box.pk).update(memory_best=self._best)
+        return sample | {"verdicts": verdicts}
+
+    def _now_and_then(
+        self, name: str, seconds: float, look: Callable[[], list[dict[str, Any]]]
+    ) -> list[dict[str, Any]]:
+        looked_at, found = self._kept.get(name, (float("-inf"), []))
+        if time.monotonic() - looked_at >= seconds:
+            found = look()
+            self._kept[name] = (time.monotonic(), found)
+        return found

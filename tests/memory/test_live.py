@@ -1,0 +1,81 @@
+"""The verdict on the pages, from the watcher's own samples."""
+
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from servers.models import Box
+from servers.models.run import State
+from servers.watcher.memory import Memory
+from tests import factories
+from tests.memory.scenes import GIB, Scene, crashed
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("own_redis")]
+
+
+def judged(box: Box, scene: Scene) -> dict[str, Any]:
+    memory = Memory(box)
+    return [memory.judged(snapshot) for snapshot in scene][-1]
+
+
+def test_what_is_normal_outlives_the_watcher() -> None:
+    box = factories.box("spark-1")
+
+    judged(box, Scene().for_(300))
+
+    box.refresh_from_db()
+    assert list(box.memory_best) == ["580.126.09 GPU-1"]
+    found = judged(box, Scene(boot="two", lost=5.0).for_(200))["verdicts"][0]
+    assert 2 * GIB < found["unattributed"] < 4 * GIB
+
+
+def test_an_engine_of_ours_that_has_ended_leaves_its_worker_behind() -> None:
+    box = factories.box("spark-1")
+    run = factories.run(factories.server(box, "coder"), State.FAILED, age=9000)
+    run.container_id = "a" * 64
+    run.save()
+    assert run.ended_at is not None
+    scene = Scene(t=run.ended_at.timestamp() + 600)
+    scene.process(100, 90.0, ppid=1, container="a" * 64)
+
+    (found,) = judged(box, scene.for_(60))["verdicts"]
+
+    assert found["verdict"] == "residual"
+
+
+def pages(box: Box, scene: Scene) -> tuple[str, str]:
+    sample = judged(box, scene)
+    card = factories.card(0, []) | sample["gpus"][0]
+    factories.tell(box, factories.sample([card], []) | {"verdicts": sample["verdicts"]})
+    client = Client()
+    client.force_login(factories.person())
+    texts = (client.get(path).content.decode() for path in (f"/boxes/{box.slug}/", "/"))
+    of_box, dashboard = (" ".join(text.split()).replace("&#x27;", "'") for text in texts)
+    return of_box, dashboard
+
+
+def test_a_loss_is_told_on_the_box_s_page_and_on_the_dashboard() -> None:
+    scene = crashed(Scene(kind="discrete", total=96.0), lost=40.0).for_(300)
+
+    of_box, dashboard = pages(factories.box("rtx8"), scene)
+
+    assert "40.0 GiB of this card are in use, and no process holds them." in of_box
+    assert 'data-verdict="leaked"' in of_box
+    assert "GPU 0 has lost memory." in dashboard
+    assert "nvidia-smi --gpu-reset" in dashboard
+
+
+def test_memory_on_its_way_back_is_told_without_a_noise() -> None:
+    scene = crashed(Scene(kind="discrete", total=96.0), lost=40.0).for_(10)
+
+    of_box, dashboard = pages(factories.box("rtx8"), scene)
+
+    assert "still on their way back" in of_box
+    assert "GPU 0" not in dashboard.split('id="attention"')[1].split("</section>")[0]
+
+
+def test_nothing_is_said_while_all_is_well() -> None:
+    of_box, _dashboard = pages(factories.box("rtx8"), Scene(kind="discrete", total=96.0).for_(60))
+
+    assert "data-verdict" not in of_box
