@@ -55,19 +55,26 @@ class LogChunkQuerySet(models.QuerySet["LogChunk"]):
             line
             for first, body in chunks.order_by("first")[:most]
             for line in _decode(first, bytes(body))
+            if line.number > after
         ]
-        start = after - found[0].number + 1 if found else 0
-        return found[max(start, 0) : max(start, 0) + limit]
+        if not found and (later := self._first_after(run_id, after)):
+            return self.lines(run_id, later - 1, limit, most=most)
+        return found[:limit]
+
+    def _first_after(self, run_id: int, number: int) -> int | None:
+        """Where the log goes on after lines that were cut out of it."""
+        later = self.filter(run_id=run_id, first__gt=number + 1).order_by("first")
+        return later.values_list("first", flat=True).first()
 
     def lines_before(self, run_id: int, before: int, limit: int, *, most: int) -> list[Line]:
         """The `limit` lines that stand before line number `before`, in order; see lines()."""
         chunks = self.filter(run_id=run_id, first__lt=before).order_by("-first")
         found: list[Line] = []
         for first, body in chunks.values_list("first", "body")[:most]:
-            found = _decode(first, bytes(body)) + found
-            if first <= before - limit:
+            found = [line for line in _decode(first, bytes(body)) if line.number < before] + found
+            if len(found) >= limit:
                 break
-        return [line for line in found if before - limit <= line.number < before]
+        return found[-limit:]
 
     def tail(self, run_id: int, n: int) -> list[Line]:
         """The last `n` lines, or all of them where there are fewer."""
@@ -129,14 +136,15 @@ class LogChunkQuerySet(models.QuerySet["LogChunk"]):
             if run.values_list("log_lines", flat=True).first() != after:
                 raise Moved
             tail = self.filter(run_id=run_id).order_by("-first").first()
-            first = after + 1
+            first, new = after + 1, records
             if tail is not None and not _is_full(tail.count, len(stored := tail.plain())):
                 records = [*stored.split(b"\n"), *records]
                 first = tail.first
                 tail.delete()
             self.bulk_create(_chunks(run_id, first, records))
             upto = first + len(records) - 1
-            run.update(log_lines=upto)
+            size = sum(map(len, new)) + len(new)
+            run.update(log_lines=upto, log_size=models.F("log_size") + size)
         return upto
 
 
@@ -149,19 +157,22 @@ def _chunks(run_id: int, first: int, records: list[bytes]) -> Iterator["LogChunk
     for index, record in enumerate(records, 1):
         size += len(record) + 1
         if _is_full(index - start, size) or index == len(records):
-            body = zlib.compress(b"\n".join(records[start:index]), _LEVEL)
-            yield LogChunk(run_id=run_id, first=first + start, count=index - start, body=body)
+            yield LogChunk.of(run_id, first + start, records[start:index])
             start, size = index, 0
 
 
 class LogChunk(models.Model):
-    """Lines first..first+count-1 of a run, compressed. Lines are numbered from 1."""
+    """Lines first..first+count-1 of a run, compressed. Lines are numbered from 1.
+
+    Where lines were cut out (servers.watcher.logroom) one record, a note, stands for all of them.
+    """
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="log_chunks")
     first = models.PositiveIntegerField()
     count = models.PositiveIntegerField()
     # zlib; one record a line: "<RFC 3339 timestamp> <o|e|i> <text>"
     body = models.BinaryField()
+    size = models.PositiveIntegerField(default=0)  # bytes of these records
 
     objects = LogChunkQuerySet.as_manager()
 
@@ -175,6 +186,18 @@ class LogChunk(models.Model):
     @property
     def last(self) -> int:
         return self.first + self.count - 1
+
+    @classmethod
+    def of(cls, run_id: int, first: int, records: list[bytes], *, count: int = 0) -> "LogChunk":
+        """These records as a chunk; with a count, they stand for so many lines."""
+        plain = b"\n".join(records)
+        return cls(
+            run_id=run_id,
+            first=first,
+            count=count or len(records),
+            body=zlib.compress(plain, _LEVEL),
+            size=len(plain) + 1,
+        )
 
     def lines(self) -> list[Line]:
         return _decode(self.first, bytes(self.body))

@@ -165,7 +165,12 @@ class Run(Starting, Diagnosed):
     failure_detail = models.TextField(blank=True)  # Docker's or the engine's own words
     last_lines: "models.JSONField[list[str], list[str]]" = models.JSONField(default=list)
 
-    log_lines = models.PositiveIntegerField(default=0)  # stored so far
+    log_lines = models.PositiveIntegerField(default=0)  # so far, with those cut out since
+    log_size = models.BigIntegerField(default=0)  # bytes of text that are kept
+    # Lines cut out to bound it: {"first", "last": numbers, "from", "to": the stamps of all between}.
+    log_gap: "models.JSONField[dict[str, Any] | None, dict[str, Any] | None]" = models.JSONField(
+        null=True
+    )
     # Lines up to here were looked through for the texts that the profile wants or does not want;
     # of each that was found, the number of its first line.
     log_searched = models.PositiveIntegerField(default=0)
