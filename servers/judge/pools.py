@@ -58,7 +58,8 @@ class Client:
 
     @property
     def is_desktop(self) -> bool:
-        return bool(_DESKTOP.match(self.name))
+        program = self.name.partition(" ")[0].rpartition("/")[2]
+        return bool(_DESKTOP.match(program))
 
     @property
     def is_worker(self) -> bool:

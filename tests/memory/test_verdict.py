@@ -212,9 +212,10 @@ def test_little_drifts_are_fine() -> None:
     assert order(scene) == ["ok"]
 
 
-def test_a_desktop_on_a_card_is_fine_and_hides_no_loss() -> None:
+@pytest.mark.parametrize("name", ["Xorg", "/usr/lib/xorg/Xorg vt2 -displayfd 3", "gnome-shell"])
+def test_a_desktop_on_a_card_is_fine_and_hides_no_loss(name: str) -> None:
     scene = Scene(kind="discrete", total=96.0)
-    scene.process(50, 0.06, "Xorg", ppid=1)
+    scene.process(50, 0.06, name, ppid=1)
     scene.for_(600)
     assert order(scene) == ["ok"]
 
