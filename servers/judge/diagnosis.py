@@ -22,6 +22,7 @@ MOST_EVIDENCE = 6
 LONGEST_EVIDENCE = 600  # characters
 # Of a long log, the lines that are read: a start is at its front, an end at its back.
 HEAD, TAIL = 20_000, 40_000
+LONGEST_LINE = 16_384  # characters; of a longer one, both ends: a bar redraws its line
 # An exit code of somebody's stop: Ctrl-C, SIGTERM, and SIGKILL after the grace.
 _STOPPED = (130, 137, 143, -2, -9, -15)
 _GIB = 2**30
@@ -73,6 +74,8 @@ def head_and_tail(
     kept: list[tuple[int, str]] = []
     last: list[tuple[int, str]] = []
     for number, line in enumerate(lines, start=1):
+        if len(line) > LONGEST_LINE:
+            line = line[: LONGEST_LINE // 2] + line[-LONGEST_LINE // 2 :]
         if number <= head:
             kept.append((number, line))
             continue

@@ -10,6 +10,8 @@ host, port and metrics, and
     ENGINE_IGNORES_SIGTERM  "loading" or "always". Otherwise as it comes: deadly while it loads,
                             but not to PID 1; when it serves, running requests end first
     ENGINE_DIES_AFTER       seconds of serving
+    ENGINE_FITS             with a larger --gpu-memory-utilization (or none: 0.92) it runs out of
+                            memory, as in starts/crash.txt
     ENGINE_TOKENS_PER_SECOND
 
 GET /stats tells of the chats it has seen, GET /die ends it with code 3. answers.py says what
@@ -172,6 +174,7 @@ def read_flags(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--served-model-name", "--alias", "-a", nargs="+")
     parser.add_argument("--host")
     parser.add_argument("--port", type=int)
+    parser.add_argument("--gpu-memory-utilization", type=float, default=0.92)
     parser.add_argument("--metrics", action="store_true")
     parser.add_argument("--enable-metrics", action="store_true")
     flags, _unknown = parser.parse_known_args(words)
@@ -191,10 +194,13 @@ def main(words: list[str]) -> None:
     ignores = os.environ.get("ENGINE_IGNORES_SIGTERM", "")
     if script == "stubborn":
         script, ignores = flavor, "always"
+    flags = read_flags(words)
+    if flags.gpu_memory_utilization > float(os.environ.get("ENGINE_FITS", "1")):
+        script = "crash"
     if ignores:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     print(f"engine pid {os.getpid()}: {script}, {' '.join(words)}", flush=True)
-    asyncio.run(TestEngine(flavor, read_flags(words)).run(script, ignores))
+    asyncio.run(TestEngine(flavor, flags).run(script, ignores))
 
 
 if __name__ == "__main__":
