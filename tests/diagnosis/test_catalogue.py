@@ -1,0 +1,118 @@
+"""Every entry of the catalogue: words that it is recognised by, and near misses that it is not."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from servers.judge import failurebook
+from servers.judge.diagnosis import Ending, diagnose, head_and_tail
+from servers.judge.facts import Facts
+from servers.judge.failurebook import FailureError
+from tests.lint.subjects import GIB, subject
+
+CASES: dict[str, dict[str, Any]] = yaml.safe_load(
+    (Path(__file__).parent / "cases.yaml").read_text()
+)
+FAILURES = failurebook.by_id()
+KINDS = {"12.1": "unified", "12.0": "discrete"}
+
+
+def cause_of(text: str, said: dict[str, Any], *, ready: bool = False) -> str | None:
+    around = dict(said)
+    unheld = around.pop("unheld_gib", None)
+    ending = Ending(
+        lines=head_and_tail(text.rstrip("\n").split("\n")),
+        exit_code=1,
+        subject=_subject(around) if around else None,
+        was_ready=True if ready else None,
+        unheld=None if unheld is None else int(unheld * GIB),
+    )
+    return diagnose(ending).cause
+
+
+def _subject(around: dict[str, Any]) -> Any:
+
+    kind = around.pop("kind", "")
+    names = around.pop("gpu_names", None)
+    made = replace(subject(around), box_kind=kind)
+    if names:
+        gpus = tuple(
+            replace(gpu, name=name) for gpu, name in zip(made.gpus or (), names, strict=True)
+        )
+        made = replace(made, gpus=gpus)
+    return made
+
+
+def test_every_entry_has_cases() -> None:
+    assert set(CASES) == set(FAILURES)
+
+
+@pytest.mark.parametrize("name", FAILURES)
+def test_it_is_recognised(name: str) -> None:
+    case = CASES[name]
+    for text in case["is"]:
+        assert cause_of(text, case.get("launch", {}), ready=case.get("ready", False)) == name, text
+
+
+@pytest.mark.parametrize("name", FAILURES)
+def test_a_near_miss_is_not_taken_for_it(name: str) -> None:
+    case = CASES[name]
+    assert case["not"]
+    for text in case["not"]:
+        found = cause_of(text, case.get("launch", {}), ready=case.get("ready", False))
+        assert found != name, text
+    if case.get("launch"):
+        for text in case["is"]:
+            assert cause_of(text, {}, ready=case.get("ready", False)) != name
+
+
+@pytest.mark.parametrize("name", FAILURES)
+def test_it_says_what_to_do_and_where_that_is_known_from(name: str) -> None:
+    failure = FAILURES[name]
+
+    assert failure.says.endswith((".", "}", ":"))
+    assert failure.remedies
+    assert failure.sources
+    assert all(each.text({"args": "--foo", "arg": "--foo"}).strip() for each in failure.remedies)
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "llamacpp"])
+@pytest.mark.parametrize("name", FAILURES)
+def test_its_changes_can_be_applied(name: str, engine: str) -> None:
+    facts = Facts(subject({"engine": engine, "version": "0.5.12" if engine == "sglang" else ""}))
+    groups = {"est": "4096", "max": "8192", "args": "--foo 1 --bar", "arg": "--foo", "n": "2"}
+    groups |= {"fits": "0.8", "blocks": "64", "len": "4096", "rank": "64"}
+    for remedy in FAILURES[name].remedies:
+        if remedy.fits(engine, groups) and (made := remedy.applied(facts, groups)):
+            assert made.apply(facts.launch) != facts.launch
+
+
+def test_known_harmless_lines_have_a_reason() -> None:
+    said = "User lacks permission to set NUMA affinity, skipping NUMA node configuration for GPU."
+
+    assert failurebook.why_harmless(said).startswith("Without the capability SYS_NICE")
+    assert failurebook.why_harmless("torch.OutOfMemoryError: CUDA out of memory.") == ""
+    ids = [each.id for each in failurebook.harmless()]
+    assert len(ids) == len(set(ids))
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("- {id: x, stage: load, match: '(', says: A., source: measured}", "unterminated"),
+        ("- {id: x, stage: load, match: a, says: 'No {who}.', source: measured}", "who"),
+        ("- {id: x, stage: load, match: a, says: A., source: measured, fix: []}", "fix"),
+        ("- {id: x, stage: load, match: a, says: A., source: measured, fixes: [{}]}", "nothing"),
+        ("- {id: x, stage: load, match: a, says: A., source: m, absorbs: [nobody]}", "nobody"),
+        ("- {id: x, stage: load, match: a, says: A., source: m, rank: first}", "rank is one of"),
+        ("just words", "must be a list"),
+    ],
+)
+def test_a_wrong_entry_is_refused_with_its_place(tmp_path: Path, text: str, complaint: str) -> None:
+    (tmp_path / "some.yaml").write_text(text)
+
+    with pytest.raises(FailureError, match=complaint):
+        failurebook.load(tmp_path)
