@@ -115,7 +115,7 @@ def attention(boxes: Iterable[Box], samples: Mapping[str, dict[str, Any] | None]
     failed = [
         Notice(level="failed", about="server", slug=slug, what="failed", fix=failure)
         for slug, failure in Server.objects.failures()
-    ]
+    ] + _stuck()
     states = [
         BoxState(
             slug=box.slug,
@@ -128,6 +128,20 @@ def attention(boxes: Iterable[Box], samples: Mapping[str, dict[str, Any] | None]
     ]
     notices = failed + judge.of_boxes(states)
     return sorted(notices, key=lambda notice: notice.level != "failed")
+
+
+def _stuck() -> list[Notice]:
+    """Engines whose GPUs give a deadlock away: nobody else would tell."""
+    found = []
+    spinning = Run.objects.active().exclude(spins_since=None)
+    for run in spinning.select_related("version", "server__box"):
+        box = run.server.box
+        words, fix = run.stuck_words(run.version.launch.engine, unified=box.is_unified)
+        if words:
+            what = f"is stuck: {words}"
+            slug = run.server.slug
+            found.append(Notice(level="failed", about="server", slug=slug, what=what, fix=fix))
+    return found
 
 
 def render(keys: set[Key], person: User, *, page: str = "dashboard", pk: int | None = None) -> str:

@@ -7,7 +7,7 @@ from django.db import models
 from django.utils import timezone
 
 from servers.engines.launch import Launch
-from servers.judge import phases, starting, timeline
+from servers.judge import phases, starting, stuck, timeline
 from servers.judge.phases import Progress, Reader
 
 
@@ -20,6 +20,10 @@ class Starting(models.Model):
         default=dict
     )
     heard_at = models.DateTimeField(null=True)  # its last line or measured progress
+
+    # All its GPUs are busy and move nothing since then; None: they do not.
+    spins_since = models.DateTimeField(null=True)
+    spinning_gpus = models.PositiveSmallIntegerField(default=0)
 
     # The checkpoint's growth in the Hugging Face cache. No moment: it was not seen to grow.
     download_began_at = models.DateTimeField(null=True)
@@ -85,3 +89,14 @@ class Starting(models.Model):
             unified=unified,
             now=timezone.now(),
         )
+
+    def stuck_words(self, engine: str, *, unified: bool) -> tuple[str, str]:
+        """What it looks like and what to do, where its GPUs give a deadlock away; else two ""."""
+        heard = None if self.ready_at else self.heard_at
+        now = timezone.now()
+        if self.ended_at or not stuck.is_stuck(self.spins_since, heard, unified=unified, now=now):
+            return "", ""
+        phase = "" if self.ready_at else self.progress.phase
+        ranks = self.progress.facts.get("ranks", 0)
+        cards = max(self.spinning_gpus, int(ranks) if isinstance(ranks, float) else 0)
+        return stuck.words(phase, cards=cards), stuck.remedy(engine, phase, unified=unified)

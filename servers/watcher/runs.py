@@ -72,12 +72,13 @@ class Runs:
         over.exclude(given=None).update(given=None)
 
     def measure(self, sample: Mapping[str, Any]) -> None:
-        """Remember the most memory that each run was seen to hold."""
+        """Remember the most memory that each run was seen to hold, and whether its GPUs spin."""
         held = memory_by_container(sample)
         for run in self.mine():
             size = held.get(run.container_id, 0)
             if size > (run.peak_memory or 0):
                 Run.objects.filter(pk=run.pk).update(peak_memory=size)
+            self._starts.judge(run, sample)
 
     def _pull(self, run: Run) -> None:
         running = self._pulls.get(run.pk)

@@ -1,12 +1,14 @@
 """Follows starts: reads phases out of logs as they grow, and tells when something to see changed."""
 
+from collections.abc import Mapping
 from datetime import timedelta
+from typing import Any
 
 from django.db.models import F
 from django.utils import timezone
 
 from servers import live
-from servers.judge import starting
+from servers.judge import starting, stuck
 from servers.judge.phases import Progress, Reader
 from servers.models import Box, LogChunk, Run
 from servers.models.log import NOTE
@@ -28,6 +30,7 @@ class Starts:
     def __init__(self) -> None:
         self._told: dict[int, Shown] = {}
         self._downloads = Downloads()
+        self._stuck: dict[int, str] = {}  # what was last told of it
 
     def look(self, run: Run) -> None:
         """Go on in its log, and nudge its viewers when phase, percent or minutes changed."""
@@ -42,6 +45,23 @@ class Starts:
         if run.state == State.STARTING:
             self._downloads.look(run, run.progress)
             self._tell(run)
+
+    def judge(self, run: Run, sample: Mapping[str, Any]) -> None:
+        """Note since when the run's GPUs only spin. A ready one must owe its callers tokens."""
+        cards = stuck.cards_of(sample, run.container_id)
+        is_owing = bool(run.requests_running) and run.tokens_per_second == 0
+        can_be = run.state == State.STARTING or (run.state == State.READY and is_owing)
+        is_fresh = sample.get("stale_s") is None
+        since = None
+        if can_be and is_fresh and stuck.all_spin(cards):
+            since = run.spins_since or timezone.now()
+        if since != run.spins_since:
+            run.spins_since, run.spinning_gpus = since, len(cards)
+            Run.objects.filter(pk=run.pk).update(spins_since=since, spinning_gpus=len(cards))
+        words, _fix = run.stuck_words(run.version.launch.engine, unified=run.server.box.is_unified)
+        if self._stuck.get(run.pk, "") != words:
+            self._stuck[run.pk] = words
+            live.server_changed(run.server_id)
 
     def close(self, box: Box) -> None:
         """Read what failed starts wrote last: the phase in which they ended."""

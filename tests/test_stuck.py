@@ -1,0 +1,125 @@
+"""A deadlock is known by its GPUs: busy, and nothing moves."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from servers.judge import stuck
+from servers.models import Run
+from servers.models.run import State
+from servers.watcher.starts import Starts
+from tests import factories
+from tests.test_phases import started
+from tests.test_starts import fresh, page, starting_run, write
+
+NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+WEDGED: dict[str, Any] = {"util": 96, "mem_util": 0, "power_w": 118.0}
+WEDGED_GB10: dict[str, Any] = {"util": 96, "power_w": 18.0, "sm_mhz": 2400}
+
+
+def minutes(count: float) -> datetime:
+    return NOW - timedelta(minutes=count)
+
+
+@pytest.mark.parametrize(
+    ("card", "says"),
+    [
+        (factories.card(0, [(1, 60.0)], **WEDGED), True),
+        (factories.card(0, [(1, 60.0)], util=96, mem_util=42, power_w=410.0), False),
+        (factories.card(0, [(1, 60.0)], util=96, mem_util=1, power_w=410.0), False),
+        (factories.card(0, [(1, 60.0)], util=12, mem_util=0, power_w=90.0), False),
+        (factories.card(0, [(1, 60.0)], util=None), None),
+        (factories.card(0, [(1, 60.0)], util=96, mem_util=None), None),
+        (factories.card(0, [(1, 60.0)], util=96, mem_util=0, power_w=None), True),
+        (factories.unified(50.0, [(1, 60.0)], **WEDGED_GB10), True),
+        (factories.unified(50.0, [(1, 60.0)], util=96, power_w=45.0, sm_mhz=2400), False),
+        # Held back by its firmware, which only taking the mains away cures: no deadlock.
+        (factories.unified(50.0, [(1, 60.0)], util=96, power_w=19.5, sm_mhz=799), False),
+        (factories.unified(50.0, [(1, 60.0)], util=96, power_w=None), None),
+    ],
+)
+def test_one_card_tells_whether_it_only_spins(card: dict[str, Any], says: bool | None) -> None:
+    assert stuck.spins(card) is says
+
+
+def test_every_card_has_to_spin() -> None:
+    wedged = factories.card(0, [(1, 60.0)], **WEDGED)
+    assert stuck.all_spin([wedged, wedged])
+    assert not stuck.all_spin([wedged, factories.card(1, [(2, 60.0)], util=50)])
+    assert not stuck.all_spin([wedged, factories.card(1, [(2, 60.0)], util=None)])
+    assert not stuck.all_spin([])
+
+
+@pytest.mark.parametrize(
+    ("spinning", "heard", "unified", "says"),
+    [
+        (3, 5, False, True),
+        (1, 5, False, False),
+        (3, 1, False, False),
+        (3, 5, True, False),
+        (12, 12, True, True),
+        (3, None, False, True),
+        (None, 60, False, False),
+    ],
+)
+def test_a_deadlock_is_long_and_silent(
+    spinning: float | None, heard: float | None, unified: bool, says: bool
+) -> None:
+    since = None if spinning is None else minutes(spinning)
+    last = None if heard is None else minutes(heard)
+    assert stuck.is_stuck(since, last, unified=unified, now=NOW) is says
+
+
+def test_words_and_remedy_name_the_place_and_the_engines_flag() -> None:
+    assert stuck.words("capturing", cards=2) == (
+        "looks like a collective deadlock in graph capture"
+    )
+    assert stuck.words("", cards=1) == "looks like a deadlock while it serves"
+    assert "--disable-cuda-graph" in stuck.remedy("sglang", "capturing", unified=True)
+    assert "NCCL 2.30.4" in stuck.remedy("sglang", "capturing", unified=True)
+    assert "--enforce-eager" in stuck.remedy("vllm", "capturing", unified=False)
+
+
+def sample_of(run: Run, **values: Any) -> dict[str, Any]:
+    cards = [factories.card(index, [(100 + index, 60.0)], **values) for index in range(2)]
+    processes = [factories.process(100 + index, run.container_id) for index in range(2)]
+    return factories.sample(cards, processes)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_start_whose_gpus_spin_is_said_to_be_stuck(own_redis: object) -> None:
+    on = factories.server(factories.box(), model="gpt-oss-120b")
+    run = starting_run(on, ago=900)
+    lines = started("vllm")
+    cut = next(place for place, line in enumerate(lines) if "Capturing" in line)
+    write(run, lines[: cut + 1], from_at=timezone.now() - timedelta(minutes=8))
+    watched = Starts()
+    watched.look(fresh(run))
+    watched.judge(fresh(run), sample_of(run, **WEDGED))
+    assert fresh(run).spins_since is not None
+    assert "Stuck:" not in page(on), "two minutes have not passed"
+
+    Run.objects.filter(pk=run.pk).update(spins_since=timezone.now() - timedelta(minutes=5))
+    watched.judge(fresh(run), sample_of(run, **WEDGED))
+    for path in ("/", ""):
+        said = page(on, path)
+        assert "Stuck:</strong> looks like a collective deadlock in graph capture" in said
+        assert "--enforce-eager" in said
+    assert "is stuck: looks like a collective deadlock in graph capture" in page(on)
+
+    watched.judge(fresh(run), sample_of(run, util=97, mem_util=40, power_w=420.0))
+    assert fresh(run).spins_since is None
+    assert "Stuck:" not in page(on)
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(("tokens", "says"), [(0.0, True), (52.0, False), (None, False)])
+def test_a_server_that_owes_tokens_and_makes_none_is_stuck(
+    own_redis: object, tokens: float | None, says: bool
+) -> None:
+    on = factories.server(factories.box(), model="gpt-oss-120b")
+    run = factories.run(on, State.READY, requests_running=2, tokens_per_second=tokens)
+    Starts().judge(fresh(run), sample_of(run, **WEDGED))
+    assert (fresh(run).spins_since is not None) is says
