@@ -39,6 +39,13 @@ def env_port(name: str, default: str) -> int:
     return int(value)
 
 
+def env_count(name: str, default: str) -> int:
+    value = env(name, default)
+    if not value.isdecimal() or len(value) > 9:
+        raise ImproperlyConfigured(f"{name} is {value!r}: write a whole number, 0 or more.")
+    return int(value)
+
+
 def env_list(name: str) -> list[str]:
     return [item.strip() for item in env(name).split(",") if item.strip()]
 
@@ -218,6 +225,12 @@ BOX_FILE = Path(env("INFERDASH_BOX_FILE", str(DATA / "box.toml")))
 HOST_ROOT = Path(env("INFERDASH_HOST_ROOT", "/"))
 # Recipes of one's own, such as a git checkout; None: those that ship alone.
 RECIPES = Path(env("INFERDASH_RECIPES", "")) if env("INFERDASH_RECIPES", "") else None
+# What is kept of logs: of each run's its beginning and its end (bytes), and of those of ended runs
+# all that is no older than so many days and takes no more bytes together; 0: no bound.
+LOG_HEAD = env_count("INFERDASH_LOG_HEAD_MIB", "8") * 2**20
+LOG_TAIL = env_count("INFERDASH_LOG_TAIL_MIB", "64") * 2**20
+LOG_DAYS = env_count("INFERDASH_LOG_DAYS", "180")
+LOG_TOTAL = env_count("INFERDASH_LOG_TOTAL_GIB", "20") * 2**30
 # Where ~ in a profile leads, until an admin says otherwise for the box.
 HOME = env("INFERDASH_HOME", str(Path.home()))
 

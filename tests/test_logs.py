@@ -197,7 +197,8 @@ def test_a_window_can_be_read_backwards(run: Run, before: int, limit: int) -> No
 
     found = LogChunk.objects.lines_before(run.pk, before, limit, most=64)
 
-    wanted = range(max(before - limit, 1), min(before, 1501))
+    end = min(before, 1501)
+    wanted = range(max(end - limit, 1), end)
     assert [(line.number, line.text) for line in found] == [(n, str(n)) for n in wanted]
 
 

@@ -40,7 +40,7 @@ def records(frames: Iterable[Frame], secrets: re.Pattern[bytes] | None) -> Itera
             text = secrets.sub(MASK.encode(), text)
         if len(text) > LONGEST or b"\n" in text:
             for index, part in enumerate(_parts(text)):
-                yield _record(_nanoseconds_later(at, index), stream, part)
+                yield _record(nanoseconds_later(at, index), stream, part)
         else:
             yield _record(at, stream, text)
 
@@ -51,7 +51,7 @@ def _parts(text: bytes) -> Iterator[bytes]:
             yield line[start : start + LONGEST]
 
 
-def _nanoseconds_later(at: str, count: int) -> str:
+def nanoseconds_later(at: str, count: int) -> str:
     """Tells the parts of one line apart, in the same way each time it is read."""
     return f"{at[:20]}{min(int(at[20:29]) + count, 999_999_999):09d}{at[29:]}"
 

@@ -27,6 +27,7 @@ from servers.watcher.loglines import (
     Order,
     earlier,
     missing,
+    nanoseconds_later,
     note,
     records,
     secrets_pattern,
@@ -227,8 +228,11 @@ class Follower(threading.Thread):
             return "", Order([], datetime.now(UTC))
         newest = last[0].at
         since = earlier(newest)
+        gap = Run.objects.values_list("log_gap", flat=True).get(pk=self.run_id)
+        if gap and since <= gap["to"]:
+            since = nanoseconds_later(gap["to"], 1)
         stored = LogChunk.objects.records_since(self.run_id, since)
-        newest = max(newest, stamp(max(stored)))
+        newest = max([newest, *map(stamp, stored)])
         oldest = self._oldest()
         if oldest is not None and stamp(oldest) > newest and last[0].stream != NOTE:
             self._store([note(newest, _gap(newest, stamp(oldest)))])
@@ -300,7 +304,8 @@ class Follower(threading.Thread):
         blocks = LogChunk.objects.blocks(self.run_id)
         stored = (block.encode().split(b"\n") for _first, block in blocks)
         source = self.docker.logs(self.container_id)
-        left_out = list(missing(watched(masked(records(source, self._secrets))), stored))
+        kept = self._not_cut_out(watched(masked(records(source, self._secrets))))
+        left_out = list(missing(kept, stored))
         last = LogChunk.objects.tail(self.run_id, 1)
         if not left_out:
             return not seen or not last or seen >= last[0].at
@@ -309,6 +314,13 @@ class Follower(threading.Thread):
             left_out.insert(0, note(last[0].at, words))
         self._store(left_out)
         return False
+
+    def _not_cut_out(self, found: Iterable[bytes]) -> Iterator[bytes]:
+        """Without the time of which inferdash itself removed lines, to bound the log."""
+        gap = Run.objects.values_list("log_gap", flat=True).get(pk=self.run_id)
+        for record in found:
+            if not gap or not gap["from"] <= stamp(record) <= gap["to"]:
+                yield record
 
 
 def _line(number: int, record: bytes) -> Line:

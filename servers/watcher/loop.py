@@ -17,7 +17,7 @@ from servers.host.collector import Collector
 from servers.host.containers import ContainerError
 from servers.lifecycle import creation
 from servers.models import Box, Run
-from servers.watcher import boxes, checkpoints, logs
+from servers.watcher import boxes, checkpoints, logroom, logs
 from servers.watcher.images import Images
 from servers.watcher.memory import Memory
 from servers.watcher.runs import Runs
@@ -28,6 +28,7 @@ RECONCILE_EVERY = 10.0
 TICK = 1.0
 RETRY = 2.0
 TIDY_EVERY = 3600.0
+LOGS_EVERY = 60.0
 IMAGES_EVERY = 10.0
 CHECKPOINTS_EVERY = 60.0
 
@@ -85,13 +86,16 @@ class Watcher:
         self.wake.set()
 
     def _reconciling(self) -> None:
-        tidied_at = 0.0
+        tidied_at = logs_at = 0.0
         while not self.stopping.is_set():
             self.wake.clear()
             self._surviving(self._look_after_box)
             if time.monotonic() - tidied_at > TIDY_EVERY:
                 tidied_at = time.monotonic()
                 self._tidy()
+            if time.monotonic() - logs_at > LOGS_EVERY:
+                logs_at = time.monotonic()
+                self._surviving(partial(logroom.tidy, self.box))
             self.wake.wait(RECONCILE_EVERY)
 
     def _tidy(self) -> None:
