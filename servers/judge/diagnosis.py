@@ -23,8 +23,9 @@ LONGEST_EVIDENCE = 600  # characters
 # Of a long log, the lines that are read: a start is at its front, an end at its back.
 HEAD, TAIL = 20_000, 40_000
 LONGEST_LINE = 16_384  # characters; of a longer one, both ends: a bar redraws its line
-# An exit code of somebody's stop: Ctrl-C, SIGTERM, and SIGKILL after the grace.
-_STOPPED = (130, 137, 143, -2, -9, -15)
+# Exit codes of somebody's stop: Ctrl-C and SIGTERM; of one that served, SIGKILL after the grace.
+_STOPPED = (130, 143, -2, -15)
+_STOPPED_SERVING = (0, *_STOPPED, 137, -9)
 _GIB = 2**30
 
 
@@ -88,15 +89,15 @@ def head_and_tail(
 def diagnose(ending: Ending) -> Diagnosis:
     """What it died of. Never fails; its time is bounded by the number of its lines."""
     docker = [(0, line) for line in ending.docker_error.splitlines()]
-    log = telling.read(chain(docker, ending.lines))
+    log = telling.read(chain(docker, ending.lines), _engine(ending))
     says_ready = log.ready_at is not None or ending.ready_line is not None
     was_ready = says_ready if ending.was_ready is None else ending.was_ready
     lines = [line for line in log.telling if not was_ready or _is_after_ready(line, log, ending)]
-    has_died = _has_died(ending, lines, was_ready)
+    has_died = _has_died(ending, lines, was_ready, log)
     hits = _hits(ending, log, lines, was_ready)
     exceptions = _unexplained(lines, hits)
     best = _best(hits, exceptions, log)
-    if was_ready and not has_died and not (best and best.failure.is_hang):
+    if was_ready and not has_died and not (best and _is_hang(best)):
         return Diagnosis(
             outcome="ready", summary="It became ready, and nothing says that it failed."
         )
@@ -107,22 +108,30 @@ def diagnose(ending: Ending) -> Diagnosis:
     return _not_recognised(ending, lines, exceptions, has_died, log)
 
 
+def _engine(ending: Ending) -> str:
+    return ending.engine or (ending.subject.launch.engine if ending.subject else "")
+
+
 def _is_after_ready(line: Line, log: Log, ending: Ending) -> bool:
     if log.ready_at is not None:
         return line.position > log.ready_at
     return line.number > (ending.ready_line or 0)
 
 
-def _has_died(ending: Ending, lines: list[Line], was_ready: bool) -> bool:
+def _is_hang(hit: _Hit) -> bool:
+    return hit.failure.hangs is not None and bool(hit.failure.hangs.search(hit.line.text))
+
+
+def _has_died(ending: Ending, lines: list[Line], was_ready: bool, log: Log) -> bool:
     if ending.oom_killed or ending.docker_error:
         return True
-    if any(telling.DEATH.search(line.text) and not line.is_quiet for line in lines):
+    signs = (line for line in lines if not line.is_quiet and telling.DEATH.search(line.text))
+    if any(not log.was_stopped_before(line) for line in signs):
         return True
     if ending.exit_code is None:
         return False
     # An exit code of 0 is no success of an engine that was not ready.
-    harmless = (0, *_STOPPED) if was_ready else _STOPPED
-    return ending.exit_code not in harmless
+    return ending.exit_code not in (_STOPPED_SERVING if was_ready else _STOPPED)
 
 
 def _hits(ending: Ending, log: Log, lines: list[Line], was_ready: bool) -> list[_Hit]:
@@ -139,7 +148,7 @@ def _hits(ending: Ending, log: Log, lines: list[Line], was_ready: bool) -> list[
 
 
 def _possible(ending: Ending, facts: Facts | None, was_ready: bool) -> Iterable[Failure]:
-    engine = ending.engine or (ending.subject.launch.engine if ending.subject else "")
+    engine = _engine(ending)
     for failure in failurebook.shipped():
         if failure.after_ready and not was_ready:
             continue
@@ -215,10 +224,15 @@ def _best(hits: list[_Hit], exceptions: list[Line], log: Log) -> _Hit | None:
         if guessed:
             return min(guessed, key=_order)
     causes = [hit for hit in alone if hit.failure.counts_by_itself]
+    causes = [hit for hit in causes if not (hit.failure.last and _is_followed(hit, final))]
     if causes:
         return _outright(min(causes, key=_order), causes, log)
     for rank in ("follows", "wrapper"):
-        of_rank = [hit for hit in alone if hit.failure.rank == rank]
+        of_rank = [
+            hit
+            for hit in alone
+            if hit.failure.rank == rank and not log.was_stopped_before(hit.line)
+        ]
         if not of_rank:
             continue
         first = min(of_rank, key=_order)
@@ -227,6 +241,10 @@ def _best(hits: list[_Hit], exceptions: list[Line], log: Log) -> _Hit | None:
             return None if final else first
         return None if is_before else first
     return None
+
+
+def _is_followed(hit: _Hit, exceptions: list[Line]) -> bool:
+    return any(line.position > hit.line.position for line in exceptions)
 
 
 def _order(hit: _Hit) -> tuple[int, int]:
@@ -249,7 +267,7 @@ def _recognised(best: _Hit, hits: list[_Hit]) -> Diagnosis:
     failure = best.failure
     same = [hit.line for hit in hits if hit.failure is failure]
     return Diagnosis(
-        outcome="hung" if failure.is_hang else "failed",
+        outcome="hung" if _is_hang(best) else "failed",
         cause=failure.id,
         summary=failure.sentence(best.groups),
         evidence=_evidence([best.line, *same], most=3),
@@ -271,7 +289,9 @@ def _killed(ending: Ending, exceptions: list[Line]) -> Diagnosis:
 def _not_recognised(
     ending: Ending, lines: list[Line], exceptions: list[Line], has_died: bool, log: Log
 ) -> Diagnosis:
-    final = [line for line in exceptions if not log.survived(line)]
+    final = [
+        line for line in exceptions if not log.survived(line) and not log.was_stopped_before(line)
+    ]
     has_code = ending.exit_code is not None and ending.exit_code not in _STOPPED
     if not (has_died or has_code or final):
         return Diagnosis(

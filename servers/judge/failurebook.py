@@ -89,7 +89,8 @@ class Failure:
     unheld_gib: float = 0
     when: Condition | None = None
     absorbs: tuple[str, ...] = ()
-    is_hang: bool = False
+    last: bool = False
+    hangs: re.Pattern[str] | None = None
     plainly: str = ""
 
     @property
@@ -179,16 +180,16 @@ def _list(path: Path) -> list[dict[str, Any]]:
 def _failure(said: dict[str, Any]) -> Failure:
     patterns = tuple(_pattern(each) for each in _many(said.pop("match")))
     level, when = said.pop("level", ""), said.pop("when", None)
-    outcome = said.pop("outcome", "")
-    if level not in ("", "any") or outcome not in ("", "hung"):
-        raise ValueError("level is any, outcome is hung, or left out")
+    hangs = said.pop("hangs", None)
+    if level not in ("", "any"):
+        raise ValueError("level is any, or left out")
     if said.get("rank", "specific") not in RANKS:
         raise ValueError(f"rank is one of {', '.join(RANKS)}")
     needs = said.pop("seen_with", {})
     made = Failure(
         match=patterns,
         any_level=level == "any",
-        is_hang=outcome == "hung",
+        hangs=re.compile("") if hangs is True else _regex(hangs),
         when=compiled(when) if when else None,
         unless=_regex(said.pop("unless", None)),
         unseen=_regex(said.pop("unseen", None)),

@@ -76,11 +76,19 @@ _MILESTONES = tuple(
             4,
         ),
         (r"Capture .{0,40}(?:CUDA|cuda) graph end|Graph capturing finished", 5),
-        (r"Application startup complete|fired up and ready to roll", 6),
-        (r"server is listening on http|listening on http", 6),
+        (r"Application startup complete", 6),
+        (r"fired up and ready to roll|listening on http", 6),
     )
 )
 READY = 6
+# SGLang's web server says so before its engine has answered a first request.
+_TOO_EARLY = {"sglang": "Application startup complete"}
+
+# Somebody ended it: what follows is no failure.
+STOP = re.compile(
+    r"KeyboardInterrupt|received SIG(?:TERM|INT)|SIGTERM received|shutdown triggered|Shutting down$|"
+    r"Received signal (?:2|15)\b|Gracefully exiting|Received exit signal|^\^C"
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -103,6 +111,7 @@ class Log:
     milestones: list[tuple[int, int, str]] = field(default_factory=list)  # position, step, rank
     chains: list[int] = field(default_factory=list)  # positions
     ready_at: int | None = None  # position of the last line that says so
+    stopped_at: int | None = None  # position of the first line of somebody's stop
 
     def survived(self, line: Line) -> bool:
         """Whether the same process has got further after it: then it was no end."""
@@ -111,13 +120,20 @@ class Log:
             for position, step, rank in self.milestones
         )
 
+    def was_stopped_before(self, line: Line) -> bool:
+        return self.stopped_at is not None and self.stopped_at < line.position
+
     def is_chained(self, first: Line, later: Line) -> bool:
         """Whether the later exception was raised while the first one was handled."""
         return any(first.position < position < later.position for position in self.chains)
 
 
-def read(lines: Iterable[tuple[int, str]]) -> Log:
-    """Read numbered lines. Never fails; its time grows with their number alone."""
+def read(lines: Iterable[tuple[int, str]], engine: str = "") -> Log:
+    """Read numbered lines. Never fails; its time grows with their number alone.
+
+    `engine` is a key of ENGINES; "": not known.
+    """
+    early = _TOO_EARLY.get(engine, "\0")
     log = Log()
     rank = ""
     step = 0
@@ -127,7 +143,9 @@ def read(lines: Iterable[tuple[int, str]]) -> Log:
             position = len(log.texts)
             log.texts.append(piece)
             lower = piece.lower()
-            milestone = _milestone(piece)
+            milestone = None if early in piece else _milestone(piece)
+            if log.stopped_at is None and STOP.search(piece):
+                log.stopped_at = position
             if milestone is None and not any(word in lower for word in _TELLING):
                 continue
             said = logtext.read(piece)
@@ -137,7 +155,7 @@ def read(lines: Iterable[tuple[int, str]]) -> Log:
                 log.milestones.append((position, milestone, said.rank))
                 step = max(step, milestone)
                 if milestone == READY:
-                    log.ready_at = position
+                    log.ready_at, log.stopped_at = position, None
                 continue
             if _CHAIN.search(piece):
                 log.chains.append(position)
