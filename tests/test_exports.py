@@ -35,6 +35,7 @@ def profile() -> Profile:
         ready_path="/health_generate",
         ready_limit=1200,
         free_memory=90 << 30,
+        drop_cache=True,
         digests={"/t/chat template.jinja": "ab" * 32},
         restart="on-failure",
         restart_tries=5,

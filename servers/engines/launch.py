@@ -42,6 +42,7 @@ class Launch:
     workdir: str = ""
     pid: str = ""  # "host"
     init: bool = True  # an engine as PID 1 ignores SIGTERM while it loads
+    drop_cache: bool = False  # of pages, on the whole box, before it is started
     free_memory: int = 0  # bytes that each of its GPUs must have free before it is started
     grace: int = 120  # seconds between SIGTERM and SIGKILL
     ready_path: str = ""  # must answer 200 for "ready"; "" = the engine's own health path

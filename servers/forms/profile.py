@@ -35,7 +35,7 @@ class ProfileForm(ProfileFields):
         ("Model", ("checkpoint", "revision", "served_name", "parameters")),
         ("Engine", ("engine", "image", "flags")),
         ("Environment", ("env", "mount_hf_cache", "pass_hf_token")),
-        ("GPUs and memory", ("gpus", "free_memory", "shm_size", "ipc_host")),
+        ("GPUs and memory", ("gpus", "free_memory", "shm_size", "ipc_host", "drop_cache")),
         ("Files", ("volumes", "digests")),
         ("Network", ("port", "host_port", "host_address", "network")),
         (

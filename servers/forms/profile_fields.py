@@ -154,6 +154,11 @@ class ProfileFields(forms.Form):
         label="Wait for free memory",
         help_text="90g: so much on each of its GPUs before it is started. Empty: no wait.",
     )
+    drop_cache = forms.BooleanField(
+        required=False,
+        label="Drop the page cache first",
+        help_text="For engines that count only free memory. Files are read from disk again.",
+    )
     grace = forms.IntegerField(
         initial=120,
         min_value=1,

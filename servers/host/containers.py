@@ -148,10 +148,9 @@ class Docker:
         Tried with an empty image, whatever the spec's: no program runs, nothing is left.
         Raises ContainerError when the box cannot be asked.
         """
-        self._make_nothing()
         trial = replace(
             spec,
-            image=NOTHING,
+            image=self.nothing(),
             entrypoint=("/nothing",),
             command=(),
             init=False,  # it would start, and only then miss the program
@@ -362,14 +361,16 @@ class Docker:
         header = get_config_header(self._api, registry)
         return {"X-Registry-Auth": header.decode()} if header else {}
 
-    def _make_nothing(self) -> None:
+    def nothing(self) -> str:
+        """An image with no file in it; made if need be. Raises ContainerError."""
         if self.image(NOTHING) is not None:
-            return
+            return NOTHING
         empty = io.BytesIO()
         tarfile.open(fileobj=empty, mode="w").close()
         repository, tag = split_reference(NOTHING)
         with _translated("an empty image"):
             self._api.import_image_from_data(empty.getvalue(), repository, tag)
+        return NOTHING
 
     def _check_ours(self, container_id: str) -> bool:
         """Whether the container is there. Raises ContainerError for somebody else's."""

@@ -38,6 +38,9 @@ class Question:
     memory: int = 4 << 30  # bytes
     pids: int = 1024
     longest: int = 1 << 20  # bytes of output
+    # Whoever may write to /proc/sys has the box: only for what the box itself holds.
+    sets_kernel: bool = False
+    reads: tuple[str, ...] = ()  # folders of the box, at the same place and read only
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,8 +56,8 @@ class Said:
 def ask(docker: Docker, question: Question, *, go_on: Callable[[], bool] = lambda: True) -> Said:
     """Run the words and return what they said. Ends early when `go_on` returns False.
 
-    Without network, mounts, GPUs and capabilities, on a read-only root, with limits; nothing is
-    pulled and nothing is left. Raises ContainerError when Docker refuses.
+    Without network, GPUs and capabilities, with no mounts but those it reads, on a read-only
+    root, with limits; nothing is pulled and nothing is left. Raises ContainerError when Docker refuses.
     """
     container_id = _created(docker, question)
     try:
@@ -80,7 +83,7 @@ def _created(docker: Docker, question: Question) -> str:
     image = docker.image(question.image)
     if image is None:
         raise ContainerError(f"{question.image} is not on this box.", kind="no_image")
-    body = {
+    body: dict[str, Any] = {
         "Image": question.image,
         "Entrypoint": list(question.words),
         "Cmd": [],
@@ -93,6 +96,7 @@ def _created(docker: Docker, question: Question) -> str:
             "ReadonlyRootfs": True,
             # In the container's own memory. A volume of the image's would be the box's disk.
             "Tmpfs": dict.fromkeys(("/tmp", *image.volumes), "size=64m,mode=1777"),  # noqa: S108
+            "Binds": [f"{folder}:{folder}:ro" for folder in question.reads],
             "CapDrop": ["ALL"],
             "SecurityOpt": ["no-new-privileges"],
             "Memory": question.memory,
@@ -105,6 +109,11 @@ def _created(docker: Docker, question: Question) -> str:
             "LogConfig": {"Type": "none"},
         },
     }
+    if question.sets_kernel:
+        # Docker's usual list without /proc/sys; the kernel asks for user 0 there, and no more.
+        host: dict[str, Any] = body["HostConfig"]
+        host["ReadonlyPaths"] = ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sysrq-trigger"]
+        body["User"] = "0"
     made = _json(docker.host, "/containers/create", body, doing="to create the container")
     return str(made["Id"])
 

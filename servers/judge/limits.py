@@ -27,6 +27,7 @@ class Limits:
     devices: tuple[str, ...] = ("/dev/infiniband",)
     cap_add: tuple[str, ...] = ("SYS_NICE", "IPC_LOCK")
     security_opt: tuple[str, ...] = ()
+    reclaim: bool = False  # may the page cache be dropped, which takes root's rights
     open_ports: bool = True  # may engine ports bind beyond 127.0.0.1
 
 
@@ -52,6 +53,10 @@ host_pid = false
 # Many recipes ask for these two; host_network also lets an engine listen on every address.
 host_network = true
 host_ipc = true
+
+# true lets a profile have the box's page cache dropped before it is started. That takes root's
+# rights: where inferdash has none, a container that may write kernel settings does just that.
+reclaim = false
 
 # May an engine's port be opened beyond 127.0.0.1?
 open_ports = true

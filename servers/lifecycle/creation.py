@@ -153,9 +153,10 @@ def labels(run: Run) -> dict[str, str]:
     }
 
 
-def _check(spec: Spec, kernels: str) -> None:
+def allowed() -> limits.Limits:
+    """What this box allows. Raises Refused where nobody can say."""
     try:
-        allowed = limits.read(settings.BOX_FILE)
+        return limits.read(settings.BOX_FILE)
     except limits.LimitsError as error:
         raise Refused(str(error)) from error
     except FileNotFoundError:
@@ -163,11 +164,15 @@ def _check(spec: Spec, kernels: str) -> None:
             f"{settings.BOX_FILE} is missing: it says what containers may do on this box. "
             "Restart inferdash on the box; it writes the file anew."
         ) from None
-    if refusals := limits.refusals(spec, allowed, root=settings.HOST_ROOT, own=own_paths()):
+
+
+def _check(spec: Spec, kernels: str) -> None:
+    limit = allowed()
+    if refusals := limits.refusals(spec, limit, root=settings.HOST_ROOT, own=own_paths()):
         raise Refused(" ".join(refusals))
     for mount in spec.mounts:
         if mount.kind == "volume" and mount.source != kernels:
-            _check_volume(mount.source, allowed)
+            _check_volume(mount.source, limit)
         # Docker's -v would create an empty folder owned by root.
         if mount.kind == "bind" and paths.exists(mount.source, root=settings.HOST_ROOT) is False:
             raise Refused(

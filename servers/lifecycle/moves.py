@@ -99,6 +99,7 @@ def _create(run: Run, *, old: State) -> None:
         return
     try:
         creation.remove_predecessors(run)
+        room.drop_cache(run)
         unheld = memory.unheld(live.sample(run.server.box.slug))
         around = diagnoses.surroundings(run)
         made = creation.create(run)

@@ -1,13 +1,19 @@
 """Whether a box has the memory free that a profile wants to find before it is started."""
 
+import logging
 from datetime import timedelta
 
+from django.conf import settings
 from django.utils import timezone
 
 from servers import live
-from servers.judge import memory
-from servers.lifecycle import cards
+from servers.host import reclaim
+from servers.judge import holders, memory
+from servers.lifecycle import cards, creation
+from servers.lifecycle.secrets import Refused
 from servers.models import Run
+
+log = logging.getLogger(__name__)
 
 PATIENCE = timedelta(minutes=10)
 GIB = 2**30
@@ -31,6 +37,26 @@ def short_of(run: Run) -> str:
     return (
         f"GPU {index} has {least / GIB:.0f} of the {wanted / GIB:.0f} GiB free that it waits for."
     )
+
+
+def drop_cache(run: Run) -> None:
+    """Drop the box's page cache if the profile wants it, and nobody is on a GPU.
+
+    Raises Refused where the box does not allow it, ContainerError when Docker does not.
+    """
+    if not run.version.launch.drop_cache:
+        return
+    if not creation.allowed().reclaim:
+        raise Refused(
+            f"{run.server.box} does not let profiles drop its page cache, as this one wants. Its "
+            "administrator can: reclaim = true in box.toml. Or take it out of the profile."
+        )
+    # Pages of an engine's own files would have to be read again while it serves.
+    sample = live.sample(run.server.box.slug)
+    if holders.others(sample or {}, ()):
+        log.info("run %s: the page cache stays, as somebody is on a GPU", run.pk)
+        return
+    reclaim.drop_caches(creation.docker(), root=settings.HOST_ROOT)
 
 
 def is_out_of_patience(run: Run) -> bool:

@@ -183,6 +183,7 @@ LIMITS = {
     "devices": "Devices",
     "cap_add": "Capabilities",
     "security_opt": "Security options",
+    "reclaim": "Page cache dropped before a start",
     "open_ports": "Ports open to other machines",
 }
 

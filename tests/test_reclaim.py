@@ -1,0 +1,106 @@
+"""The page cache of the box, dropped before a start that wants it."""
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from servers import lifecycle
+from servers.host import reclaim
+from servers.host.containers import ContainerError, Docker
+from servers.lifecycle import creation
+from servers.models import Run
+from servers.models.run import State
+from tests import factories
+from tests.images import ENGINE
+
+pytestmark = [
+    pytest.mark.docker,
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.usefixtures("own_redis"),
+]
+
+
+@pytest.fixture
+def cached(tmp_path: Path) -> Callable[[], int]:
+    """How many pages of a file of ours the kernel keeps."""
+    path = tmp_path / "weights"
+    path.write_bytes(b"x" * (8 << 20))
+
+    def pages() -> int:
+        asked = ["fincore", "--noheadings", "--bytes", "--output", "PAGES", str(path)]
+        return int(subprocess.run(asked, capture_output=True, text=True, check=True).stdout)
+
+    assert pages() == 2048
+    return pages
+
+
+@pytest.fixture
+def worker(docker: Docker, settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    settings.INSTALL = docker.install
+    settings.BOX_FILE = tmp_path / "box.toml"
+    monkeypatch.setattr(creation, "docker", lambda: docker)
+    return tmp_path / "box.toml"
+
+
+def started(*, clients: bool = False) -> Run:
+    box = factories.box("rtx8")
+    held = [(100, 30.0)] if clients else []
+    factories.tell(box, factories.sample([factories.card(0, held)], [factories.process(100)]))
+    run = lifecycle.start(
+        factories.server(box, image=ENGINE, gpus="none", drop_cache=True), by=None
+    )
+    assert run is not None
+    lifecycle.advance(run)
+    run.refresh_from_db()
+    return run
+
+
+def test_a_start_drops_it_where_the_box_allows_it(
+    worker: Path, cached: Callable[[], int], docker: Docker
+) -> None:
+    worker.write_text("reclaim = true\n")
+
+    run = started()
+
+    assert run.state == State.STARTING, run.failure
+    assert cached() == 0
+    docker.remove(run.container_id)
+
+
+def test_a_box_that_does_not_allow_it_says_so(worker: Path, cached: Callable[[], int]) -> None:
+    worker.write_text("")
+
+    run = started()
+
+    assert run.state == State.FAILED
+    assert "reclaim = true in box.toml" in run.failure
+    assert cached() == 2048
+
+
+def test_it_stays_while_somebody_is_on_a_gpu(
+    worker: Path, cached: Callable[[], int], docker: Docker
+) -> None:
+    worker.write_text("reclaim = true\n")
+
+    run = started(clients=True)
+
+    assert run.state == State.STARTING, run.failure
+    assert cached() == 2048
+    docker.remove(run.container_id)
+
+
+def test_who_is_not_root_needs_a_container_for_it(
+    docker: Docker, cached: Callable[[], int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reclaim, "_SWITCH", Path("/proc/version"))
+
+    with pytest.raises(ContainerError, match="could not be dropped"):
+        reclaim.drop_caches(docker)
+
+    monkeypatch.undo()
+    reclaim._through_container(docker, Path("/"))
+    assert cached() == 0
+    assert docker.list_ours() == []
