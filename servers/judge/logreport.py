@@ -1,5 +1,6 @@
 """What `manage.py diagnose` tells of a log from anywhere: a pure function of its text."""
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -14,11 +15,10 @@ def report(lines: Iterable[str], *, exit_code: int | None = None) -> dict[str, A
     `lines` may hold terminal sequences and any number of lines; those of both ends are read.
     """
     kept = head_and_tail(lines)
-    reader = phases.Reader()
-    for number, line in kept:
-        reader.feed(number, line)
-    progress = reader.progress
+    progress = _progress(kept)
     engine = progress.engine
+    if not engine and (engine := _hinted(kept)):
+        progress = _progress(kept, engine)
     found = diagnose(
         Ending(
             lines=kept,
@@ -27,6 +27,8 @@ def report(lines: Iterable[str], *, exit_code: int | None = None) -> dict[str, A
             ready_line=progress.seen.get("ready"),
         )
     )
+    if not engine and found.cause:
+        engine = failurebook.by_id()[found.cause].engine
     return {
         "engine": engine if engine in ENGINES else None,
         "phases": progress.coarse,
@@ -36,6 +38,19 @@ def report(lines: Iterable[str], *, exit_code: int | None = None) -> dict[str, A
         "fix": fixes(found, engine),
         "evidence": [{"line": each.line, "text": each.text} for each in found.evidence],
     }
+
+
+def _progress(lines: list[tuple[int, str]], engine: str = "") -> phases.Progress:
+    reader = phases.Reader(engine)
+    for number, line in lines:
+        reader.feed(number, line)
+    return reader.progress
+
+
+def _hinted(lines: list[tuple[int, str]]) -> str:
+    """Whose files and words a log without a start-up names. SGLang speaks of vLLM, not the reverse."""
+    named = {engine for _number, line in lines for engine, hint in _HINTS if hint.search(line)}
+    return next((engine for engine, _hint in _HINTS if engine in named), "")
 
 
 def fixes(found: Diagnosis, engine: str) -> list[str]:
@@ -59,5 +74,24 @@ def readable(told: dict[str, Any]) -> str:
     rows += [f"  - {text}" for text in told["fix"]]
     return "\n".join(rows)
 
+
+_HINTS = (
+    (
+        "sglang",
+        re.compile(
+            r"/sglang/|sgl-workspace|sglang\.srt|sgl_kernel|sglang serve|^\[[\d :-]{19} [TDE]P\d|"
+            r"Received sigquit from a child process|Scheduler hit an exception"
+        ),
+    ),
+    (
+        "vllm",
+        re.compile(
+            r"/vllm/|bin/vllm\b|\bvllm[.:] ?|\bvllm serve|VLLM_\w|EngineCore|"
+            r"(?:INFO|WARNING|ERROR) \d\d-\d\d [\d:]{8} \[?\w{1,60}\.py:\d|"
+            r"(?:gpu_model_runner|gpu_worker|multiproc_executor|core_client)\.py:\d"
+        ),
+    ),
+    ("llamacpp", re.compile(r"\bllama_\w|\bggml_\w|/ggml/|llama-server|gguf_init_from_file")),
+)
 
 _TITLES = {"ready": "Ready", "failed": "Failed", "hung": "Stuck", "unknown": "Not known"}

@@ -40,8 +40,11 @@ _FALLOUT = re.compile(
     r"(?:_?queue\.)?Empty|subprocess\.CalledProcessError|"
     r"RuntimeError: (?:cancelled|DataLoader worker|Rank \d+ scheduler died|Worker failed with error|"
     r"Engine process failed|cannot schedule new futures)|"
-    r"Exception: (?:Call to \w+ method failed|WorkerProc ))"
+    r"Exception: (?:Call to \w+ method failed|WorkerProc )|"
+    # Its own words stand in the next line.
+    r"pydantic_core\.\S{0,60}ValidationError: )"
 )
+_PYDANTIC = re.compile(r"\s{1,4}(?:Value error|Assertion failed), ")
 _WARNS = re.compile(r"\b\w{0,40}Warning: |^\[W\w* |NCCL INFO|^(?:WARNING|INFO|DEBUG)\b")
 _CHAIN = re.compile(
     r"During handling of the above exception|direct cause of the following exception"
@@ -60,7 +63,7 @@ DEATH = re.compile(
     r"ChildFailedError|Error response from daemon|error: (?:unrecognized|ambiguous|argument|the "
     r"following|invalid argument)|Shutting down .{0,40}because .{0,40}died|"
     r"Initialization failed\. warmup error|DetokenizerManager hit an exception|"
-    r"TokenizerManager hit an exception|[Ww]atchdog timeout|Watchdog caught collective"
+    r"TokenizerManager hit an exception|^(?:CUDA|ROCm) error: |[Ww]atchdog timeout|Watchdog caught collective"
 )
 
 # How far a start has come, in an order that the engines share.
@@ -194,6 +197,10 @@ def _milestone(piece: str) -> int | None:
 
 def is_exception(line: Line) -> bool:
     """Whether it ends the traceback of an exception that says something of its own."""
-    if line.is_quiet or not _EXCEPTION.match(line.text):
+    if line.is_quiet:
+        return False
+    if _PYDANTIC.match(line.text):
+        return True
+    if not _EXCEPTION.match(line.text):
         return False
     return not _NO_FAULT.match(line.text) and not _FALLOUT.match(line.text)
