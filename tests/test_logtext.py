@@ -92,6 +92,14 @@ from servers.judge.logtext import Said
             Said(text="Started", level="INFO", at="Nov 21 10:00:00"),
         ),
         ("[rank1]: RuntimeError: CUDA error", Said(text="RuntimeError: CUDA error", rank="rank1")),
+        (
+            "llama-server  | main: model loaded",
+            Said(text="main: model loaded"),
+        ),
+        (
+            "2025-03-05 08:58:54 ggml_cuda_init: found 1 CUDA devices:",
+            Said(text="ggml_cuda_init: found 1 CUDA devices:", at="2025-03-05 08:58:54"),
+        ),
         ("name | size", Said(text="name | size")),
         ("(a word) and more", Said(text="(a word) and more")),
         ("Error: it broke", Said(text="Error: it broke")),

@@ -233,6 +233,24 @@ def test_a_web_servers_word_is_not_an_engines() -> None:
     assert phases.read(uvicorn, "vllm").is_ready
 
 
+@pytest.mark.parametrize(
+    ("line", "engine"),
+    [
+        ("INFO 11-03 15:47:45 [gpu_model_runner.py:2338] Starting to load model a/b...", "vllm"),
+        (
+            "INFO 03-21 20:15:46 [executor_base.py:111] # cuda blocks: 7191, # CPU blocks: 512",
+            "vllm",
+        ),
+        ('  File "/opt/venv/lib/python3.12/site-packages/vllm/v1/engine/core.py", line 1', "vllm"),
+        ("[2025-07-14 05:48:43] Memory pool end. avail mem=1.46 GB", "sglang"),
+        ("load_tensors: offloaded 33/33 layers to GPU", "llamacpp"),
+        ("Loading safetensors checkpoint shards: 100% Completed | 4/4 [00:01<00:00, 2it/s]", ""),
+    ],
+)
+def test_one_line_of_its_own_words_names_an_engine(line: str, engine: str) -> None:
+    assert phases.read([line]).engine == engine
+
+
 def test_an_engine_that_is_not_known_has_no_phases() -> None:
     progress = phases.read(["hello", "world"], "")
     assert (progress.engine, progress.phase, progress.percent) == ("", "", None)

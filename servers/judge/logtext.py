@@ -17,9 +17,9 @@ _LEVELS = r"DEBUG|INFO|WARN(?:ING)?|ERROR|CRITICAL|FATAL"
 _LEVEL_OF_LETTER = {"D": "DEBUG", "I": "INFO", "W": "WARNING", "E": "ERROR", "T": "DEBUG"}
 _SAME_LEVEL = {"WARN": "WARNING", "FATAL": "CRITICAL"}
 
-# docker compose: "sglang-1  | ". A name without a number may be a table's cell, so it counts
-# only where another prefix follows.
-_COMPOSE = re.compile(r"(?P<name>[A-Za-z0-9][\w.-]{0,99}?)(?P<number>[-_]\d{1,3})? {0,40}\| ?")
+# docker compose: "sglang-1  | ", set off by two spaces at least. With one it may be the cell
+# of a table, and counts only where another prefix follows.
+_COMPOSE = re.compile(r"[A-Za-z0-9][\w.-]{0,99}?(?:(?P<sure>[-_]\d{1,3} {0,40}| {2,40})| ?)\| ?")
 # docker logs --timestamps, kubectl logs --timestamps, and the files of containerd.
 _STAMP = re.compile(
     r"(?P<at>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d))"
@@ -52,6 +52,8 @@ _PYTHON = re.compile(
     rf"(?P<at>\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d[,.]\d{{3}}) - (?:[\w.]{{1,80}} - )?"
     rf"(?P<level>{_LEVELS}) - (?:[\w./-]{{1,200}}:\d{{1,6}} - )?(?:[\w.]{{1,80}}: )?"
 )
+# Docker Desktop and wrappers: "2025-03-05 08:58:54 "
+_TIME = re.compile(r"(?P<at>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d{1,6})?) (?!- )")
 # uvicorn: "INFO:     "
 _UVICORN = re.compile(rf"(?P<level>{_LEVELS}): {{1,8}}")
 # llama.cpp: "0.00.608.103 I "
@@ -68,6 +70,7 @@ _PREFIXES = (
     _LLAMA,
     _LLAMA_PART,
     _PYTHON,
+    _TIME,
     _TORCH,
     _JOURNAL,
 )
@@ -106,7 +109,7 @@ def read(piece: str) -> Said:
     """Take the prefixes off one of pieces(). Never fails: what is no prefix stays in the text."""
     text = piece[:LONGEST]
     found = _COMPOSE.match(text)
-    if found and (found["number"] or _starts_with_prefix(text[found.end() :])):
+    if found and (found["sure"] or _starts_with_prefix(text[found.end() :])):
         text = text[found.end() :]
     rank = level = at = ""
     for _ in range(_MOST_PREFIXES):

@@ -48,10 +48,11 @@ class Reader:
             return Progress()
         if self._engine:
             return self._tracks[self._engine].progress(self._engine)
-        engine = max(self._weak, key=lambda name: self._weak[name])
-        if self._weak[engine]:
+        hints = {name: self._weak[name] + each.told for name, each in self._tracks.items()}
+        engine = max(hints, key=lambda name: hints[name])
+        if list(hints.values()).count(hints[engine]) == 1:
             return self._tracks[engine].progress(engine)
-        # Nobody said which engine it is, and a web server's word is no engine's.
+        # Nothing tells the engine, and a web server's word is no engine's.
         track = max(self._tracks.values(), key=lambda each: each.matched)
         return track.progress("", but="ready")
 
@@ -88,6 +89,7 @@ class _Track:
     def __init__(self, rules: Rules) -> None:
         self.rules = rules
         self.matched = 0
+        self.told = 0  # of them, those in words of the engine's own
         self._near = rules.near
         self._phase = ""
         self._moments: list[Moment] = []
@@ -108,6 +110,7 @@ class _Track:
                 said = logtext.read(piece)
                 if match := rule.regex.search(said.text):
                     self.matched += 1
+                    self.told += rule.phase != "ready" and not rule.has_bar
                     self._apply(rule, match, said, number, at or said.at)
 
     def _apply(self, rule: Rule, match: re.Match[str], said: Said, number: int, at: str) -> None:
@@ -196,6 +199,7 @@ class _Track:
         }
         return {
             "matched": self.matched,
+            "told": self.told,
             "phase": self._phase,
             "moments": [[each.phase, each.line, each.at] for each in self._moments],
             "seen": self._seen,
@@ -207,6 +211,7 @@ class _Track:
 
     def resume(self, kept: dict[str, Any]) -> None:
         self.matched = kept["matched"]
+        self.told = kept.get("told", 0)
         self._phase = kept["phase"]
         self._moments = [Moment(phase=p, line=line, at=at) for p, line, at in kept["moments"]]
         self._seen = dict(kept["seen"])
