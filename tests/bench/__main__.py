@@ -10,7 +10,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator
 
-from tests.bench import chat, collector, idle, log, pages, search, start, up
+from tests.bench import chat, collector, idle, log, pages, phases, search, start, up
 from tests.bench.result import Result
 
 BENCHES: dict[str, Callable[[], Iterator[Result]]] = {
@@ -22,6 +22,7 @@ BENCHES: dict[str, Callable[[], Iterator[Result]]] = {
     "chat": chat.bench,
     "log": log.bench,
     "search": search.bench,
+    "phases": phases.bench,
 }
 
 
