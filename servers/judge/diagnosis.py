@@ -4,6 +4,7 @@ The first cause counts, not the noise after it; what a log only says in passing 
 where nothing is recognised, the lines that tell most are shown instead of a guess.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
@@ -27,6 +28,7 @@ LONGEST_LINE = 16_384  # characters; of a longer one, both ends: a bar redraws i
 _STOPPED = (130, 143, -2, -15)
 _STOPPED_SERVING = (0, *_STOPPED, 137, -9)
 _GIB = 2**30
+_NUMBER = re.compile(r"\d{1,9}(?:\.\d{1,9})?")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,7 +172,7 @@ def _hit(failure: Failure, line: Line, log: Log, ending: Ending) -> _Hit | None:
             continue
         if _lacks(failure, line, log):
             return None
-        groups = {name: said for name, said in match.groupdict().items() if said}
+        groups = {name: _cut(said) for name, said in match.groupdict().items() if said}
         return _Hit(failure=failure, line=line, groups=_more(groups, ending))
     return None
 
@@ -192,9 +194,10 @@ def _lacks(failure: Failure, line: Line, log: Log) -> bool:
 
 def _more(groups: dict[str, str], ending: Ending) -> dict[str, str]:
     """What follows from what the line says."""
-    if {"free", "total"} <= set(groups):
-        share = float(groups["free"]) / max(float(groups["total"]), 0.01) - 0.01
-        if share >= 0.05:
+    free, total = (_NUMBER.fullmatch(groups.get(name, "")) for name in ("free", "total"))
+    if free and total and float(total[0]):
+        share = float(free[0]) / float(total[0]) - 0.01
+        if 0.05 <= share < 1:
             groups["fits"] = f"{int(share * 100) / 100:.2f}"
     if ending.unheld is not None:
         groups["unheld"] = f"{ending.unheld / _GIB:.1f}"
@@ -329,4 +332,8 @@ def _evidence(lines: list[Line], *, most: int = MOST_EVIDENCE) -> tuple[Evidence
 
 
 def _cut(text: str, most: int = LONGEST_EVIDENCE) -> str:
+    """At most so many characters, and none that a database or a terminal cannot bear."""
+    text = "".join(
+        each if each.isprintable() or each == "\t" else "\ufffd" for each in text[: most + 1]
+    )
     return text if len(text) <= most else text[: most - 1] + "…"

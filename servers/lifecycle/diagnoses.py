@@ -24,6 +24,7 @@ from servers.models.run import ACTIVE, State
 AT_ONCE = 3
 # Chunks of the log's head that are read: some 16 MiB of text at most.
 MOST_CHUNKS = 256
+SHORT = 19  # characters of an id, enough to tell two apart: "sha256:" and twelve
 # Bytes of free memory that make no difference to a start.
 GIB = TELLING = 2**30
 
@@ -179,7 +180,7 @@ def _changed(good: Run, run: Run) -> Iterator[Changed]:
     for what, name in (("image id", "image_id"), ("checkpoint", "checkpoint_revision")):
         before, after = getattr(good, name), getattr(run, name)
         if before and after and before != after:
-            yield Changed(what=what, before=before, after=after)
+            yield Changed(what=what, before=before[:SHORT], after=after[:SHORT])
     old, new = good.around, run.around
     if not (old and new):
         return

@@ -2,12 +2,15 @@
 
 import io
 import json
+import random
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from django.core.management import call_command
+
+from servers.judge.logreport import report
 
 LOGS = Path(__file__).parent / "logs"
 KEYS = {"engine", "phases", "outcome", "cause", "summary", "fix", "evidence"}
@@ -79,3 +82,27 @@ def test_a_log_that_says_nothing_is_not_guessed_at(tmp_path: Path, text: str) ->
     said = json.loads(told("--json", str(tmp_path / "log")))
 
     assert (said["outcome"], said["cause"], said["engine"]) == ("unknown", None, None)
+
+
+def test_no_text_breaks_it() -> None:
+    words = (LOGS / "sglang-graph-oom.log").read_text().split(" ")
+    words += [
+        "\x00",
+        "\ud800",
+        "\x1b[31m",
+        "\r",
+        "\n",
+        "9" * 400,
+        "(((",
+        "{need}",
+        "Free memory on",
+    ]
+    words += ["device (1.1.1/0 GiB)", 'File "x", line 1', "'", "KeyError: 'model.", "%", "=" * 5000]
+    chance = random.Random(7)  # noqa: S311 - the same words each time
+    for _ in range(150):
+        text = " ".join(chance.choices(words, k=chance.randint(0, 400)))
+        said = report(text.split("\n"), exit_code=chance.choice([None, 0, 1, 137, -9, 10**9]))
+
+        assert set(said) == KEYS
+        json.dumps(said, ensure_ascii=False).encode()
+        assert "\x00" not in str(said)

@@ -59,7 +59,7 @@ class Command(BaseCommand):
                 )
                 raise SystemExit(_UNREADABLE) from error
             told = {"id": identifier, **report(text.split("\n"), exit_code=code)}
-            self.stdout.write(json.dumps(told, ensure_ascii=False))
+            self.stdout.write(json.dumps(told))  # an id may hold what no terminal can write
 
 
 def _lines(name: str) -> Iterator[str]:
