@@ -1,6 +1,8 @@
 """Small files that a profile depends on: another one there, and the start is refused."""
 
 import hashlib
+import os
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ import pytest
 from servers import lifecycle
 from servers.commandline import words
 from servers.commandline.words import WordsError
+from servers.host import digests
 from servers.host.containers import Docker
 from servers.host.spec import Mount, Spec
 from servers.lifecycle import creation, files
@@ -27,6 +30,7 @@ def folder(tmp_path: Path) -> Path:
     made = tmp_path / "templates"
     made.mkdir()
     (made / "chat.jinja").write_bytes(TEXT)
+    os.mkfifo(made / "pipe")
     (tmp_path / "secret").write_bytes(b"not for this container")
     return made
 
@@ -45,6 +49,34 @@ def test_the_right_file_is_no_obstacle(check: Callable[..., None]) -> None:
     check()
 
 
+def test_a_folder_of_patches_has_one_sum_as_the_shell_counts_it(
+    check: Callable[..., None], folder: Path
+) -> None:
+    (folder / "Zebra").mkdir()
+    (folder / "Zebra" / "a patch.diff").write_bytes(b"+")
+    (folder / "link").symlink_to("/etc/passwd")
+    count = "find . -type f | LC_ALL=C sort | xargs -d '\\n' sha256sum | sha256sum"
+    shell = subprocess.run(
+        ["sh", "-c", count], cwd=folder, capture_output=True, text=True, check=True
+    )
+    digest = shell.stdout.split()[0]
+
+    check("/t", digest)
+
+    (folder / "Zebra" / "a patch.diff").write_bytes(b"-")
+    with pytest.raises(Refused, match="is not what the profile was made with"):
+        check("/t", digest)
+
+
+def test_a_folder_of_weights_is_too_large(
+    check: Callable[..., None], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(digests, "LARGEST", 3)
+
+    with pytest.raises(Refused, match="It holds more than"):
+        check("/t")
+
+
 def test_another_file_is_refused_with_both_sums(check: Callable[..., None]) -> None:
     with pytest.raises(Refused, match=rf"SHA-256 is {SUM}, and the profile says {'0' * 64}"):
         check(digest="0" * 64)
@@ -54,8 +86,8 @@ def test_another_file_is_refused_with_both_sums(check: Callable[..., None]) -> N
     ("path", "says"),
     [
         ("/t/gone.jinja", "It is not there"),
-        ("/t", "It is not a file"),
-        ("/elsewhere/a", "none of its volumes brings that file"),
+        ("/t/pipe", "It is not a file"),
+        ("/elsewhere/a", "none of its volumes brings it"),
     ],
 )
 def test_a_file_that_cannot_be_had_is_told(
@@ -124,4 +156,4 @@ def test_a_start_is_made_only_with_the_file_that_the_profile_names(
 
     run.refresh_from_db()
     assert run.state == state, run.failure
-    assert ("is not the file that the profile was made with" in run.failure) is (digest != SUM)
+    assert ("is not what the profile was made with" in run.failure) is (digest != SUM)

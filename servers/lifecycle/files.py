@@ -1,4 +1,4 @@
-"""Whether the small files that a profile depends on are those that it was made with."""
+"""Whether the small files and folders that a profile depends on are those it was made with."""
 
 from collections.abc import Mapping
 from pathlib import PurePosixPath
@@ -19,11 +19,11 @@ def check(spec: Spec, wanted: Mapping[str, str]) -> None:
         try:
             found = digests.sha256(settings.HOST_ROOT / str(_on_box(spec, path)).lstrip("/"))
         except (digests.DigestError, paths.PathError) as error:
-            raise Refused(f"{path}, a file that the profile depends on: {error}") from error
+            raise Refused(f"{path}, which the profile depends on: {error}") from error
         if found != digest:
             raise Refused(
-                f"{path} is not the file that the profile was made with. Its SHA-256 is {found}, "
-                f"and the profile says {digest}. Put the right file there, or, if this one is "
+                f"{path} is not what the profile was made with. Its SHA-256 is {found}, "
+                f"and the profile says {digest}. Put the right one there, or, if this is "
                 "right, write its SHA-256 into the profile."
             )
 
@@ -37,8 +37,8 @@ def _on_box(spec: Spec, path: str) -> PurePosixPath:
     ]
     if not around:
         raise Refused(
-            f"The profile names the SHA-256 of {path}, and none of its volumes brings that file "
-            "into the container."
+            f"The profile names the SHA-256 of {path}, and none of its volumes brings it into "
+            "the container."
         )
     # As in the container: the innermost mount hides the others.
     mount: Mount = max(around, key=lambda each: len(PurePosixPath(each.target).parts))
