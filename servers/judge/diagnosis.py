@@ -295,19 +295,18 @@ def _not_recognised(
     final = [
         line for line in exceptions if not log.survived(line) and not log.was_stopped_before(line)
     ]
-    has_code = ending.exit_code is not None and ending.exit_code not in _STOPPED
-    if not (has_died or has_code or final):
-        return Diagnosis(
-            outcome="unknown", summary="The log ends before it is ready, and says no reason."
-        )
-    loud = [line for line in lines if not line.is_quiet and telling.DEATH.search(line.text)]
-    told = _telling(final) or loud
+    signs = [line for line in lines if not line.is_quiet and telling.DEATH.search(line.text)]
+    loud = [line for line in lines if line.is_loud and not log.survived(line)]
+    told = _telling(final) or _telling(loud) or signs
+    if not (has_died or final):
+        summary = "The log ends before it is ready, and says no reason that is known."
+        return Diagnosis(outcome="unknown", summary=summary, evidence=_evidence(told))
     said = told[0].text.strip() if told else ""
     summary = "Not recognised."
     summary += (
         f" The first error that the log tells: {_cut(said, 200)}"
         if said
-        else (" The log says nothing of a reason.")
+        else " The log says nothing of a reason."
     )
     if not told and ending.lines:
         number, text = ending.lines[-1]

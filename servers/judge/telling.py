@@ -50,6 +50,7 @@ _CHAIN = re.compile(
     r"During handling of the above exception|direct cause of the following exception"
 )
 _QUIET = ("DEBUG", "INFO", "WARNING")
+_LOUD = re.compile(r"(?:fatal |main: )?error: ", re.IGNORECASE)
 
 # Signs that a process has ended for good, of themselves no cause.
 DEATH = re.compile(
@@ -102,6 +103,7 @@ class Line:
     lower: str = ""
     rank: str = ""
     is_quiet: bool = True  # it calls itself a warning or less
+    is_loud: bool = False  # it calls itself an error
     step: int = 0  # how far the start had come
 
 
@@ -175,6 +177,7 @@ def read(lines: Iterable[tuple[int, str]], engine: str = "") -> Log:
                     lower=said.text.lower(),
                     rank=rank,
                     is_quiet=said.level in _QUIET or bool(_WARNS.search(said.text)),
+                    is_loud=said.level in ("ERROR", "CRITICAL") or bool(_LOUD.match(said.text)),
                     step=step,
                 )
             )
