@@ -19,10 +19,12 @@ class ServerQuerySet(models.QuerySet["Server"]):
         """Those on the dashboard, with everything that a card shows, in one query."""
         return self.shown().with_details().order_by("box__slug", "slug")
 
-    def failures(self) -> "models.QuerySet[Server, tuple[str, str]]":
+    def failures(self) -> list[tuple[str, str]]:
         """Slug and sentence of each server whose latest run failed."""
         failed = self.shown().filter(run__state="failed").order_by("-run__ended_at")
-        return failed.values_list("slug", "run__failure")
+        return [
+            (server.slug, server.run.why) for server in failed.select_related("run") if server.run
+        ]
 
     def with_details(self) -> Self:
         return self.select_related(
