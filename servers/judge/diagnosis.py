@@ -103,7 +103,7 @@ def diagnose(ending: Ending) -> Diagnosis:
         return Diagnosis(
             outcome="ready", summary="It became ready, and nothing says that it failed."
         )
-    if best is None and ending.oom_killed:
+    if ending.oom_killed and (best is None or best.failure.rank == "wrapper"):
         return _killed(ending, exceptions)
     if best is not None and not log.survived(best.line):
         return _recognised(best, hits)
