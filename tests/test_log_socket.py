@@ -144,10 +144,13 @@ def fill(stack: Stack, count: int, after: int = 0) -> None:
     )
 
 
+HELLO = {"hello": {"lines": 3000, "complete": False, "gap": None}}
+
+
 def test_a_browser_gets_the_tail_and_then_every_new_line(empty: Stack) -> None:
     fill(empty, 3000)
     with socket_of(empty, empty.run) as socket:
-        assert json.loads(socket.recv(timeout=20)) == {"hello": {"lines": 3000, "complete": False}}
+        assert json.loads(socket.recv(timeout=20)) == HELLO
         first, lines = ask(socket, tail=2)
         assert (first, [line[2] for line in lines]) == (2999, ["line 2999", "line 3000"])
 
@@ -246,7 +249,10 @@ def test_errors_and_ranks_are_told_apart(empty: Stack) -> None:
         assert search(socket, rank="TP1").numbers == [2, 3]
         assert search(socket, rank="TP1", level="error", text="memory").numbers == [2]
         picked = ask(socket, pick=[7, 2])["picked"]
+        outline = ask(socket, outline=True)["outline"]
     assert [(each[0], each[3]) for each in picked] == [(2, lines[1]), (7, lines[6])]
+    assert outline == {"errors": [2, 5, 6, 7], "warnings": [4], "ranks": ["TP1"],
+                       "phases": [], "evidence": []}  # fmt: skip
 
 
 @pytest.mark.parametrize(

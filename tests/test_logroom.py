@@ -2,6 +2,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.test import Client
 from django.utils import timezone
 
 from servers.host.containers import Docker
@@ -116,6 +117,17 @@ def test_the_oldest_logs_go_when_all_are_too_large(box: Box, small: Any) -> None
     logroom.tidy(box)
 
     assert [len(kept(run)) > 1 for run in runs] == [False, False, True, True]
+
+
+def test_what_is_kept_is_shown_to_admins(run: Run, client: Client) -> None:
+    fill(run, 1000)
+    client.force_login(factories.person())
+
+    run.refresh_from_db()
+    page = client.get("/settings/").content.decode()
+
+    assert f"{run.log_size / 2**20:.3g} MiB of text of 1 run is kept." in page
+    assert "the first 8 MiB and the last 64 MiB" in page
 
 
 @pytest.mark.docker

@@ -7,10 +7,17 @@ browser: {"tail": n} or {"after": n}                 push lines from there on
                                                      search lines after+1 on, from `near` on first
          {"find": null, "id": k}                     end the search
          {"pick": [n, ...]}                          these lines, once
+         {"outline": true}                           what stands beside the lines, once
 server:  [first, [[timestamp, stream, text], ...]]   pushed lines
-         {"lines": n, "complete": bool}              on connect, and at the log's end
+         {"hello": {"lines": n, "complete": bool, "gap": [first, last]}}
+                                                     on connect; the line that a gap begins with
+                                                     stands for all up to its last
+         {"gap": [first, last]}                      more was cut out meanwhile
+         {"complete": n}                             at the log's end
          {"window": [first, [...]]}
          {"picked": [[n, timestamp, stream, text], ...]}
+         {"outline": {"errors", "warnings": [n, ...], "ranks": [text, ...],
+                      "phases", "evidence": [[n, text], ...]}}
          {"found": {"id": k, "numbers": [...], "total": n, "looked": n, "upto": n, "done": bool,
                     "error": text}}                  several, as hits are found
 """
@@ -20,6 +27,7 @@ import contextlib
 import json
 import logging
 import time
+from collections.abc import Coroutine
 from typing import Any, cast
 
 from channels.db import database_sync_to_async
@@ -48,6 +56,7 @@ class LogConsumer(GuardedConsumer):
         self.position: int | None = None
         self.moved = asyncio.Event()
         self.searching: asyncio.Task[None] | None = None
+        self.outlining: asyncio.Task[None] | None = None
         if await self.admit() is None:
             return
         if not await Run.objects.filter(pk=self.run_id).aexists():
@@ -55,13 +64,19 @@ class LogConsumer(GuardedConsumer):
             return
         self.feed = log_feed.of(self.run_id)
         await self.feed.join()
-        hello = {"lines": self.feed.upto, "complete": self.feed.is_complete}
+        hello = {
+            "lines": self.feed.upto,
+            "complete": self.feed.is_complete,
+            "gap": self.feed.gap,
+        }
         await self._tell({"hello": hello})
         self.start(self._send_until_closed())
 
     async def disconnect(self, code: int) -> None:
         await super().disconnect(code)
         await self._end_search()
+        if self.outlining is not None:
+            self.outlining.cancel()
         if self.feed is not None:
             await self.feed.leave()
 
@@ -78,6 +93,8 @@ class LogConsumer(GuardedConsumer):
                 self._go_to(_number(wish, "after"))
             elif "from" in wish or "before" in wish:
                 await self._send_window(wish)
+            elif "outline" in wish:
+                self._outline()
             elif "pick" in wish:
                 await self._send_picked(wish["pick"])
         except (ValueError, TypeError, KeyError, RecursionError):
@@ -98,12 +115,15 @@ class LogConsumer(GuardedConsumer):
         """One message at a time: the next is made when the socket has taken the last."""
         feed = cast(log_feed.Feed, self.feed)
         checked_at = time.monotonic()
-        has_told_end = feed.is_complete
+        has_told_end, told_gap = feed.is_complete, feed.gap
         while True:
             if time.monotonic() - checked_at > RECHECK:
                 if await self.person() is None:
                     return
                 checked_at = time.monotonic()
+            if feed.gap != told_gap:
+                told_gap = feed.gap
+                await self._tell({"gap": told_gap})
             position = self.position
             if position is None:
                 with contextlib.suppress(TimeoutError):
@@ -143,6 +163,25 @@ class LogConsumer(GuardedConsumer):
         text = log_feed.encoded(lines).text if lines else f"[{after + 1},[]]"
         await self.send(text_data=f'{{"window":{text}}}')
 
+    def _outline(self) -> None:
+        """Apart from everything else: a long log takes seconds."""
+        if self.outlining is None or self.outlining.done():
+            self.outlining = asyncio.create_task(self._aside(self._send_outline()))
+
+    async def _send_outline(self) -> None:
+        feed = cast(log_feed.Feed, self.feed)
+        await self._tell({"outline": await feed.outline.read(feed.upto)})
+
+    async def _aside(self, answering: Coroutine[Any, Any, None]) -> None:
+        try:
+            await answering
+        except DatabaseError as error:
+            log.warning("The log of run %s cannot be read: %s", self.run_id, error)
+            await self.close(TRY_AGAIN)
+        except OSError as error:
+            log.info("A search of the log of run %s ended: %s", self.run_id, error)
+            await self.close(TRY_AGAIN)
+
     async def _send_picked(self, numbers: list[int]) -> None:
         wanted = [_number({"pick": number}, "pick") for number in numbers[:MOST_PICKED]]
         read = database_sync_to_async(LogChunk.objects.picked, thread_sensitive=False)
@@ -156,7 +195,8 @@ class LogConsumer(GuardedConsumer):
             near, after = (
                 _number({"near": 0, "after": 0, **wish}, key) for key in ("near", "after")
             )
-            self.searching = asyncio.create_task(self._send_found(search_id, query, near, after))
+            finding = self._send_found(search_id, query, near, after)
+            self.searching = asyncio.create_task(self._aside(finding))
 
     async def _end_search(self) -> None:
         task, self.searching = self.searching, None
@@ -170,13 +210,9 @@ class LogConsumer(GuardedConsumer):
     ) -> None:
         upto = cast(log_feed.Feed, self.feed).upto
         found = log_search.search(self.run_id, query, near=near, after=after, upto=upto)
-        try:
-            async with contextlib.aclosing(found):
-                async for said in found:
-                    await self._tell({"found": {"id": search_id, "upto": upto, **said}})
-        except DatabaseError as error:
-            log.warning("The log of run %s cannot be read: %s", self.run_id, error)
-            await self.close(TRY_AGAIN)
+        async with contextlib.aclosing(found):
+            async for said in found:
+                await self._tell({"found": {"id": search_id, "upto": upto, **said}})
 
     async def _tell(self, message: dict[str, Any]) -> None:
         await self.send(text_data=json.dumps(message))

@@ -4,7 +4,8 @@ Python's `re` cannot be interrupted from another thread and holds everything els
 person's pattern is run in the web process. Standard input is the query as a line of JSON, then
 for every block a line "<first> <size>" and its compressed bytes. Standard output is JSON, a line
 each: {"numbers", "total", "looked"} as they are found, {"error"} where it cannot go on, and
-{"done": true}. Knows nothing of Django: it starts in a few hundredths of a second.
+{"done": true}. A query with "outline" is for what stands beside the log instead of for hits:
+{"errors", "warnings": line numbers, "ranks", "done": true}. Knows nothing of Django: it starts in a few hundredths of a second.
 """
 
 import json
@@ -18,7 +19,7 @@ from types import FrameType
 from typing import BinaryIO
 
 from servers.judge.loglevel import Level
-from servers.judge.logscan import PatternError, Query, Scan
+from servers.judge.logscan import Outline, PatternError, Query, Scan
 
 TELL_EVERY = 0.1  # seconds
 # Processor seconds: for a pattern or one block of lines, and for all of it.
@@ -45,7 +46,10 @@ def main() -> None:
     wish = json.loads(source.readline())
     teller = Teller(most=wish["most"])
     try:
-        _search(source, wish, teller)
+        if wish.get("outline"):
+            _outline(source, wish)
+        else:
+            _search(source, wish, teller)
     except PatternError as error:
         teller.fail(str(error))
     except TooSlow:
@@ -72,6 +76,15 @@ def _search(source: BinaryIO, wish: dict[str, object], teller: "Teller") -> None
             return teller.fail(TOO_MUCH)
     signal.setitimer(signal.ITIMER_VIRTUAL, 0)
     return teller.finish()
+
+
+def _outline(source: BinaryIO, wish: dict[str, object]) -> None:
+    outline = Outline(after=int(str(wish["after"])), upto=int(str(wish["upto"])))
+    while header := source.readline():
+        first, size = map(int, header.split())
+        outline.add(first, zlib.decompress(source.read(size)).decode())
+    said = {"errors": outline.errors, "warnings": outline.warnings, "ranks": outline.ranks}
+    sys.stdout.write(json.dumps({**said, "done": True}) + "\n")
 
 
 def query_of(wish: dict[str, object]) -> Query:

@@ -5,7 +5,7 @@ import contextlib
 import json
 import logging
 from collections import OrderedDict
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import redis
 from channels.db import database_sync_to_async
@@ -13,6 +13,7 @@ from channels.layers import get_channel_layer
 from django.db import DatabaseError
 
 from servers import live
+from servers.consumers import log_search
 from servers.models import LogChunk, Run
 from servers.models.log import MOST_CHUNKS, Line
 
@@ -45,6 +46,8 @@ class Feed:
         self.run_id = run_id
         self.upto = 0
         self.is_complete = False
+        self.gap: list[int] | None = None  # the first and the last line that were cut out
+        self.outline = log_search.Outline(run_id)
         self._batches: OrderedDict[int, Batch] = OrderedDict()
         self._length = 0
         self._news = asyncio.Event()
@@ -69,6 +72,7 @@ class Feed:
             if self._task is None:
                 run = await Run.objects.aget(pk=self.run_id)
                 self.upto, self.is_complete = run.log_lines, run.log_complete
+                self.gap = _ends(run.log_gap)
                 self._task = asyncio.create_task(self._listen())
 
     async def leave(self) -> None:
@@ -114,14 +118,20 @@ class Feed:
 
     async def _read_on(self) -> None:
         while True:
-            upto, is_complete, lines = await database_sync_to_async(_read)(self.run_id, self.upto)
+            news = await database_sync_to_async(_read)(self.run_id, self.upto)
+            upto, is_complete, gap, lines = news
+            is_cut = gap != self.gap
+            if is_cut:
+                self.gap = gap
+                self._batches.clear()
+                self._length = 0
             if lines:
                 self._keep(lines[0].number, encoded(lines))
             # Lines that are announced and not there were deleted a moment ago.
             is_all = not lines or self.upto >= upto
             if is_all:
                 self.is_complete = is_complete
-            if lines or self.is_complete:
+            if lines or is_cut or self.is_complete:
                 self._news.set()
                 self._news = asyncio.Event()
             if is_all:
@@ -136,15 +146,20 @@ class Feed:
             self._length -= len(dropped.text)
 
 
-def _read(run_id: int, after: int) -> tuple[int, bool, list[Line]]:
-    run = Run.objects.filter(pk=run_id).values_list("log_lines", "log_complete").first()
+def _read(run_id: int, after: int) -> tuple[int, bool, list[int] | None, list[Line]]:
+    wanted = ("log_lines", "log_complete", "log_gap")
+    run = Run.objects.filter(pk=run_id).values_list(*wanted).first()
     if run is None:
-        return after, True, []  # deleted
-    upto, is_complete = run
-    if upto <= after:
-        return upto, is_complete, []
-    lines = LogChunk.objects.lines(run_id, after, MOST_LINES, most=MOST_CHUNKS)
-    return upto, is_complete, lines
+        return after, True, None, []  # deleted
+    upto, is_complete, gap = run
+    lines = []
+    if upto > after:
+        lines = LogChunk.objects.lines(run_id, after, MOST_LINES, most=MOST_CHUNKS)
+    return upto, is_complete, _ends(gap), lines
+
+
+def _ends(gap: dict[str, Any] | None) -> list[int] | None:
+    return [gap["first"], gap["last"]] if gap else None
 
 
 _feeds: dict[tuple[asyncio.AbstractEventLoop, int], Feed] = {}

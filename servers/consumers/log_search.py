@@ -11,7 +11,8 @@ from typing import Any
 from channels.db import database_sync_to_async
 
 from servers.judge.loglevel import Level
-from servers.models import LogChunk
+from servers.judge.phases.progress import PHASES
+from servers.models import LogChunk, Run
 
 # Line numbers that a browser gets; more are only counted.
 MOST_FOUND = 250_000
@@ -19,6 +20,7 @@ LONGEST_TEXT = 500
 # Searches at once in this process: each takes a processor core.
 _AT_ONCE = 2
 _CHUNKS = 64  # read from the database in one go
+_MOST_MARKS = 5000
 _ROOT = Path(__file__).resolve().parents[2]
 _LONGEST_MESSAGE = 8 * 1024 * 1024
 
@@ -78,6 +80,53 @@ async def search(
             with contextlib.suppress(asyncio.CancelledError, OSError):
                 await feeding
             await child.wait()
+
+
+class Outline:
+    """What stands beside a log: its errors and warnings, its phases, what a diagnosis went by."""
+
+    def __init__(self, run_id: int) -> None:
+        self.run_id = run_id
+        self._upto = 0
+        self._errors: list[int] = []
+        self._warnings: list[int] = []
+        self._ranks: set[str] = set()
+        self._lock = asyncio.Lock()
+
+    async def read(self, upto: int) -> dict[str, Any]:
+        """As of line `upto`; only what is new is looked at."""
+        async with self._lock:
+            if upto > self._upto:
+                await self._look_on(upto)
+        told = await database_sync_to_async(_told)(self.run_id)
+        ranks = sorted(self._ranks, key=lambda rank: (len(rank), rank))
+        return {"errors": self._errors, "warnings": self._warnings, "ranks": ranks, **told}
+
+    async def _look_on(self, upto: int) -> None:
+        wish = {"outline": True}
+        found = search(self.run_id, wish, near=0, after=self._upto, upto=upto)
+        async with contextlib.aclosing(found):
+            async for said in found:
+                if "error" in said:
+                    return
+                self._errors = (self._errors + said["errors"])[:_MOST_MARKS]
+                self._warnings = (self._warnings + said["warnings"])[:_MOST_MARKS]
+                self._ranks.update(said["ranks"])
+                self._upto = upto
+
+
+def _told(run_id: int) -> dict[str, Any]:
+    """The lines at which phases began, and those that tell why the run failed."""
+    run = Run.objects.filter(pk=run_id).first()
+    if run is None:
+        return {"phases": [], "evidence": []}
+    phases = [
+        [each.line, PHASES.get(each.phase, each.phase)]
+        for each in run.progress.moments
+        if each.line > 0
+    ]
+    evidence = run.diagnosis.get("evidence", []) if run.cause else []
+    return {"phases": phases, "evidence": [[line, str(text)[:200]] for line, text in evidence]}
 
 
 async def _feed(

@@ -69,6 +69,44 @@ class Scan:
         return not rank or any(each.rank == rank for each in logtext.said(text))
 
 
+# Ranks name themselves early; to read every prefix of a long log would take seconds.
+_RANKS_WITHIN = 20_000  # lines
+_MOST_RANKS = 256
+_MOST_MARKS = 5000
+
+
+class Outline:
+    """Where a log's errors and warnings are, and which ranks speak in it. Fed with blocks."""
+
+    def __init__(self, *, after: int, upto: int) -> None:
+        self.errors: list[int] = []
+        self.warnings: list[int] = []
+        self._ranks: set[str] = set()
+        self._after, self._upto = after, upto
+
+    @property
+    def ranks(self) -> list[str]:
+        return sorted(self._ranks, key=lambda rank: (len(rank), rank))[:_MOST_RANKS]
+
+    def add(self, first: int, block: str) -> None:
+        """These records (`<at> <stream> <text>`, one a line) are the lines from `first` on."""
+        plain = logtext.plain(block)
+        texts = [record.split(" ", 2)[2] for record in plain.split("\n")]
+        if first <= _RANKS_WITHIN:
+            self._ranks.update(each.rank for text in texts for each in logtext.said(text))
+            self._ranks.discard("")
+        if not loglevel.may_be_bad(plain.lower()):
+            return
+        for number, level in enumerate(loglevel.levels(texts), first):
+            if level > Level.INFO and self._after < number <= self._upto:
+                self._mark(number, level)
+
+    def _mark(self, number: int, level: Level) -> None:
+        marks = self.errors if level is Level.ERROR else self.warnings
+        if len(marks) < _MOST_MARKS:
+            marks.append(number)
+
+
 def _compiled(query: Query) -> re.Pattern[str]:
     try:
         return re.compile(query.text, 0 if query.is_exact else re.IGNORECASE)

@@ -1,16 +1,18 @@
 """The settings page: one's own account; for admins people, secrets and boxes too."""
 
-from typing import cast
+from typing import Any, cast
 
+from django.conf import settings as configured
 from django.contrib import messages
 from django.db import transaction
+from django.db.models import Count, Sum
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_GET, require_POST
 
 from servers.forms.people import BoxForm, RoleForm, SecretForm, SecretValueForm
-from servers.models import Box, Entry, Invite, Profile, Role, Secret, User
+from servers.models import Box, Entry, Invite, Profile, Role, Run, Secret, User
 from servers.views.access import allow
 
 
@@ -67,8 +69,27 @@ def page(
             "secret_form": secret_form or SecretForm(),
             "value_form": value_form and {"secret": value_form[0], "form": value_form[1]},
             "box_forms": boxes,
+            "logs": _logs(),
         },
     )
+
+
+def _logs() -> dict[str, Any]:
+    """How much is kept of logs, and the bounds that the watcher holds."""
+    kept = Run.objects.filter(log_size__gt=0)
+    found = kept.aggregate(size=Sum("log_size", default=0), runs=Count("pk"))
+    return {
+        "size": _amount(found["size"]),
+        "runs": found["runs"],
+        "head": _amount(configured.LOG_HEAD),
+        "tail": configured.LOG_TAIL and _amount(configured.LOG_TAIL),
+        "days": configured.LOG_DAYS,
+        "total": configured.LOG_TOTAL and _amount(configured.LOG_TOTAL),
+    }
+
+
+def _amount(size: int) -> str:
+    return f"{size / 2**20:.3g} MiB" if size < 2**30 else f"{size / 2**30:.3g} GiB"
 
 
 def _secrets() -> list[tuple[Secret, list[str]]]:

@@ -1,4 +1,5 @@
-// The part of a log that this page holds: lines first..last without holes, of upto in all.
+// The part of a log that this page holds: first..last without holes, of upto in all. These are
+// positions: they are line numbers, but for lines that were cut out, all of which have one.
 
 import { Rows } from "./log-rows.js";
 
@@ -14,8 +15,23 @@ export class LogModel {
   reset() {
     this.lines = [];
     this.first = 1;
+    this.gap = null;
     this.upto = 0;
     this.rows.clear();
+  }
+
+  // gap: the first and the last number of the lines that were cut out; null: none.
+  cut(gap) {
+    this.gap = gap;
+  }
+
+  position(number) {
+    if (!this.gap || number <= this.gap[0]) return number;
+    return Math.max(number - (this.gap[1] - this.gap[0]), this.gap[0]);
+  }
+
+  number(position) {
+    return !this.gap || position <= this.gap[0] ? position : position + this.gap[1] - this.gap[0];
   }
 
   get last() {
@@ -27,7 +43,7 @@ export class LogModel {
   }
 
   line(number) {
-    return this.lines[number - this.first];
+    return this.lines[this.position(number) - this.first];
   }
 
   row(number) {
@@ -79,6 +95,11 @@ export class LogModel {
     this.rows.rebuild(this.lines);
   }
 
+  foldPeriodic(yes) {
+    this.rows.foldsPeriodic = yes;
+    this.rows.rebuild(this.lines);
+  }
+
   #replace(first, lines) {
     this.first = first;
     this.lines = lines;
@@ -86,6 +107,11 @@ export class LogModel {
   }
 
   made(first, raw) {
-    return raw.map(([at, stream, text], index) => ({ number: first + index, at, stream, text }));
+    return raw.map(([at, stream, text], index) => ({
+      number: this.number(first + index),
+      at,
+      stream,
+      text,
+    }));
   }
 }

@@ -10,11 +10,13 @@ const STREAMS = {
 };
 
 // mark(number, text): where in it the searched text begins and ends, by turns; null: nowhere.
-// address: of the page that shows this run.
-export function rowElement(row, mark, address) {
+// address: of the page that shows this run; note(number): what is known of a line, see log-outline.js.
+export function rowElement(row, mark, address, note) {
   const { line } = row;
   const element = make("div", `log-row log-row-${line.stream}`);
-  element.append(numbered(line, address), timed(line.at), marked(line.stream), text(row, mark));
+  const said = note?.(line.number);
+  if (said) element.classList.add(`is-${said.kind}`);
+  element.append(numbered(line, address), timed(line.at), marked(line.stream, said), text(row, mark));
   if (row.refreshes > 1) element.append(refreshed(row));
   return element;
 }
@@ -45,20 +47,22 @@ function timed(at) {
   return time;
 }
 
-function marked(stream) {
-  const [mark, words] = STREAMS[stream] ?? ["", ""];
+function marked(stream, said) {
+  const [mark, words] = said ? [said.mark, said.words] : (STREAMS[stream] ?? ["", ""]);
   const element = make("span", "log-stream", mark);
   if (words) element.title = words;
   return element;
 }
 
 function refreshed(row) {
-  const button = make("button", "log-refreshes", `${row.refreshes} refreshes`);
+  const isFold = Boolean(row.line.periodic);
+  const words = `${row.refreshes} ${isFold ? "like this" : "refreshes"}`;
+  const button = make("button", "log-refreshes", words);
   button.type = "button";
   button.tabIndex = -1;
-  button.dataset.action = "every-line";
+  button.dataset.action = isFold ? "fold" : "every-line";
   button.dataset.line = row.line.number;
-  button.title = "Show every refresh of this bar as a line";
+  button.title = isFold ? "Show each of these lines" : "Show every refresh of this bar as a line";
   return button;
 }
 

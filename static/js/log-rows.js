@@ -10,6 +10,17 @@ const TIME = /(?:\d{4}-\d\d-\d\d[T ])?\d\d:\d\d:\d\d(?:[.,]\d+)?/g;
 // "(Worker_TP0 pid=123)", "[2026-03-30 14:21:44 TP0]": these tell two ranks' bars apart.
 const RANK = /^((?:\s*(?:\([^)]*\)|\[[^\]]*\]))*)(.*)$/s;
 
+// What engines write every few seconds: "Decode batch, #running-req: 2, …", "Engine 000: Avg prompt
+// throughput: …". llama.cpp writes of requests only.
+const PERIODIC = /\b(Prefill batch|Decode batch|Avg prompt throughput)\b/;
+
+export function periodic(text) {
+  const found = PERIODIC.exec(text);
+  if (!found) return null;
+  const [, rank] = RANK.exec(plain(text).replace(TIME, "").replace(/\d{2}-\d{2}\s/, ""));
+  return { key: `${rank.trim()} ${found[1]}` };
+}
+
 export function bar(text) {
   if (!text.includes("[") || !/[%\d]/.test(text)) return null;
   const shown = plain(text);
@@ -31,12 +42,14 @@ function isNext(before, now) {
 export class Rows {
   constructor() {
     this.everyLine = false;
+    this.foldsPeriodic = false;
     this.clear();
   }
 
   clear() {
     this.all = [];
     this.open = new Map();
+    this.periods = new Map(); // by kind and rank, until another line comes
   }
 
   rebuild(lines) {
@@ -48,15 +61,30 @@ export class Rows {
   append(lines) {
     const changed = new Set();
     for (const line of lines) {
-      const row = this.everyLine ? null : this.#shared(line);
+      const row = this.#folded(line) ?? (this.everyLine ? null : this.#shared(line));
       if (row) changed.add(row);
       else {
         line.row = { line, first: line.number, refreshes: 1, index: this.all.length };
         this.all.push(line.row);
+        if (this.foldsPeriodic && line.periodic) this.periods.set(line.periodic.key, line.row);
         if (line.bar) this.open.set(line.bar.key, line.row);
       }
     }
     return changed;
+  }
+
+  #folded(line) {
+    if (!this.foldsPeriodic) return null;
+    line.periodic ??= periodic(line.text) ?? false;
+    if (!line.periodic) {
+      this.periods.clear();
+      return null;
+    }
+    const row = this.periods.get(line.periodic.key);
+    if (!row) return null;
+    row.line = line;
+    row.refreshes += 1;
+    return (line.row = row);
   }
 
   #shared(line) {

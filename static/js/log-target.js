@@ -38,15 +38,24 @@ export class LogTarget {
   mark(number, isMore) {
     const other = isMore && this.lines ? this.lines[0] : number;
     const [first, last] = [Math.min(number, other), Math.max(number, other)];
-    const words = first === last ? `L${first}` : `L${first}-L${last}`;
-    history.replaceState(null, "", `?run=${this.log.dataset.run}#${words}`);
     this.#set([first, last]);
+    history.replaceState(null, "", `?run=${this.log.dataset.run}${this.#hash}`);
     this.on.show(first, last);
   }
 
+  // The page has gone to other lines: these are what is copied now.
+  follow(lines) {
+    this.#set(lines);
+  }
+
+  get #hash() {
+    const [first, last] = this.lines;
+    return first === last ? `#L${first}` : `#L${first}-L${last}`;
+  }
+
   async copyLink() {
-    const { pathname } = new URL(`/runs/${this.log.dataset.run}/`, location.href);
-    await this.#say(await copy(`${location.origin}${pathname}${location.hash}`), "copy-link");
+    const address = `${location.origin}/runs/${this.log.dataset.run}/${this.#hash}`;
+    await this.#say(await copy(address), "copy-link");
   }
 
   // With their numbers; lines that are not loaded are asked for first.

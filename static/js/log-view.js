@@ -18,6 +18,7 @@ export class LogView {
     this.isFollowing = true;
     this.isWrapped = false;
     this.address = ""; // of the page that shows this run for ever
+    this.note = null; // what is known of a line
     this.mark = null; // where searched text stands in a line
     this.target = null; // the lines, [first, last], that a link or a search points at
     this.lastTop = 0;
@@ -204,7 +205,7 @@ export class LogView {
     for (const row of wanted) {
       let element = elements.get(row);
       if (!element) {
-        element = rowElement(row, this.mark, this.address);
+        element = rowElement(row, this.mark, this.address, this.note);
         element.classList.toggle("is-target", isTarget(row));
         elements.set(row, element);
       }

@@ -3,6 +3,7 @@
 import { LogFind } from "./log-find.js";
 import { LogHits } from "./log-hits.js";
 import { LogModel } from "./log-model.js";
+import { LogOutline } from "./log-outline.js";
 import { LogSocket } from "./log-socket.js";
 import { LogTarget } from "./log-target.js";
 import { LogView } from "./log-view.js";
@@ -46,7 +47,7 @@ class RunLog extends HTMLElement {
     this.find = new LogFind(this.querySelector(".log-find"), {
       ask: (wish) => this.socket.send(wish),
       show: (number) => this.#goTo(number),
-      here: () => (this.isOnly ? 0 : (this.view.anchor()?.number ?? this.model.last)),
+      here: () => (this.isOnly ? 0 : (this.view.anchor()?.number ?? this.model.number(this.model.last))),
       mark: (mark) => {
         this.view.mark = mark;
         this.view.redraw();
@@ -54,6 +55,13 @@ class RunLog extends HTMLElement {
       changed: () => this.#showHits(),
       closed: () => this.scroller.focus(),
     });
+    this.outline = new LogOutline(this, {
+      ask: (wish) => this.socket.send(wish),
+      show: (number) => this.#goTo(number),
+      share: (number) => this.model.position(number) / Math.max(this.model.upto, 1),
+      changed: () => this.view.redraw(),
+    });
+    this.view.note = (number) => this.outline.note(number);
     this.target = new LogTarget(this, {
       ask: (wish) => this.socket.send(wish),
       line: (number) => this.model.line(number),
@@ -70,6 +78,7 @@ class RunLog extends HTMLElement {
     this.socket?.close();
     this.view.close();
     this.target.close();
+    this.outline.forget();
     this.removeEventListener("click", this);
     this.removeEventListener("keydown", this);
   }
@@ -97,6 +106,7 @@ class RunLog extends HTMLElement {
     this.hasTail = false;
     this.isComplete = false;
     this.isOnly = false;
+    this.outline.forget();
     this.view.model = this.model;
     this.view.isFollowing = true;
     this.view.target = null;
@@ -113,44 +123,60 @@ class RunLog extends HTMLElement {
     if (Array.isArray(message)) this.#pushed(...message);
     else if (message.window) this.#window(...message.window);
     else if (message.found) this.find.found(message.found);
+    else if (message.outline) this.outline.tell(message.outline);
     else if (message.picked) this.#picked(message.picked);
     else if (message.hello) this.#hello(message.hello);
     else if (message.complete) this.#complete();
+    else if (message.gap) this.#reopen();
   }
 
   // The first word on every connection.
-  #hello({ lines, complete }) {
-    const isFar = lines - this.model.upto > FAR;
-    this.socket.send(isFar || !this.hasTail ? { tail: TAIL } : { after: this.model.upto });
-    this.model.upto = lines;
+  #hello({ lines, complete, gap }) {
+    const { model } = this;
+    if (this.hasTail && gap?.join() !== model.gap?.join()) return this.#reopen();
+    model.cut(gap);
+    const upto = model.position(lines);
+    const isFar = upto - model.upto > FAR;
+    this.socket.send(isFar || !this.hasTail ? { tail: TAIL } : { after: model.number(model.upto) });
+    model.upto = upto;
     this.awaited = null;
     if (!this.hasTail) {
-      this.seen = lines;
+      this.seen = upto;
       this.target.read();
     }
     this.hasTail = true;
     this.find.again();
+    this.outline.ask();
     this.view.draw();
     this.#tellEmpty(lines);
     if (complete) this.#complete();
   }
 
+  // Lines were cut out of what is here.
+  #reopen() {
+    this.socket.close();
+    this.#open();
+  }
+
   #complete() {
     this.isComplete = true;
     this.#tellState("complete", "complete");
+    this.outline.grew();
   }
 
   #pushed(first, raw) {
-    const before = this.model.upto;
-    const changed = this.model.push(first, raw, this.isOnly || this.view.isFollowing);
+    const before = this.model.number(this.model.upto);
+    const position = this.model.position(first);
+    const changed = this.model.push(position, raw, this.isOnly || this.view.isFollowing);
     if (this.isOnly) this.#tellFollowing();
     else if (changed) this.view.changed(changed);
     else this.view.redraw(null);
     this.find.grew(
       raw
-        .map(([, , text], index) => ({ number: first + index, text }))
+        .map(([, , text], index) => ({ number: this.model.number(position + index), text }))
         .filter((line) => line.number > before),
     );
+    this.outline.grew();
     if (this.view.isFollowing) this.seen = this.model.upto;
     this.#tellFollowing();
     this.#tellEmpty(this.model.upto);
@@ -159,7 +185,7 @@ class RunLog extends HTMLElement {
   #window(first, raw) {
     this.awaited = null;
     const anchor = this.view.anchor();
-    this.model.window(first, raw);
+    this.model.window(this.model.position(first), raw);
     if (this.isOnly) return;
     this.#shown(anchor);
   }
@@ -190,7 +216,7 @@ class RunLog extends HTMLElement {
       this.view.isFollowing = !isOnly;
       this.awaited = null;
       this.view.redraw(null);
-      if (!isOnly && here) this.#goTo(here);
+      if (!isOnly && here) this.#goTo(here, null);
     } else if (isOnly) this.view.draw();
     this.#tellFollowing();
     this.#tellEmpty(this.model.upto);
@@ -207,12 +233,15 @@ class RunLog extends HTMLElement {
       const numbers = this.hits.numbers.slice(from - 1, Math.min(from - 1 + WINDOW, (wish.before ?? Infinity) - 1));
       if (!numbers.length) return;
       wish = { pick: numbers };
+    } else {
+      for (const key of ["from", "before"]) if (wish[key]) wish[key] = this.model.number(wish[key]);
     }
     if (this.socket.send(wish)) this.awaited = performance.now();
   }
 
   #goTo(number, target = [number, number]) {
     this.goal = null;
+    this.target.follow(target);
     const isHit = this.isOnly && this.find.has(number);
     if (this.isOnly && !isHit) this.find.showAll();
     if (this.view.show(number, target)) return;
@@ -220,11 +249,11 @@ class RunLog extends HTMLElement {
     this.goalTarget = target;
     this.view.follow(false);
     this.awaited = null;
-    this.#want({ near: isHit ? this.hits.position(number) : number });
+    this.#want({ near: this.view.model.position(number) });
   }
 
   #toStart() {
-    if (!this.isOnly) return this.#goTo(1);
+    if (!this.isOnly) return this.#goTo(1, null);
     this.scroller.scrollTop = 0;
   }
 
@@ -250,10 +279,12 @@ class RunLog extends HTMLElement {
     remember(`log.${name}`, yes ? "yes" : "no");
   }
 
-  #everyLine(yes, line) {
+  // "every-line" or "fold": how many rows a line gets.
+  #roll(name, yes, line) {
     const anchor = this.view.anchor();
-    this.querySelector("[data-action=every-line].log-toggle").setAttribute("aria-pressed", yes);
-    this.model.showEveryLine(yes);
+    this.querySelector(`[data-action=${name}].log-toggle`).setAttribute("aria-pressed", yes);
+    if (name === "fold") this.model.foldPeriodic(yes);
+    else this.model.showEveryLine(yes);
     if (this.isOnly) return;
     this.view.redraw(anchor);
     if (line) this.view.show(line);
@@ -277,7 +308,9 @@ class RunLog extends HTMLElement {
       case "times":
         return this.#set(button.dataset.action, !isPressed);
       case "every-line":
-        return this.#everyLine(line ? true : !isPressed, line);
+        return this.#roll("every-line", line ? true : !isPressed, line);
+      case "fold":
+        return this.#roll("fold", line ? false : !isPressed, line);
       case "start":
         return this.#toStart();
       case "end":

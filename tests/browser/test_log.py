@@ -33,7 +33,8 @@ def context(stack: Stack) -> Iterator[BrowserContext]:
 def page(context: BrowserContext, stack: Stack) -> Iterator[Page]:
     stack.shell(
         f"LogChunk.objects.filter(run={stack.run}).delete()\n"
-        f"Run.objects.filter(pk={stack.run}).update(log_lines=0, log_complete=False)"
+        f"run = Run.objects.filter(pk={stack.run})\n"
+        "run.update(log_lines=0, log_size=0, log_gap=None, log_complete=False)"
     )
     complaints: list[str] = []
     page = context.new_page()
@@ -264,7 +265,7 @@ def test_lines_are_marked_linked_to_and_copied_with_their_numbers(
     read = "navigator.clipboard.readText()"
     assert page.evaluate(read) == " 9  line 9\n10  line 10\n11  line 11\n12  line 12\n"
     page.get_by_role("button", name="Copy link").click()
-    expect(page.get_by_role("button", name="Copied")).to_be_visible()
+    expect(page.locator("[data-action=copy-link]")).to_have_text("Copied")
     link = page.evaluate(read)
     assert link == f"{stack.url}/runs/{stack.run}/#L9-L12"
 
@@ -272,6 +273,88 @@ def test_lines_are_marked_linked_to_and_copied_with_their_numbers(
     other.goto(link)
     expect(other.locator(".is-target")).to_have_count(4)
     assert other.url == f"{stack.url}/servers/tiny/?run={stack.run}#L9-L12"
+
+
+def test_lines_that_were_cut_out_are_one_row_and_the_others_keep_their_numbers(
+    page: Page, stack: Stack
+) -> None:
+    write(stack, numbered(20_000))
+    open_log(page, stack, "#L9000")
+    expect(page.locator(".is-target .log-text")).to_have_text("line 9000")
+    stack.shell(
+        "from servers.watcher import logroom\n"
+        f"logroom._cut({stack.run}, 20_000, 200_000, 'a test wanted it')"
+    )
+    gap = stack.shell(f"g = Run.objects.get(pk={stack.run}).log_gap; print(g['first'], g['last'])")
+    first, last = map(int, gap.split())
+    assert first < 9000 < last
+
+    # The page that is open learns of it.
+    note = page.locator(".log-row-i .log-text")
+    expect(note).to_contain_text(f"lines {first:,} to {last:,} were removed")
+    expect(page.locator(".log-row-i.is-target")).to_have_count(1)
+    page.locator(".log-scroller").press("g")
+    expect(page.locator(".log-number").first).to_have_text("1")
+    page.locator(".log-scroller").press(":")
+    page.keyboard.type(str(last + 5))
+    page.keyboard.press("Enter")
+    expect(page.locator(".is-target .log-text")).to_have_text(f"line {last + 5}")
+    numbers = shown(page)
+    at = numbers.index(first)
+    assert numbers[at - 1 : at + 2] == [first - 1, first, last + 1]
+    page.locator(".log-scroller").press("G")
+    expect(page.locator(".log-number").last).to_have_text("20000")
+
+
+def test_errors_phases_and_evidence_stand_beside_the_log(page: Page, stack: Stack) -> None:
+    write(stack, [*numbered(3000), *(("o", text) for text in LAUNCH), *numbered(3000)])
+    moments = [["loading", 3002, ""], ["ready", 5000, ""]]
+    found = {"outcome": "failed", "cause": "oom", "evidence": [[3005, "CUDA out of memory"]]}
+    stack.shell(
+        "reader = __import__('servers.judge.phases', fromlist=['Reader']).Reader('vllm').to_json()\n"
+        f"reader['tracks']['vllm']['moments'] = {moments}\n"
+        f"Run.objects.filter(pk={stack.run}).update(reader=reader, diagnosis={found})"
+    )
+    open_log(page, stack)
+
+    marks = page.locator(".log-gutter a")
+    expect(marks.first).to_be_attached()
+    places = page.get_by_label("Go to a place of the log")
+    expect(places.locator("option")).to_contain_text(
+        ["Go to …", "CUDA out of memory", "loading weights", "ready", "an error", "a warning"]
+    )
+    places.select_option("3002")
+    expect(page.locator(".is-target .log-stream")).to_have_text("▸")
+    expect(page.locator(".is-target .log-stream")).to_have_attribute("title", "loading weights")
+    expect(page.locator(".log-row.is-evidence .log-number")).to_have_text("3005")
+    expect(page.locator(".log-row.is-warning .log-number")).to_have_text("3004")
+    page.get_by_role("button", name="End").click()
+    page.locator(".log-gutter .is-evidence").click()
+    expect(page.locator(".is-target .log-number")).to_have_text("3005")
+
+    page.get_by_role("button", name="Find", exact=True).click()
+    page.get_by_label("Rank").select_option("TP1")
+    expect(page.locator(".log-count")).to_contain_text("of 2")
+
+
+def test_lines_that_come_every_few_seconds_are_folded_on_demand(page: Page, stack: Stack) -> None:
+    every = [
+        f"[2026-03-30 14:2{n % 6}:44 TP{rank}] Decode batch, #running-req: {n}"
+        for n in range(40)
+        for rank in (0, 1)
+    ]
+    write(stack, [("o", text) for text in ["before", *every, "after"]])
+    open_log(page, stack)
+    expect(page.locator(".log-row")).not_to_have_count(4)
+
+    page.get_by_role("button", name="Fold").click()
+    expect(page.locator(".log-row")).to_have_count(4)
+    expect(page.locator(".log-refreshes")).to_have_text(["40 like this", "40 like this"])
+    write(stack, [("o", every[0]), ("o", every[0])])
+    expect(page.locator(".log-row")).to_have_count(5)
+    page.locator(".log-refreshes").first.click()
+    expect(page.get_by_role("button", name="Fold")).to_have_attribute("aria-pressed", "false")
+    expect(page.locator(".log-row")).not_to_have_count(5)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -1,0 +1,146 @@
+// What stands beside the log: marks at errors and warnings, phases of the start, the evidence of a
+// diagnosis; where they are in all of it, what their rows show, and the ranks to choose from.
+
+const AGAIN = 5000; // ms between two looks while the log grows
+const MARK = 4; // px; what is nearer shares a mark
+const LONGEST = 70; // characters in the list of places
+
+const KINDS = {
+  evidence: { mark: "✕", words: "The diagnosis goes by this line" },
+  phase: { mark: "▸", words: "" },
+  error: { mark: "✕", words: "An error" },
+  warning: { mark: "!", words: "A warning" },
+};
+
+export class LogOutline {
+  // on: {ask(wish), show(number), share(number) of the log above it, changed()}
+  constructor(log, on) {
+    this.on = on;
+    this.gutter = log.querySelector(".log-gutter");
+    this.places = log.querySelector(".log-places");
+    this.ranks = log.querySelector(".log-rank");
+    this.list = this.places.querySelector("select");
+    this.list.addEventListener("change", () => {
+      const number = Number(this.list.value);
+      this.list.value = "";
+      if (number) this.on.show(number);
+    });
+    this.gutter.addEventListener("click", (event) => {
+      const mark = event.target.closest("a");
+      if (!mark) return;
+      event.preventDefault();
+      this.on.show(Number(mark.dataset.line));
+    });
+    this.notes = new Map();
+  }
+
+  // What is known of a line: {kind, mark, words}, or undefined.
+  note(number) {
+    return this.notes.get(number);
+  }
+
+  forget() {
+    clearTimeout(this.timer);
+    this.timer = undefined;
+    this.notes = new Map();
+    this.said = "";
+    this.gutter.replaceChildren();
+    this.places.hidden = true;
+  }
+
+  ask() {
+    this.timer = undefined;
+    this.on.ask({ outline: true });
+  }
+
+  grew() {
+    this.timer ??= setTimeout(() => (document.hidden ? this.#later() : this.ask()), AGAIN);
+  }
+
+  tell(outline) {
+    const said = JSON.stringify(outline);
+    if (said !== this.said) {
+      this.said = said;
+      this.#note(outline);
+      this.#offerPlaces(outline);
+      this.#offerRanks(outline.ranks);
+      this.on.changed();
+    }
+    this.#draw();
+  }
+
+  #later() {
+    this.timer = undefined;
+    this.grew();
+  }
+
+  // The one that tells most stands last, and wins.
+  #note({ errors, warnings, phases, evidence }) {
+    const notes = new Map();
+    for (const number of warnings) notes.set(number, { kind: "warning", ...KINDS.warning });
+    for (const number of errors) notes.set(number, { kind: "error", ...KINDS.error });
+    for (const [number, words] of phases) notes.set(number, { kind: "phase", ...KINDS.phase, words });
+    for (const [number] of evidence) notes.set(number, { kind: "evidence", ...KINDS.evidence });
+    this.notes = notes;
+  }
+
+  #offerPlaces({ errors, warnings, phases, evidence }) {
+    const groups = [
+      ["Why it failed", evidence],
+      ["Phases", phases],
+      ["First error", errors.slice(0, 1).map((number) => [number, "an error"])],
+      ["Last error", errors.length > 1 ? [[errors.at(-1), "an error"]] : []],
+      ["First warning", warnings.slice(0, 1).map((number) => [number, "a warning"])],
+    ].filter(([, places]) => places.length);
+    this.places.hidden = !groups.length;
+    this.list.replaceChildren(
+      new Option("Go to …", ""),
+      ...groups.map(([label, places]) => {
+        const group = document.createElement("optgroup");
+        group.label = label;
+        group.append(...places.map(([number, words]) => new Option(place(number, words), number)));
+        return group;
+      }),
+    );
+  }
+
+  #offerRanks(ranks) {
+    const list = this.ranks.querySelector("select");
+    const chosen = list.value;
+    list.replaceChildren(new Option("All ranks", ""), ...ranks.map((rank) => new Option(rank, rank)));
+    list.value = ranks.includes(chosen) ? chosen : "";
+    this.ranks.hidden = !ranks.length;
+  }
+
+  #draw() {
+    const height = this.gutter.parentElement.clientHeight;
+    const marks = new Map();
+    for (const [number, { kind, words }] of this.notes) {
+      const at = Math.floor((this.on.share(number) * (height - MARK)) / MARK) * MARK;
+      const before = marks.get(at);
+      if (before && rank(before.kind) <= rank(kind)) before.count += 1;
+      else marks.set(at, { number, kind, words, count: (before?.count ?? 0) + 1 });
+    }
+    this.gutter.replaceChildren(...[...marks].map(([at, mark]) => element(at, mark)));
+  }
+}
+
+function rank(kind) {
+  return Object.keys(KINDS).indexOf(kind);
+}
+
+function place(number, words) {
+  const text = words.length > LONGEST ? `${words.slice(0, LONGEST)}…` : words;
+  return `${number.toLocaleString()}  ${text}`;
+}
+
+function element(at, { number, kind, words, count }) {
+  const link = document.createElement("a");
+  link.href = `#L${number}`;
+  link.tabIndex = -1;
+  link.className = `is-${kind}`;
+  link.dataset.line = number;
+  link.style.insetBlockStart = `${at}px`;
+  link.title = `Line ${number.toLocaleString()}: ${words}${count > 1 ? `, and ${count - 1} more near it` : ""}`;
+  return link;
+}
