@@ -31,13 +31,18 @@ def report(lines: Iterable[str], *, exit_code: int | None = None) -> dict[str, A
         engine = failurebook.by_id()[found.cause].engine
     return {
         "engine": engine if engine in ENGINES else None,
-        "phases": progress.coarse,
+        "phases": _reached(progress.coarse, found),
         "outcome": found.outcome,
         "cause": found.cause,
         "summary": found.summary,
         "fix": fixes(found, engine),
         "evidence": [{"line": each.line, "text": each.text} for each in found.evidence],
     }
+
+
+def _reached(coarse: list[str], found: Diagnosis) -> list[str]:
+    """A server's word that it is up counts even where nobody knows whose it is."""
+    return [*coarse, "ready"] if found.outcome == "ready" and "ready" not in coarse else coarse
 
 
 def _progress(lines: list[tuple[int, str]], engine: str = "") -> phases.Progress:
