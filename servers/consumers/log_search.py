@@ -21,6 +21,7 @@ LONGEST_TEXT = 500
 _AT_ONCE = 2
 _CHUNKS = 64  # read from the database in one go
 _MOST_MARKS = 5000
+_LOOK_EVERY = 4.0  # seconds, at a log that grows
 _ROOT = Path(__file__).resolve().parents[2]
 _LONGEST_MESSAGE = 8 * 1024 * 1024
 
@@ -91,13 +92,18 @@ class Outline:
         self._errors: list[int] = []
         self._warnings: list[int] = []
         self._ranks: set[str] = set()
+        self._next_look = 0.0
         self._lock = asyncio.Lock()
 
     async def read(self, upto: int) -> dict[str, Any]:
         """As of line `upto`; only what is new is looked at."""
         async with self._lock:
             if upto > self._upto:
+                # One look serves all who ask meanwhile.
+                loop = asyncio.get_running_loop()
+                await asyncio.sleep(self._next_look - loop.time())
                 await self._look_on(upto)
+                self._next_look = loop.time() + _LOOK_EVERY
         told = await database_sync_to_async(_told)(self.run_id)
         ranks = sorted(self._ranks, key=lambda rank: (len(rank), rank))
         return {"errors": self._errors, "warnings": self._warnings, "ranks": ranks, **told}

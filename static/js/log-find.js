@@ -50,7 +50,7 @@ export class LogFind {
     this.form.hidden = false;
     this.fields[field].focus();
     this.fields[field].select();
-    if (!this.isActive) this.search();
+    if (!this.isActive) this.search(false);
   }
 
   // From what was found back to the whole log.

@@ -215,6 +215,7 @@ class RunLog extends HTMLElement {
       this.view.model = isOnly ? this.hits : this.model;
       this.view.isFollowing = !isOnly;
       this.awaited = null;
+      if (isOnly) this.scroller.scrollTop = 0;
       this.view.redraw(null);
       if (!isOnly && here) this.#goTo(here, null);
     } else if (isOnly) this.view.draw();
