@@ -18,7 +18,7 @@ couldn|unable|must|invalid|unsupport|require|timeout|timed|terminat|died|dead|de
 missing|mismatch|exceed|already|undefined|watchdog|sigquit|conflict|toomany|unauthorized|unresolv
 insufficient|unbalanced|corrupt|illegal|overflow|incomplete|bus error|xid|aer_|descriptor|ptxas|nvcc
 cublas|pcie|occupied|magic|dumped|gated|restricted|awaiting|ambiguous|trust_|duplicate|broken|nccl
-speculative|fallen|does not|is not|are not|not |no longer|no such|no |too old|larger than
+speculative|fallen|exit code|does not|is not|are not|not |no longer|no such|no |too old|larger than
 greater than|less than|smaller than|file \"""".replace("\n", "|").split("|")
 )
 
@@ -64,7 +64,7 @@ DEATH = re.compile(
     r"ChildFailedError|Error response from daemon|error: (?:unrecognized|ambiguous|argument|the "
     r"following|invalid argument)|Shutting down .{0,40}because .{0,40}died|"
     r"Initialization failed\. warmup error|DetokenizerManager hit an exception|"
-    r"TokenizerManager hit an exception|^(?:CUDA|ROCm) error: |[Ww]atchdog timeout|Watchdog caught collective"
+    r"TokenizerManager hit an exception|^(?:CUDA|ROCm) error: |^Failed: Cuda error|[Ww]atchdog timeout|Watchdog caught collective"
 )
 
 # How far a start has come, in an order that the engines share.
