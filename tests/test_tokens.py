@@ -1,7 +1,9 @@
 import pytest
 
+from servers.lifecycle import secrets
 from servers.models.secret import MASK
-from servers.watcher.tokens import mask_tokens, masked
+from servers.models.tokens import mask_tokens, masked
+from tests import factories
 
 LETTERS = "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7cF0hLxRuYiO"
 
@@ -60,3 +62,10 @@ def test_a_hostile_line_does_not_hang(part: str) -> None:
     line = part * 50_000
 
     assert mask_tokens([line.encode()])[0].decode()[:2] == line[:2]
+
+
+@pytest.mark.django_db
+def test_the_last_lines_of_a_run_that_ended_hold_no_token() -> None:
+    run = factories.run(factories.server(factories.box()))
+
+    assert secrets.masked(run, f"401 for hf_{LETTERS[:34]}\0") == f"401 for hf_{MASK}�"

@@ -7,6 +7,7 @@ from servers.engines import placement
 from servers.engines.engine import secret_words
 from servers.models import Run, Secret
 from servers.models.secret import SecretError, mask, seal_values, unseal_values
+from servers.models.tokens import mask_tokens
 
 log = logging.getLogger(__name__)
 
@@ -67,5 +68,6 @@ def remember(run: Run, here: placement.Site) -> None:
 
 
 def masked(run: Run, text: str) -> str:
+    known = mask(text, secret_values(run)).encode(errors="replace")
     # An engine may print NUL, and PostgreSQL keeps no text that holds one.
-    return str(mask(text, secret_values(run))).replace("\0", "\N{REPLACEMENT CHARACTER}")
+    return mask_tokens([known])[0].decode().replace("\0", "\N{REPLACEMENT CHARACTER}")

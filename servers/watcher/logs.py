@@ -23,6 +23,7 @@ from servers.host.logstream import LogStream, LogStreamError
 from servers.lifecycle import creation
 from servers.models import LogChunk, Run
 from servers.models.log import NOTE, Line, Moved
+from servers.models.tokens import mask_tokens, masked
 from servers.watcher.loglines import (
     Order,
     earlier,
@@ -33,7 +34,6 @@ from servers.watcher.loglines import (
     secrets_pattern,
     stamp,
 )
-from servers.watcher.tokens import mask_tokens, masked
 
 log = logging.getLogger(__name__)
 
