@@ -16,6 +16,7 @@ export class LogOutline {
   // on: {ask(wish), show(number), share(number) of the log above it, changed()}
   constructor(log, on) {
     this.on = on;
+    this.log = log;
     this.gutter = log.querySelector(".log-gutter");
     this.places = log.querySelector(".log-places");
     this.ranks = log.querySelector(".log-rank");
@@ -27,7 +28,7 @@ export class LogOutline {
     });
     this.gutter.addEventListener("click", (event) => {
       const mark = event.target.closest("a");
-      if (!mark) return;
+      if (!mark || event.ctrlKey || event.metaKey) return;
       event.preventDefault();
       this.on.show(Number(mark.dataset.line));
     });
@@ -121,7 +122,7 @@ export class LogOutline {
       if (before && rank(before.kind) <= rank(kind)) before.count += 1;
       else marks.set(at, { number, kind, words, count: (before?.count ?? 0) + 1 });
     }
-    this.gutter.replaceChildren(...[...marks].map(([at, mark]) => element(at, mark)));
+    this.gutter.replaceChildren(...[...marks].map(([at, mark]) => element(at, mark, this.log.dataset.run)));
   }
 }
 
@@ -134,9 +135,9 @@ function place(number, words) {
   return `${number.toLocaleString()}  ${text}`;
 }
 
-function element(at, { number, kind, words, count }) {
+function element(at, { number, kind, words, count }, run) {
   const link = document.createElement("a");
-  link.href = `#L${number}`;
+  link.href = `/runs/${run}/#L${number}`;
   link.tabIndex = -1;
   link.className = `is-${kind}`;
   link.dataset.line = number;
