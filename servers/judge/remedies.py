@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -171,16 +171,21 @@ def _change_words(said: Mapping[str, Any]) -> list[str]:
     set_flags = said.get("set_flags", {})
     words = [f"Set {f'{name} {value}'.strip()}." for name, value in _values(set_flags)]
     if drop := said.get("drop_flags"):
-        words.append(f"Remove {' and '.join(drop)}.")
+        words.append(f"Remove {_listed(drop)}.")
     words += [f"Write {new} for {old}." for old, new in said.get("rename_flags", {}).items()]
     words += [f"Set {name}={value}." for name, value in said.get("set_env", {}).items()]
     if drop := said.get("drop_env"):
-        words.append(f"Remove {' and '.join(drop)} from the environment.")
+        words.append(f"Remove {_listed(drop)} from the environment.")
     words += [_FIELD_WORDS[name].format(value) for name, value in said.get("fields", {}).items()]
     for name, more in said.get("add", {}).items():
         what = ", ".join(f"{k}={v}" for k, v in more.items()) if isinstance(more, dict) else more
         words.append(f"Add to the container's {name}: {what}.")
     return words
+
+
+def _listed(names: Sequence[str]) -> str:
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def _values(flags: Mapping[str, Any]) -> list[tuple[str, str]]:
