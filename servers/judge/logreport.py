@@ -14,7 +14,7 @@ def report(lines: Iterable[str], *, exit_code: int | None = None) -> dict[str, A
 
     `lines` may hold terminal sequences and any number of lines; those of both ends are read.
     """
-    kept = head_and_tail(lines)
+    kept = head_and_tail(map(_uncoloured, lines))
     progress = _progress(kept)
     engine = progress.engine
     if not engine and (engine := _hinted(kept)):
@@ -38,6 +38,10 @@ def report(lines: Iterable[str], *, exit_code: int | None = None) -> dict[str, A
         "fix": fixes(found, engine),
         "evidence": [{"line": each.line, "text": each.text} for each in found.evidence],
     }
+
+
+def _uncoloured(line: str) -> str:
+    return _COLOUR.sub("", line) if "m" in line and "[" in line else line
 
 
 def _reached(coarse: list[str], found: Diagnosis) -> list[str]:
@@ -79,6 +83,9 @@ def readable(told: dict[str, Any]) -> str:
     rows += [f"  - {text}" for text in told["fix"]]
     return "\n".join(rows)
 
+
+# What is left of colours where a log went through a web page: "[1;36m(VllmWorker pid=7)[0;0m".
+_COLOUR = re.compile(r"(?:\x1b|\\033|\\x1b|\\e|\u241b)?\[\d{1,3}(?:;\d{1,3}){0,3}m")
 
 _HINTS = (
     (
