@@ -102,7 +102,7 @@ upto = 0
 for first in range(0, 2000, 300):
     upto = LogChunk.objects.append(run.pk, upto, list(records(frames[first:first + 300], None)))
 lines = LogChunk.objects.lines(run.pk, 0, 5000)
-numbers, total = LogChunk.objects.find(run.pk, "SNOW ☃", 3)
+picked = LogChunk.objects.picked(run.pk, [4, 1999])
 try:
     LogChunk.objects.append(run.pk, 7, [b"x"])
 except Moved:
@@ -112,7 +112,7 @@ print(json.dumps({
     "texts": [line.text for line in lines[:5]],
     "all alike": all(line.text == lines[place % 5].text for place, line in enumerate(lines)),
     "tail": LogChunk.objects.tail(run.pk, 1)[0].number,
-    "found": [numbers, total],
+    "picked": [[line.number, line.text] for line in picked],
     "moved": moved,
 }))
 """
@@ -127,7 +127,7 @@ print(json.dumps({
         ],
         "all alike": True,
         "tail": 2000,
-        "found": [[4, 9, 14], 400],
+        "picked": [[4, "snow ☃"], [1999, "snow ☃"]],
         "moved": True,
     }
 
