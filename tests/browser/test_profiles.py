@@ -9,8 +9,7 @@ from playwright.sync_api import BrowserContext, Page, expect
 from tests.browser.chromium import chromium, new_page
 from tests.browser.steps import card, join
 from tests.images import ENGINE
-from tests.installation import Installation, installation
-from tests.nvml import profiles
+from tests.installation import Installation
 
 pytestmark = [pytest.mark.docker, pytest.mark.browser]
 
@@ -21,12 +20,6 @@ $ docker run -d --rm --gpus 2 \\
     {ENGINE} vllm serve Qwen/Qwen3-8B --served-model-name coder \\
     --tensor-parallel-size 2  # two cards
 """
-
-
-@pytest.fixture(scope="module")
-def place(docker_host: str) -> Iterator[Installation]:
-    with installation(docker_host, profiles.rtx_pro_6000()) as place:
-        yield place
 
 
 @pytest.fixture(scope="module")

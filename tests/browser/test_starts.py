@@ -1,36 +1,17 @@
 """People watch a start: its phases, how far each is, and what is left by the last one."""
 
 import re
-from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.chromium import chromium, new_page
-from tests.browser.steps import card, join
+from tests.browser.steps import card
 from tests.images import ENGINE
-from tests.installation import Installation, installation
-from tests.nvml import profiles
+from tests.installation import Installation
 
 pytestmark = [pytest.mark.browser, pytest.mark.docker]
 
 WITHIN = 120_000  # ms: the start itself is part of it
-
-
-@pytest.fixture(scope="module")
-def place(docker_host: str) -> Iterator[Installation]:
-    with installation(docker_host, profiles.rtx_pro_6000()) as made:
-        yield made
-
-
-@pytest.fixture
-def page(place: Installation) -> Iterator[Page]:
-    complaints: list[str] = []
-    with chromium() as browser:
-        page = new_page(browser.new_context(), complaints)
-        join(page, place)
-        yield page
-    assert complaints == []
 
 
 def test_a_start_is_followed_phase_by_phase_without_a_reload(

@@ -12,8 +12,7 @@ from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 from tests.browser.chromium import chromium, new_page
 from tests.browser.steps import PASSWORD, Place, card, eventually, join
 from tests.images import ENGINE
-from tests.installation import Installation, installation
-from tests.nvml import profiles
+from tests.installation import Installation
 
 pytestmark = [pytest.mark.browser, pytest.mark.docker]
 
@@ -22,12 +21,6 @@ pytestmark = [pytest.mark.browser, pytest.mark.docker]
 def browser() -> Iterator[Browser]:
     with chromium() as browser:
         yield browser
-
-
-@pytest.fixture(scope="module")
-def place(docker_host: str) -> Iterator[Installation]:
-    with installation(docker_host, profiles.rtx_pro_6000()) as made:
-        yield made
 
 
 @pytest.fixture(scope="module")

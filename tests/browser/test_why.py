@@ -1,35 +1,15 @@
 """A start that runs out of GPU memory is diagnosed, mended by one click, and becomes ready."""
 
-from collections.abc import Iterator
-
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.chromium import chromium, new_page
-from tests.browser.steps import card, join
+from tests.browser.steps import card
 from tests.images import ENGINE
-from tests.installation import Installation, installation
-from tests.nvml import profiles
+from tests.installation import Installation
 
 pytestmark = [pytest.mark.browser, pytest.mark.docker]
 
 WITHIN = 60_000  # ms
-
-
-@pytest.fixture(scope="module")
-def place(docker_host: str) -> Iterator[Installation]:
-    with installation(docker_host, profiles.rtx_pro_6000()) as made:
-        yield made
-
-
-@pytest.fixture
-def page(place: Installation) -> Iterator[Page]:
-    complaints: list[str] = []
-    with chromium() as browser:
-        page = new_page(browser.new_context(), complaints)
-        join(page, place)
-        yield page
-    assert complaints == []
 
 
 def test_a_start_that_fails_for_memory_is_mended_by_one_click(

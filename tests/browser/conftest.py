@@ -1,0 +1,28 @@
+"""What the walks through an installation of their own begin with."""
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Page
+
+from tests.browser.chromium import chromium, new_page
+from tests.browser.steps import join
+from tests.installation import Installation, installation
+from tests.nvml import profiles
+
+
+@pytest.fixture(scope="module")
+def place(docker_host: str) -> Iterator[Installation]:
+    with installation(docker_host, profiles.rtx_pro_6000()) as made:
+        yield made
+
+
+@pytest.fixture
+def page(place: Installation) -> Iterator[Page]:
+    """The page of its first admin, who sees no complaint of the browser."""
+    complaints: list[str] = []
+    with chromium() as browser:
+        page = new_page(browser.new_context(), complaints)
+        join(page, place)
+        yield page
+    assert complaints == []
