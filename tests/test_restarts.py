@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from servers import lifecycle
 from servers.host.containers import ContainerError, Docker
-from servers.judge.memory import unheld
+from servers.judge.available import unheld
 from servers.lifecycle import creation, restarts
 from servers.models import Box, Entry, Run, Server
 from servers.models.run import State, Wanted

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from servers import lifecycle
 from servers.host.containers import Docker
-from servers.judge import memory
+from servers.judge import available
 from servers.lifecycle import creation
 from servers.models import Box, Run, Server
 from servers.models.run import State
@@ -135,4 +135,4 @@ def test_after_a_pull_it_waits_too(box: Box) -> None:
 def test_on_unified_memory_it_is_what_programs_may_still_have() -> None:
     said = factories.sample([factories.unified(51, [(1, 41.0)])], [])
 
-    assert memory.free(said, "all") == {0: int(51 * GIB)}
+    assert available.free(said, "all") == {0: int(51 * GIB)}

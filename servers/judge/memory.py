@@ -1,43 +1,311 @@
-"""What a collector's sample says of memory that was not given back."""
+"""What became of a pool's memory: fine, on its way back, held by a left-over process, or lost.
 
-from collections.abc import Mapping
-from typing import Any
+The rule is that of docs/gpu-memory.md. Sizes are in bytes, times in seconds.
+"""
+
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from servers.judge import advice
+from servers.judge.pools import GIB, Client, Pool, Snapshot, orphaned_shm, pools
+from servers.judge.stops import Stops
+
+type Name = Literal["ok", "settling", "page_cache", "reclaimable", "residual", "leaked", "unknown"]
+
+ALARMS: tuple[Name, ...] = ("residual", "leaked")
+# Engines that look at what is available; others at what is free, page cache being in use.
+_IGNORE_CACHE = ("vllm", "sglang", "llamacpp", "llama.cpp")
 
 
-def free(sample: Mapping[str, Any] | None, gpus: str) -> dict[int, int] | None:
-    """Free bytes of each of these GPUs ("all", or indices) by index; None where it is not known.
+@dataclass(frozen=True, kw_only=True)
+class Thresholds:
+    """Each by the kind of pool where that makes a difference."""
 
-    On unified memory that is what programs may still have of the machine's.
+    baseline: Mapping[str, int] = field(
+        default_factory=lambda: {"unified": 3 * GIB, "discrete": 600 << 20, "numa": 2 * GIB}
+    )
+    # A baseline that was measured counts up to here: it may have been measured after a loss.
+    baseline_most: Mapping[str, int] = field(
+        default_factory=lambda: {"unified": 6 * GIB, "discrete": 2 * GIB, "numa": 6 * GIB}
+    )
+    baseline_growth: int = 2 * GIB  # over the best of earlier boots
+    grace: Mapping[str, float] = field(
+        default_factory=lambda: {"unified": 240.0, "discrete": 30.0, "numa": 240.0}
+    )
+    falling: int = GIB // 2  # within `falling_within`: it is on its way back
+    falling_within: float = 10.0
+    falling_grace: float = 60.0
+    warn: tuple[int, float] = (2 * GIB, 0.02)  # the larger of bytes and share of the pool
+    bad: tuple[int, float] = (6 * GIB, 0.05)
+    enter_after: float = 60.0
+    leave_after: float = 30.0
+    leave_below: float = 0.7  # of `bad`
+    residual: int = GIB // 2
+    missing_for: float = 30.0  # a process that the driver lists and the kernel does not have
+    stuck_for: float = 60.0
+    stuck_running_for: float = 300.0  # while its container runs: it may be reading a slow disk
+    reclaim_takes: float = 30.0
+    reclaim_unchanged: float = 0.9  # of what was missing before
+    booting: float = 120.0
+    idle_after_stop: float = 300.0
+    cache_share: float = 0.1
+    host_growth: int = 8 * GIB
+
+    def of(self, limit: tuple[int, float], total: int) -> int:
+        return max(limit[0], int(limit[1] * total))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    t: float
+    gpu: str  # the UUID
+    verdict: Name
+    unattributed: int  # bytes over the baseline that no process holds; 0 where it is unknown
+    reason: str
+    advice: str
+
+    @property
+    def alarm(self) -> bool:
+        return self.verdict in ALARMS
+
+    def to_json(self) -> dict[str, Any]:
+        said = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return said | {"alarm": self.alarm}
+
+
+class Judge:
+    """Judges a box's snapshots in their order.
+
+    `best` are the lowest baselines of earlier boots, by driver and GPU; what this boot shows is
+    added to it, for whoever keeps it.
     """
-    if sample is None or sample.get("stale_s") is not None:
-        return None
-    indices = {int(index) for index in gpus.split(",") if index.isdigit()}
-    wanted = None if gpus == "all" else indices
-    available = (sample.get("meminfo") or {}).get("MemAvailable")
-    found = {
-        card["index"]: available if card.get("kind") == "unified" else card.get("free")
-        for card in sample.get("gpus") or []
-        if wanted is None or card["index"] in wanted
-    }
-    return {index: size for index, size in found.items() if size is not None} or None
+
+    def __init__(
+        self, thresholds: Thresholds | None = None, *, best: dict[str, int] | None = None
+    ) -> None:
+        self.thresholds = thresholds or Thresholds()
+        self.best = best if best is not None else {}
+        self._boot: object = None
+        self._pools: dict[str, _PoolState] = {}
+        self._stops = Stops()
+
+    def step(self, snapshot: Snapshot) -> list[Verdict]:
+        """One verdict for each GPU of the snapshot."""
+        if snapshot.get("boot_id") != self._boot:
+            self._boot = snapshot.get("boot_id")
+            self._pools, self._stops = {}, Stops()
+        self._stops.see(snapshot)
+        return [self._judge(pool, snapshot) for pool in pools(snapshot)]
+
+    def _judge(self, pool: Pool | str, snapshot: Snapshot) -> Verdict:
+        t = float(snapshot["t"])
+        if isinstance(pool, str):
+            missing = advice.NO_COLLECTOR if _is_blind(snapshot) else advice.NO_MEMORY
+            return Verdict(t=t, gpu=pool, verdict="unknown", unattributed=0, **missing)
+        key = f"{snapshot.get('driver') or ''} {pool.gpu}"
+        state = self._pools.setdefault(pool.gpu, _PoolState(pool.kind, self.thresholds))
+        size, (name, said) = state.judge(pool, snapshot, self._stops, self.best.get(key))
+        if state.measured is not None:
+            self.best[key] = min(state.measured, self.best.get(key, state.measured))
+        return Verdict(t=t, gpu=pool.gpu, verdict=name, unattributed=size, **said)
 
 
-def unheld(sample: Mapping[str, Any] | None) -> int | None:
-    """Bytes of a unified pool that are in use although no GPU process holds them.
+type _Told = tuple[Name, dict[str, str]]
 
-    That is the machine's own memory, and what an engine that has ended did not give back.
-    None where GPUs have memory of their own, or where nothing is known.
-    """
-    if sample is None or sample.get("stale_s") is not None:
+
+def _is_blind(snapshot: Snapshot) -> bool:
+    return snapshot.get("collector_ok") is False or snapshot.get("stale_s") is not None
+
+
+class _PoolState:
+    """What was seen of one pool since the boot."""
+
+    def __init__(self, kind: str, thresholds: Thresholds) -> None:
+        self.kind = kind
+        self.thresholds = thresholds
+        self.measured: int | None = None  # the least that was in use with nobody there
+        self.is_bad = False
+        self._over_since: float | None = None
+        self._under_since: float | None = None
+        self._recent: deque[tuple[float, int]] = deque()
+        self._settles_until = 0.0
+        self._reclaim: tuple[float, int] | None = None  # when, and what was missing then
+        self._stuck: dict[int, float] = {}  # since when
+        self._host_at_first: int | None = None
+
+    def judge(
+        self, pool: Pool, snapshot: Snapshot, stops: Stops, best: int | None
+    ) -> tuple[int, _Told]:
+        t = float(snapshot["t"])
+        if not _is_blind(snapshot) and snapshot.get("sees_host_pids"):
+            self._measure(pool, snapshot, stops)
+        size = max(0, pool.unheld - self._baseline(best))
+        self._watch(t, size, pool, snapshot)
+        for verdict in self._rules(t, size, pool, snapshot, stops):
+            if verdict is not None:
+                return size, verdict
+        return size, ("ok", advice.fine(size, self._limit("warn", pool), self.is_bad))
+
+    def _rules(
+        self, t: float, size: int, pool: Pool, snapshot: Snapshot, stops: Stops
+    ) -> Iterator[_Told | None]:
+        """In this order; the first that has something to say holds."""
+        yield self._blind(size, pool, snapshot)
+        yield self._settling(t, size, pool, snapshot, stops)
+        yield self._lost_with_process(t, pool, stops)
+        yield self._left_over(pool, stops)
+        yield self._gone(t, size, pool, snapshot)
+        yield self._shared_memory(pool, snapshot)
+        yield self._page_cache(pool, snapshot)
+        yield self._host_programs(pool, snapshot)
+
+    def _limit(self, name: Literal["warn", "bad"], pool: Pool) -> int:
+        return self.thresholds.of(getattr(self.thresholds, name), pool.total)
+
+    def _measure(self, pool: Pool, snapshot: Snapshot, stops: Stops) -> None:
+        is_idle = all(client.is_desktop for client in pool.clients) and pool.is_explained
+        has_settled = stops.seconds_since(snapshot) > self.thresholds.idle_after_stop
+        has_booted = (snapshot.get("uptime_s") or 0) > self.thresholds.booting
+        if is_idle and has_settled and has_booted and not stops.has_running:
+            seen = max(0, pool.unheld)
+            self.measured = seen if self.measured is None else min(self.measured, seen)
+
+    def _baseline(self, best: int | None) -> int:
+        most = self.thresholds.baseline_most[self.kind]
+        if best is not None:
+            most = min(most, best + self.thresholds.baseline_growth)
+        usual = self.thresholds.baseline[self.kind]
+        return min(most, usual if self.measured is None else self.measured)
+
+    def _watch(self, t: float, size: int, pool: Pool, snapshot: Snapshot) -> None:
+        """Enter and leave the bad state, each only after a while."""
+        bad = self._limit("bad", pool)
+        stuck = (client.pid for client in pool.clients if client.is_stuck)
+        self._stuck = {pid: self._stuck.get(pid, t) for pid in stuck}
+        self._recent.append((t, size))
+        while self._recent[0][0] < t - self.thresholds.falling_within:
+            self._recent.popleft()
+        counts = size > bad and not self._is_booting(snapshot)
+        self._over_since = (self._over_since or t) if counts else None
+        below = size < self.thresholds.leave_below * bad
+        self._under_since = (self._under_since or t) if below else None
+        if self._over_since is not None and t - self._over_since >= self.thresholds.enter_after:
+            if not self.is_bad and self._reclaim and self._reclaim[0] < self._over_since:
+                self._reclaim = None  # that was for an earlier loss
+            self.is_bad = True
+        if self._under_since is not None and t - self._under_since >= self.thresholds.leave_after:
+            self.is_bad = False
+            self._reclaim = None
+        if any(not client.is_desktop for client in pool.clients):
+            self._reclaim = None  # whoever comes may leave something of his own
+        for event in snapshot.get("events") or []:
+            if event.get("type") == "reclaim" and int(event.get("level") or 0) & 2:
+                before = max((then for _at, then in self._recent), default=size)
+                self._reclaim = (t, max(before, size))
+
+    def _blind(self, size: int, pool: Pool, snapshot: Snapshot) -> _Told | None:
+        if _is_blind(snapshot):
+            return "unknown", advice.NO_COLLECTOR
+        # Without the box's own process list every busy GPU would look leaked.
+        is_unknown = size > self._limit("warn", pool) or not all(c.is_known for c in pool.clients)
+        if not snapshot.get("sees_host_pids") and is_unknown:
+            return "unknown", advice.NO_PROCESSES
         return None
-    cards = sample.get("gpus") or []
-    known = sample.get("meminfo") or {}
-    if "MemTotal" not in known or "MemAvailable" not in known:
+
+    def _settling(
+        self, t: float, size: int, pool: Pool, snapshot: Snapshot, stops: Stops
+    ) -> _Told | None:
+        since = stops.seconds_since(snapshot)
+        until = t - since + self.thresholds.grace[self.kind]
+        self._settles_until = max(self._settles_until, until)
+        is_falling = max(then for _at, then in self._recent) - size >= self.thresholds.falling
+        if is_falling and t <= self._settles_until:
+            self._settles_until = max(self._settles_until, t + self.thresholds.falling_grace)
+        if self._is_booting(snapshot):
+            return "ok", advice.booting(size)
+        if t > self._settles_until:
+            return None
+        ending = [each for each in pool.clients if stops.is_left_over(each) or not each.is_known]
+        held = sum(each.used or 0 for each in ending)
+        if size > self._limit("warn", pool) or held > self.thresholds.residual:
+            return "settling", advice.settling(size + held, self._settles_until - t)
+        return "ok", advice.fine(size, self._limit("warn", pool), False)
+
+    def _is_booting(self, snapshot: Snapshot) -> bool:
+        uptime = snapshot.get("uptime_s")
+        return uptime is not None and uptime < self.thresholds.booting
+
+    def _lost_with_process(self, t: float, pool: Pool, stops: Stops) -> _Told | None:
+        """A process that can no longer be ended holds memory until the box is restarted."""
+        for client in pool.clients:
+            since = self._stuck.get(client.pid, t)
+            is_large = (client.used or 0) > self._limit("warn", pool)
+            if is_large and client.is_stuck and t - since >= self._patience(client, stops):
+                return "leaked", advice.stuck(client)
         return None
-    if not any(card.get("kind") == "unified" for card in cards):
-        return None
-    held: dict[int, int] = {
-        each["pid"]: each.get("used") or 0 for card in cards for each in card.get("processes") or []
-    }
-    used = int(known["MemTotal"]) - int(known["MemAvailable"])
-    return max(0, used - sum(held.values()))
+
+    def _patience(self, client: Client, stops: Stops) -> float:
+        if not client.is_known:
+            return self.thresholds.missing_for
+        if client.container in stops.running and client.state.startswith("D"):
+            return self.thresholds.stuck_running_for
+        return self.thresholds.stuck_for
+
+    def _left_over(self, pool: Pool, stops: Stops) -> _Told | None:
+        left = [
+            each
+            for each in pool.clients
+            if each.is_known
+            and each.used is not None
+            and each.used > self.thresholds.residual
+            and stops.is_left_over(each)
+        ]
+        return ("residual", advice.residual(left)) if left else None
+
+    def _gone(self, t: float, size: int, pool: Pool, snapshot: Snapshot) -> _Told | None:
+        if not self.is_bad:
+            return None
+        if any(not client.is_desktop for client in pool.clients) or not pool.is_explained:
+            return "unknown", advice.while_serving(size)
+        if self._under_since is not None:
+            return "settling", advice.settling(size, self.thresholds.leave_after)
+        if self.kind == "discrete":
+            return "leaked", advice.leaked_card(size)
+        if self._reclaim is None:
+            return "reclaimable", advice.reclaimable(size, snapshot)
+        at, before = self._reclaim
+        if t - at < self.thresholds.reclaim_takes:
+            return "settling", advice.settling(size, at + self.thresholds.reclaim_takes - t)
+        if size < self.thresholds.reclaim_unchanged * before:
+            return "reclaimable", advice.reclaimable(size, snapshot)
+        return "leaked", advice.leaked_box(size)
+
+    def _shared_memory(self, pool: Pool, snapshot: Snapshot) -> _Told | None:
+        if self.kind != "unified":
+            return None  # it is main memory, not the card's
+        size, paths = orphaned_shm(snapshot)
+        return ("residual", advice.shm(size, paths)) if size > self._limit("warn", pool) else None
+
+    def _page_cache(self, pool: Pool, snapshot: Snapshot) -> _Told | None:
+        pending = snapshot.get("pending")
+        if self.kind == "discrete" or not pending or pending.get("engine") in _IGNORE_CACHE:
+            return None
+        counts = snapshot.get("meminfo") or {}
+        free, available = counts.get("MemFree"), counts.get("MemAvailable")
+        needs = pending.get("needs") or 0
+        if free is None or available is None or needs <= free:
+            return None
+        if available - free <= self.thresholds.cache_share * pool.total:
+            return None
+        return "page_cache", advice.page_cache(available - free, needs, free)
+
+    def _host_programs(self, pool: Pool, snapshot: Snapshot) -> _Told | None:
+        held = (snapshot.get("meminfo") or {}).get("AnonPages")
+        if held is None or self.kind != "unified":
+            return None
+        self._host_at_first = held if self._host_at_first is None else self._host_at_first
+        self._host_at_first = min(self._host_at_first, held)
+        grown = held - self._host_at_first
+        return ("ok", advice.host_programs(grown)) if grown > self.thresholds.host_growth else None

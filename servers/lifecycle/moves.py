@@ -13,7 +13,7 @@ from django.utils import timezone
 from servers import live
 from servers.host import durations
 from servers.host.containers import Container, ContainerError
-from servers.judge import memory
+from servers.judge import available
 from servers.lifecycle import creation, diagnoses, restarts, room, secrets, wishes
 from servers.lifecycle.cards import CardsError
 from servers.models import Box, Run
@@ -100,7 +100,7 @@ def _create(run: Run, *, old: State) -> None:
     try:
         creation.remove_predecessors(run)
         room.drop_cache(run)
-        unheld = memory.unheld(live.sample(run.server.box.slug))
+        unheld = available.unheld(live.sample(run.server.box.slug))
         around = diagnoses.surroundings(run)
         made = creation.create(run)
     except secrets.Refused as refusal:

@@ -12,7 +12,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from servers import live
-from servers.judge import memory
+from servers.judge import available
 from servers.lifecycle import checks, wishes
 from servers.models import Box, Run, Server
 from servers.models.run import Wanted
@@ -82,7 +82,7 @@ def _waits_for(run: Run, box: Box) -> str:
     """What its end has not given back so far, on a box with one pool of memory for all."""
     if run.unheld_at_start is None or was_before_boot(run, box.booted_at):
         return ""
-    now = memory.unheld(live.sample(box.slug))
+    now = available.unheld(live.sample(box.slug))
     if now is None:
         return f"It waits until {box} tells its memory again."
     more = now - run.unheld_at_start

@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from servers import live
 from servers.host import reclaim
-from servers.judge import holders, memory
+from servers.judge import available, holders
 from servers.lifecycle import cards, creation
 from servers.lifecycle.secrets import Refused
 from servers.models import Run
@@ -28,7 +28,7 @@ def short_of(run: Run) -> str:
     if not wanted:
         return ""
     gpus = cards.settle(run)
-    found = None if gpus == "none" else memory.free(live.sample(run.server.box.slug), gpus)
+    found = None if gpus == "none" else available.free(live.sample(run.server.box.slug), gpus)
     if found is None:
         return ""
     index, least = min(found.items(), key=lambda each: each[1])

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from servers.judge.verdict import Judge
+from servers.judge.memory import Judge
 from servers.models import Box
 from servers.watcher import snapshots
 

@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from servers.judge.verdict import Judge, Verdict
+from servers.judge.memory import Judge, Verdict
 from tests.memory.scenes import GIB, OURS, Scene, crashed
 
 KINDS = st.sampled_from(["unified", "discrete", "numa"])

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from servers.judge.verdict import Judge, Verdict
+from servers.judge.memory import Judge, Verdict
 from tests.memory.scenes import GIB, OURS, Scene, crashed, served
 
 

@@ -12,8 +12,8 @@ from django.conf import settings
 from django.core.management.base import BaseCommand
 
 from servers.host.collector import Collector
+from servers.judge.memory import Judge, Verdict
 from servers.judge.pools import GIB
-from servers.judge.verdict import Judge, Verdict
 from servers.models import Box
 from servers.watcher import snapshots
 
