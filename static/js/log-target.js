@@ -65,15 +65,17 @@ export class LogTarget {
     const numbers = [];
     for (let n = this.lines[0]; n <= this.lines[1] && numbers.length < MOST; n++) numbers.push(n);
     const here = numbers.map((number) => this.on.line(number));
-    if (here.every(Boolean)) return this.#write(here);
-    this.awaited = numbers[0];
+    if (here.every((line, index) => line?.number === numbers[index])) return this.#write(here);
+    this.awaited = [numbers[0], numbers.at(-1)];
     this.on.ask({ pick: numbers });
   }
 
   // Whether these lines were asked for to be copied.
   copied(raw) {
-    if (!this.awaited || raw[0]?.[0] !== this.awaited) return false;
-    this.awaited = 0;
+    if (!this.awaited || !raw.length) return false;
+    const [first, last] = this.awaited;
+    if (raw[0][0] < first || raw.at(-1)[0] > last) return false;
+    this.awaited = null;
     this.#write(raw.map(([number, at, , text]) => ({ number, at, text })));
     return true;
   }
