@@ -56,6 +56,8 @@ def main() -> None:
         teller.fail(TOO_SLOW.format(line=teller.at))
     except (MemoryError, RecursionError):
         teller.fail("This pattern takes too much memory. Make it simpler.")
+    except BrokenPipeError:
+        os._exit(0)  # nobody listens any more
 
 
 def _search(source: BinaryIO, wish: dict[str, object], teller: "Teller") -> None:
@@ -85,6 +87,7 @@ def _outline(source: BinaryIO, wish: dict[str, object]) -> None:
         outline.add(first, zlib.decompress(source.read(size)).decode())
     said = {"errors": outline.errors, "warnings": outline.warnings, "ranks": outline.ranks}
     sys.stdout.write(json.dumps({**said, "done": True}) + "\n")
+    sys.stdout.flush()
 
 
 def query_of(wish: dict[str, object]) -> Query:
