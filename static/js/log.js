@@ -226,6 +226,8 @@ class RunLog extends HTMLElement {
   // Asks for lines that are not here, one window at a time.
   #want(where) {
     if (this.awaited && performance.now() - this.awaited < ANSWER_WITHIN) return;
+    // Who follows wants the end, and not the way there a window at a time.
+    if (where.from && this.view.isFollowing) where = { before: this.view.model.upto + 1 };
     let wish = where.near
       ? { from: Math.max(where.near - WINDOW / 2, 1), limit: WINDOW }
       : { ...where, limit: WINDOW };
