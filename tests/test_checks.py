@@ -59,7 +59,8 @@ def test_the_form_is_checked_while_it_is_typed(server: Server) -> None:
 def test_a_form_that_is_not_complete_says_what_is_missing(box: Box) -> None:
     text = browser(Role.EDITOR).post("/profiles/check/", {"name": "x"}).content.decode()
 
-    assert "Image: This field is required." in text
+    assert 'data-field="id_image" data-text="This field is required." data-missing' in text
+    assert '<a href="#id_image">Image</a>' in text
 
 
 def test_a_fix_changes_what_is_typed_and_saves_nothing(server: Server) -> None:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, cast
 
 from django import forms
@@ -24,6 +25,21 @@ from servers.models import Profile, Secret, User
 from servers.models.profile import ABOUT
 
 _NETWORK = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*\Z")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fault:
+    """What is wrong with one field; with the form as a whole where `field` and `label` are ""."""
+
+    field: str  # the element's id
+    label: str
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Faults:
+    missing: tuple[Fault, ...]  # nothing is written yet where something must be
+    wrong: tuple[Fault, ...]
 
 
 class ProfileForm(ProfileFields):
@@ -111,6 +127,20 @@ class ProfileForm(ProfileFields):
         return any(field.errors or field.value() for field in self.rare())
 
     def clean_name(self) -> str:
+    def faults(self) -> Faults:
+        """What keeps it from being saved, in the order of the page."""
+        missing, wrong = list[Fault](), list[Fault]()
+        shown = [each.name for _title, fields in self.groups() for each in fields]
+        names = [*shown, *(name for name in self.errors if name not in shown)]
+        for name in names:
+            box = self[name] if name in self.fields else None
+            label, field = (str(box.label), box.id_for_label) if box else ("", "")
+            for error in self.errors.as_data().get(name, ()):
+                found = missing if error.code == "required" else wrong
+                text = " ".join(error.messages)
+                found.append(Fault(field=field, label=label, text=text))
+        return Faults(missing=tuple(missing), wrong=tuple(wrong))
+
         name: str = self.cleaned_data["name"].strip()
         slug = slugify(name)[:63]
         if not slug:

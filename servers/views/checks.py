@@ -28,7 +28,8 @@ def profile_check(request: HttpRequest) -> HttpResponse:
     """What the form's launch would run into, and the command that it amounts to."""
     form, profile = _form(request)
     if not form.is_valid():
-        return render(request, "profiles/_check.html", {"form": form})
+        context = {"form": form, "faults": form.faults()}
+        return render(request, "profiles/_check.html", context)
     launch, box = form.unsaved_launch(), _box(form, profile)
     return render(
         request,

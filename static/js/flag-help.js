@@ -8,14 +8,11 @@ import { FlagOptions } from "./flag-options.js";
 import { describeFlag, describeVariable, Remarks } from "./flag-panel.js";
 import { suggest } from "./flag-suggest.js";
 import { flags, here, variables } from "./flag-text.js";
+import { whenReleased } from "./press.js";
 
 const PAUSE = 200; // ms after the last key
 const IMAGE_PAUSE = 500;
 const ASKED_BY = ["engine", "image", "box", "profile"]; // fields that say whose flags are meant
-
-let isPressed = false;
-document.addEventListener("pointerdown", () => (isPressed = true), true);
-for (const name of ["pointerup", "pointercancel"]) document.addEventListener(name, () => (isPressed = false), true);
 
 class FlagHelp {
   constructor(form, element) {
@@ -95,12 +92,10 @@ class FlagHelp {
     this.#lookSoon();
   }
 
-  // A remark less or more would move the button that is just being pressed.
   #leave() {
     this.options.hide();
     clearTimeout(this.timer);
-    if (isPressed) document.addEventListener("pointerup", () => this.#lookSoon(), { once: true });
-    else this.#look();
+    whenReleased(() => this.#look());
   }
 
   #lookSoon() {

@@ -1,0 +1,181 @@
+"""What is wrong stands beside its field while it is typed, and goes once it is mended."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
+
+from tests.browser.axe import faults
+from tests.browser.chromium import chromium, new_page
+from tests.web_stack import WebStack, web_stack
+
+pytestmark = pytest.mark.browser
+
+DESK = {"width": 1280, "height": 900}
+OPEN_QUOTE = "Line 1: a quotation mark is opened and never closed."
+
+
+@pytest.fixture(scope="module")
+def stack() -> Iterator[WebStack]:
+    with web_stack() as stack:
+        stack.run("factories.busy_team()")
+        yield stack
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def eva(stack: WebStack) -> Any:
+    return stack.cookie("eva", "EDITOR")
+
+
+@pytest.fixture
+def context(browser: Browser, eva: Any) -> Iterator[BrowserContext]:
+    context = browser.new_context(viewport=DESK)  # type: ignore[arg-type]
+    context.add_cookies([eva])
+    yield context
+    context.close()
+
+
+@pytest.fixture
+def page(context: BrowserContext, stack: WebStack) -> Iterator[Page]:
+    complaints: list[str] = []
+    page = new_page(context, complaints)
+    page.goto(f"{stack.url}/profiles/new/")
+    expect(page.locator("#check")).to_contain_text("Still to be filled in")
+    yield page
+    assert complaints == []
+
+
+def error(page: Page, name: str) -> Locator:
+    return page.locator(f"#id_{name}_error .error")
+
+
+def all_errors(page: Page) -> Locator:
+    return page.locator(".field .error")
+
+
+def checked(page: Page, says: str) -> None:
+    """Wait until the check has come to this."""
+    expect(page.locator("#check")).to_contain_text(says)
+
+
+def test_an_error_stands_beside_its_field_while_it_is_typed_and_goes_when_mended(
+    page: Page,
+) -> None:
+    box = page.locator("#id_flags")
+    box.focus()
+    page.keyboard.type("--model-loader-extra-config '{")
+
+    expect(error(page, "flags")).to_have_text(OPEN_QUOTE)
+    expect(box).to_have_attribute("aria-invalid", "true")
+    expect(box).to_have_accessible_description(re.compile(OPEN_QUOTE))
+    # Where one types, one goes on typing.
+    expect(box).to_be_focused()
+    assert box.evaluate("box => box.selectionStart") == len("--model-loader-extra-config '{")
+
+    page.keyboard.type("}'")
+
+    expect(all_errors(page)).to_have_count(0)
+    expect(box).not_to_have_attribute("aria-invalid", "true")
+    expect(box).to_have_value("--model-loader-extra-config '{}'")
+    described = box.get_attribute("aria-describedby") or ""
+    assert "id_flags_error" not in described.split()
+    assert "id_flags_marks" in described.split()
+
+
+def test_a_new_profile_is_not_scolded_for_what_nobody_has_come_to(page: Page) -> None:
+    page.locator("#id_tags").fill("moe")
+    page.locator("#id_shm_size").fill("much")
+    checked(page, "Shared memory:")
+    expect(error(page, "shm_size")).to_have_count(1)
+
+    # Name, model and image are open, but nobody has been there.
+    expect(all_errors(page)).to_have_count(1)
+    expect(page.locator("#check")).to_contain_text("Image")
+
+
+def test_what_must_be_there_is_asked_for_once_the_field_is_left(page: Page) -> None:
+    name = page.locator("#id_name")
+    name.fill("Coder")
+    name.fill("")
+    checked(page, "Name")
+    expect(all_errors(page)).to_have_count(0)
+
+    page.keyboard.press("Tab")
+
+    expect(error(page, "name")).to_have_text("This field is required.")
+    expect(all_errors(page)).to_have_count(1)
+    expect(name).to_have_attribute("aria-invalid", "true")
+
+    name.fill("Coder")
+    expect(all_errors(page)).to_have_count(0)
+
+
+def test_a_recipes_unfinished_profile_is_not_scolded_either(page: Page, stack: WebStack) -> None:
+    page.goto(f"{stack.url}/profiles/new/?from=qwen3-8b")
+    page.locator("#id_checkpoint").fill("")
+    checked(page, "Still to be filled in")
+    expect(all_errors(page)).to_have_count(0)
+
+
+def test_a_saved_profile_shows_all_of_its_errors_at_once(page: Page, stack: WebStack) -> None:
+    page.goto(f"{stack.url}/profiles/qwen3-8b/edit/")
+    checked(page, "docker run")
+
+    page.locator("#id_checkpoint").fill("")
+
+    expect(error(page, "checkpoint")).to_have_text("This field is required.")
+
+
+def test_after_a_save_in_vain_errors_go_one_by_one(page: Page) -> None:
+    page.locator("#id_gpus").fill("some")
+    page.get_by_role("button", name="Create profile").click()
+    expect(page.get_by_role("alert").filter(has_text="Not saved.")).to_be_visible()
+    expect(error(page, "name")).to_have_text("This field is required.")
+    expect(error(page, "image")).to_have_text("This field is required.")
+    before = all_errors(page).count()
+
+    page.locator("#id_name").fill("Coder")
+
+    expect(error(page, "name")).to_have_count(0)
+    expect(all_errors(page)).to_have_count(before - 1)
+    expect(page.locator("#id_name")).not_to_have_attribute("aria-invalid", "true")
+
+
+def test_an_error_does_not_move_the_button_that_is_being_pressed(page: Page) -> None:
+    page.locator("#id_expected").focus()
+    page.keyboard.type("no figure")
+    expect(error(page, "expected")).to_have_count(1)
+    page.locator("#id_gpus").fill("some")
+    save = page.get_by_role("button", name="Create profile")
+    save.scroll_into_view_if_needed()
+    place = save.bounding_box()
+    assert place is not None
+    page.mouse.move(place["x"] + 10, place["y"] + place["height"] - 3)
+    with page.expect_response("**/profiles/check/"):
+        page.mouse.down()
+    page.wait_for_timeout(100)  # there is nothing to wait for: nothing may happen
+    assert save.bounding_box() == place
+
+    page.mouse.up()
+
+    expect(page.get_by_role("alert").filter(has_text="Not saved.")).to_be_visible()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_fields_with_errors_can_be_read_by_everybody(page: Page, scheme: Any) -> None:
+    page.emulate_media(color_scheme=scheme)
+    page.locator("#id_privileged").evaluate("box => box.closest('details').open = true")
+    page.locator("#id_privileged").check()
+    page.locator("#id_gpus").fill("some")
+    expect(error(page, "privileged")).to_contain_text("Only an admin")
+    expect(error(page, "gpus")).to_have_count(1)
+
+    assert faults(page) == []
