@@ -68,3 +68,4 @@ def test_another_order_of_the_same_flags_is_told_once() -> None:
 
 def test_lengths_of_time_are_shown_as_people_write_them() -> None:
     assert rows(launch(), launch(ready_limit=5400)) == [("ready_limit", None, "1h30m")]
+    assert rows(launch(ask_every=600), launch()) == [("ask_every", "10m", None)]

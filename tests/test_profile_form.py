@@ -184,11 +184,27 @@ def test_what_ready_means_and_how_long_it_may_take_are_kept(box: Box, editor: Us
     assert (changed.ready_path, changed.ready_limit) == ("/warm", 1200)
 
 
+def test_what_is_asked_of_a_ready_server_and_what_comes_of_it_are_kept(
+    box: Box, editor: User
+) -> None:
+    profile = factories.server(box, restart_unhealthy=300, ask_every=600).profile
+
+    unchanged = saved(profile, editor).launch()
+    changed = saved(profile, editor, restart_unhealthy="", ask_every="1h", ask_when_ready="")
+
+    assert (unchanged.restart_unhealthy, unchanged.ask_every) == (300, 600)
+    assert unchanged.ask_when_ready
+    now = changed.launch()
+    assert (now.restart_unhealthy, now.ask_every, now.ask_when_ready) == (0, 3600, False)
+
+
 @pytest.mark.parametrize(
     ("field", "text", "says"),
     [
         ("ready_path", "http://elsewhere/health", "is not a path"),
         ("ready_limit", "20", "Write 20m, 90s or 1h30m"),
+        ("restart_unhealthy", "10s", "is shorter than a minute"),
+        ("ask_every", "5", "Write 20m, 90s or 1h30m"),
     ],
 )
 def test_what_ready_means_is_checked_beside_its_field(

@@ -61,6 +61,14 @@ def duration(text: str) -> int:
         raise WordsError(str(error)) from None
 
 
+def minutes(text: str) -> int:
+    """Seconds of 5m or 1h30m, a minute at least; empty is 0, never. Raises WordsError."""
+    try:
+        return notation.minutes(text)
+    except ValueError as error:
+        raise WordsError(str(error)) from None
+
+
 def path(text: str) -> str:
     """A path of an engine's HTTP server, such as /health; empty stays. Raises WordsError."""
     try:

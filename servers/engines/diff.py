@@ -81,7 +81,7 @@ def field_text(name: str, value: object) -> str | None:
     """The value of a field of Launch as people write it; None where it says nothing."""
     if name in ("shm_size", "free_memory") and isinstance(value, int):
         return sizes.shown(value) if value else None
-    if name == "ready_limit" and isinstance(value, int):
+    if name in ("ready_limit", "restart_unhealthy", "ask_every") and isinstance(value, int):
         return durations.shown(value) if value else None
     if isinstance(value, bool):
         return "yes" if value else "no"

@@ -49,7 +49,12 @@ class Launch:
     ready_limit: int = 0  # seconds from the container's start to ready; 0 = no limit
     restart: str = ""  # "" = never, "on-failure", "always"; inferdash's own, not Docker's
     restart_tries: int = 2  # automatic starts in a row that may fail before it gives up
+    restart_unhealthy: int = (
+        0  # seconds of being unhealthy after which it is ended and started again
+    )
     start_with_box: bool = False  # after a restart of the box, if it was wanted then
+    ask_when_ready: bool = True  # one short question, to see whether it answers, and how fast
+    ask_every: int = 0  # seconds without requests after which it is asked for one token; 0 = never
 
     log_must: tuple[str, ...] = ()  # plain texts, of which each is in the log of a good start
     log_must_not: tuple[str, ...] = ()  # plain texts that a good log does not hold

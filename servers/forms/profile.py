@@ -58,7 +58,8 @@ class ProfileForm(ProfileFields):
             "Life",
             (
                 *("grace", "init", "ready_path", "ready_limit"),
-                *("restart", "restart_tries", "start_with_box", "log_must", "log_must_not"),
+                *("restart", "restart_tries", "restart_unhealthy", "start_with_box"),
+                *("ask_when_ready", "ask_every", "log_must", "log_must_not"),
             ),
         ),
         ("Where it comes from", ("source", "hardware", "expected")),
@@ -126,7 +127,6 @@ class ProfileForm(ProfileFields):
     def rare_is_used(self) -> bool:
         return any(field.errors or field.value() for field in self.rare())
 
-    def clean_name(self) -> str:
     def faults(self) -> Faults:
         """What keeps it from being saved, in the order of the page."""
         missing, wrong = list[Fault](), list[Fault]()
@@ -141,6 +141,7 @@ class ProfileForm(ProfileFields):
                 found.append(Fault(field=field, label=label, text=text))
         return Faults(missing=tuple(missing), wrong=tuple(wrong))
 
+    def clean_name(self) -> str:
         name: str = self.cleaned_data["name"].strip()
         slug = slugify(name)[:63]
         if not slug:
@@ -185,6 +186,12 @@ class ProfileForm(ProfileFields):
 
     def clean_ready_limit(self) -> int:
         return _read(words.duration, self.cleaned_data["ready_limit"])
+
+    def clean_restart_unhealthy(self) -> int:
+        return _read(words.minutes, self.cleaned_data["restart_unhealthy"])
+
+    def clean_ask_every(self) -> int:
+        return _read(words.minutes, self.cleaned_data["ask_every"])
 
     def clean_parameters(self) -> dict[str, str]:
         return _read(words.parameters, self.cleaned_data["parameters"])

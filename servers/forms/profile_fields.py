@@ -191,10 +191,28 @@ class ProfileFields(forms.Form):
         label="Tries in a row",
         help_text="So many starts in a row may fail before inferdash gives up.",
     )
+    restart_unhealthy = forms.CharField(
+        required=False,
+        max_length=20,
+        label="Also when unhealthy for",
+        help_text="5m: it is ended, and started again. Empty: being unhealthy is only told.",
+    )
     start_with_box = forms.BooleanField(
         required=False,
         label="Start with the box",
         help_text="After a restart of the box, unless somebody had stopped it before.",
+    )
+    ask_when_ready = forms.BooleanField(
+        required=False,
+        initial=True,
+        label="Ask it once when it is ready",
+        help_text="One short question: is it language, and how fast does it come?",
+    )
+    ask_every = forms.CharField(
+        required=False,
+        max_length=20,
+        label="Ask for a token every",
+        help_text="10m, and only when nobody has asked it anything for so long. Empty: never.",
     )
     log_must = forms.CharField(
         required=False,

@@ -21,7 +21,8 @@ _SAME = (
     "network", "volumes", "mount_hf_cache", "pass_hf_token", "gpus", "shm_size", "grace",
     "runtime", "entrypoint", "ulimits", "cap_add", "devices", "security_opt", "cpuset_cpus",
     "user", "workdir", "pid", "privileged", "init", "ready_path", "ready_limit",
-    "restart", "restart_tries", "start_with_box", "log_must", "log_must_not",
+    "restart", "restart_tries", "restart_unhealthy", "start_with_box",
+    "ask_when_ready", "ask_every", "log_must", "log_must_not",
     "parameters", "free_memory", "drop_cache", "digests",
 )  # fmt: skip
 # The same, but it only says something: the container does not depend on it.
@@ -93,9 +94,15 @@ def initial(launch: Launch, *, secrets: Mapping[str, str] | None = None) -> dict
         "ulimits": "\n".join(f"{name}={value}" for name, value in launch.ulimits.items()),
         "shm_size": words.size_text(launch.shm_size),
         "free_memory": words.size_text(launch.free_memory),
-        "ready_limit": durations.shown(launch.ready_limit) if launch.ready_limit else "",
+        "ready_limit": _span(launch.ready_limit),
+        "restart_unhealthy": _span(launch.restart_unhealthy),
+        "ask_every": _span(launch.ask_every),
         "ipc_host": launch.ipc == "host",
         "port": launch.port or None,
         "host_port": launch.host_port or None,
         "expected": "\n".join(f"{name}: {value}" for name, value in launch.expected.items()),
     }
+
+
+def _span(seconds: int) -> str:
+    return durations.shown(seconds) if seconds else ""

@@ -107,6 +107,8 @@ def launch_value(found: mapping.Mapping, name: str) -> Any:
         return found.read(name, notation.path, "")
     if name == "ready_limit":
         return found.read(name, durations.read, 0)
+    if name in ("restart_unhealthy", "ask_every"):
+        return found.read(name, notation.minutes, 0)
     if name == "restart":
         return found.read(name, notation.restart, "")
     if name == "digests":
@@ -247,6 +249,8 @@ _WRITERS: dict[str, Callable[[Any], str]] = {
     "shm_size": sizes.shown,
     "free_memory": sizes.shown,
     "ready_limit": durations.shown,
+    "restart_unhealthy": durations.shown,
+    "ask_every": durations.shown,
 }
 
 

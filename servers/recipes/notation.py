@@ -4,7 +4,9 @@ import re
 from collections.abc import Iterable
 
 from servers.engines import flagtext
+from servers.host import durations
 
+SHORTEST = 60  # seconds, for what is looked at every few minutes
 MOST_LOG_TEXTS, LONGEST_LOG_TEXT = 20, 200
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _PATH = re.compile(r"/[!-~]{0,199}")  # printable ASCII without blanks
@@ -41,6 +43,14 @@ def restart(text: str) -> str:
     if cleaned not in ("", "never", "no", "on-failure", "always"):
         raise ValueError(f"“{text[:60]}” is none of never, on-failure, always.")
     return "" if cleaned in ("never", "no") else cleaned
+
+
+def minutes(text: str) -> int:
+    """Seconds of 5m or 1h30m, at least a minute; 0 of an empty text. Raises ValueError."""
+    seconds = durations.read(text)
+    if 0 < seconds < SHORTEST:
+        raise ValueError(f"“{text[:40]}” is shorter than a minute.")
+    return seconds
 
 
 def log_texts(texts: Iterable[str]) -> tuple[str, ...]:
