@@ -1,3 +1,4 @@
+from servers.models.action import Action
 from servers.models.audit import Entry
 from servers.models.box import Box
 from servers.models.checkpoint import CheckpointFacts
@@ -12,6 +13,7 @@ from servers.models.server import Server
 from servers.models.user import Role, User
 
 __all__ = [
+    "Action",
     "Box",
     "CheckpointFacts",
     "Entry",

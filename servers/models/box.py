@@ -32,6 +32,11 @@ class Box(models.Model):
     # The least memory that was in use with nobody there, by driver and GPU, over all boots.
     memory_best: "models.JSONField[dict[str, int], dict[str, int]]" = models.JSONField(default=dict)
 
+    # What engines have left on it (judge.leftbehind.Left, as JSON), as its watcher last saw it.
+    left_behind: "models.JSONField[list[dict[str, Any]], list[dict[str, Any]]]" = models.JSONField(
+        default=list
+    )
+
     class Meta:
         ordering = ["slug"]
         verbose_name_plural = "boxes"

@@ -23,6 +23,7 @@ from servers.host.probes import Endpoint
 from servers.judge import loglines, timeline
 from servers.models.diagnosed import Diagnosed
 from servers.models.profile import ProfileVersion
+from servers.models.releasing import Releasing
 from servers.models.secret import Secret
 from servers.models.server import Server
 from servers.models.starting import Starting
@@ -83,7 +84,7 @@ class RunQuerySet(models.QuerySet["Run"]):
         return self.filter(state__in=old).update(state=new, moved_at=now, **fields) == 1
 
 
-class Run(Starting, Diagnosed):
+class Run(Starting, Diagnosed, Releasing):
     State = State
     Wanted = Wanted
 

@@ -20,6 +20,7 @@ from servers.models import Box, Run
 from servers.watcher import boxes, checkpoints, logroom, logs
 from servers.watcher.images import Images
 from servers.watcher.memory import Memory
+from servers.watcher.releases import Releases
 from servers.watcher.runs import Runs
 
 log = logging.getLogger(__name__)
@@ -41,6 +42,7 @@ class Watcher:
         self.runs = Runs(self.box)
         self.images = Images(self.box)
         self.memory = Memory(self.box)
+        self.releases = Releases(self.box)
         self.stopping = threading.Event()
         self.wake = threading.Event()  # something for reconcile() to do
         self.collector = Collector()
@@ -148,6 +150,7 @@ class Watcher:
             is_first = self.sample is None
             self.sample = sample
             self._surviving(self._tell_sample)
+            self._surviving(lambda: self.releases.see(self.memory.snapshot))
             if is_first:
                 self.wake.set()
 

@@ -19,6 +19,7 @@ class Memory:
         self._best = dict(box.memory_best)
         self._judge = Judge(best=self._best)
         self._kept: dict[str, tuple[float, list[dict[str, Any]]]] = {}
+        self.snapshot: dict[str, Any] = {}  # the last that was judged
 
     def judged(self, sample: dict[str, Any]) -> dict[str, Any]:
         """The sample with a verdict for each of its GPUs."""
@@ -32,6 +33,7 @@ class Memory:
             if is_unified
             else [],
         }
+        self.snapshot = snapshot
         before = dict(self._best)
         verdicts = [each.to_json() for each in self._judge.step(snapshot)]
         if self._best != before:

@@ -1,0 +1,69 @@
+"""What is known of a run's GPU memory before its start, and what came of it after its end."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from django.conf import settings
+from django.db.models import Q
+from django.utils import timezone
+
+from servers import live
+from servers.host import shm
+from servers.judge import release, released
+from servers.judge.release import Look, Release
+from servers.models import Box, Run
+from servers.models.run import ACTIVE, ENDED
+
+
+def before(run: Run, sample: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """What its GPUs have in use before its container is made, by a sample of that moment."""
+    if sample and any(card.get("kind") == "unified" for card in sample.get("gpus") or []):
+        left = [asdict(each) for each in shm.segments(settings.HOST_ROOT)]
+        sample = {**sample, "shm": left}
+    found = release.before(sample, run.gpus, now=timezone.now().timestamp())
+    if found is None:
+        return None
+    # What an earlier run has not given back yet is none of this one's, and may come back under it.
+    waiting = Run.objects.filter(server__box=run.server.box, state__in=ENDED, released_at=None)
+    for earlier in waiting.exclude(memory_before=None).exclude(pk=run.pk):
+        found = release.lower(found, earlier.memory_before)
+    return found
+
+
+def watched(box: Box) -> list[Run]:
+    """Runs whose memory somebody has to look at: those that have it, and those that had it."""
+    has_ended = Q(state__in=ENDED, released_at=None)
+    has_container = Q(state__in=ACTIVE) & ~Q(container_id="")
+    return list(
+        Run.objects.filter(has_ended | has_container, server__box=box).exclude(memory_before=None)
+    )
+
+
+def look(run: Run, snapshot: Mapping[str, Any]) -> Look | None:
+    assert run.memory_before is not None
+    return release.look(
+        run.memory_before,
+        snapshot,
+        run.container_id or run.container_was,
+        began=run.started_at.timestamp() if run.started_at else None,
+        ended=run.ended_at.timestamp() if run.ended_at else None,
+    )
+
+
+def note(run: Run, seen: Look | None, *, held: int | None) -> None:
+    """Write down what a look at an ended run says. `held` is what it held before its end."""
+    if run.ended_at is None or run.memory_before is None:
+        return
+    so_far = run.release if run.memory_after else Release(held=held)
+    now = timezone.now()
+    ended = run.ended_at.timestamp()
+    new = release.step(so_far, seen, run.memory_before, ended=ended, now=now.timestamp())
+    is_over = new.is_over or now.timestamp() - ended > release.REMEMBERED
+    if new == so_far and not is_over:
+        return
+    fields = {"memory_after": new.to_json(), "released_at": now if is_over else None}
+    if not Run.objects.filter(pk=run.pk, released_at=None).update(**fields):
+        return
+    if released.short(new) != released.short(so_far) or new.outcome != so_far.outcome:
+        live.server_changed(run.server_id)
