@@ -16,11 +16,14 @@ from servers.host.containers import Container, ContainerError
 from servers.judge import available
 from servers.lifecycle import creation, diagnoses, releases, restarts, room, secrets, wishes
 from servers.lifecycle.cards import CardsError
-from servers.lifecycle.making import making
 from servers.models import Box, Run
 from servers.models.run import State, Wanted
 
 log = logging.getLogger(__name__)
+
+# A worker that died between the move to creating and Docker's answer leaves the run
+# there. The container's name keeps a second attempt from making a second container.
+CREATING_GIVES_UP = timedelta(seconds=60)
 
 TAIL = 20  # lines
 # Characters: the page of a failed run shows them all; the log has the rest.
@@ -38,7 +41,7 @@ def advance(run: Run) -> None:
         _wind_down(run)
     elif run.state == State.QUEUED:
         _begin(run)
-    elif run.state == State.CREATING:
+    elif run.state == State.CREATING and timezone.now() - run.moved_at > CREATING_GIVES_UP:
         _create(run, old=State.CREATING)
     elif run.state in (State.STARTING, State.READY, State.STOPPING):
         observe(run)
@@ -92,43 +95,24 @@ def pull_failed(run: Run, error: ContainerError) -> None:
 
 
 def _create(run: Run, *, old: State) -> None:
-    """Make the container, or go on where somebody who died meanwhile has left off."""
-    with making(run) as is_ours:
-        if not is_ours:
-            return
-        if old == State.CREATING:
-            run.refresh_from_db()
-        elif not _move(run, old=[old], new=State.CREATING):
-            return
-        if run.state != State.CREATING or not _make(run):
-            return
-    live.wake_watcher(run.server.box.slug)
-    run.refresh_from_db()
-    if run.wanted != Wanted.RUNNING:
-        _wind_down(run)
-
-
-def _make(run: Run) -> bool:
+    if not _move(run, old=[old], new=State.CREATING):
+        return
     try:
         creation.remove_predecessors(run)
         room.drop_cache(run)
-        unheld = available.unheld(live.sample(run.server.box.slug))
+        sample = live.sample(run.server.box.slug)
         around = diagnoses.surroundings(run)
         made = creation.create(run)
     except secrets.Refused as refusal:
         _fail(run, str(refusal))
-        return False
+        return
     except ContainerError as error:
-        if error.is_undecided:
-            _wait_for_docker(run, error)
-        else:
-            _fail(run, str(error), detail=error.detail, may_pass=True)
-        return False
-    return _move(
+        _fail(run, str(error), detail=error.detail, may_pass=True)
+        return
+    _move(
         run,
         old=[State.CREATING],
         new=State.STARTING,
-        outlook="",
         container_id=made.container.id,
         image_id=made.container.image_id,
         image_digest=made.image_digest,
@@ -137,21 +121,14 @@ def _make(run: Run) -> bool:
         port=made.port,
         served_name=made.served_name,
         started_at=made.container.started_at or timezone.now(),
-        unheld_at_start=unheld,
+        unheld_at_start=available.unheld(sample),
+        memory_before=releases.before(run, sample),
         around=around,
     )
-
-
-def _wait_for_docker(run: Run, error: ContainerError) -> None:
-    """Whether there is a container now is not known, so that the run has not failed."""
-    log.warning("run %s: nobody knows yet whether its container was made: %s", run.pk, error)
-    said = f"{error} Then the start goes on."
-    if (
-        Run.objects.filter(pk=run.pk, state=State.CREATING)
-        .exclude(outlook=said)
-        .update(outlook=said)
-    ):
-        live.server_changed(run.server_id)
+    live.wake_watcher(run.server.box.slug)
+    run.refresh_from_db()
+    if run.wanted != Wanted.RUNNING:
+        _wind_down(run)
 
 
 def reached_ready(run: Run, *, engine_version: str) -> bool:
@@ -193,9 +170,8 @@ def _wind_down(run: Run) -> None:
             _follow_up(run)
     elif run.state == State.CREATING:
         # Whoever creates looks at what is wanted as soon as Docker has answered.
-        with making(run) as is_ours:
-            if is_ours:
-                _abandon_creation(run)
+        if timezone.now() - run.moved_at > CREATING_GIVES_UP:
+            _abandon_creation(run)
     elif run.state in (State.STARTING, State.READY):
         if run.wanted == Wanted.DRAINED and run.state == State.READY and run.requests_running:
             return
@@ -215,30 +191,20 @@ def _wind_down(run: Run) -> None:
 
 
 def _abandon_creation(run: Run) -> None:
-    """Its maker is gone; what that has left behind is ended, too."""
-    try:
-        found = creation.find(run)
-        if found is not None and found.state == "created":
-            creation.docker().remove(found.id)
-            found = None
-    except ContainerError as error:
-        log.warning("run %s cannot be looked for: %s", run.pk, error)
-        return
+    found = creation.docker().inspect(creation.container_name(run))
     if found is None:
-        ended = {"ended_at": timezone.now(), "outlook": ""}
-        if _move(run, old=[State.CREATING], new=State.STOPPED, **ended):
+        if _move(run, old=[State.CREATING], new=State.STOPPED, ended_at=timezone.now()):
             _follow_up(run)
         return
-    if _move(
+    _move(
         run,
         old=[State.CREATING],
         new=State.STARTING,
-        outlook="",
         container_id=found.id,
         image_id=found.image_id,
         started_at=found.started_at,
-    ):
-        _wind_down(run)
+    )
+    _wind_down(run)
 
 
 def _signal(run: Run, name: str) -> None:
@@ -258,6 +224,9 @@ def observe(run: Run) -> None:
         container = creation.docker().inspect(run.container_id)
         if container is None:
             _vanished(run)
+        elif container.state == "created":
+            # The worker died between create and start.
+            creation.docker().start(container.id)
         elif container.has_ended:
             _ended(run, container, creation.docker().tail(container.id, TAIL))
     except ContainerError as error:
