@@ -1,0 +1,21 @@
+import json
+from typing import Any
+
+from playwright.sync_api import Page, expect
+
+
+def ask(page: Page, text: str = "", **script: Any) -> None:
+    page.get_by_label("Message", exact=True).fill(text or json.dumps(script))
+    page.keyboard.press("Enter")
+
+
+def answer(page: Page) -> Any:
+    return page.locator(".answer").last
+
+
+def finished(page: Page) -> None:
+    expect(page.get_by_role("button", name="Send", exact=True)).to_be_visible()
+
+
+def pieces(text: str, size: int = 7) -> list[dict[str, str]]:
+    return [{"content": text[at : at + size]} for at in range(0, len(text), size)]

@@ -1,0 +1,148 @@
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.chat.talk import answer, ask, finished, pieces
+from tests.chat_stack import Stack
+from tests.scripted_engine import ScriptedEngine
+
+pytestmark = pytest.mark.browser
+
+
+def test_edit_and_resend_replaces_what_follows(page: Page, engine: ScriptedEngine) -> None:
+    ask(page, "first")
+    finished(page)
+    ask(page, "second")
+    finished(page)
+
+    page.get_by_label("Edit this message and send it again").first.click()
+    page.get_by_label("Edit the message").fill("changed")
+    page.get_by_role("button", name="Send again").click()
+    finished(page)
+
+    expect(page.locator(".question .text")).to_have_text(["changed"])
+    expect(answer(page).locator(".markdown")).to_have_text("You said: changed")
+    assert engine.requests[-1]["messages"] == [{"role": "user", "content": "changed"}]
+
+
+def test_regenerate_asks_for_the_same_again(page: Page, engine: ScriptedEngine) -> None:
+    ask(page, "again")
+    finished(page)
+    before = len(engine.requests)
+
+    page.get_by_label("Regenerate this answer").click()
+    finished(page)
+
+    assert len(engine.requests) == before + 1
+    assert engine.requests[-1]["messages"] == [{"role": "user", "content": "again"}]
+    expect(page.locator(".answer")).to_have_count(1)
+
+
+def test_parameters_go_to_the_engine_and_survive_a_reload(
+    page: Page, engine: ScriptedEngine
+) -> None:
+    page.get_by_label("System prompt").fill("Be brief.")
+    page.get_by_label("Temperature").fill("0.3")
+    page.get_by_label("Top-p").fill("0.9")
+    page.get_by_label("Max tokens").fill("256")
+    page.get_by_label("Extra parameters").fill('{"seed": 7}')
+    ask(page, "hello")
+    finished(page)
+
+    sent = engine.requests[-1]
+    assert sent["messages"][0] == {"role": "system", "content": "Be brief."}
+    assert {key: sent[key] for key in ("temperature", "top_p", "max_tokens", "seed")} == {
+        "temperature": 0.3,
+        "top_p": 0.9,
+        "max_tokens": 256,
+        "seed": 7,
+    }
+    assert sent["model"] == "tiny-qwen"
+    page.reload()
+    expect(page.get_by_label("System prompt")).to_have_value("Be brief.")
+    expect(answer(page).locator(".markdown")).to_have_text("You said: hello")
+
+
+@pytest.mark.parametrize(
+    ("label", "value", "said"),
+    [
+        ("Temperature", "3", "Temperature must be a number from 0 to 2."),
+        ("Max tokens", "0", "Max tokens must be a whole number of 1 or more."),
+        ("Extra parameters", "{seed: 1}", "Extra parameters are not JSON"),
+        ("Extra parameters", "[1]", "must be a JSON object"),
+    ],
+)
+def test_a_wrong_parameter_is_said_and_nothing_is_sent(
+    page: Page, label: str, value: str, said: str
+) -> None:
+    page.get_by_label(label).fill(value)
+    page.get_by_label("Message", exact=True).fill("hello")
+
+    expect(page.locator(".hint")).to_contain_text(said)
+    expect(page.get_by_role("button", name="Send", exact=True)).to_be_disabled()
+
+
+def test_conversations_are_kept_named_and_deleted_with_undo(page: Page) -> None:
+    ask(page, "about boxes")
+    finished(page)
+    page.get_by_role("button", name="New conversation").click()
+    ask(page, "about engines")
+    finished(page)
+    page.get_by_label("Name of the conversation").fill("Engines!")
+    page.get_by_label("Name of the conversation").press("Tab")
+    page.reload()
+
+    listed = page.locator("#chat-conversations .open")
+    expect(listed).to_have_text(["Engines!", "about boxes"])
+    listed.nth(1).click()
+    expect(answer(page).locator(".markdown")).to_have_text("You said: about boxes")
+    page.get_by_label("Delete “about boxes”").click()
+    expect(listed).to_have_text(["Engines!"])
+    page.get_by_role("button", name="Undo").click()
+    expect(listed).to_have_count(2)
+
+
+def test_an_answer_goes_on_while_another_conversation_is_looked_at(
+    page: Page, engine: ScriptedEngine
+) -> None:
+    ask(page, "short one")
+    finished(page)
+    page.get_by_role("button", name="New conversation").click()
+    ask(page, deltas=pieces("word " * 60, 5), delay=0.02)
+    expect(answer(page).locator(".markdown")).to_contain_text("word")
+
+    page.locator("#chat-conversations .open", has_text="short one").click()
+    expect(page.locator(".hint")).to_contain_text("is being answered")
+    page.locator("#chat-conversations .open").first.click()
+    finished(page)
+
+    assert answer(page).locator(".markdown").inner_text().split() == ["word"] * 60
+    assert engine.outcomes.get(timeout=5) == "complete"
+
+
+def test_servers_come_and_go_in_the_open_page(page: Page, stack: Stack) -> None:
+    change = "from servers import live\nRun.objects.update(state={!r})\nlive.servers_changed()"
+    page.get_by_label("Message", exact=True).fill("hello")
+    send = page.get_by_role("button", name="Send", exact=True)
+    expect(send).to_be_enabled()
+    try:
+        stack.shell(change.format("starting"))
+        expect(page.locator("#chat-empty")).to_contain_text("tiny is starting")
+        expect(send).to_be_disabled()
+        stack.shell(change.format("failed"))
+        expect(page.locator("#chat-empty")).to_contain_text("Start one on the dashboard")
+    finally:
+        stack.shell(change.format("ready"))
+    expect(send).to_be_enabled()
+    expect(page.get_by_label("Message", exact=True)).to_have_value("hello")
+
+
+def test_a_server_that_was_stopped_meanwhile_is_said_in_the_conversation(
+    page: Page, stack: Stack
+) -> None:
+    page.get_by_label("Message", exact=True).fill("hello")
+    stack.shell("Run.objects.update(wanted='stopped')")
+    try:
+        page.keyboard.press("Enter")
+        expect(answer(page).get_by_role("alert")).to_contain_text("tiny was told to stop")
+    finally:
+        stack.shell("Run.objects.update(wanted='running')")

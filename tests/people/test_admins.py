@@ -1,0 +1,191 @@
+import csv
+import io
+import re
+from typing import Any
+
+import pytest
+from django.test import AsyncClient, Client
+from django.urls import reverse
+
+from servers.models import Box, Entry, Invite, Role, Secret, User
+from tests import factories
+from tests.people.desk import as_, join, log_in, said
+
+# What admins do with people
+
+
+def test_settings_shows_everybody_themselves_and_admins_the_rest(ada: User, grace: User) -> None:
+    theirs, all_of_it = said(as_(grace).get("/settings/")), said(as_(ada).get("/settings/"))
+
+    assert "grace, editor. Change your password" in theirs
+    assert "Invite somebody as" not in theirs
+    assert "Invite somebody as" in all_of_it
+
+
+def test_an_admin_invites_with_a_role_and_sees_the_link_once(ada: User) -> None:
+    client = as_(ada)
+
+    page = client.post(reverse("person_invite"), {"role": Role.OPERATOR.value})
+
+    link = re.search(r"http://testserver/join/[\w-]+/", page.content.decode())
+    assert link is not None
+    assert "A link for a new operator" in said(page)
+    assert link[0] not in client.get("/settings/").content.decode()
+    join(Client(), link[0].removeprefix("http://testserver"), username="lin")
+    assert User.objects.get(username="lin").role == Role.OPERATOR
+
+
+def test_an_admin_ends_a_link(ada: User) -> None:
+    invite, token = Invite.make(role=Role.ADMIN, by=ada)
+
+    response = as_(ada).post(reverse("invite_end", args=[invite.pk]), follow=True)
+
+    assert "The link for a new admin has ended" in said(response)
+    assert Client().get(reverse("join", args=[token])).status_code == 410
+
+
+def test_a_role_counts_at_once(ada: User, grace: User) -> None:
+    client = as_(grace)
+    assert client.get("/profiles/new/").status_code == 200
+
+    response = as_(ada).post(
+        reverse("person_role", args=[grace.pk]), {"role": Role.VIEWER.value}, follow=True
+    )
+
+    assert "grace is now a viewer" in said(response)
+    assert client.get("/profiles/new/").status_code == 403
+
+
+def test_a_disabled_person_is_out_at_once_and_in_again_when_enabled(ada: User, grace: User) -> None:
+    client = as_(grace)
+    address = reverse("person_active", args=[grace.pk])
+
+    as_(ada).post(address)
+    assert client.get("/").status_code == 302
+    assert "do not match" in said(log_in(Client(), "grace"))
+
+    as_(ada).post(address, {"active": "yes"})
+    assert log_in(Client(), "grace").status_code == 302
+
+
+def test_disabling_twice_does_not_enable(ada: User, grace: User) -> None:
+    for _click in range(2):
+        as_(ada).post(reverse("person_active", args=[grace.pk]))
+
+    assert not User.objects.get(pk=grace.pk).is_active
+
+
+@pytest.mark.parametrize("change", ["person_role", "person_active"])
+def test_the_last_active_admin_stays(change: str, ada: User) -> None:
+    User.objects.create(username="old", role=Role.ADMIN, is_active=False)
+
+    response = as_(ada).post(
+        reverse(change, args=[ada.pk]), {"role": Role.EDITOR.value}, follow=True
+    )
+
+    assert "ada is the last active admin, so nothing was changed" in said(response)
+    assert User.objects.admins().get() == ada
+
+
+def test_whoever_is_shown_out_keeps_no_link_to_come_back_by(ada: User, grace: User) -> None:
+    User.objects.change(grace.pk, role=Role.ADMIN)
+    tokens = [
+        Invite.make(role=Role.ADMIN, by=grace)[1],
+        Invite.make(role=Role.ADMIN, by=ada, person=grace)[1],
+    ]
+
+    as_(ada).post(reverse("person_active", args=[grace.pk]))
+
+    for token in tokens:
+        assert Client().get(reverse("join", args=[token])).status_code == 410
+
+
+def test_what_admins_do_is_noted(ada: User, grace: User) -> None:
+    client = as_(ada)
+    client.post(reverse("person_invite"), {"role": "2"})
+    client.post(reverse("person_role", args=[grace.pk]), {"role": "1"})
+    client.post(reverse("person_reset", args=[grace.pk]))
+    client.post(reverse("person_active", args=[grace.pk]))
+    client.post(reverse("secret_add"), {"name": "HF_TOKEN", "value": "hf_abcdefgh"})
+
+    noted = [(entry.by, entry.action, entry.subject) for entry in Entry.objects.reverse()]
+
+    assert noted == [
+        (ada, "invite", "a new operator"),
+        (ada, "change role", "grace"),
+        (ada, "reset link", "grace"),
+        (ada, "disable person", "grace"),
+        (ada, "add secret", "HF_TOKEN"),
+    ]
+    assert "hf_abcdefgh" not in str(list(Entry.objects.values()))
+
+
+def test_a_boxs_settings_are_saved_and_its_facts_left_to_the_watcher(ada: User) -> None:
+    box = factories.box("rtx8")
+    token = Secret.seal("HF_TOKEN", "hf_one_value", ada)
+    typed = {"rtx8-home": "/home/ada", "rtx8-hf_cache": "~/hf", "rtx8-hf_token": str(token.pk)}
+
+    response = as_(ada).post(reverse("box_settings", args=["rtx8"]), typed, follow=True)
+
+    assert "rtx8 is changed" in said(response)
+    after = Box.objects.get()
+    assert (after.hf_cache, after.hf_token, after.facts) == ("~/hf", token, box.facts)
+
+
+@pytest.mark.parametrize(
+    ("field", "text", "words"),
+    [
+        ("home", "~", "must be an absolute path"),
+        ("home", "ada", "must be an absolute path"),
+        ("hf_cache", "$DATA/hf", "only $HOME is known"),
+    ],
+)
+def test_a_boxs_folders_must_be_paths(field: str, text: str, words: str, ada: User) -> None:
+    factories.box("rtx8")
+    typed = {"rtx8-home": "/home/ada", "rtx8-hf_cache": "", f"rtx8-{field}": text}
+
+    response = as_(ada).post(reverse("box_settings", args=["rtx8"]), typed)
+
+    assert words in said(response)
+    assert Box.objects.get().home == "/home/ada"
+
+
+def test_settings_shows_what_the_worker_allows(ada: User) -> None:
+    factories.box("rtx8")
+
+    page = said(as_(ada).get("/settings/"))
+
+    assert "mount_roots /home/ada, /mnt, /data privileged no" in page
+
+
+# Activity
+
+
+def test_activity_is_filtered_by_who_and_what(ada: User, grace: User) -> None:
+    Entry.note(ada, "start server", "qwen3-8b")
+    Entry.note(grace, "stop server", "glm-5", after=3)
+    Entry.note(None, "invite", "a new admin")
+
+    assert "glm-5" in said(as_(ada).get("/activity/", {"q": "grace stop"}))
+    assert "qwen3-8b" not in said(as_(ada).get("/activity/", {"q": "grace stop"}))
+    assert "Nothing that matches" in said(as_(ada).get("/activity/", {"q": "grace start"}))
+
+
+@pytest.mark.asyncio
+@pytest.mark.django_db(transaction=True)
+async def test_activity_comes_as_csv_that_no_spreadsheet_runs(own_redis: object) -> None:
+    ada = await User.objects.acreate(username="ada", role=Role.ADMIN)
+    evil = ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", " =1", "＝1+1", 'a "quoted", one', "two\nlines"]
+    for subject in evil:
+        await Entry.objects.acreate(by=ada, action="start server", subject=subject)
+    client = AsyncClient()
+    await client.aforce_login(ada)
+
+    response: Any = await client.get("/activity.csv")
+    text = b"".join([part async for part in response.streaming_content]).decode()
+
+    rows = list(csv.reader(io.StringIO(text)))
+    assert rows[0] == ["when", "who", "what", "to what", "more"]
+    cells = [row[3] for row in reversed(rows[1:])]
+    assert cells == [f"'{each}" for each in evil[:7]] + evil[7:]
+    assert response.headers["Content-Disposition"].startswith("attachment")

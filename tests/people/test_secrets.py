@@ -1,0 +1,64 @@
+import pytest
+from django.urls import reverse
+
+from servers.models import Box, Secret, User
+from tests import factories
+from tests.people.desk import as_, said
+
+# Secrets and boxes
+
+
+def test_a_secret_goes_in_and_never_comes_out(ada: User) -> None:
+    client = as_(ada)
+    value = "hf_QwErTyUiOpAsDf"
+
+    pages = [
+        client.post(reverse("secret_add"), {"name": "HF_TOKEN", "value": value}, follow=True),
+        client.post(reverse("secret_add"), {"name": "not a name", "value": value}),
+        client.get("/settings/"),
+        client.get("/activity/"),
+    ]
+
+    assert Secret.objects.get().reveal() == value
+    assert value.encode() not in bytes(Secret.objects.get().sealed)
+    assert "Write it as a variable" in said(pages[1])
+    assert all(value not in page.content.decode() for page in pages)
+
+
+@pytest.mark.parametrize("name", ["# x", "export HF_TOKEN", "A=B", "A\nB=c", "1A", " "])
+def test_a_secrets_name_is_a_variables(name: str, ada: User) -> None:
+    as_(ada).post(reverse("secret_add"), {"name": name, "value": "hf_abcdefgh"})
+
+    assert not Secret.objects.exists()
+
+
+def test_a_secret_too_short_to_be_masked_is_refused(ada: User) -> None:
+    response = as_(ada).post(reverse("secret_add"), {"name": "PIN", "value": "1234567"})
+
+    assert "at least 8 characters" in said(response)
+    assert not Secret.objects.exists()
+
+
+def test_a_secret_is_replaced(ada: User) -> None:
+    secret = Secret.seal("HF_TOKEN", "hf_the_old_one", ada)
+
+    as_(ada).post(reverse("secret_replace", args=[secret.pk]), {"value": "hf_the_new_one"})
+
+    secret.refresh_from_db()
+    assert secret.reveal() == "hf_the_new_one"
+
+
+def test_a_secret_in_use_is_not_deleted(ada: User) -> None:
+    used, idle = Secret.seal("HF_TOKEN", "hf_one_value", ada), Secret.seal("B", "hf_two_value", ada)
+    box = factories.box("rtx8", hf_token=used)
+    factories.server(box, "qwen3-8b", secret_env={"KEY": idle.pk})
+
+    response = as_(ada).post(reverse("secret_delete", args=[used.pk]), follow=True)
+    assert "HF_TOKEN is used by rtx8" in said(response)
+    response = as_(ada).post(reverse("secret_delete", args=[idle.pk]), follow=True)
+    assert "B is used by qwen3-8b" in said(response)
+    assert Secret.objects.count() == 2
+
+    Box.objects.update(hf_token=None)
+    as_(ada).post(reverse("secret_delete", args=[used.pk]))
+    assert Secret.objects.get() == idle

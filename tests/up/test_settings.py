@@ -1,0 +1,46 @@
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from inferdash.up import plan, ports
+from tests.up.programs import ROOT, free_port
+
+
+def test_one_address_of_the_machine_comes_with_loopback() -> None:
+    port = free_port()
+    both = ports.listen("127.0.0.2", port)
+    assert [each.getsockname()[0] for each in both] == ["127.0.0.2"]  # loopback already
+    for each in both:
+        each.close()
+    assert ports.is_loopback("localhost")
+    assert not ports.is_loopback("0.0.0.0")
+
+
+def test_the_ssh_line_names_the_port_that_sshd_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SSH_CONNECTION", "10.1.1.2 5000 10.1.1.1 2222")
+    assert str(plan.tunnel(8470)).startswith("ssh -p 2222 -L 8470:127.0.0.1:8470 ")
+    monkeypatch.delenv("SSH_CONNECTION")
+    assert plan.tunnel(8470) is None
+
+
+# Of the build's own tools; the example names them in a sentence.
+PACKAGES = {"EXTRA_CA", "NPM_CONFIG_REGISTRY"} | {
+    f"PIP_{name}" for name in ("INDEX_URL", "EXTRA_INDEX_URL", "TRUSTED_HOST")
+}
+
+
+def test_every_setting_stands_in_the_example(tmp_path: Path) -> None:
+    source = (ROOT / "inferdash/settings.py").read_text()
+    read = set(re.findall(r'\benv(?:_\w+)?\("([A-Z_]+)"', source))
+    composed = (ROOT / "docker-compose.yml").read_text()
+    read |= set(re.findall(r"\$\{([A-Z_]+)[:}]", composed)) - PACKAGES
+    assert read
+
+    example = (ROOT / ".env.example").read_text()
+    assert set(re.findall(r"^#?([A-Z_]+)=", example, re.MULTILINE)) == read
+    # With every # taken away it is still a file that we can read.
+    shutil.copy(ROOT / ".env.example", tmp_path)
+    lines = [line for line in example.splitlines() if re.match(r"#?[A-Z_]+=", line)]
+    assert len(lines) == len(read)

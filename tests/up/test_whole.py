@@ -1,0 +1,149 @@
+import os
+import socket
+import stat
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.terminal import Started
+from tests.up.programs import PATIENCE, alive, free_port, settings, status
+
+UP = [sys.executable, "-m", "inferdash.up"]
+
+
+def test_make_up_answers_and_ctrl_c_leaves_nothing(
+    start: Callable[..., Started], data: Path
+) -> None:
+    port = free_port()
+    up = start(["make", "up"], settings(data, port, SSH_CONNECTION="10.1.1.2 5000 10.1.1.1 22"))
+    up.waits_for(f"ready at http://127.0.0.1:{port}")
+    up.waits_for(rf"ssh -L {port}:127.0.0.1:{port} \S+@10.1.1.1")
+    up.waits_for(rf"first admin opens this link.* http://127.0.0.1:{port}/\S+")
+    assert status(port) == 200
+    assert "oO0O" not in up.said
+    assert stat.S_IMODE(data.stat().st_mode) == 0o700
+    assert stat.S_IMODE((data / "redis").stat().st_mode) == 0o700
+    children = psutil.Process(up.process.pid).children(recursive=True)
+
+    up.press_ctrl_c()
+    up.ends(within=10)
+
+    assert alive(children) == []
+    assert not (data / "redis/redis.sock").exists()
+
+
+def test_a_killed_program_comes_back_and_the_log_says_so(
+    start: Callable[..., Started], data: Path
+) -> None:
+    port = free_port()
+    up = start(UP, settings(data, port))
+    up.waits_for("ready at")
+    killed = up.children()
+    assert set(killed) == {"inferdash.up.web", "celery", "manage.py watch", "redis.sock"}
+
+    for child in killed.values():
+        child.kill()
+
+    for name in ("web", "worker", "watcher", "redis"):
+        up.waits_for(f"{name} was killed by SIGKILL; starting it again in 0.5 s")
+    assert status(port) == 200  # the socket stayed open meanwhile: asked now, answered soon
+    deadline = time.monotonic() + PATIENCE
+    while set(up.children()) != set(killed) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert set(up.children()) == set(killed)
+
+
+def test_nothing_outlives_a_killed_supervisor(start: Callable[..., Started], data: Path) -> None:
+    up = start(UP, settings(data, free_port()))
+    up.waits_for("ready at")
+    children = psutil.Process(up.process.pid).children(recursive=True)
+    assert len(children) >= 4
+
+    up.process.kill()
+
+    deadline = time.monotonic() + 20
+    while alive(children) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert alive(children) == []
+
+
+def test_a_second_make_up_says_where_the_first_one_is(
+    start: Callable[..., Started], data: Path
+) -> None:
+    port, other = free_port(), free_port()
+    first = start(UP, settings(data, port))
+    first.waits_for("ready at")
+
+    same = start(UP, settings(data, port))
+    elsewhere = start(UP, settings(data, other))
+
+    pid = first.process.pid
+    same.waits_for(rf"already running at http://127.0.0.1:{port} \(pid {pid}\)")
+    assert same.ends() == 0
+    elsewhere.waits_for(rf"data folder is in use.*{port} \(pid {pid}\).*INFERDASH_DATA")
+    assert elsewhere.ends() == 1
+    assert status(port) == 200
+
+
+def test_a_taken_port_is_told_with_its_holder_and_another_to_take(
+    start: Callable[..., Started], data: Path
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        up = start(UP, settings(data, port))
+
+        up.waits_for(
+            rf"port {port} is taken by python\S* \(pid {os.getpid()}, .*PORT={port + 1} make up"
+        )
+        assert up.ends() == 1
+
+
+def test_a_redis_of_ones_own_must_answer(start: Callable[..., Started], data: Path) -> None:
+    port = free_port()
+    up = start(UP, settings(data, port, REDIS_URL=f"redis://:geheim@127.0.0.1:{port}/0"))
+
+    up.waits_for(rf"REDIS_URL names \(redis://:\*\*\*@127.0.0.1:{port}/0\) does not answer")
+    assert up.ends() == 1
+    assert "geheim" not in up.said
+
+
+@pytest.mark.parametrize(
+    ("setting", "sentence"),
+    [
+        ({"PORT": "many"}, "PORT is 'many': write a port from 1 to 65535"),
+        ({"HOST": "203.0.113.7"}, "HOST is 203.0.113.7, which is no address of this machine"),
+        ({"HOST": "no such"}, "HOST is 'no such', which is no address of this machine"),
+        ({"INFERDASH_DATA": "/proc/var"}, "data folder cannot be made or written.*INFERDASH_DATA="),
+        ({"DATABASE_URL": "mysql://x"}, "DATABASE_URL starts with 'mysql'"),
+        ({"INFERDASH_ALLOWED_HOSTS": "*"}, "name the hosts that people type"),
+        ({"REDIS_URL": "http://x"}, "REDIS_URL is http://x, which is no address of a Redis"),
+        (
+            {"DATABASE_URL": "postgresql://x@127.0.0.1:9/x"},
+            "the database that DATABASE_URL names.*cannot be used",
+        ),
+    ],
+)
+def test_nonsense_ends_with_a_sentence_and_no_traceback(
+    start: Callable[..., Started], data: Path, setting: dict[str, str], sentence: str
+) -> None:
+    up = start(UP, settings(data, free_port()) | setting)
+
+    up.waits_for(f"(?s){sentence}")
+    assert up.ends() == 1
+    assert "Traceback" not in up.said
+
+
+def test_for_the_team_the_admins_link_is_on_loopback_and_tls_is_missed(
+    start: Callable[..., Started], data: Path
+) -> None:
+    port = free_port()
+    up = start(UP, settings(data, port, HOST="0.0.0.0"))
+
+    up.waits_for(f"ready at http://0.0.0.0:{port}")
+    up.waits_for("warning: .*INFERDASH_ALLOWED_HOSTS=")
+    up.waits_for(f"warning: port {port} is open to the network without TLS")
+    up.waits_for(f"first admin opens this link.* http://127.0.0.1:{port}/")
