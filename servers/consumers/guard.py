@@ -7,6 +7,7 @@ from collections.abc import Coroutine
 from importlib import import_module
 from typing import Any, cast
 
+import redis
 from channels.auth import get_user
 from channels.generic.websocket import AsyncWebsocketConsumer
 from django.conf import settings
@@ -26,17 +27,38 @@ FAULT = 1011
 RECHECK = 30.0
 
 
+class Gone(Exception):
+    """The browser went while it was being sent to."""
+
+
 class GuardedConsumer(AsyncWebsocketConsumer):
     """A socket that sends by itself for as long as its person may listen.
 
     `connect` calls `admit`, then `start` with what sends; that calls `person` every RECHECK
-    seconds, and returns when the answer is None.
+    seconds, and returns when the answer is None. `disconnect` is called whatever ended it.
     """
 
     role = Role.VIEWER
     sender: asyncio.Task[None] | None = None
     group: str | None = None
     is_closed = False
+    is_over = False
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        async def tell(message: Any) -> None:
+            try:
+                await send(message)
+            except OSError as error:  # by which ASGI servers say that nobody is there
+                raise Gone from error
+
+        try:
+            await super().__call__(scope, receive, tell)
+        except Gone:
+            pass
+        finally:
+            # Channels does so only where the browser's going is the first that is heard of it.
+            if not self.is_over:
+                await self.disconnect(FAULT)
 
     async def admit(self) -> User | None:
         """Accept the socket. None when it was closed at once."""
@@ -65,17 +87,25 @@ class GuardedConsumer(AsyncWebsocketConsumer):
     async def close(self, code: Any = None, reason: str | None = None) -> None:
         if not self.is_closed:
             self.is_closed = True
-            await super().close(code, reason)
+            with contextlib.suppress(Gone):
+                await super().close(code, reason)
 
     async def disconnect(self, code: int) -> None:
-        self.is_closed = True
+        self.is_closed = self.is_over = True
         await self._silence()
         if self.group is not None:
-            await self.channel_layer.group_discard(self.group, self.channel_name)
+            await self.leave_group(self.group)
+
+    async def leave_group(self, group: str) -> None:
+        """Where Redis is away, the membership ends by itself."""
+        with contextlib.suppress(redis.RedisError, OSError):
+            await self.channel_layer.group_discard(group, self.channel_name)
 
     async def _run(self, sending: Coroutine[Any, Any, None]) -> None:
         try:
             await sending
+        except Gone:
+            return
         except Exception:
             # A page that hears nothing more, and is not told so, shows old figures as new.
             log.exception("A socket's sender failed")

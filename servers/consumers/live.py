@@ -35,8 +35,8 @@ class LiveConsumer(GuardedConsumer):
         self.start(self._send_changes())
 
     async def disconnect(self, code: int) -> None:
-        await self.channel_layer.group_discard(live.LIVE, self.channel_name)
         await super().disconnect(code)
+        await self.leave_group(live.LIVE)
 
     async def changed(self, message: live.Changed) -> None:
         self.dirty.add((message["kind"], message["id"]))

@@ -13,6 +13,7 @@ server:  [first, [[timestamp, stream, text], ...]]   pushed lines
                                                      on connect; the line that a gap begins with
                                                      stands for all up to its last
          {"gap": [first, last]}                      more was cut out meanwhile
+         {"anew": true}                              it is shorter now: a database was restored
          {"complete": n}                             at the log's end
          {"window": [first, [...]]}
          {"picked": [[n, timestamp, stream, text], ...]}
@@ -34,7 +35,7 @@ from channels.db import database_sync_to_async
 from django.db import DatabaseError
 
 from servers.consumers import log_feed, log_search
-from servers.consumers.guard import RECHECK, GuardedConsumer
+from servers.consumers.guard import RECHECK, Gone, GuardedConsumer
 from servers.models import LogChunk, Run
 from servers.models.log import MOST_CHUNKS
 
@@ -50,13 +51,16 @@ LAST_LINE = 2**31 - 1  # that the database can count
 
 
 class LogConsumer(GuardedConsumer):
-    async def connect(self) -> None:
-        self.run_id: int = self.scope["url_route"]["kwargs"]["run_id"]
+    def __init__(self) -> None:
+        super().__init__()
         self.feed: log_feed.Feed | None = None
         self.position: int | None = None
         self.moved = asyncio.Event()
         self.searching: asyncio.Task[None] | None = None
         self.outlining: asyncio.Task[None] | None = None
+
+    async def connect(self) -> None:
+        self.run_id: int = self.scope["url_route"]["kwargs"]["run_id"]
         if await self.admit() is None:
             return
         if not await Run.objects.filter(pk=self.run_id).aexists():
@@ -125,6 +129,10 @@ class LogConsumer(GuardedConsumer):
                 told_gap = feed.gap
                 await self._tell({"gap": told_gap})
             position = self.position
+            if position is not None and position > feed.upto and await self._is_shorter(position):
+                self.position = position = None
+                self.moved.clear()
+                await self._tell({"anew": True})
             if position is None:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self.moved.wait(), RECHECK)
@@ -142,6 +150,11 @@ class LogConsumer(GuardedConsumer):
                 await self._tell({"complete": feed.upto})
             else:
                 await feed.news(within=RECHECK)
+
+    async def _is_shorter(self, position: int) -> bool:
+        """Another process's feed may only have been ahead of this one's."""
+        shorter = Run.objects.filter(pk=self.run_id, log_lines__lt=position)
+        return await shorter.aexists()
 
     async def _read(self, position: int, upto: int) -> log_feed.Batch | None:
         limit = min(log_feed.MOST_LINES, upto - position)
@@ -175,6 +188,8 @@ class LogConsumer(GuardedConsumer):
     async def _aside(self, answering: Coroutine[Any, Any, None]) -> None:
         try:
             await answering
+        except Gone:
+            return
         except DatabaseError as error:
             log.warning("The log of run %s cannot be read: %s", self.run_id, error)
             await self.close(TRY_AGAIN)

@@ -121,17 +121,22 @@ class Feed:
             news = await database_sync_to_async(_read)(self.run_id, self.upto)
             upto, is_complete, gap, lines = news
             is_cut = gap != self.gap
-            if is_cut:
+            # Somebody restored the database: these lines are others.
+            is_shorter = upto < self.upto
+            if is_cut or is_shorter:
                 self.gap = gap
                 self._batches.clear()
                 self._length = 0
+            if is_shorter:
+                self.upto = upto
+                self.outline = log_search.Outline(self.run_id)
             if lines:
                 self._keep(lines[0].number, encoded(lines))
             # Lines that are announced and not there were deleted a moment ago.
             is_all = not lines or self.upto >= upto
             if is_all:
                 self.is_complete = is_complete
-            if lines or is_cut or self.is_complete:
+            if lines or is_cut or is_shorter or self.is_complete:
                 self._news.set()
                 self._news = asyncio.Event()
             if is_all:

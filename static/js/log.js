@@ -103,6 +103,7 @@ class RunLog extends HTMLElement {
     this.awaited = null;
     this.goal = null;
     this.seen = 0;
+    this.pushed = 0; // up to where this connection has pushed lines, or was told to leave them out
     this.hasTail = false;
     this.isComplete = false;
     this.isOnly = false;
@@ -127,7 +128,7 @@ class RunLog extends HTMLElement {
     else if (message.picked) this.#picked(message.picked);
     else if (message.hello) this.#hello(message.hello);
     else if (message.complete) this.#complete();
-    else if (message.gap) this.#reopen();
+    else if (message.gap || message.anew) this.#reopen();
   }
 
   // The first word on every connection.
@@ -136,8 +137,9 @@ class RunLog extends HTMLElement {
     if (this.hasTail && gap?.join() !== model.gap?.join()) return this.#reopen();
     model.cut(gap);
     const upto = model.position(lines);
-    const isFar = upto - model.upto > FAR;
-    this.socket.send(isFar || !this.hasTail ? { tail: TAIL } : { after: model.number(model.upto) });
+    const isAnew = !model.lines.length || upto - model.upto > FAR;
+    this.socket.send(isAnew ? { tail: TAIL } : { after: model.number(model.upto) });
+    this.pushed = isAnew ? Math.max(upto - TAIL, 0) : model.upto;
     model.upto = upto;
     this.awaited = null;
     if (!this.hasTail) {
@@ -167,6 +169,7 @@ class RunLog extends HTMLElement {
   #pushed(first, raw) {
     const before = this.model.number(this.model.upto);
     const position = this.model.position(first);
+    this.pushed = position + raw.length - 1;
     const changed = this.model.push(position, raw, this.isOnly || this.view.isFollowing);
     if (this.isOnly) this.#tellFollowing();
     else if (changed) this.view.changed(changed);
@@ -226,8 +229,12 @@ class RunLog extends HTMLElement {
   // Asks for lines that are not here, one window at a time.
   #want(where) {
     if (this.awaited && performance.now() - this.awaited < ANSWER_WITHIN) return;
-    // Who follows wants the end, and not the way there a window at a time.
-    if (where.from && this.view.isFollowing) where = { before: this.view.model.upto + 1 };
+    if (where.from && this.view.isFollowing) {
+      // The end is on its way already, and without it is asked for at once: nobody who follows
+      // walks there a window at a time.
+      if (this.pushed < this.model.upto) return;
+      where = { before: this.model.upto + 1 };
+    }
     let wish = where.near
       ? { from: Math.max(where.near - WINDOW / 2, 1), limit: WINDOW }
       : { ...where, limit: WINDOW };
