@@ -69,14 +69,14 @@ def test_an_engine_that_does_not_listen_yet_is_no_exception(nobody: Endpoint) ->
     assert probes.busy_slots(nobody, "/slots") is None
 
 
-def test_an_engine_that_accepts_and_says_nothing_is_unhealthy(
+def test_an_engine_that_accepts_and_says_nothing_is_silent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(probes, "PROBE_TIMEOUT", 0.05)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         endpoint = Endpoint(address="127.0.0.1", port=silent.getsockname()[1])
 
-        assert probes.health(endpoint, "/health") is Health.UNHEALTHY
+        assert probes.health(endpoint, "/health") is Health.SILENT
 
 
 def test_served_names_and_version_are_read(endpoint: Endpoint) -> None:
@@ -128,7 +128,7 @@ def test_an_endless_answer_is_given_up(
     monkeypatch.setattr(probes, "PROBE_LIMIT", 100)
     engine.answers["/health"] = (200, "x" * 101)
 
-    assert probes.health(endpoint, "/health") is Health.UNHEALTHY
+    assert probes.health(endpoint, "/health") is Health.SILENT
 
 
 def test_the_key_is_sent_and_never_shown(engine: ScriptedEngine) -> None:
@@ -313,7 +313,7 @@ def test_an_engine_that_answers_drop_by_drop_is_given_up(
             connection.sendall(piece)
             time.sleep(0.05)
 
-    assert probes.health(hostile(drip), "/health") is Health.UNHEALTHY
+    assert probes.health(hostile(drip), "/health") is Health.SILENT
 
 
 @pytest.mark.parametrize("body", [b"[" * 200_000, b'{"data":' * 100_000, b"9" * 10_000, b"\xff"])

@@ -31,6 +31,11 @@ class Engine:
     running_metric: str
     waiting_metric: str
     generated_metric: str
+    # What moves while it computes, the generated tokens among them: some count a request's
+    # tokens only at its end, and a long prompt generates nothing for minutes.
+    moving_metrics: tuple[str, ...]
+    # Seconds after a request until its figures no longer tell of it.
+    settles: float = 5.0
     metrics_path: str = "/metrics"
     # Says which requests run where metrics are switched off; "" where the engine has none.
     slots_path: str = ""

@@ -33,6 +33,11 @@ LLAMACPP = Engine(
     running_metric="llamacpp:requests_processing",
     waiting_metric="llamacpp:requests_deferred",
     generated_metric="llamacpp:tokens_predicted_total",
+    moving_metrics=(
+        "llamacpp:tokens_predicted_total",  # at the end of a request only
+        "llamacpp:prompt_tokens_total",
+        "llamacpp:n_decode_total",
+    ),
     slots_path="/slots",
     # /metrics answers 501 without it, and the card could not say how fast tokens come.
     env={"LLAMA_ARG_ENDPOINT_METRICS": "1"},

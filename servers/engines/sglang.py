@@ -31,6 +31,14 @@ SGLANG = Engine(
     running_metric="sglang:num_running_reqs",
     waiting_metric="sglang:num_queue_reqs",
     generated_metric="sglang:generation_tokens_total",
+    moving_metrics=(
+        "sglang:generation_tokens_total",  # at the end of a request only
+        "sglang:prompt_tokens_total",
+        "sglang:realtime_tokens_total",
+        "sglang:num_used_tokens",
+        "sglang:gen_throughput",
+    ),
+    settles=35.0,  # it tells every 30 s that it is idle
     quiet_flag="--uvicorn-access-log-exclude-prefixes",
     # Otherwise every health check generates a token and waits up to 20 s for it.
     env={"SGLANG_ENABLE_HEALTH_ENDPOINT_GENERATION": "0"},

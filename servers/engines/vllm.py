@@ -50,6 +50,11 @@ VLLM = Engine(
     running_metric="vllm:num_requests_running",
     waiting_metric="vllm:num_requests_waiting",
     generated_metric="vllm:generation_tokens_total",
+    moving_metrics=(
+        "vllm:generation_tokens_total",
+        "vllm:prompt_tokens_total",
+        "vllm:kv_cache_usage_perc",  # with every piece of a long prompt
+    ),
     quiet_flag="--disable-access-log-for-endpoints",
     help_commands=(
         ("vllm", "serve", "--help=all"),

@@ -4,7 +4,7 @@ import asyncio
 import atexit
 import json
 import threading
-from collections.abc import AsyncGenerator, Collection
+from collections.abc import AsyncGenerator, Collection, Coroutine
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -47,7 +47,8 @@ class Health(StrEnum):
     REFUSED = "refused"  # nothing listens: normal until the weights are loaded
     LOADING = "loading"
     OK = "ok"
-    UNHEALTHY = "unhealthy"  # any other answer, or none in time
+    SILENT = "silent"  # it accepts, and gives no answer in time, or none that ends
+    UNHEALTHY = "unhealthy"  # any other answer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +81,7 @@ def health(endpoint: Endpoint, path: str) -> Health:
     except httpx.ConnectError:
         return Health.REFUSED
     except (httpx.TransportError, _TooMuchError):
-        return Health.UNHEALTHY
+        return Health.SILENT
     if status == httpx.codes.OK:
         return Health.OK
     return Health.LOADING if status == httpx.codes.SERVICE_UNAVAILABLE else Health.UNHEALTHY
@@ -245,7 +246,12 @@ class _TooMuchError(Exception):
 def _get(endpoint: Endpoint, path: str) -> tuple[int, bytes]:
     """Status and body. Not by httpx's blocking client: it has no deadline for the whole, so
     that an engine which sends a byte now and then would hold up all the others."""
-    return asyncio.run_coroutine_threadsafe(_ask(endpoint, path), _probing()).result()
+    return waited_for(_ask(endpoint, path))
+
+
+def waited_for[Found](work: Coroutine[Any, Any, Found]) -> Found:
+    """What comes of `work` in the loop of all probes, for who has no loop. Raises what it raises."""
+    return asyncio.run_coroutine_threadsafe(work, _probing()).result()
 
 
 async def _ask(endpoint: Endpoint, path: str) -> tuple[int, bytes]:

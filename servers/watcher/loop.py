@@ -122,9 +122,12 @@ class Watcher:
         boxes.sign_of_life(self.box, self.sample)
 
     def _asking(self) -> None:
-        while not self.stopping.wait(TICK):
+        due = time.monotonic()
+        while not self.stopping.wait(max(0.0, due - time.monotonic())):
+            # A round hears answers until the next one is due.
+            due = time.monotonic() + TICK
             if self.boot_is_noted.is_set():
-                self._surviving(self.runs.tick)
+                self._surviving(partial(self.runs.tick, within=TICK))
 
     def _asking_images(self) -> None:
         """Apart from everything else: an image takes minutes to answer."""

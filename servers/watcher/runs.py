@@ -12,23 +12,22 @@ from django.utils import timezone
 
 from servers import lifecycle, live
 from servers.engines import ENGINES
-from servers.engines.engine import Engine
-from servers.host import probes
 from servers.host.containers import ContainerError, Progress
-from servers.host.probes import Endpoint
 from servers.judge.holders import memory_by_container
 from servers.lifecycle import creation, diagnoses, secrets
 from servers.models import Box, Run
 from servers.models.run import ENDED, State, Wanted
-from servers.watcher import logs, logsearch
+from servers.watcher import logs, logsearch, looks
+from servers.watcher.looks import Serving, Started
+from servers.watcher.questions import Questions
 from servers.watcher.starts import Starts
 
 log = logging.getLogger(__name__)
 
 PROGRESS_EVERY = 0.5  # seconds between two words on a pull
-LONGEST_VERSION = 60  # characters that the database keeps
-MOST_REQUESTS = 1_000_000  # what an engine claims beyond that is no count
 ASK_EVERY = 2.0  # seconds between two questions to a ready engine
+# Seconds for a round that waits for all answers: no engine's take longer.
+LONGEST_ROUND = 30.0
 
 
 class Runs:
@@ -37,6 +36,7 @@ class Runs:
         self._pulls: dict[int, threading.Thread] = {}
         self._asked: dict[int, float] = {}
         self._generated: dict[int, tuple[float, float]] = {}
+        self._questions: Questions[tuple[Run, Started | Serving]] = Questions("ask")
         self._starts = Starts()
 
     def mine(self) -> list[Run]:
@@ -88,8 +88,12 @@ class Runs:
         self._pulls[run.pk] = thread
         thread.start()
 
-    def tick(self) -> None:
-        """Ask engines: every second while they start, every other when they serve."""
+    def tick(self, *, within: float = LONGEST_ROUND) -> None:
+        """Ask engines: every second while they start, every other when they serve.
+
+        All are asked at once, and answers are heard as they come, for `within` seconds at most:
+        what comes later is the next round's.
+        """
         now = time.monotonic()
         lifecycle.start_due(self.box)
         diagnoses.look(self.box)
@@ -101,38 +105,37 @@ class Runs:
                 self._ask_starting(run)
                 lifecycle.check_limit(run)
             elif run.state == State.READY and now - self._asked.get(run.pk, 0) >= ASK_EVERY:
-                self._asked[run.pk] = now
                 self._ask_ready(run)
             if run.wanted != Wanted.RUNNING:
                 lifecycle.advance(run)
+        for _run_id, (run, said) in self._questions.answers(until=now + within):
+            if isinstance(said, Serving):
+                self._heard_ready(run, said)
+            elif said.is_ready:
+                lifecycle.reached_ready(run, engine_version=said.version)
 
     def _ask_starting(self, run: Run) -> None:
-        endpoint = run.endpoint
-        if endpoint is None:
+        if self._questions.is_open(run.pk) or (endpoint := run.endpoint) is None:
             return
         engine = ENGINES[run.version.launch.engine]
-        if (
-            probes.health(endpoint, run.version.launch.ready_path or engine.health_path)
-            is not probes.Health.OK
-        ):
-            return
-        names = probes.models(endpoint, engine.models_path)
-        if names is None or run.served_name not in names:
-            return
-        version = probes.version(endpoint, engine.version_path, engine.version_key)
-        printable = "".join(filter(str.isprintable, version or ""))
-        lifecycle.reached_ready(run, engine_version=printable[:LONGEST_VERSION])
+        path = run.version.launch.ready_path or engine.health_path
+        name = run.served_name
+        self._questions.ask(
+            run.pk, lambda: (run, looks.starting(endpoint, engine, path=path, served_name=name))
+        )
 
     def _ask_ready(self, run: Run) -> None:
-        endpoint = run.endpoint
-        if endpoint is None:
+        if self._questions.is_open(run.pk) or (endpoint := run.endpoint) is None:
             return
+        self._asked[run.pk] = time.monotonic()
         engine = ENGINES[run.version.launch.engine]
-        wanted = (engine.running_metric, engine.waiting_metric, engine.generated_metric)
-        found = probes.metrics(endpoint, wanted, engine.metrics_path)
+        self._questions.ask(run.pk, lambda: (run, looks.serving(endpoint, engine)))
+
+    def _heard_ready(self, run: Run, said: Serving) -> None:
+        engine = ENGINES[run.version.launch.engine]
         new: dict[str, Any] = {
-            "requests_running": _requests(engine, endpoint, found),
-            "tokens_per_second": self._rate(run.pk, found.get(engine.generated_metric)),
+            "requests_running": said.requests(engine),
+            "tokens_per_second": self._rate(run.pk, said, engine.generated_metric),
         }
         if new["requests_running"] or new["tokens_per_second"]:
             new["last_request_at"] = timezone.now()
@@ -142,24 +145,16 @@ class Runs:
             Run.objects.filter(pk=run.pk, state=State.READY).update(**new)
             live.server_changed(run.server_id)
 
-    def _rate(self, pk: int, generated: float | None) -> float | None:
-        """Tokens a second since the last question; None when the engine does not count."""
-        now = time.monotonic()
-        before = self._generated.get(pk)
+    def _rate(self, pk: int, said: Serving, metric: str) -> float | None:
+        """Tokens a second since the last answer; None when the engine does not count."""
+        generated = said.figures.get(metric)
         if generated is None:
             return None
-        self._generated[pk] = (now, generated)
-        if before is None or generated < before[1]:
+        before = self._generated.get(pk)
+        self._generated[pk] = (said.at, generated)
+        if before is None or generated < before[1] or said.at <= before[0]:
             return None
-        return round((generated - before[1]) / (now - before[0]), 1)
-
-
-def _requests(engine: Engine, endpoint: Endpoint, metrics: dict[str, float]) -> int | None:
-    """Requests that run or wait; None when the engine does not say."""
-    if engine.running_metric in metrics:
-        count = metrics[engine.running_metric] + metrics.get(engine.waiting_metric, 0)
-        return int(min(max(count, 0), MOST_REQUESTS))
-    return probes.busy_slots(endpoint, engine.slots_path) if engine.slots_path else None
+        return round((generated - before[1]) / (said.at - before[0]), 1)
 
 
 def pull(run: Run) -> None:

@@ -1,0 +1,68 @@
+"""What an engine is asked every second or two, and what it says: HTTP alone, no database."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from servers.engines.engine import Engine
+from servers.host import probes
+from servers.host.probes import Endpoint, Health
+
+MOST_REQUESTS = 1_000_000  # what an engine claims beyond that is no count
+LONGEST_VERSION = 60  # characters that the database keeps
+
+
+@dataclass(frozen=True, kw_only=True)
+class Started:
+    """A start's answer. `version` is "" where the engine does not say it."""
+
+    is_ready: bool
+    version: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Serving:
+    """A ready engine's answer."""
+
+    health: Health
+    took: float  # seconds of its health path
+    at: float  # of time.monotonic()
+    figures: Mapping[str, float] = field(default_factory=dict)
+    busy_slots: int | None = None
+
+    def requests(self, engine: Engine) -> int | None:
+        """Requests that run or wait; None when the engine does not say."""
+        if engine.running_metric not in self.figures:
+            return self.busy_slots
+        waiting = self.figures.get(engine.waiting_metric, 0)
+        return int(min(max(self.figures[engine.running_metric] + waiting, 0), MOST_REQUESTS))
+
+    def pulse(self, engine: Engine) -> tuple[float, ...]:
+        """The figures that move while it computes; () when it tells none of them."""
+        return tuple(self.figures[name] for name in engine.moving_metrics if name in self.figures)
+
+
+def starting(endpoint: Endpoint, engine: Engine, *, path: str, served_name: str) -> Started:
+    if probes.health(endpoint, path) is not Health.OK:
+        return Started(is_ready=False)
+    names = probes.models(endpoint, engine.models_path)
+    if names is None or served_name not in names:
+        return Started(is_ready=False)
+    version = probes.version(endpoint, engine.version_path, engine.version_key)
+    printable = "".join(filter(str.isprintable, version or ""))
+    return Started(is_ready=True, version=printable[:LONGEST_VERSION])
+
+
+def serving(endpoint: Endpoint, engine: Engine) -> Serving:
+    asked_at = time.monotonic()
+    health = probes.health(endpoint, engine.health_path)
+    took = time.monotonic() - asked_at
+    if health in (Health.REFUSED, Health.SILENT):
+        return Serving(health=health, took=took, at=time.monotonic())
+    names = {engine.running_metric, engine.waiting_metric, *engine.moving_metrics}
+    at = time.monotonic()
+    figures = probes.metrics(endpoint, names, engine.metrics_path)
+    slots = None
+    if engine.running_metric not in figures and engine.slots_path:
+        slots = probes.busy_slots(endpoint, engine.slots_path)
+    return Serving(health=health, took=took, at=at, figures=figures, busy_slots=slots)

@@ -1,0 +1,129 @@
+"""An engine that accepts and says nothing makes no other engine wait."""
+
+import json
+import queue
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+import pytest
+
+from servers.host import probes
+from servers.models import Run
+from servers.models.run import State
+from servers.watcher.questions import Questions
+from servers.watcher.runs import Runs
+from tests import factories
+from tests.scripted_engine import MODEL, ScriptedEngine
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("own_redis")]
+
+FOR_EVER = 600.0  # seconds
+SHORTLY = 0.3
+MOST_ROUNDS = 200
+
+
+@contextmanager
+def hung() -> Iterator[tuple[int, "queue.Queue[socket.socket]"]]:
+    """A port and the connections that were opened to it, on which nothing is ever said."""
+    held: queue.Queue[socket.socket] = queue.Queue()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def hold() -> None:
+            while True:
+                try:
+                    held.put(server.accept()[0])
+                except OSError:
+                    return
+
+        holding = threading.Thread(target=hold, daemon=True)
+        holding.start()
+        try:
+            yield server.getsockname()[1], held
+        finally:
+            server.shutdown(socket.SHUT_RDWR)
+            holding.join()
+            while not held.empty():
+                held.get().close()
+
+
+def at(run: Run, port: int) -> Run:
+    new = {"address": "127.0.0.1", "port": port, "served_name": MODEL}
+    Run.objects.filter(pk=run.pk).update(**new)
+    return run
+
+
+def state(run: Run) -> str:
+    return Run.objects.values_list("state", flat=True).get(pk=run.pk)
+
+
+def looks(engine: ScriptedEngine) -> int:
+    return [each["path"] for each in engine.headers].count("/metrics")
+
+
+def test_a_hung_start_delays_neither_other_starts_nor_the_figures_of_who_serves(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(probes, "PROBE_TIMEOUT", FOR_EVER)
+    box = factories.box()
+    with ExitStack() as stack, hung() as (port, held):
+        stuck = at(factories.run(factories.server(box, "hung"), State.STARTING), port)
+        engines = [stack.enter_context(ScriptedEngine()) for _ in range(4)]
+        good = [
+            at(factories.run(factories.server(box, f"m-{n}", engine="vllm"), kind), engine.port)
+            for n, (kind, engine) in enumerate(
+                zip(
+                    [State.STARTING, State.STARTING, State.READY, State.READY], engines, strict=True
+                )
+            )
+        ]
+        monkeypatch.setattr("servers.watcher.runs.ASK_EVERY", 0.0)
+        runs = Runs(box)
+        rounds = 0
+        while any(looks(engine) < 3 for engine in engines):
+            runs.tick(within=SHORTLY)
+            rounds += 1
+            assert rounds < MOST_ROUNDS, "somebody waits for the hung one"
+
+        assert [state(run) for run in good] == [State.READY] * 4
+        for run in good:
+            run.refresh_from_db()
+            assert run.requests_running == 3
+        assert held.qsize() == 1, "it still owes its first answer, and is not asked another time"
+        assert state(stuck) == State.STARTING
+
+
+def test_what_a_slow_engine_says_is_heard_in_a_later_round(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(probes, "PROBE_TIMEOUT", FOR_EVER)
+    box = factories.box()
+    may_answer = threading.Event()
+    with ScriptedEngine() as engine:
+        run = factories.run(factories.server(box, "slow", engine="vllm"), State.STARTING)
+        at(run, engine.port)
+        engine.hooks["/health"] = lambda: bool(may_answer.wait(FOR_EVER)) and None
+        runs = Runs(box)
+
+        runs.tick(within=SHORTLY)
+        assert state(run) == State.STARTING
+        runs.tick(within=SHORTLY)
+        may_answer.set()
+        runs.tick()
+
+    assert state(run) == State.READY
+    assert [each["path"] for each in engine.headers].count("/health") == 1
+
+
+def test_a_fault_of_ours_in_a_question_is_not_swallowed() -> None:
+    questions: Questions[str] = Questions("test")
+
+    def broken() -> str:
+        raise KeyError("a fault of ours")
+
+    questions.ask(1, broken)
+    with pytest.raises(KeyError, match="a fault of ours"):
+        list(questions.answers(until=float("inf")))
+    questions.ask(1, lambda: json.dumps("again"))
+    assert list(questions.answers(until=1e300)) == [(1, '"again"')]
