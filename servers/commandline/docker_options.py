@@ -30,7 +30,7 @@ detach disable-content-trust help init interactive no-healthcheck oom-kill-disab
 publish-all quiet read-only rm sig-proxy tty use-api-socket
 """
 _PODMAN_VALUES = """
-arch authfile blkio-weight-device cert-dir chrootdirs conmon-pidfile creds decryption-key env-merge
+arch authfile blkio-weight-device cdi-spec-dir cert-dir chrootdirs conmon-pidfile creds decryption-key env-merge
 gidmap group-entry health-log-destination health-max-log-count health-max-log-size
 health-on-failure health-startup-cmd health-startup-interval health-startup-retries
 health-startup-success health-startup-timeout hooks-dir hosts-file image-volume init-path

@@ -14,7 +14,7 @@ from servers.commandline.engine_words import engine_of, program
 from servers.commandline.tokens import ShellError
 from servers.commandline.variables import ALWAYS_SET, Argument, Value
 
-_IMAGE = re.compile(r"[\w$<{\[(][^\s,;|&=']*(?<![:/@])\Z")
+_IMAGE = re.compile(r"(?=[\w$<{\[(])(?:\{\{[^{}]*\}\}|[^\s,;|&='])*(?<![:/@])\Z")
 _LEFT_OUT = ("...", "…", "[...]", "[…]", "[options]", "[args]", "[args...]", "[arg...]")
 _ARGUMENTS = re.compile(r"(ARG|OPT|FLAG|PARAM|EXTRA)", re.IGNORECASE)
 # Fields that hold the last value, and fields that collect all.

@@ -72,6 +72,7 @@ _RUNNERS: dict[str, str] = {
     "mamba": "-n -p --name --prefix",
     "micromamba": "-n -p --name --prefix",
 }
+_ASKED = re.compile(r"(?:\$\(|`)(?:which|command -v)\s+([\w-]+)[)`]\Z")  # $(which vllm)
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 
 
@@ -123,7 +124,8 @@ def engine_start(words: Sequence[str]) -> tuple[EngineKey, int] | None:
     """The engine that these words start, and how many of them are its program."""
     if not words:
         return None
-    name = program(words[0]).removesuffix(".exe")
+    asked = _ASKED.match(words[0])
+    name = asked[1] if asked else program(words[0]).removesuffix(".exe")
     if list(words[1:2]) == ["serve"] and name in ("vllm", "sglang"):
         return ("vllm" if name == "vllm" else "sglang"), 2
     if name == "llama-server":

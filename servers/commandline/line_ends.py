@@ -11,6 +11,9 @@ from servers.commandline.tokens import Operator, Token, Word
 _OPTION = re.compile(r"[-–—−]{1,2}[A-Za-z]")
 _IMAGE_LIKE = re.compile(r"\S*[/:$<]\S*|\S+$")
 _SENTENCE = re.compile(r"[A-Z][a-z']*,?(?:\s[^\s-]\S*){2,}[.:!?]\s*$")
+_CHECKPOINT = re.compile(r"[\w-][\w.-]*/[\w.-]+$")
+# A key of YAML, or the end of a text of Python.
+_NO_VALUE = re.compile(r"\s*(?:[\w.\"-]+:(?:\s|$)|\"\"\"|\'\'\')")
 _NEAR = 200  # characters that a launch may have before the line end that was looked at last
 _TOOLS = ("docker", "podman", "nerdctl", "docker-compose")
 
@@ -89,12 +92,15 @@ class LineEnds:
         words = self._words(tokens)
         indented = line[0] in " \t"
         following = line.split()
+        if _NO_VALUE.match(line):
+            return False
         is_docker = docker_run.start(words) is not None
         if is_docker and docker_run.lacks_image(words):
             return indented or _IMAGE_LIKE.match(line) is not None
         if is_docker and indented and self._has_wrapped:
             return True
-        if start_of(line) is not Start.PROSE and following[0][0] not in "'\"/~$":
+        is_plain = start_of(line) is Start.PROSE or _CHECKPOINT.match(following[0])
+        if not is_plain and following[0][0] not in "'\"/~$":
             return False
         started = engine_start(words)
         lacks_value = bool(words) and words[-1].startswith("--") and "=" not in words[-1]

@@ -11,24 +11,33 @@ from servers.commandline.starts import LAUNCH, Start, start_of
 
 _INVISIBLE = re.compile("[\u200b-\u200d\u2060\ufeff\u00ad]|\x1b\\[[0-9;?]*[A-Za-z]")
 _SPACES = str.maketrans(dict.fromkeys("\u00a0\u2007\u202f\u2002\u2003\u2009\u3000", " "))
-_FENCE = re.compile(r"\s*(?:[-*>]\s+)?(?:`{3,}|~{3,})[^`]*$")
+_FENCE = re.compile(r"\s*(?:[-*>]\s+)?(?:`{3,}|~{3,})[^`]*$|`\s*$")
 _END_FENCE = re.compile(r"(?<=\S)\s*`{3,}\s*$")
 _STRAY = re.compile(
     r"(?i)\s*(?:bash|shell|sh|zsh|console|terminal|plaintext|text|yaml|yml|docker|dockerfile|powershell|cmd"
     r"|shell ?session|copy|copy code|copied!?|code|wrap|command|copy to clipboard)\s*$"
 )
+_BOLD = re.compile(r"\s*(\*{1,3})(?=[^*\s])(.*?)(?P<end>\1)\s*$")
+# What stands before a command in a notebook, a Makefile or a crontab.
+_BEFORE = re.compile(r"\s*(?:@reboot\s+|[!@](?=\w|/)|(?:[\d*/,-]+\s+){5})")
 _STRAY_PREFIX = re.compile(r"(?i)\s*(?:bash|shell|sh|console|copy|copy code|shellcopy|bashcopy)\s*")
+_OPEN_BACKTICK = re.compile(rf"\s*`(?=(?:sudo |[A-Z_]+=\S+ )*(?:{LAUNCH.pattern}))")
+_CLOSED_BACKTICK = re.compile(r"(?<=[^\s`])`(?!`)")
 _SHEBANG = re.compile(r"\s*#!\s?/\S*(?:/env\s+)?\S*(?:\s+-\w+)*")
 # "- docker run", "2. docker run", "Command: docker run", an arrow or an emoji.
 _BULLET = re.compile(
-    r"\s*(?:[^\w\s/$~.\"'({<]{1,3}|\d{1,2}[.)]|[A-Za-z][\w *()-]{0,40}:)\s+`?(?=\S)"
+    r"\s*(?:[^\w\s/$~.\"'({<#]{1,3}|\d{1,2}[.)]|[A-Za-z][\w *()-]{0,40}:)\s+`?(?=\S)"
 )
 _WHOLE_LINE = re.compile(r"\s*`([^`]+)`\s*$")
-_TAG = re.compile(r"</?(?:code|pre|p|br|span|div|li)(?:\s[^<>]*)?/?>")
+_TAG = re.compile(
+    r"</?(?:code|pre|p|br|span|div|li|[uo]l|t[dhr]|t?body|table|strong|em|kbd|h[1-6]|details|summary)(?:\s[^<>]*)?/?>"
+)
 _NUMBERED = re.compile(r"\s*(\d+)(?:[:|]\s?|\s)(?!\s*$)")
 _EXEC_START = re.compile(r"\s*ExecStart=[-@:+!]*")
 # What other than a shell's `export` sets a variable: systemd, PowerShell, cmd.
-_EXPORT = re.compile(r"\s*(?:Environment=(?=\S)|\$env:(?=\w+\s*=)|set\s+(?=\w+=))", re.IGNORECASE)
+_EXPORT = re.compile(
+    r"\s*(?:Environment=(?=\S)|\$env:(?=\w+\s*=)|set\s+(?=\"?\w+=))", re.IGNORECASE
+)
 _USER = r"\[?[\w.-]+@[\w.-]+[^$#%>\n]{0,60}"
 _SHELL = r"(?:ba|z)?sh-[\d.]+"
 _PROMPT = re.compile(
@@ -41,6 +50,7 @@ _ROOT_PROMPT = re.compile(r"\s*#\s+(?=\S)")
 _QUOTATION = re.compile(r"\s*>\s?")  # of Markdown
 _SECOND_PROMPT = re.compile(r"\s*>\s+(?=\S)")
 _CONTINUED = re.compile(r"(?:\\|(?<=\s)[\^`])\s*(?:#.*)?$")
+_WRAPPED = re.compile(r"\s*(?:(?:sudo|nohup|exec)\s+|[A-Z_]+=\S+\s+)*")
 _GLUED_LAUNCH = re.compile(
     r"(?<=[0-9a-z}])(?=(?:python3? -m (?:vllm|sglang)\.|docker run |vllm serve |sglang serve |sudo docker ))"
 )
@@ -107,15 +117,23 @@ def cleaned(text: str, *, root_prompts: bool = False) -> str:
     found: list[str] = []
     continues = False
     second_prompts = False
+    in_backticks = is_commented = False
     for line in lines:
         if is_quoted:
             line = _blanked(line, _QUOTATION)
         if continues:
+            if in_backticks and (span := _CLOSED_BACKTICK.search(line)) is not None:
+                line = line[: span.start()] + END + line[span.end() :]
+            if is_commented:
+                line = _blanked(line, _ROOT_PROMPT)
             if second_prompts or re.match(r"\s*>\s+-", line):
                 line = _blanked(line, _SECOND_PROMPT)
                 second_prompts = True
         else:
             before = line
+            in_backticks = line.count("`") == 1 and _OPEN_BACKTICK.match(line) is not None
+            line = line.replace("`", " ") if in_backticks else line
+            is_commented = root_prompts and line.lstrip().startswith("#")
             line = _begun(line, root_prompts=root_prompts)
             second_prompts = bool(_PROMPT.match(before)) and line != before
         line = _separated(line)
@@ -129,9 +147,7 @@ def _begun(line: str, *, root_prompts: bool) -> str:
     line = _blanked(line, _SHEBANG)
     if (code := _WHOLE_LINE.match(line)) is not None and LAUNCH.search(code[1]):
         line = line.replace("`", " ")
-    shorter = _blanked(line, _BULLET)
-    if LAUNCH.match(shorter.lstrip().removeprefix("sudo ")):
-        line = shorter
+    line = _unlabelled(line)
     for pattern in (_PROMPT, _PROMPT, _EXEC_START):
         shorter = _blanked(line, pattern)
         if start_of(shorter) is not Start.PROSE or shorter.lstrip().startswith("#"):
@@ -139,12 +155,28 @@ def _begun(line: str, *, root_prompts: bool) -> str:
     if (match := _EXPORT.match(line)) is not None:
         line = "export ".rjust(match.end()) + re.sub(r"^(\w+)\s*=\s*", r"\1=", line[match.end() :])
     if root_prompts:
-        shorter = _blanked(line, _ROOT_PROMPT)
+        shorter = _unlabelled(_blanked(line, _ROOT_PROMPT))
         line = shorter if start_of(shorter) is not Start.PROSE else line
     shorter = _blanked(line, _STRAY_PREFIX)
     if shorter != line and LAUNCH.match(shorter.lstrip().removeprefix("sudo ")):
         line = shorter
     return line
+
+
+def _unlabelled(line: str) -> str:
+    """A line without the bullet, label or sign before its launch."""
+    for pattern in (_BEFORE, _BULLET):
+        shorter = _blanked(line, pattern)
+        if _is_launch(shorter):
+            line = shorter
+    bold = _BOLD.match(line)
+    if bold is not None and _is_launch(bold[2]):
+        line = " " * bold.start(2) + bold[2] + " " * (len(line) - bold.end(2))
+    return line
+
+
+def _is_launch(line: str) -> bool:
+    return LAUNCH.match(_WRAPPED.sub("", line, count=1)) is not None
 
 
 def _separated(line: str) -> str:

@@ -79,7 +79,7 @@ class _Reader:
     def nothing_found(self, text: str) -> PasteError:
         """Why a paste has no command, as precisely as can be said."""
         if self._assembled:
-            reason = "the command is assembled in a variable; paste the command itself."
+            reason = "the command is assembled in a variable or alias; paste the command itself."
             return PasteError(reason, line=self._assembled[0], column=1)
         if self._scripts:
             name, line = self._scripts[0]

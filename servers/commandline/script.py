@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from servers.commandline import docker_run
 from servers.commandline.command import Command, PasteError
+from servers.commandline.docker_options import TOOLS
 from servers.commandline.engine_words import (
     engine_start,
     find,
@@ -28,6 +29,7 @@ from servers.commandline.tokens import (
 from servers.commandline.variables import Argument, Scope, Value
 
 _NAMED = re.compile(r"([A-Za-z_]\w*)(\[\w*\])?(\+?)=")
+_NAME = re.compile(r"[A-Za-z_]\w*")
 _EXPORTS = ("export", "setx")
 _DECLARES = (*_EXPORTS, "declare", "typeset", "local", "readonly")
 _OPENERS = ("if", "for", "while", "until", "case", "select")
@@ -37,7 +39,10 @@ _TESTS = ("[", "[[", "test", "(")
 # Commands that take a word or two, behind which a lost line end may hide the next command.
 _SHORT = ("export", "set", "source", ".", "cd", "activate", "pip", "git", "mkdir")
 # Programs that hand a command on as words or as a text, behind words of their own.
-_CARRIERS = ("ssh", "tmux", "screen", "srun", "su")
+_CARRIED_BY = """ssh tmux screen srun su flock nsys ncu strace gdb caffeinate xvfb-run pm2 start wsl
+    wsl.exe proxychains proxychains4"""
+_CARRIERS = frozenset(_CARRIED_BY.split())
+_POD_TOOLS = ("kubectl", "oc")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +57,18 @@ class Found:
 
 
 ReadText = Callable[[str, Scope, int], list[Command]]
+
+
+def _begins_other(words: list[str]) -> bool:
+    """Whether these words are what guides do after a launch: docker logs …, curl http://…"""
+    following = words[1] if len(words) > 1 else ""
+    if words and words[0] in TOOLS:
+        return following in ("logs", "ps", "stop", "rm", "exec", "pull")
+    return (
+        bool(words)
+        and words[0] == "curl"
+        and re.match(r"['\"]?(?:https?:|-)", following) is not None
+    )
 
 
 class Script:
@@ -166,7 +183,7 @@ class Script:
         prefix: dict[str, Value],
     ) -> None:
         name = self._raw(words[0])
-        lost = self._lost_line_end(words) if name in _SHORT else None
+        lost = self._lost_line_end(words)
         if lost is not None:
             self._command(words[:lost], list(words[:lost]), prefix)
             self._simple(list(words[lost:]))
@@ -175,6 +192,8 @@ class Script:
             self._declare(command[1:], exports=name in _EXPORTS or "-x" in map(self._raw, words))
         elif name == "set":
             self._set_options(words[1:])
+        elif name == "alias" and LAUNCH.search(self.text[words[0].offset : words[-1].end]):
+            self.found.assembled.append(words[0].offset)
         elif name == "unset":
             for word in words[1:]:
                 self.scope.forget(self._raw(word))
@@ -190,11 +209,23 @@ class Script:
                 raise
 
     def _lost_line_end(self, words: list[Word]) -> int | None:
-        """Where, behind `export A=1` or `cd folder`, another command stands on the same line."""
+        """Where, behind `export A=1` or a launch, another command stands on the same line."""
         texts = [self._raw(word) for word in words]
-        for position in range(1, len(texts)):
+        first = wrappers(texts)
+        is_short = texts[0] in _SHORT
+        is_engine = engine_start(texts[first:]) is not None
+        is_docker = program(texts[first]) in TOOLS if first < len(texts) else False
+        if not (is_short or is_engine or is_docker):
+            return None
+        for position in range(1 if is_short else first + 2, len(texts)):
+            if not is_short and re.fullmatch(r"--?[\w-]+", texts[position - 1]):
+                continue  # an option's value
             rest = texts[position + wrappers(texts[position:]) :]
-            if engine_start(rest) or docker_run.start(rest) or texts[position] in _SHORT[:5]:
+            if is_short and texts[position] in _SHORT[:5]:
+                return position
+            if docker_run.start(rest) or (engine_start(rest) and not is_docker):
+                return position
+            if not is_short and _begins_other(rest):
                 return position
         return None
 
@@ -218,16 +249,19 @@ class Script:
                 self._engine(arguments, environment)
             elif LAUNCH.search(script):
                 self._nested(script, arguments[0].offset)
-        elif program(texts[0]) in _CARRIERS:
+        elif program(texts[0]) in _CARRIERS or self._enters_pod(texts):
             self._carried(arguments, texts)
         else:
             names = [text for text in texts[:2] if text.endswith(".sh")]
             self.found.scripts.extend((name, arguments[0].offset) for name in names[:1])
 
+    def _enters_pod(self, texts: list[str]) -> bool:
+        return program(texts[0]) in _POD_TOOLS and "exec" in texts[1:4]
+
     def _carried(self, arguments: list[Argument], texts: list[str]) -> None:
         for position in range(1, len(texts)):
             rest = texts[position + wrappers(texts[position:]) :]
-            if engine_start(rest) or docker_run.start(rest):
+            if engine_start(rest) or docker_run.start(rest) or find(rest):
                 self._launch(arguments[position:], {})
                 return
             if LAUNCH.search(texts[position]):
@@ -324,6 +358,11 @@ class Script:
 
     def _set_options(self, words: list[Word]) -> None:
         options = [self._raw(word) for word in words]
+        if len(words) > 2 and re.fullmatch(r"-\w*x", options[0]) and _NAME.fullmatch(options[1]):
+            # fish: set -x NAME value
+            self._set(options[1], self.scope.value(words[2].pieces), words[1].offset)
+            self.scope.export(options[1])
+            return
         if "allexport" in options or any(re.match(r"[-+]\w*a", option) for option in options):
             self.scope.exports_all = options[0].startswith("-")
 

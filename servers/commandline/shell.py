@@ -7,6 +7,7 @@ More forgiving than a shell where pastes are: a backslash may be followed by bla
 import re
 from collections.abc import Callable
 
+from servers.commandline import signs
 from servers.commandline.tokens import (
     ArrayAssignment,
     HereDocument,
@@ -27,13 +28,11 @@ _PLAIN = str.maketrans(dict.fromkeys(_DOUBLE, '"'))  # JSON knows no typographic
 _BLANKS = " \t"
 _OPERATORS = ("&&", "||", ";;", "|&", ";", "|", "&", "(", ")")
 _REDIRECT = re.compile(r"(?:\d*|&)(?:<<-?|>>|>\||<>|[<>]&?)")
-_PLACEHOLDER = re.compile(r"<(?=[^\s<>&|;=])[^<>&|;\n]*?(?<!\s)>")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
 _ANSI_C = re.compile(r"\$'((?:[^'\\\0]|\\.)*)'", re.DOTALL)
 _POWERSHELL_NAME = re.compile(r"env:[A-Za-z_]\w*")
 _NAME = re.compile(r"[A-Za-z_]\w*|[0-9@*#?]")
 _ARRAY = re.compile(r"[A-Za-z_]\w*\+?=\(")
-_WINDOWS_PATH = re.compile(r"^(?:[A-Za-z]:|\.{1,2}|\$env:\w+|%\w+%)(?:\\[\w .%-]*)*$")
 _COMMENTED_LINES = re.compile(r"(?:[ \t]*(?:#[^\n\0]*)?\n)*[ \t]*")
 _CONTINUATION = re.compile(r"[ \t]*(?:#[^\n\0]*)?\n")
 
@@ -101,8 +100,11 @@ class Lexer:
                 following = self._goes_on(self._tokens, self.at + 1, True)
                 self.at = self.at if following is None else following
             return
+        if (comment := signs.quoted_comment(self.text, start)) is not None:
+            self.at = comment.end()
+            return
         redirect = (
-            None if _PLACEHOLDER.match(self.text, start) else _REDIRECT.match(self.text, start)
+            None if signs.placeholder(self.text, start) else _REDIRECT.match(self.text, start)
         )
         if redirect is not None:
             self._redirect(redirect)
@@ -191,14 +193,17 @@ class Lexer:
             elif char == "\\":
                 if self._at_continuation():
                     break  # a shell would glue the next line to this word; nobody means that
-                if _WINDOWS_PATH.search(self.text[start : self.at]):
+                if signs.in_windows_path(self.text, start, self.at):
                     pieces.append(Text(text="\\", quoted=False))
                     self.at += 1
                     continue
                 self.at += 1
                 pieces.append(Text(text=self._char(), quoted=True))
                 self.at += 1
-            elif (placeholder := _PLACEHOLDER.match(self.text, self.at)) is not None:
+            elif (percent := signs.percent_name(self.text, self.at)) is not None:
+                pieces.append(Variable(raw=percent[0], name=percent[1], quoted=False))
+                self.at = percent.end()
+            elif (placeholder := signs.placeholder(self.text, self.at)) is not None:
                 pieces.append(Text(text=placeholder[0], quoted=False))
                 self.at = placeholder.end()
             elif char in "<>&|;()":
@@ -228,6 +233,9 @@ class Lexer:
                 pieces += self._dollar(quoted=True)
             elif char == "`":
                 pieces.append(self._backquoted())
+            elif (percent := signs.percent_name(self.text, self.at)) is not None:
+                pieces.append(Variable(raw=percent[0], name=percent[1], quoted=True))
+                self.at = percent.end()
             else:
                 pieces.append(Text(text=char, quoted=True))
                 self.at += 1
@@ -293,7 +301,7 @@ class Lexer:
             re.DOTALL,
         )
         if match is None:
-            raise ShellError(f"“${{{inside}}}” cannot be understood.", start)
+            return self._foreign(start, inside, quoted)
         inner = Lexer(match[4] or "")
         pieces = inner._braced_argument() if match[3] in (":-", "-", ":=", "=", ":+", "+") else ()
         if match[3] in ("#", "##", "%", "%%", "/", "//"):
@@ -306,6 +314,13 @@ class Lexer:
             argument=tuple(_joined(list(pieces))),
             quoted=quoted,
         )
+
+    def _foreign(self, start: int, inside: str, quoted: bool) -> Variable:
+        """A variable of something that writes the command: ${var.count}, ${{ secrets.KEY }}."""
+        name = inside.strip("{} \t")
+        if not name or not re.fullmatch(r"[\w.\-\[\]|&='\" ]{1,120}", name):
+            raise ShellError(f"“${{{inside}}}” cannot be understood.", start)
+        return Variable(raw=self.text[start : self.at], name=name, quoted=quoted)
 
     def _braced_argument(self) -> tuple[Piece, ...]:
         pieces: list[Piece] = []

@@ -26,11 +26,13 @@ poetry pipenv pdm rye hatch pixi conda mamba micromamba bash sh zsh dash eval do
 """
 _OTHERS = """
 export declare typeset local readonly unset set source . cd : if then else elif fi for while until
-do done case esac select function { } ( [ [[ test echo printf cat tee curl wget jq sed awk ssh hf
-huggingface-cli tmux srun git pip pip3 mkdir rm kill sleep activate setx trap wait exit grep read shift chmod
+do done alias case esac select function { } ( [ [[ test echo printf cat tee curl wget jq sed awk ssh hf
+huggingface-cli tmux srun flock nsys ncu strace gdb caffeinate xvfb-run pm2 kubectl oc wsl wsl.exe
+proxychains proxychains4 git pip pip3 mkdir rm kill sleep activate setx trap wait exit grep read shift chmod
 """
 PROGRAMS = frozenset(_PROGRAMS.split())
 OTHERS = frozenset(_OTHERS.split())
+_DOS_START = re.compile(r"start\s+(?:\"|/\w)", re.IGNORECASE)
 _FIRST = re.compile(r"[^\s;&|]+")
 _PATH = re.compile(r"(?:\.{1,2}|~|[A-Za-z]:)?[\w.-]*[/\\][\w./\\-]+$|[\"']?\$")
 
@@ -48,7 +50,7 @@ class Start(Enum):
 
 def start_of(line: str) -> Start:
     """What the line begins with, prompts and bullets taken off before."""
-    line = line.lstrip(" \t({!")
+    line = line.lstrip(" \t({!&")
     first = _FIRST.match(line)
     if first is None or line.startswith(("#", "\0")):
         return Start.PROSE
@@ -59,7 +61,7 @@ def start_of(line: str) -> Start:
     word = first[0]
     if word in PROGRAMS or _PATH.match(word.strip("\"'")) or word[0] == "$":
         return Start.PROSE if is_prose(line) else Start.LAUNCH
-    if word in OTHERS or re.match(r"\w+\(\)", word):
+    if word in OTHERS or _DOS_START.match(line) or re.match(r"\w+\(\)", word):
         return Start.OTHER
     return Start.PROSE
 

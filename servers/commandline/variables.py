@@ -1,6 +1,7 @@
 """The variables that a paste sets itself, and words with these put in."""
 
 import fnmatch
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -16,7 +17,7 @@ from servers.commandline.tokens import (
 )
 
 # They differ from box to box and are always set: never a blank that a person must fill.
-ALWAYS_SET = ("HOME", "PWD", "USER")
+ALWAYS_SET = ("HOME", "PWD", "USER", "cd", "CD")
 _LONG_DASHES = "–—―‒"
 _HYPHEN_SIGNS = "‐‑−"
 _HYPHENS = str.maketrans(dict.fromkeys(_HYPHEN_SIGNS, "-"))
@@ -40,6 +41,7 @@ _SINGLE_DASH = (
 _LONGEST_VALUE = 20_000  # characters; A=$A$A doubles it a line
 _CHANGES = ("#", "##", "%", "%%", "/", "//", ",,", "^^")
 WORKING_DIRECTORY = ("$(pwd)", "`pwd`")
+_WHOLE = r"\$\{[^{}]*\}|<[^<>\n]*>"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,8 +77,26 @@ class _Expansion:
             self.words.append(self._open)
         self._open = None
 
-    def split(self, text: str) -> None:
-        """An unquoted value falls into words at its blanks, as in a shell."""
+    def put(self, value: Value, *, quoted: bool) -> None:
+        if quoted:
+            self.add(value.text)
+        else:
+            self.split(value)
+
+    def split(self, value: Value) -> None:
+        """An unquoted value falls into words at its blanks, as in a shell.
+
+        What stands for a text that nobody knows yet is one word: $(command), ${NAME:?why}, <name>.
+        """
+        commands = [name for name in value.unresolved if name.startswith(("$(", "`"))]
+        whole = "|".join([*map(re.escape, commands), _WHOLE])
+        for number, part in enumerate(re.split(f"({whole})", value.text)):
+            if number % 2:
+                self.add(part)
+            else:
+                self._split_plain(part)
+
+    def _split_plain(self, text: str) -> None:
         parts = text.split()
         if not parts:
             if text:
@@ -221,7 +241,7 @@ class Scope:
             if number:
                 expansion.close()
             expansion.names += item.unresolved
-            (expansion.add if variable.quoted else expansion.split)(item.text)
+            expansion.put(item, quoted=variable.quoted)
 
     def _put_variable(self, variable: Variable, expansion: _Expansion) -> None:
         value = self._known(variable)
@@ -247,7 +267,7 @@ class Scope:
                 expansion.names.append(variable.name)
             return
         expansion.names += value.unresolved
-        (expansion.add if variable.quoted else expansion.split)(value.text)
+        expansion.put(value, quoted=variable.quoted)
 
     def _known(self, variable: Variable) -> Value | None:
         if not variable.index:
