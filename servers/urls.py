@@ -47,6 +47,9 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("profiles/<slug:slug>/fix/<slug:rule>/", checks.profile_fix, name="profile_fix"),
     path("profiles/<slug:slug>/", profiles.profile, name="profile"),
     path("profiles/<slug:slug>/edit/", profile_form.profile_edit, name="profile_edit"),
+    path(
+        "profiles/<slug:slug>/known/<slug:server>/", profiles.profile_known, name="profile_known"
+    ),
     path("profiles/<slug:slug>/place/", places.profile_place, name="profile_place"),
     path("profiles/<slug:slug>/favourite/", profiles.profile_favourite, name="profile_favourite"),
     path(

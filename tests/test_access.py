@@ -52,6 +52,7 @@ ROWS = [
     Row(name="profile_edit", role=Role.EDITOR, args=("server",), method="post"),
     Row(name="profile_place", role=Role.EDITOR, args=("server",), method="post"),
     Row(name="profile_favourite", role=Role.VIEWER, args=("server",), method="post"),
+    Row(name="profile_known", role=Role.VIEWER, args=("server", "server")),
     Row(name="profile_version", role=Role.VIEWER, args=("server", "version")),
     Row(name="version_restore", role=Role.EDITOR, args=("server", "version"), method="post"),
     Row(name="profile_paste", role=Role.EDITOR),

@@ -12,6 +12,7 @@ import redis
 from django.utils import timezone
 from docker import APIClient
 
+from servers import live
 from servers.engines import ENGINES, asked
 from servers.engines.flaghelp import HelpError, parse_help
 from servers.engines.flaglist import FlagList, shipped
@@ -150,7 +151,9 @@ def test_an_image_that_is_not_on_the_box_is_not_asked(asking: Docker, box: Box) 
 
     Images(box).look(sample=None)
 
-    assert not ImageFacts.objects.exists()
+    found = ImageFacts.objects.get()
+    assert (found.asking, found.asked_at) == ("absent", None)
+    assert found.flaglist is None
 
 
 @pytest.mark.docker
@@ -164,7 +167,12 @@ def test_a_name_that_no_image_can_have_keeps_no_other_waiting(
     images.look(sample=None)
     images.look(sample=None)
 
-    assert ImageFacts.objects.get().reference == ENGINE
+    assert ImageFacts.objects.get(asking="done").reference == ENGINE
+    trouble = ImageFacts.objects.get(asking="trouble")
+    assert trouble.reference == "A/Name With:blanks"
+    assert trouble.why
+    assert trouble.again_at is not None
+    assert timedelta() < trouble.again_at - timezone.now() <= timedelta(minutes=10)
     assert caplog.text.count("A/Name With:blanks cannot be asked") == 1
 
 
@@ -175,7 +183,9 @@ def test_a_load_on_unified_memory_comes_first(asking: Docker, box: Box) -> None:
     run = factories.run(server, State.STARTING)
 
     Images(box).look(sample=None)
-    assert not ImageFacts.objects.exists()
+    waiting = ImageFacts.objects.get()
+    assert (waiting.asking, waiting.asked_at) == ("waiting", None)
+    assert waiting.why.startswith("A model is loading")
 
     type(run).objects.filter(pk=run.pk).update(state=State.READY)
     Images(box).look(sample=None)
@@ -189,7 +199,8 @@ def test_a_watcher_that_ends_keeps_nothing(fake_vllm: Callable[[str, str], str],
 
     Images(box).look(sample=None, go_on=lambda: next(answers, False))
 
-    assert not ImageFacts.objects.exists()
+    found = ImageFacts.objects.get()
+    assert (found.asking, found.why, found.asked_at) == ("waiting", "", None)
 
 
 @pytest.mark.docker
@@ -203,6 +214,75 @@ def test_a_docker_that_is_away_says_nothing_of_an_image(
 
     assert not ImageFacts.objects.exists()
     assert "cannot be asked" in caplog.text
+
+
+@pytest.mark.docker
+def test_a_docker_that_goes_away_meanwhile_leaves_no_image_being_asked(
+    asking: Docker, box: Box, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place(box, ENGINE)
+
+    def gone() -> bool:
+        monkeypatch.setattr(creation.docker(), "host", "unix:///no/such.sock")
+        return True
+
+    Images(box).look(sample=None, go_on=gone)
+
+    found = ImageFacts.objects.get()
+    assert (found.asking, found.asked_at) == ("waiting", None)
+    assert found.why.startswith("Docker Engine does not answer")
+
+
+@pytest.mark.docker
+def test_every_step_of_the_asking_is_told(
+    fake_vllm: Callable[[str, str], str], box: Box, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place(box, fake_vllm(f"#!/bin/sh\ncat <<'EOF'\n{HELP}EOF", "steps"))
+    told: list[tuple[str, bool]] = []
+
+    def note() -> None:
+        found = ImageFacts.objects.get()
+        told.append((found.asking, found.asked_at is not None))
+
+    monkeypatch.setattr(live, "images_changed", note)
+    images = Images(box)
+
+    images.look(sample=None)
+
+    assert told == [("waiting", False), ("asking", False), ("done", True)]
+    images.look(sample=None)
+    assert len(told) == 3
+
+
+@pytest.mark.docker
+def test_the_entrypoint_of_an_image_is_kept_also_of_one_that_was_asked_before(
+    asking: Docker, box: Box
+) -> None:
+    image = asking.image(ENGINE)
+    assert image is not None
+    place(box, ENGINE)
+    factories.image_facts(box, vllm_32(), reference=ENGINE, image_id=image.id)
+    assert image.entrypoint
+
+    Images(box).look(sample=None)
+
+    found = ImageFacts.objects.get()
+    assert found.entrypoint == list(image.entrypoint)
+    assert found.count == len(vllm_32().flags)
+
+
+@pytest.mark.docker
+def test_what_no_profile_names_any_more_is_not_going_to_be_asked(asking: Docker, box: Box) -> None:
+    place(box, ENGINE)
+    factories.image_facts(box, reference="never:1", asked_at=None, asking="waiting")
+    factories.image_facts(box, vllm_32(), reference="once:1", asking="asking")
+
+    Images(box).look(sample=None)
+
+    assert set(ImageFacts.objects.values_list("reference", "asking")) == {
+        (ENGINE, "done"),
+        ("once:1", "done"),
+    }
 
 
 @pytest.mark.docker

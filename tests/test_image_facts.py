@@ -104,6 +104,70 @@ def test_the_page_says_why_the_image_could_not_be_asked(box: Box) -> None:
     assert "The lists that come with inferdash serve instead." in text
 
 
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"asking": "asking"}, "Asking the image for its flags… <time"),
+        ({"asking": "waiting", "why": "A model <b> loads."}, "A model &lt;b&gt; loads."),
+        ({"asking": "absent"}, "The image is not on rtx8"),
+        ({"asking": "trouble", "why": "The disk is full."}, "The disk is full. Tried again <time"),
+    ],
+)
+def test_the_page_says_where_the_asking_stands(box: Box, values: dict[str, Any], said: str) -> None:
+    server = factories.server(box, "coder", "gpt-oss-120b", image=ASKED)
+    assert "rtx8 has not looked at the image yet" in page(server)
+    again_at = timezone.now() + timedelta(minutes=9) if values["asking"] == "trouble" else None
+
+    image_facts(box, asked_at=None, again_at=again_at, **values)
+
+    text = page(server)
+    assert said in text
+    assert "Until then the lists that come with inferdash serve." in text
+    assert "has not looked at the image" not in text
+
+
+def test_what_an_image_said_before_is_shown_while_it_is_asked_again(box: Box) -> None:
+    server = factories.server(box, "coder", "gpt-oss-120b", image=ASKED)
+    image_facts(box, vllm(), asking="asking")
+
+    text = page(server)
+
+    assert "Asking the image for its flags…" in text
+    assert "Until then: vLLM 0.32.0, 317 flags, asked <time" in text
+
+
+def test_an_image_that_was_not_asked_yet_is_no_failure(box: Box) -> None:
+    image_facts(box, asked_at=None, asking="asking")
+
+    assert said(box=str(box.pk))["asked"] == ""
+
+
+def test_the_command_begins_with_what_the_image_s_own_entrypoint_says(box: Box) -> None:
+    assert f"{ASKED} vllm serve m" in lifecycle.preview(launch(), box).command
+
+    image_facts(box, asked_at=None, asking="asking", entrypoint=["vllm", "serve"])
+    assert f"{ASKED} m --host" in lifecycle.preview(launch(), box).command
+
+    # An official image that was built anew without its entrypoint.
+    official = replace(launch(), image="vllm/vllm-openai:v0.32.0")
+    assert "v0.32.0 m --host" in lifecycle.preview(official, box).command
+    image_facts(box, asked_at=None, reference=official.image, entrypoint=[])
+    assert "v0.32.0 vllm serve m" in lifecycle.preview(official, box).command
+
+
+def test_the_part_of_the_page_that_goes_by_the_image_can_be_asked_for_alone(box: Box) -> None:
+    server = factories.server(box, "coder", "gpt-oss-120b", image=ASKED)
+    image_facts(box, vllm())
+    client = Client()
+    client.force_login(factories.person("vera", Role.VIEWER))
+
+    response = client.get(f"/profiles/{server.slug}/known/{server.slug}/")
+
+    assert "vLLM 0.32.0, 317 flags, asked <time" in response.content.decode()
+    assert "<main" not in response.content.decode()
+    assert client.get(f"/profiles/{server.slug}/known/nothing/").status_code == 404
+
+
 def test_what_inferdash_asks_every_other_second_stays_out_of_the_log(box: Box) -> None:
     image_facts(box, vllm())
 

@@ -83,7 +83,7 @@ def _question(launch: Launch, server: Server, known: _Known) -> _Question:
     return _Question(
         launch=repr(launch.to_json()),
         box=repr((box.gpus, box.facts.get("driver"))),
-        image=(image.pk, image.asked_at) if image else None,
+        image=(image.pk, image.changed_at) if image else None,
         checkpoint=(checkpoint.pk, checkpoint.changed_at) if checkpoint else None,
         good=good.pk if good else None,
         answer=answer,

@@ -27,6 +27,7 @@ def preview(launch: Launch, box: Box) -> Preview:
         secrets=dict.fromkeys(launch.secret_env, "masked"),
     )
     image = ImageFacts.objects.of(launch, box)
+    usual = usual_entrypoint(launch.image)
     try:
         spec = placement.spec(
             launch,
@@ -34,7 +35,7 @@ def preview(launch: Launch, box: Box) -> Preview:
             name=f"inferdash-{box.slug}",
             labels={},
             host_port=launch.host_port,
-            entrypoint=usual_entrypoint(launch.image),
+            entrypoint=image.entrypoint_or(usual) if image else usual,
             kernels_volume="",
             gpus=cards.choose(launch, box),
             known=image.flaglist if image else None,

@@ -27,10 +27,13 @@ _SAMPLE_TTL = 60
 
 
 class Changed(TypedDict):
-    """`server`: this card. `servers`: the list of cards. `box`: GPUs, memory, facts."""
+    """`server`: this card. `servers`: the list of cards. `box`: GPUs, memory, facts.
+
+    `images`: what images say of themselves, or where the asking stands.
+    """
 
     type: Literal["changed"]
-    kind: Literal["server", "servers", "box"]
+    kind: Literal["server", "servers", "box", "images"]
     id: int | None
 
 
@@ -66,6 +69,10 @@ def servers_changed() -> None:
 
 def box_changed(box_id: int) -> None:
     _send(LIVE, Changed(type="changed", kind="box", id=box_id))
+
+
+def images_changed() -> None:
+    _send(LIVE, Changed(type="changed", kind="images", id=None))
 
 
 def log_grew(run_id: int, upto: int) -> None:

@@ -16,7 +16,7 @@ from servers.judge import attention as judge
 from servers.judge import holders
 from servers.judge.attention import BoxState, Notice
 from servers.live import messages
-from servers.models import Box, Run, Server, User
+from servers.models import Box, ImageFacts, Run, Server, User
 
 type Key = tuple[str, int | None]
 
@@ -147,7 +147,8 @@ def _stuck() -> list[Notice]:
 def render(keys: set[Key], person: User, *, page: str = "dashboard", pk: int | None = None) -> str:
     """The fragments of a page that have changed; for ("everything", None) all of them.
 
-    `page` is what the browser shows: dashboard, chat, or the server or box with that `pk`.
+    `page` is what the browser shows: dashboard, chat, a profile, its form, or the server or box
+    with that `pk`.
     """
     everything = ("everything", None) in keys
     is_about_servers = everything or any(kind in ("server", "servers") for kind, _pk in keys)
@@ -163,6 +164,8 @@ def render(keys: set[Key], person: User, *, page: str = "dashboard", pk: int | N
             parts.append(_html("servers/_live_head.html", **head(server, server.run, person)))
     elif page == "box":
         parts += [_detail_html(panel(box)) for box in changed_boxes if box.pk == pk]
+    elif page in ("profile", "form") and (everything or ("images", None) in keys):
+        parts.append(_html("profiles/_live_images.html", mark=ImageFacts.objects.mark()))
     elif page == "chat" and is_about_servers:
         parts.append(_html("chat/_live.html", servers=Server.objects.for_dashboard()))
     return "".join(parts)

@@ -1,5 +1,6 @@
 """What a box's images said of their engines: version and flags, asked once an image."""
 
+from collections.abc import Collection
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any, Self
@@ -17,6 +18,16 @@ from servers.models.box import Box
 ASK_AGAIN_AFTER = timedelta(days=1)
 
 
+class Asking(models.TextChoices):
+    """Where the asking of an image stands; what it has said so far is another matter."""
+
+    DONE = "done"  # nothing to ask
+    ABSENT = "absent"  # the box does not have the image
+    WAITING = "waiting"  # to be asked as soon as it may be
+    ASKING = "asking"
+    TROUBLE = "trouble"  # Docker could not do it, which is not the image's fault
+
+
 class ImageFactsQuerySet(models.QuerySet["ImageFacts"]):
     def of(self, launch: Launch, box: Box) -> "ImageFacts | None":
         """Of exactly the image that the launch names, on this box; without its flags at first."""
@@ -28,19 +39,52 @@ class ImageFactsQuerySet(models.QuerySet["ImageFacts"]):
 
     def same_image(self, box: Box, engine: str, image_id: str) -> Self:
         """What the image said under whichever name."""
-        return self.filter(box=box, engine=engine, image_id=image_id)
+        return self.filter(box=box, engine=engine, image_id=image_id).exclude(asked_at=None)
 
     def flaglist_of(self, box: Box, engine: str, image_id: str) -> FlagList | None:
         """None while the image was not asked, or could not be."""
         found = self.same_image(box, engine, image_id).defer("flags").order_by("error").first()
         return found.flaglist if found else None
 
+    def note(self, box: Box, engine: str, reference: str, asking: Asking, **values: Any) -> bool:
+        """Write down where the asking stands; whether that says anything new."""
+        wanted: dict[str, Any] = {"asking": asking, "why": "", "again_at": None, **values}
+        facts, is_new = self.defer("flags").get_or_create(
+            box=box, reference=reference, engine=engine, defaults=wanted
+        )
+        changed = [name for name, value in wanted.items() if getattr(facts, name) != value]
+        if is_new or not changed:
+            return is_new
+        now = timezone.now()
+        wanted["changed_at"] = now
+        if "asking" in changed:
+            wanted["since"] = now
+        return bool(self.filter(pk=facts.pk).update(**wanted))
+
+    def forget_others(self, box: Box, placed: Collection[tuple[str, str]]) -> None:
+        """Engines and images that no profile of the box names any more are not to be asked."""
+        rest = self.filter(box=box).exclude(asking=Asking.DONE)
+        others = [
+            pk
+            for pk, engine, reference in rest.values_list("pk", "engine", "reference")
+            if (engine, reference) not in placed
+        ]
+        self.filter(pk__in=others, asked_at=None).delete()
+        self.filter(pk__in=others).update(asking=Asking.DONE, why="", again_at=None)
+
+    def mark(self) -> str:
+        """Another text whenever something about any image has changed."""
+        found = self.aggregate(models.Max("changed_at"), models.Count("pk"))
+        return f"{found['changed_at__max']} {found['pk__count']}"
+
 
 class ImageFacts(models.Model):
     box = models.ForeignKey(Box, on_delete=models.CASCADE, related_name="image_facts")
     reference = models.CharField(max_length=500)  # as profiles write it
     engine = models.CharField(max_length=20)
-    image_id = models.CharField(max_length=80)
+    image_id = models.CharField(max_length=80, blank=True)  # that was asked
+    # As Docker's inspect says it; None: nobody has looked.
+    entrypoint: "models.JSONField[list[str] | None, list[str] | None]" = models.JSONField(null=True)
     version = models.CharField(max_length=60, blank=True)  # "": it could not be asked
     # FlagList.to_json(); None when the image could not be asked.
     flags: "models.JSONField[dict[str, Any] | None, dict[str, Any] | None]" = models.JSONField(
@@ -48,7 +92,12 @@ class ImageFacts(models.Model):
     )
     count = models.PositiveIntegerField(default=0)  # of the flags
     error = models.TextField(blank=True)  # why there are none, one sentence for a person
-    asked_at = models.DateTimeField()
+    asked_at = models.DateTimeField(null=True)  # None: never yet
+    asking = models.CharField(max_length=10, choices=Asking.choices, default=Asking.DONE)
+    why = models.TextField(blank=True)  # it waits, or is in trouble; one sentence for a person
+    since = models.DateTimeField(default=timezone.now)  # it stands there
+    again_at = models.DateTimeField(null=True)  # when it is tried again, where that is known
+    changed_at = models.DateTimeField(default=timezone.now)
 
     objects = ImageFactsQuerySet.as_manager()
 
@@ -69,13 +118,23 @@ class ImageFacts(models.Model):
 
     @property
     def flaglist(self) -> FlagList | None:
-        return None if self.error else _flaglist(self.pk, self.asked_at)
+        if self.error or self.asked_at is None:
+            return None
+        return _flaglist(self.pk, self.asked_at)
 
     def is_due(self, image_id: str, now: datetime | None = None) -> bool:
         """Whether the image is another one than was asked, or may answer by now."""
-        if image_id != self.image_id:
+        if self.asked_at is None or image_id != self.image_id:
             return True
         return bool(self.error) and (now or timezone.now()) - self.asked_at >= ASK_AGAIN_AFTER
+
+    @property
+    def tried_again_at(self) -> datetime | None:
+        """Of one that could not be asked."""
+        return self.asked_at + ASK_AGAIN_AFTER if self.error and self.asked_at else None
+
+    def entrypoint_or(self, usual: tuple[str, ...]) -> tuple[str, ...]:
+        return usual if self.entrypoint is None else tuple(self.entrypoint)
 
 
 @lru_cache(maxsize=64)

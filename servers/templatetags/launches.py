@@ -14,7 +14,7 @@ from servers.engines.launch import Launch
 from servers.forms.profile import ProfileForm
 from servers.forms.profile_values import MASK
 from servers.host import durations
-from servers.models import Server
+from servers.models import ImageFacts, Server
 from servers.models.secret import mask
 
 register = template.Library()
@@ -92,3 +92,9 @@ def field_title(name: str) -> str:
     if field is None:
         return _TITLES.get(name, name)
     return str(field.label or name.replace("_", " ").capitalize())
+
+
+@register.simple_tag
+def images_mark() -> str:
+    """Another text whenever an image has said something, or the asking has come further."""
+    return ImageFacts.objects.mark()

@@ -15,7 +15,7 @@ from servers.forms.profile import ProfileForm
 from servers.forms.profile_values import initial
 from servers.judge.subject import Finding
 from servers.lifecycle import checks, folders
-from servers.models import Box, Profile, Role, Server, User
+from servers.models import Box, ImageFacts, Profile, Role, Server, User
 from servers.views.access import allow
 from servers.views.profiles import find, save_launch
 
@@ -39,6 +39,7 @@ def profile_check(request: HttpRequest) -> HttpResponse:
             "findings": checks.findings(launch, box, profile),
             "preview": lifecycle.preview(launch, box) if box is not None else None,
             "box": box,
+            "image": ImageFacts.objects.of(launch, box) if box is not None else None,
             **_places(launch, box),
         },
     )

@@ -46,7 +46,7 @@ def flaglist_for(engine: str, image: str, box: Box | None) -> ImageFlags:
     return ImageFlags(
         flags=found or newest(engine),
         is_exact=found is not None,
-        asked="answered" if own else ("failed" if asked else ""),
+        asked="answered" if own else ("failed" if asked and asked.asked_at else ""),
     )
 
 

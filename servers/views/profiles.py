@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 from dataclasses import asdict
-from typing import cast
+from typing import Any, cast
 
 from django.core.exceptions import BadRequest, PermissionDenied
 from django.core.paginator import Paginator
@@ -17,7 +17,7 @@ from servers.engines.launch import Launch
 from servers.forms.profile_values import opens_the_box
 from servers.lifecycle import checks
 from servers.lifecycle.badges import badges
-from servers.models import Box, Entry, ImageFacts, Profile, Role, Run, User, record
+from servers.models import Box, Entry, ImageFacts, Profile, Role, Run, Server, User, record
 from servers.models.profile import Health, ProfileVersion, Stale, Wanted
 from servers.views.access import allow
 
@@ -72,19 +72,7 @@ def profile(request: HttpRequest, slug: str) -> HttpResponse:
             "runs": Run.objects.filter(server__profile=found).select_related("server", "version")[
                 :LATEST
             ],
-            "servers": [
-                {
-                    "server": server,
-                    "preview": lifecycle.preview(
-                        parameters.fill(found.launch, server.values), server.box
-                    ),
-                    "findings": checks.findings(
-                        parameters.fill(found.launch, server.values), server.box, found
-                    ),
-                    "image": ImageFacts.objects.of(found.launch, server.box),
-                }
-                for server in servers
-            ],
+            "servers": [{"server": server, **_known(found, server)} for server in servers],
             # What holds everywhere, for one that is on no box.
             "findings": checks.findings(found.launch, None) if not servers else [],
             # One more server of the same box says something only with values of its own.
@@ -93,6 +81,25 @@ def profile(request: HttpRequest, slug: str) -> HttpResponse:
             else Box.objects.exclude(servers__in=servers),
         },
     )
+
+
+@require_GET
+@allow(Role.VIEWER)
+def profile_known(request: HttpRequest, slug: str, server: str) -> HttpResponse:
+    """The part of a profile's page that depends on what a box's image has said of itself."""
+    found = find(request, slug)
+    placed = get_object_or_404(found.servers.select_related("box", "run"), slug=server)
+    context = {"profile": found, "launch": found.launch, "server": placed}
+    return render(request, "profiles/_known.html", context | _known(found, placed))
+
+
+def _known(found: Profile, server: Server) -> dict[str, Any]:
+    launch = parameters.fill(found.launch, server.values)
+    return {
+        "preview": lifecycle.preview(launch, server.box),
+        "findings": checks.findings(launch, server.box, found),
+        "image": ImageFacts.objects.of(launch, server.box),
+    }
 
 
 @require_POST

@@ -2,11 +2,14 @@
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from django.utils import timezone
 
+from servers import live
 from servers.engines import ENGINES, asked
 from servers.engines.engine import Engine
 from servers.engines.flaghelp import HelpError
@@ -16,6 +19,7 @@ from servers.host.containers import ContainerError, Image
 from servers.host.throwaway import Question, Said
 from servers.lifecycle import creation
 from servers.models import Box, ImageFacts, Run, Server
+from servers.models.image import Asking
 from servers.models.run import State
 
 log = logging.getLogger(__name__)
@@ -25,6 +29,7 @@ AWAY = ("daemon_down", "no_permission")
 # A full disk, or somebody in between: nothing that the image has said either.
 NOT_ITS_FAULT = (*AWAY, "timeout", "disk_full", "no_container")
 TRY_AGAIN_AFTER = 600.0  # seconds
+LOADS_FIRST = "A model is loading, and it shares its memory with everything else on the box."
 LONGEST_WORDS = 300  # characters of a program's own words in a sentence
 
 _KILLED = {
@@ -34,8 +39,17 @@ _KILLED = {
 }
 
 
+@dataclass(frozen=True, kw_only=True)
+class Due:
+    """An image on the box whose flags have to be asked for."""
+
+    engine: Engine
+    reference: str
+    image: Image
+
+
 class Postponed(Exception):
-    """Not now: the watcher ends, or something begins to load."""
+    """Not now, for the reason that the text says; "" when the watcher ends."""
 
 
 class Images:
@@ -48,91 +62,119 @@ class Images:
         self, *, sample: Mapping[str, Any] | None, go_on: Callable[[], bool] = lambda: True
     ) -> None:
         """Ask every image that is due. Whatever is left for later is due again then."""
+        due: list[Due] = []
         try:
             if not self._is_tidy:
                 throwaway.drop_leftovers(creation.docker())
                 self._is_tidy = True
-            for engine, reference in placed(self.box):
-                self._look_for(ENGINES[engine], reference, sample, go_on)
+            pairs = placed(self.box)
+            ImageFacts.objects.forget_others(self.box, pairs)
+            for engine, reference in pairs:
+                due += self._looked_for(ENGINES[engine], reference)
+            for each in due:
+                self._take(each, sample, go_on)
         except ContainerError as error:
             # The container of a question may have stayed behind.
             self._is_tidy = False
+            self._put_off(due, str(error))
             log.warning("Images cannot be asked for their flags: %s", error)
-        except Postponed:
-            pass
+        except Postponed as reason:
+            self._put_off(due, str(reason))
 
-    def _look_for(
-        self,
-        engine: Engine,
-        reference: str,
-        sample: Mapping[str, Any] | None,
-        go_on: Callable[[], bool],
-    ) -> None:
-        """One that is in trouble does not keep the others waiting."""
+    def _looked_for(self, engine: Engine, reference: str) -> list[Due]:
+        """The image, if it is here and due."""
         tried = self._tried.get((engine.key, reference))
         if tried is not None and time.monotonic() - tried < TRY_AGAIN_AFTER:
-            return
+            return []
         try:
             image = creation.docker().image(reference)
-            if image is not None:
-                self._look_at(engine, reference, image, sample, go_on)
         except ContainerError as error:
-            if error.kind in AWAY:
-                raise
-            self._is_tidy = False
-            self._tried[engine.key, reference] = time.monotonic()
-            log.warning("%s cannot be asked for its flags: %s", reference, error)
-
-    def _look_at(
-        self,
-        engine: Engine,
-        reference: str,
-        image: Image,
-        sample: Mapping[str, Any] | None,
-        go_on: Callable[[], bool],
-    ) -> None:
+            self._note_trouble(engine, reference, error)
+            return []
+        if image is None:
+            self._note(engine, reference, Asking.ABSENT)
+            return []
         mine = ImageFacts.objects.filter(box=self.box, reference=reference, engine=engine.key)
         known = mine.defer("flags").first()
-        if known is not None and not known.is_due(image.id):
-            return
+        is_due = known is None or known.is_due(image.id)
+        # One at a time: until its turn has come it waits.
+        asking = Asking.WAITING if is_due else Asking.DONE
+        why = known.why if known and known.asking == asking else ""
+        self._note(engine, reference, asking, why=why, entrypoint=list(image.entrypoint))
+        return [Due(engine=engine, reference=reference, image=image)] if is_due else []
+
+    def _take(self, due: Due, sample: Mapping[str, Any] | None, go_on: Callable[[], bool]) -> None:
+        """One that is in trouble does not keep the others waiting."""
+        try:
+            self._ask(due, sample, go_on)
+        except ContainerError as error:
+            self._note_trouble(due.engine, due.reference, error)
+
+    def _ask(self, due: Due, sample: Mapping[str, Any] | None, go_on: Callable[[], bool]) -> None:
+        engine, image = due.engine, due.image
         twin = ImageFacts.objects.same_image(self.box, engine.key, image.id).first()
         if twin is not None and not twin.is_due(image.id):
-            self._keep(engine, reference, image, twin.version, twin.flags, twin.error)
+            self._keep(due, twin.version, twin.flags, twin.error)
             return
         if not has_room(sample):
-            raise Postponed
+            raise Postponed(f"Less than {Question.memory >> 30} GiB of memory is free on the box.")
 
         def may_go_on() -> bool:
             return go_on() and may_ask(self.box)
 
         if not may_go_on():
-            raise Postponed
-        version, flags, error = answer(engine, image, may_go_on)
-        said = flags.to_json() if flags is not None else None
-        self._keep(engine, reference, image, version, said, error)
+            raise Postponed("" if may_ask(self.box) else LOADS_FIRST)
+        self._note(engine, due.reference, Asking.ASKING, entrypoint=list(image.entrypoint))
+        try:
+            version, flags, error = answer(engine, image, may_go_on)
+        except Postponed:
+            raise Postponed("" if may_ask(self.box) else LOADS_FIRST) from None
+        self._keep(due, version, flags.to_json() if flags is not None else None, error)
 
-    def _keep(
-        self,
-        engine: Engine,
-        reference: str,
-        image: Image,
-        version: str,
-        flags: dict[str, Any] | None,
-        error: str,
-    ) -> None:
+    def _keep(self, due: Due, version: str, flags: dict[str, Any] | None, error: str) -> None:
+        now = timezone.now()
         ImageFacts.objects.update_or_create(
             box=self.box,
-            reference=reference,
-            engine=engine.key,
+            reference=due.reference,
+            engine=due.engine.key,
             defaults={
-                "image_id": image.id,
+                "image_id": due.image.id,
+                "entrypoint": list(due.image.entrypoint),
                 "version": version,
                 "flags": flags,
                 "count": len(flags["flags"]) if flags else 0,
                 "error": error,
-                "asked_at": timezone.now(),
+                "asked_at": now,
+                "asking": Asking.DONE,
+                "why": "",
+                "since": now,
+                "again_at": None,
+                "changed_at": now,
             },
         )
+        live.images_changed()
+
+    def _note(self, engine: Engine, reference: str, asking: Asking, **values: Any) -> None:
+        if ImageFacts.objects.note(self.box, engine.key, reference, asking, **values):
+            live.images_changed()
+
+    def _note_trouble(self, engine: Engine, reference: str, error: ContainerError) -> None:
+        """Raises the error again where it is every image's."""
+        if error.kind in AWAY:
+            raise error
+        self._is_tidy = False
+        self._tried[engine.key, reference] = time.monotonic()
+        again_at = timezone.now() + timedelta(seconds=TRY_AGAIN_AFTER)
+        self._note(engine, reference, Asking.TROUBLE, why=str(error), again_at=again_at)
+        log.warning("%s cannot be asked for its flags: %s", reference, error)
+
+    def _put_off(self, due: Sequence[Due], reason: str) -> None:
+        """What was not asked in this round waits for another one."""
+        open_ones = ImageFacts.objects.filter(
+            box=self.box, asking__in=(Asking.WAITING, Asking.ASKING)
+        ).values_list("engine", "reference")
+        for engine, reference in set(open_ones) & {(d.engine.key, d.reference) for d in due}:
+            self._note(ENGINES[engine], reference, Asking.WAITING, why=reason)
 
 
 def placed(box: Box) -> list[tuple[str, str]]:

@@ -32,7 +32,8 @@ class FlagHelp {
     this.load();
   }
 
-  async load() {
+  // Anew, where the image may have said something since.
+  async load(isNews = false) {
     const said = new FormData(this.form);
     const query = new URLSearchParams(ASKED_BY.map((name) => [name, (said.get(name) ?? "").trim()]));
     const address = `${this.address}?${query}`;
@@ -40,7 +41,7 @@ class FlagHelp {
     let list = null;
     let trouble = "";
     try {
-      list = await fetchList(address);
+      list = await fetchList(address, isNews);
     } catch (error) {
       trouble = `${error.message}: no help and completion here. The list of flags is asked for again when you come back to this box.`;
     }
@@ -67,6 +68,7 @@ class FlagHelp {
       this.#lookSoon();
     });
     box.addEventListener("keydown", (event) => this.#key(event));
+    document.body.addEventListener("images", () => this.load(true));
     box.addEventListener("focus", () => this.load());
     box.addEventListener("blur", () => this.#leave());
     box.addEventListener("scroll", () => this.options.hide());

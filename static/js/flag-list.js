@@ -158,10 +158,10 @@ export const values = (flag) => flag?.choices ?? flag?.known ?? [];
 
 const lists = new Map(); // address -> {list: a promise, at}
 
-// The list of this engine and image. A copy is kept while the page is open.
-export function fetchList(address) {
+// The list of this engine and image. A copy is kept while the page is open, but not beyond news.
+export function fetchList(address, isNews = false) {
   const kept = lists.get(address);
-  if (kept && (kept.isExact || Date.now() - kept.at < AGAIN_AFTER)) return kept.list;
+  if (kept && !isNews && (kept.isExact || Date.now() - kept.at < AGAIN_AFTER)) return kept.list;
   const list = ask(address);
   const entry = { list, at: Date.now(), isExact: false };
   lists.set(address, entry);

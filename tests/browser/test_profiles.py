@@ -107,3 +107,15 @@ def test_a_start_that_is_known_to_fail_asks_first(page: Page, place: Installatio
     dialog.get_by_role("button", name="Start anyway").click()
     expect(card(page, "wide")).to_have_attribute("data-state", "ready")
     assert place.ask("Run.objects.latest('pk').despite") == "the stand-in does not mind"
+
+
+def test_a_watcher_s_asking_is_seen_on_the_page(page: Page, place: Installation) -> None:
+    page.goto(f"{place.url}/profiles/new/")
+    for field, value in {"name": "Asked", "checkpoint": "a/b", "image": ENGINE}.items():
+        page.locator(f"#id_{field}").fill(value)
+    page.get_by_role("button", name="Create profile").click()
+    expect(page.get_by_role("heading", name="Asked", level=1)).to_be_visible()
+
+    expect(page.locator(".image-says")).to_contain_text(
+        "exit code 1: This is the tests' engine: it has no flags to list."
+    )
