@@ -5,13 +5,18 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from servers.engines import parameters
-from servers.judge import parallelism, rulebook, surroundings, vocabulary
+from servers.judge import admission, parallelism, rulebook, surroundings, vocabulary
 from servers.judge.check import Check
 from servers.judge.facts import Facts
 from servers.judge.rulebook import Rule
 from servers.judge.subject import SEVERITIES, Finding, Severity, Subject
 
-CHECKS: tuple[Check, ...] = (*parallelism.CHECKS, *surroundings.CHECKS, *vocabulary.CHECKS)
+CHECKS: tuple[Check, ...] = (
+    *parallelism.CHECKS,
+    *surroundings.CHECKS,
+    *admission.CHECKS,
+    *vocabulary.CHECKS,
+)
 
 
 def lint(subject: Subject) -> list[Finding]:

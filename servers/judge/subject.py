@@ -7,6 +7,7 @@ from typing import Any, Literal
 from servers.engines.change import Change
 from servers.engines.flaglist import FlagList
 from servers.engines.launch import Launch
+from servers.judge.room import Room
 
 type Severity = Literal["error", "warning", "info"]
 type BoxKind = Literal["discrete", "unified", "numa", ""]
@@ -36,6 +37,7 @@ class Subject:
     driver: str = ""  # the box's NVIDIA driver, "580.126.09"
     others: tuple[str, ...] | None = None  # what else holds GPU memory on the box, by name
     weights: int | None = None  # bytes of the checkpoint's weights
+    rooms: tuple[Room, ...] | None = None  # what each GPU has for it now
 
 
 @dataclass(frozen=True, kw_only=True)

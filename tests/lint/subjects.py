@@ -5,6 +5,7 @@ import shlex
 from typing import Any
 
 from servers.engines.launch import Launch
+from servers.judge.room import Room
 from servers.judge.subject import Gpu, Subject
 
 GIB = 2**30
@@ -30,10 +31,10 @@ OF_SUBJECT = {
 
 
 def subject(said: dict[str, Any]) -> Subject:
-    """`box` is "4x12.0" or "1x10.3 1x12.0"; `version`, `config`, `others` ... of Subject; the
-    rest are fields of Launch, flags and volumes as one text."""
+    """`box` is "4x12.0" or "1x10.3 1x12.0", `free` GiB of each of its GPUs; `version`, `config`,
+    `others` ... of Subject; the rest are fields of Launch, flags and volumes as one text."""
     said = dict(said)
-    version, box = said.pop("version", ""), said.pop("box", None)
+    version, box, free = said.pop("version", ""), said.pop("box", None), said.pop("free", None)
     around = {OF_SUBJECT[key]: said.pop(key) for key in list(said) if key in OF_SUBJECT}
     if around.get("others") is not None:
         around["others"] = tuple(around["others"])
@@ -49,7 +50,15 @@ def subject(said: dict[str, Any]) -> Subject:
         launch=Launch.from_json(spec),
         engine_version=str(version),
         gpus=None if box is None else gpus(str(box)),
+        rooms=None if free is None else rooms(gpus(str(box)), free),
         **around,
+    )
+
+
+def rooms(there: tuple[Gpu, ...], free: list[float]) -> tuple[Room, ...]:
+    return tuple(
+        Room(index=gpu.index, total=gpu.memory or 0, free=int(size * GIB))
+        for gpu, size in zip(there, free, strict=True)
     )
 
 

@@ -1,0 +1,342 @@
+"""Whether a launch fits: what it will take of each GPU against what is free there."""
+
+from dataclasses import dataclass, replace
+
+from servers.engines import parameters
+from servers.judge import admission
+from servers.judge.facts import Facts
+from servers.judge.fit import attention, weights
+from servers.judge.fit.asked import GIB, Asked, asked
+from servers.judge.fit.attention import Cache, cache
+from servers.judge.fit.changes import changes
+from servers.judge.fit.overhead import overhead
+from servers.judge.fit.told import Estimate, Number, Part, Past, Verdict, laid_out
+from servers.judge.fit.used import used
+from servers.judge.room import Room
+from servers.judge.subject import Subject
+
+CONTEXT = int(0.5 * GIB)  # the driver's own on a GPU, there before an engine looks
+# How far off the estimate may be: bytes, but between these parts of the GPU.
+UNSURE, LEAST_UNSURE, MOST_UNSURE = 2 * GIB, 0.02, 0.06
+# What a machine that shares its memory with its GPU needs for everything else.
+MACHINE = 8 * GIB
+# Below this an engine does not shorten the context by itself.
+LEAST_CONTEXT = 4096
+# SGLang divides what is left between recurrent states and tokens as 0.9 to 1.
+STATES_PART = 0.9
+
+
+@dataclass(frozen=True, kw_only=True)
+class Demand:
+    """Bytes on each GPU; None: not known."""
+
+    weights: int | None
+    overhead: int
+    cache: Cache | None
+    asked: Asked
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Budget:
+    """What the engine leaves to the KV cache, in bytes; may be below zero."""
+
+    room: int
+    free: int  # of the GPU, before it starts
+    takes: int  # what it will hold in all
+
+
+def demand(facts: Facts, room: Room) -> Demand:
+    """What the launch will want of a GPU like this."""
+    said = asked(facts, memory=room.total)
+    config = facts.subject.checkpoint_config
+    # Attention is divided by less where SGLang repeats it for data parallelism.
+    tp = max(1, (facts.tp or 1) // (weights.replicas(facts) or 1))
+    found = None
+    if config is not None and said.cache_bytes is not None:
+        is_sparse_fp8 = facts.engine == "vllm" and said.cache_bytes == 1
+        found = cache(
+            config, dtype=said.cache_bytes, tp=tp, pp=facts.pp or 1, sparse_fp8=is_sparse_fp8
+        )
+    return Demand(
+        weights=weights.share(facts), overhead=overhead(facts, said), cache=found, asked=said
+    )
+
+
+def estimate(subject: Subject, past: Past | None = None) -> Estimate | None:
+    """Against what is free now; None for a launch without GPUs, or for a box without any.
+
+    What past starts of the same launch took outranks the formula. Nothing is guessed: what is
+    not known stands in `unknown`, and the verdict is "unknown" where it would decide.
+    """
+    subject = replace(subject, launch=parameters.fill(subject.launch))
+    found = _judged(subject, past)
+    if found is None or found.verdict not in ("no", "tight") or past is not None:
+        return found
+    tried = changes(subject, found.verdict, lambda other: _judged(other, None))
+    return replace(found, fixes=tried)
+
+
+def _judged(subject: Subject, past: Past | None) -> Estimate | None:
+    facts = Facts(subject)
+    if facts.launch.gpus == "none" or subject.rooms == () or subject.gpus == ():
+        return None
+    rooms = used(facts)
+    if not rooms:
+        return Estimate(
+            verdict="unknown",
+            says="Not known whether it fits: the box has not told its GPUs.",
+            unknown=("the GPUs",),
+        )
+    least = min(rooms, key=lambda room: room.total if room.free is None else room.free)
+    refused = next((hit for check in admission.CHECKS for hit in check.judge(facts)), None)
+    if refused is not None and refused.severity == "error":
+        found = _measured(least, past) if past else _formula(facts, least)
+        return replace(found, verdict="no", says=f"Would be refused: {refused.says}")
+    return _measured(least, past) if past else _formula(facts, least)
+
+
+def _formula(facts: Facts, least: Room) -> Estimate:
+    wanted = demand(facts, least)
+    unknown = (*_unknown(wanted, least), *weights.unknown(facts))
+    if wanted.weights is None:
+        return Estimate(
+            verdict="unknown",
+            says="Not known whether it fits: the checkpoint's weights are not on the box.",
+            where=least.named,
+            total=least.total,
+            parts=laid_out(_around([], least), least.total),
+            unknown=unknown,
+        )
+    return _weighed(facts, least, wanted, wanted.weights, unknown)
+
+
+def _unknown(wanted: Demand, room: Room) -> tuple[str, ...]:
+    found = []
+    if room.free is None:
+        found.append("what is free now")
+    if wanted.weights is None:
+        found.append("the size of the weights")
+    if wanted.asked.context is None:
+        found.append("the length of the context")
+    if wanted.cache is None:
+        found.append("what a token takes of the KV cache")
+    return tuple(found)
+
+
+def _budget(facts: Facts, room: Room, wanted: Demand, held: int) -> _Budget:
+    """`held`: the weights. Rules: vLLM's gpu_worker.py, SGLang's model_runner.py."""
+    free = room.total if room.free is None else room.free
+    share = wanted.asked.share
+    if facts.engine == "vllm" and share is not None:
+        budget = min(int(room.total * share), free)
+        return _Budget(room=budget - held - wanted.overhead, free=free, takes=budget)
+    if facts.engine == "sglang" and share is not None:
+        there = free - CONTEXT
+        left = int(there * share) - held
+        beside = min(there - int(there * share), wanted.overhead)
+        return _Budget(room=left, free=free, takes=max(left, 0) + held + CONTEXT + beside)
+    left = free - held - wanted.overhead
+    return _Budget(room=left, free=free, takes=held + wanted.overhead)
+
+
+def _weighed(
+    facts: Facts, room: Room, wanted: Demand, held: int, unknown: tuple[str, ...]
+) -> Estimate:
+    budget = _budget(facts, room, wanted, held)
+    said, kept = wanted.asked, wanted.cache
+    request = kept.request(said.context, chunk=said.chunk) if kept and said.context else None
+    for_tokens = budget.room
+    if facts.engine == "sglang" and kept and kept.state:
+        for_tokens = int(budget.room / (1 + STATES_PART))
+    longest = kept.longest(for_tokens, chunk=said.chunk) if kept else None
+    verdict, says = _verdict(facts, room, wanted, budget, request, longest)
+    is_llama = facts.engine == "llamacpp"
+    pool = 0 if is_llama else max(0, budget.room - (request or 0))
+    shown = request or 0
+    if verdict != "no":
+        shown = max(0, min(shown, budget.room))
+    parts = [
+        Part(kind="weights", name="weights", size=held),
+        Part(kind="overhead", name="activations and graphs", size=wanted.overhead),
+        Part(kind="request", name="KV cache of one request", size=shown),
+        Part(kind="cache", name="KV cache for more", size=pool),
+    ]
+    lacking = max(0, (request or 1) - for_tokens) if verdict == "no" else 0
+    return Estimate(
+        verdict=verdict,
+        says=says,
+        where=room.named,
+        total=room.total,
+        lacking=lacking,
+        parts=laid_out(_around(parts, room), room.total),
+        numbers=_numbers(facts, room, wanted, budget, longest),
+        unknown=unknown,
+    )
+
+
+def _verdict(
+    facts: Facts,
+    room: Room,
+    wanted: Demand,
+    budget: _Budget,
+    request: int | None,
+    longest: int | None,
+) -> tuple[Verdict, str]:
+    unsure = max(min(UNSURE, room.total * MOST_UNSURE), room.total * LEAST_UNSURE)
+    context = wanted.asked.context
+    if budget.room <= 0 and facts.engine == "llamacpp":
+        return "no", (
+            f"Does not fit: it wants {_gib(-budget.room)} GiB more than {_one(room)} has free. "
+            "llama.cpp then keeps some layers in main memory, and answers far more slowly."
+        )
+    if budget.room <= 0:
+        return "no", (
+            f"Does not fit: weights and what the engine needs beside them are {_gib(-budget.room)} "
+            f"GiB more than {_allowed(facts, wanted)} of {_gib(room.total)} GiB on {_one(room)}."
+        )
+    if request is None or longest is None or context is None:
+        return "unknown", (
+            f"The weights fit and leave about {_gib(budget.room)} GiB to the KV cache; for how "
+            "many tokens is not known."
+        )
+    if wanted.asked.chooses_context and longest >= LEAST_CONTEXT:
+        context = min(context, longest)
+        request = min(request, budget.room)
+        if longest == context:
+            return "tight", (
+                f"Tight: the engine shortens the context to what fits, about {longest:,} tokens."
+            )
+    if longest < context and facts.engine != "sglang":
+        return "no", (
+            f"Does not fit: one request of {context:,} tokens takes {_gib(request)} GiB of KV "
+            f"cache, and {_gib(budget.room)} GiB are left for it, {longest:,} tokens."
+        )
+    left = budget.free - budget.takes - (request if facts.engine == "llamacpp" else 0)
+    if longest < context:
+        return "tight", (
+            f"Tight: the KV cache holds about {longest:,} tokens, so requests of "
+            f"{context:,} tokens, as the profile allows, are cut short or refused."
+        )
+    if room.is_unified and left < MACHINE:
+        return "tight", (
+            f"Tight: it leaves about {_gib(max(0, left))} GiB to the machine, which shares this "
+            f"memory with its GPU and wants {_gib(MACHINE)}."
+        )
+    if budget.room - request < unsure:
+        return "tight", (
+            f"Tight: one request of {context:,} tokens fits with {_gib(budget.room - request)} "
+            f"GiB to spare, and the estimate may be off by {_gib(unsure)}."
+        )
+    beside = int((budget.free - CONTEXT) * (1 - (wanted.asked.share or 0)))
+    if facts.engine == "sglang" and beside < wanted.overhead / 2:
+        return "tight", (
+            f"Tight: {wanted.asked.share:g} of the memory goes to weights and KV cache, which "
+            f"leaves {_gib(beside)} GiB where about {_gib(wanted.overhead)} are needed."
+        )
+    return "fits", f"Fits: {_room_for(facts, longest, context, wanted.asked)}"
+
+
+def _room_for(facts: Facts, longest: int, context: int, said: Asked) -> str:
+    if facts.engine == "llamacpp":
+        return f"weights and {context:,} tokens of KV cache, with room to spare."
+    many = longest / context
+    count = f"{many:.1f} requests" if many < 9.95 else f"{many:,.0f} requests"
+    text = f"room for about {longest:,} tokens of KV cache, {count} of full length at once"
+    if said.says_sequences and said.sequences > many:
+        return f"{text} of the {said.sequences} that it may run; the others wait."
+    return f"{text}."
+
+
+def _allowed(facts: Facts, wanted: Demand) -> str:
+    share = wanted.asked.share
+    return "the free part" if share is None else f"the {share:g} that it may take"
+
+
+def _one(room: Room) -> str:
+    return "this machine" if room.is_unified else f"GPU {room.index}"
+
+
+def _measured(room: Room, past: Past) -> Estimate:
+    """What was measured last time, against what is free now."""
+    day = f"{past.day:%d %b %Y}"
+    free = room.total if room.free is None else room.free
+    spare = free - past.peak
+    had = f"its last good start took {_gib(past.peak)} GiB on each GPU ({day})"
+    if room.free is None:
+        verdict: Verdict = "unknown"
+        says = f"Not known what is free now; {had}, of {_gib(room.total)}."
+    elif spare < 0:
+        verdict, says = "no", f"Does not fit now: {had}, and {_gib(free)} GiB are free."
+    elif room.is_unified and spare < MACHINE:
+        verdict, says = "tight", f"Tight: {had}, and that leaves {_gib(spare)} GiB to the machine."
+    else:
+        verdict, says = "fits", f"Fits: {had}, and {_gib(free)} GiB are free."
+    parts = [Part(kind="measured", name="as measured", size=past.peak)]
+    return Estimate(
+        verdict=verdict,
+        says=says,
+        where=room.named,
+        total=room.total,
+        lacking=max(0, -spare),
+        parts=laid_out(_around(parts, room), room.total),
+        numbers=(
+            Number(name="Measured", value=f"{_gib(past.peak)} GiB a GPU", source=f"run {past.run}"),
+            Number(name="Free now", value=f"{_gib(free)} of {_gib(room.total)} GiB"),
+        ),
+        unknown=("what is free now",) if room.free is None else (),
+        is_measured=True,
+    )
+
+
+def _around(parts: list[Part], room: Room) -> list[Part]:
+    name = "other programs and the machine" if room.is_unified else "held by others"
+    around = [Part(kind="others", name=name, size=room.others), *parts]
+    left = room.total - sum(part.size for part in around)
+    return [*around, Part(kind="free", name="free", size=max(0, left))]
+
+
+def _numbers(
+    facts: Facts, room: Room, wanted: Demand, budget: _Budget, longest: int | None
+) -> tuple[Number, ...]:
+    said, kept = wanted.asked, wanted.cache
+    count = (facts.tp or 1) * (facts.pp or 1)
+    found = [
+        Number(
+            name="Weights",
+            value=f"{_gib(wanted.weights or 0)} GiB a GPU",
+            source=f"{_gib(facts.subject.weights or 0)} GiB on disk, over {count} "
+            + ("GPU" if count == 1 else "GPUs"),
+        ),
+        Number(
+            name="Activations and graphs",
+            value=f"{_gib(wanted.overhead)} GiB",
+            source=f"estimated for {said.chunk:,} tokens at once and {said.sequences:,} requests",
+        ),
+    ]
+    if kept is not None:
+        each = "the same on every GPU" if _is_same_everywhere(facts) else "a GPU's share"
+        value = f"{(kept.token + kept.window) / 1024:.1f} KiB a token"
+        if kept.window:
+            value += f", {kept.token / 1024:.1f} beyond {kept.span:,} tokens"
+        if kept.state:
+            value += f", {kept.state / 2**20:.1f} MiB a request"
+        found.append(Number(name="KV cache", value=value, source=f"config.json; {each}"))
+    if said.share is not None:
+        where = "the profile" if said.says_share else "the engine's default"
+        found.append(Number(name="Share of the GPU", value=f"{said.share:g}", source=f"by {where}"))
+    if said.context is not None:
+        found.append(Number(name="Longest request", value=f"{said.context:,} tokens"))
+    found.append(Number(name="Left for the KV cache", value=f"{_gib(budget.room)} GiB"))
+    if longest is not None:
+        found.append(Number(name="Tokens that fit", value=f"about {longest:,}"))
+    free = "not known" if room.free is None else f"{_gib(room.free)} of {_gib(room.total)} GiB"
+    found.append(Number(name="Free now", value=free, source=room.named))
+    return tuple(found)
+
+
+def _is_same_everywhere(facts: Facts) -> bool:
+    return attention.is_latent(facts.subject.checkpoint_config or {})
+
+
+def _gib(size: float) -> str:
+    return f"{size / GIB:.1f}"

@@ -1,0 +1,70 @@
+"""What the estimate of a launch's memory says, and the sizes that it comes from."""
+
+from dataclasses import dataclass
+from datetime import date
+from typing import Literal
+
+from servers.engines.change import Change
+
+# "no": it does not fit. "unknown": too little is known to say.
+type Verdict = Literal["fits", "tight", "no", "unknown"]
+type Kind = Literal["others", "weights", "overhead", "request", "cache", "measured", "free"]
+
+BETTER: dict[Verdict, int] = {"no": 0, "unknown": 1, "tight": 2, "fits": 3}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """A part of the bar. `start` and `width` are percent of the whole."""
+
+    kind: Kind
+    name: str
+    size: int  # bytes
+    start: float = 0.0
+    width: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Past:
+    """What the latest good start of the same launch on the same box was seen to hold."""
+
+    peak: int  # bytes on each of its GPUs
+    day: date
+    run: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Number:
+    name: str
+    value: str
+    source: str = ""  # where it comes from
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimate:
+    """Of the GPU with the least room: every GPU takes the same share."""
+
+    verdict: Verdict
+    says: str
+    where: str = ""  # "GPU 1"
+    total: int = 0  # bytes
+    lacking: int = 0  # bytes over what there is; 0 unless it does not fit
+    parts: tuple[Part, ...] = ()
+    numbers: tuple[Number, ...] = ()
+    unknown: tuple[str, ...] = ()  # what is not known, and not counted
+    fixes: tuple[Change, ...] = ()
+    is_measured: bool = False
+
+
+def laid_out(parts: list[Part], total: int) -> tuple[Part, ...]:
+    """The parts beside each other on a bar as long as `total` or their sum, whichever is more."""
+    whole = max(total, sum(part.size for part in parts)) or 1
+    found, at = [], 0
+    for part in parts:
+        if part.size > 0:
+            start, width = round(at * 100 / whole, 3), round(part.size * 100 / whole, 3)
+            found.append(
+                Part(kind=part.kind, name=part.name, size=part.size, start=start, width=width)
+            )
+            at += part.size
+    return tuple(found)
