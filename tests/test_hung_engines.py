@@ -103,7 +103,11 @@ def test_what_a_slow_engine_says_is_heard_in_a_later_round(
     with ScriptedEngine() as engine:
         run = factories.run(factories.server(box, "slow", engine="vllm"), State.STARTING)
         at(run, engine.port)
-        engine.hooks["/health"] = lambda: bool(may_answer.wait(FOR_EVER)) and None
+
+        def dawdle() -> None:
+            may_answer.wait(FOR_EVER)
+
+        engine.hooks["/health"] = dawdle
         runs = Runs(box)
 
         runs.tick(within=SHORTLY)

@@ -17,7 +17,7 @@ from servers.lifecycle import checks, wishes
 from servers.models import Box, Run, Server
 from servers.models.run import Wanted
 
-ON_FAILURE, ALWAYS = "on-failure", "always"
+ALWAYS = "always"
 
 # Seconds before the first, second, … try in a row; the last holds for all that follow.
 PAUSES = (10, 60, 300, 600)
@@ -29,10 +29,12 @@ GIB = 2**30
 def plan(run: Run) -> dict[str, Any]:
     """What to note on a run that ends although nobody asked: when it starts again, or why not."""
     launch = run.version.launch
-    if not launch.restart or run.stopped_by_id is not None:
+    # It was ended for being unhealthy, which says "started again" by itself.
+    was_ill = bool(run.given_up and run.unhealthy_since and launch.restart_unhealthy)
+    if not (launch.restart or was_ill) or run.stopped_by_id is not None:
         return {}
-    if objection := _objection(run, has_budget=launch.restart == ON_FAILURE):
-        return {"outlook": objection}
+    if found := objection(run):
+        return {"outlook": found}
     pause = PAUSES[min(run.next_try, len(PAUSES)) - 1]
     return {"restart_at": timezone.now() + timedelta(seconds=pause)}
 
@@ -44,9 +46,14 @@ def plan_after_boot(run: Run) -> dict[str, Any]:
         why = "Its profile does not say that it starts with the box."
         return {"restart_at": None, "outlook": f"{said} {why}"}
     # A start that takes the box down with it would do so for ever: the budget always holds.
-    if objection := _objection(run, has_budget=True):
-        return {"restart_at": None, "outlook": f"{said} {objection}"}
+    if found := _objection(run, has_budget=True):
+        return {"restart_at": None, "outlook": f"{said} {found}"}
     return {"restart_at": timezone.now(), "outlook": said}
+
+
+def objection(run: Run) -> str:
+    """Why it would not be started again if it ended now; "" if it would."""
+    return _objection(run, has_budget=run.version.launch.restart != ALWAYS)
 
 
 def _objection(run: Run, *, has_budget: bool) -> str:

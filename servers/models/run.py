@@ -26,6 +26,7 @@ from servers.models.profile import ProfileVersion
 from servers.models.releasing import Releasing
 from servers.models.secret import Secret
 from servers.models.server import Server
+from servers.models.serving import Serving
 from servers.models.starting import Starting
 from servers.models.user import User
 
@@ -84,7 +85,7 @@ class RunQuerySet(models.QuerySet["Run"]):
         return self.filter(state__in=old).update(state=new, moved_at=now, **fields) == 1
 
 
-class Run(Starting, Diagnosed, Releasing):
+class Run(Starting, Serving, Diagnosed, Releasing):
     State = State
     Wanted = Wanted
 
@@ -273,7 +274,9 @@ class Run(Starting, Diagnosed, Releasing):
     @property
     def next_try(self) -> int:
         """Which automatic start in a row the next one would be."""
-        served = (self.ended_at or timezone.now()) - self.ready_at if self.ready_at else None
+        # An engine that has been dead inside for hours has not served for hours.
+        until = self.unhealthy_since or self.ended_at or timezone.now()
+        served = until - self.ready_at if self.ready_at else None
         return 1 if served is not None and served >= STEADY else self.tries + 1
 
     @property

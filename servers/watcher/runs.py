@@ -4,6 +4,7 @@ import logging
 import threading
 import time
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any
 
 from django.db import close_old_connections
@@ -11,13 +12,16 @@ from django.db.models import Q
 from django.utils import timezone
 
 from servers import lifecycle, live
-from servers.engines import ENGINES
+from servers.engines import ENGINES, purpose
 from servers.host.containers import ContainerError, Progress
+from servers.host.probes import Health
 from servers.judge.holders import memory_by_container
-from servers.lifecycle import creation, diagnoses, secrets
+from servers.lifecycle import creation, diagnoses, health, secrets
 from servers.models import Box, Run
 from servers.models.run import ENDED, State, Wanted
 from servers.watcher import logs, logsearch, looks
+from servers.watcher.asking import Asking
+from servers.watcher.liveness import Liveness
 from servers.watcher.looks import Serving, Started
 from servers.watcher.questions import Questions
 from servers.watcher.starts import Starts
@@ -25,6 +29,8 @@ from servers.watcher.starts import Starts
 log = logging.getLogger(__name__)
 
 PROGRESS_EVERY = 0.5  # seconds between two words on a pull
+# So long after it became ready its first answer still tells of the start.
+FIRST_ANSWER = timedelta(minutes=10)
 ASK_EVERY = 2.0  # seconds between two questions to a ready engine
 # Seconds for a round that waits for all answers: no engine's take longer.
 LONGEST_ROUND = 30.0
@@ -37,6 +43,8 @@ class Runs:
         self._asked: dict[int, float] = {}
         self._generated: dict[int, tuple[float, float]] = {}
         self._questions: Questions[tuple[Run, Started | Serving]] = Questions("ask")
+        self._asking = Asking()
+        self._liveness = Liveness()
         self._starts = Starts()
 
     def mine(self) -> list[Run]:
@@ -97,7 +105,10 @@ class Runs:
         now = time.monotonic()
         lifecycle.start_due(self.box)
         diagnoses.look(self.box)
-        for run in self.mine():
+        self._hear_answers()
+        mine = self.mine()
+        self._liveness.forget({run.pk for run in mine})
+        for run in mine:
             # Before it may become ready: what is known of its log by then counts.
             logsearch.search(run)
             self._starts.look(run)
@@ -133,10 +144,11 @@ class Runs:
 
     def _heard_ready(self, run: Run, said: Serving) -> None:
         engine = ENGINES[run.version.launch.engine]
-        new: dict[str, Any] = {
-            "requests_running": said.requests(engine),
-            "tokens_per_second": self._rate(run.pk, said, engine.generated_metric),
-        }
+        others = self._asking.others(run, said.requests(engine), engine)
+        rate = self._rate(run.pk, said, engine.generated_metric)
+        if rate is not None and not others and self._asking.is_ours(run, engine):
+            rate = 0.0
+        new: dict[str, Any] = {"requests_running": others, "tokens_per_second": rate}
         if new["requests_running"] or new["tokens_per_second"]:
             new["last_request_at"] = timezone.now()
         if (new["tokens_per_second"] or 0) > (run.peak_tokens_per_second or 0):
@@ -144,6 +156,26 @@ class Runs:
         if any(getattr(run, name) != value for name, value in new.items()):
             Run.objects.filter(pk=run.pk, state=State.READY).update(**new)
             live.server_changed(run.server_id)
+        self._liveness.heard(run, said)
+        if not others and said.health is Health.OK and run.wanted == Wanted.RUNNING:
+            self._question(run)
+
+    def _question(self, run: Run) -> None:
+        """Ask an idle engine what its profile wants to have asked."""
+        launch, endpoint = run.version.launch, run.endpoint
+        if endpoint is None or run.ready_at is None or not purpose.chats(launch):
+            return
+        is_new = timezone.now() - run.ready_at < FIRST_ANSWER
+        if launch.ask_when_ready and is_new and not run.first_answer:
+            self._asking.first(run, endpoint)
+        elif self._liveness.wants_token(run):
+            self._asking.token(run, endpoint)
+
+    def _hear_answers(self) -> None:
+        for said in self._asking.answers():
+            self._liveness.asked(said.run, said.answer, said.asked_at)
+            if said.kind == "first":
+                health.keep_first_answer(said.run, said.answer, alone=said.alone)
 
     def _rate(self, pk: int, said: Serving, metric: str) -> float | None:
         """Tokens a second since the last answer; None when the engine does not count."""

@@ -1,0 +1,84 @@
+"""What is noted on a ready run: that it is unhealthy, and how it answered its first question."""
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from django.utils import timezone
+
+from servers import live
+from servers.host import durations
+from servers.host.questions import Answer
+from servers.judge.firstanswer import FirstAnswer
+from servers.judge.health import Condition, Verdict
+from servers.lifecycle import moves, restarts, secrets
+from servers.models import Run
+from servers.models.run import State, Wanted
+
+# Earlier runs among which the last good answer is looked for.
+EARLIER_RUNS = 10
+
+
+def note(run: Run, verdict: Verdict) -> None:
+    """Keep what is known of its health; end it where its profile says so."""
+    if verdict.condition is Condition.UNSURE:
+        return
+    is_ill = verdict.condition is Condition.UNHEALTHY
+    new: dict[str, Any] = {
+        # It may have been known before this watcher began to look.
+        "unhealthy_since": (run.unhealthy_since or verdict.since) if is_ill else None,
+        "unhealthy_because": verdict.because if is_ill else "",
+        "slow_because": verdict.because if verdict.condition is Condition.SLOW else "",
+    }
+    if any(getattr(run, name) != value for name, value in new.items()):
+        Run.objects.filter(pk=run.pk, state=State.READY).update(**new)
+        for name, value in new.items():
+            setattr(run, name, value)
+        live.server_changed(run.server_id)
+    if is_ill:
+        _end_if_wanted(run)
+
+
+def _end_if_wanted(run: Run) -> None:
+    limit = run.version.launch.restart_unhealthy
+    if not limit or run.unhealthy_since is None or run.wanted != Wanted.RUNNING:
+        return
+    if timezone.now() - run.unhealthy_since < timedelta(seconds=limit):
+        return
+    still = Run.objects.filter(pk=run.pk, state=State.READY, wanted=Wanted.RUNNING)
+    if objection := restarts.objection(run):
+        # Dead it may still be looked at; stopped and not started again it would only be gone.
+        if still.exclude(outlook=objection).update(outlook=objection):
+            live.server_changed(run.server_id)
+        return
+    shown = durations.shown(limit)
+    sentence = f"Restarted by inferdash: unhealthy for {shown}: {run.unhealthy_because}."
+    asked = {"wanted": Wanted.STOPPED, "stop_requested_at": timezone.now()}
+    if still.update(given_up=sentence, **asked):
+        run.refresh_from_db()
+        live.server_changed(run.server_id)
+        moves.advance(run)
+
+
+def keep_first_answer(run: Run, answer: Answer, *, alone: bool) -> None:
+    """Judge and keep how it answered, unless somebody has stopped it meanwhile."""
+    answer = replace(
+        answer, text=secrets.masked(run, answer.text), error=secrets.masked(run, answer.error)
+    )
+    expected = run.version.launch.expected
+    found = FirstAnswer.judged(answer, expected, before=_rate_before(run), alone=alone)
+    still = Run.objects.filter(pk=run.pk, state=State.READY, wanted=Wanted.RUNNING)
+    if still.update(first_answer=found.to_json()):
+        live.server_changed(run.server_id)
+
+
+def _rate_before(run: Run) -> float | None:
+    """Tokens a second of the profile's last good first answer on this box; None: there is none."""
+    earlier = Run.objects.filter(
+        version__profile=run.version.profile_id, server__box=run.server.box_id, pk__lt=run.pk
+    ).exclude(first_answer={})
+    for each in earlier.order_by("-pk").values_list("first_answer", flat=True)[:EARLIER_RUNS]:
+        rate = each.get("rate")
+        if isinstance(rate, float) and not each["remarks"] and not each["error"]:
+            return rate
+    return None

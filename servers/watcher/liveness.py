@@ -1,0 +1,64 @@
+"""Keeps a record of each ready engine, and notes on the run whether it is well."""
+
+from datetime import datetime, timedelta
+
+from django.utils import timezone
+
+from servers.engines import ENGINES
+from servers.host.questions import Answer
+from servers.judge.health import Asked, Look, Record
+from servers.lifecycle import health
+from servers.models import Run
+from servers.watcher.looks import Serving
+
+
+class Liveness:
+    def __init__(self) -> None:
+        self._records: dict[int, Record] = {}
+
+    def heard(self, run: Run, said: Serving) -> None:
+        engine = ENGINES[run.version.launch.engine]
+        look = Look(
+            at=timezone.now(),
+            answer=said.health,
+            took=said.took,
+            requests=said.requests(engine),
+            pulse=said.pulse(engine),
+        )
+        self._keep(run, self._record(run).looked(look))
+
+    def asked(self, run: Run, answer: Answer, at: datetime) -> None:
+        """What came of a question, of whatever kind, that was asked at this moment."""
+        self._keep(run, self._record(run).asked(outcome(answer), at))
+
+    def wants_token(self, run: Run) -> bool:
+        every = run.version.launch.ask_every
+        if not every or run.ready_at is None:
+            return False
+        return self._record(run).wants_asking(
+            timedelta(seconds=every),
+            ready_at=run.ready_at,
+            last_request=run.last_request_at,
+            now=timezone.now(),
+        )
+
+    def forget(self, active: set[int]) -> None:
+        for run_id in self._records.keys() - active:
+            del self._records[run_id]
+
+    def _record(self, run: Run) -> Record:
+        if run.pk not in self._records and run.unhealthy_since and run.version.launch.ask_every:
+            # Another watcher has found that out, perhaps by asking: ask at once.
+            return Record(failed_asks=1, failing_since=run.unhealthy_since, asked_at=run.ready_at)
+        return self._records.get(run.pk, Record())
+
+    def _keep(self, run: Run, record: Record) -> None:
+        self._records[run.pk] = record
+        health.note(run, record.verdict(ENGINES[run.version.launch.engine].health_path))
+
+
+def outcome(answer: Answer) -> Asked:
+    if not answer.error:
+        return Asked.ANSWERED
+    refused = answer.status is not None and 400 <= answer.status < 500
+    return Asked.REFUSED if refused else Asked.FAILED
