@@ -52,6 +52,9 @@ DEFAULT_HOST = "unix:///var/run/docker.sock"
 TIMEOUT = 60  # seconds; creating a container of a large image takes a while
 NOTHING = "inferdash/nothing:1"  # an empty image, to try options with
 QUESTION = "inferdash.question"  # the label of a container that only asks an image something
+# Together they name the one container of a run: its number alone is given again by a database
+# that was restored from yesterday.
+IDENTITY = ("inferdash.install", "inferdash.run", "inferdash.asked")
 
 
 class Docker:
@@ -120,17 +123,21 @@ class Docker:
             raise ContainerError(f"{reference} was pulled but is not there.", kind="no_image")
 
     def run(self, spec: Spec) -> Container:
-        """Create and start a container, or find ours of that name, started if need be.
+        """Create and start a container, or find the one of these labels, started if need be.
 
-        Raises ContainerError; then nothing is left behind.
+        Raises ContainerError; then nothing is left behind, unless Docker goes away meanwhile or
+        somebody else is making it: an error that is undecided.
         """
-        container_id = self._create(spec)
+        container = self.find(spec.labels)
+        container_id = container.id if container is not None else self._create(spec)
         container = self.inspect(container_id)
         if container is not None and container.state != "created":
             return container
         try:
             self.start(container_id)
         except ContainerError as error:
+            if error.is_undecided:
+                raise
             self._clean_up(container_id, error)
             if error.kind == "port_taken":
                 raise self._named(error, spec) from error
@@ -221,6 +228,18 @@ class Docker:
         engines = (each for each in found if QUESTION not in each["Labels"])
         inspected = (self.inspect(each["Id"]) for each in engines)
         return [container for container in inspected if container is not None]
+
+    def find(self, labels: dict[str, str]) -> Container | None:
+        """The container of the run that these labels name; None without one.
+
+        Raises ContainerError.
+        """
+        if not labels.keys() >= set(IDENTITY):
+            return None
+        wanted = [f"{key}={value}" for key, value in _identity(labels).items()]
+        with _translated("a list of containers"):
+            found = self._api.containers(all=True, filters={"label": wanted})
+        return self.inspect(found[0]["Id"]) if found else None
 
     def keep_kernels(self, image_id: str) -> str:
         """The volume for the kernels that engines of this image compile; made if need be.
@@ -323,10 +342,13 @@ class Docker:
     def _ours_of_that_name(self, spec: Spec, error: APIError) -> str:
         """The container that an earlier attempt at the same run made."""
         existing = self.inspect(spec.name) if spec.name else None
-        if existing is None or any(
-            existing.labels.get(label) != spec.labels.get(label)
-            for label in ("inferdash.install", "inferdash.run")
-        ):
+        if existing is None:
+            # Docker gives away the name first. Whoever asked for it may be dead by now.
+            raise ContainerError(
+                "Docker is still making the container that was asked for before.",
+                kind="name_reserved",
+            )
+        if _identity(existing.labels) != _identity(spec.labels):
             raise error
         return existing.id
 
@@ -383,6 +405,10 @@ class Docker:
                 kind="not_ours",
             )
         return True
+
+
+def _identity(labels: dict[str, str]) -> dict[str, str]:
+    return {name: labels[name] for name in IDENTITY if name in labels}
 
 
 @contextmanager

@@ -161,6 +161,11 @@ class ContainerError(Exception):
         self.kind = kind
         self.detail = detail
 
+    @property
+    def is_undecided(self) -> bool:
+        """Whether Docker may have done it all the same, or may still do it."""
+        return self.kind in ("daemon_down", "timeout", "name_reserved")
+
 
 def translate(text: str, *, doing: str) -> ContainerError:
     """The error for Docker's text. `doing` says what was tried, for texts that are not known.

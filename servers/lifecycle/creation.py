@@ -46,6 +46,14 @@ def container_name(run: Run) -> str:
     return f"inferdash-{settings.INSTALL[:8]}-{run.pk}"
 
 
+def find(run: Run) -> Container | None:
+    """Its container, whatever somebody has called it since; None without one.
+
+    Raises ContainerError.
+    """
+    return docker().find(labels(run))
+
+
 def image(run: Run) -> Image | None:
     """The image to run; None while it has to be pulled.
 
@@ -85,13 +93,14 @@ def create(run: Run) -> Made:
     kernels = docker().keep_kernels(found.id)
     known = ImageFacts.objects.flaglist_of(run.server.box, launch.engine, found.id)
     refused_ports: set[int] = set()
+    name = container_name(run)
     while True:
         port = _host_port(run, refused_ports)
         try:
             spec = placement.spec(
                 launch,
                 here,
-                name=container_name(run),
+                name=name,
                 labels=labels(run),
                 host_port=port,
                 entrypoint=found.entrypoint,
@@ -110,6 +119,9 @@ def create(run: Run) -> Made:
             if error.kind == "port_taken" and not launch.host_port and launch.network != "host":
                 refused_ports.add(port)
                 continue
+            if error.kind == "name_taken" and name == container_name(run) and _is_unknown(name):
+                name = f"{name}-{run.created_at:%y%m%d-%H%M%S}"
+                continue
             raise
         break
     address, bound = _reached_at(container, launch)
@@ -121,6 +133,12 @@ def create(run: Run) -> Made:
         port=bound,
         served_name=engine.served_name(launch),
     )
+
+
+def _is_unknown(name: str) -> bool:
+    """Whether it is this install's, from a time that the database does not remember."""
+    found = docker().inspect(name)
+    return found is not None and found.labels.get("inferdash.install") == settings.INSTALL
 
 
 def _reached_at(container: Container, launch: Launch) -> tuple[str | None, int | None]:
@@ -148,6 +166,7 @@ def labels(run: Run) -> dict[str, str]:
     return {
         "inferdash.install": settings.INSTALL,
         "inferdash.run": str(run.pk),
+        "inferdash.asked": run.created_at.isoformat(),
         "inferdash.server": str(run.server),
         "inferdash.box": str(run.server.box),
     }
@@ -224,7 +243,7 @@ def _host_port(run: Run, refused: set[int]) -> int:
 def _check_own_port(run: Run) -> None:
     """On the box's network somebody else's server on the engine's port would pass for it."""
     port = ENGINES[run.version.launch.engine].port(run.version.launch)
-    if docker().inspect(container_name(run)) is None and not _is_free("127.0.0.1", port):
+    if find(run) is None and not _is_free("127.0.0.1", port):
         by = listener(port) or "another program"
         raise Refused(
             f"Port {port} of this box is taken by {by}, and with network host the engine listens "

@@ -16,14 +16,11 @@ from servers.host.containers import Container, ContainerError
 from servers.judge import available
 from servers.lifecycle import creation, diagnoses, releases, restarts, room, secrets, wishes
 from servers.lifecycle.cards import CardsError
+from servers.lifecycle.making import making
 from servers.models import Box, Run
 from servers.models.run import State, Wanted
 
 log = logging.getLogger(__name__)
-
-# A worker that died between the move to creating and Docker's answer leaves the run
-# there. The container's name keeps a second attempt from making a second container.
-CREATING_GIVES_UP = timedelta(seconds=60)
 
 TAIL = 20  # lines
 # Characters: the page of a failed run shows them all; the log has the rest.
@@ -41,7 +38,7 @@ def advance(run: Run) -> None:
         _wind_down(run)
     elif run.state == State.QUEUED:
         _begin(run)
-    elif run.state == State.CREATING and timezone.now() - run.moved_at > CREATING_GIVES_UP:
+    elif run.state == State.CREATING:
         _create(run, old=State.CREATING)
     elif run.state in (State.STARTING, State.READY, State.STOPPING):
         observe(run)
@@ -55,7 +52,10 @@ def _begin(run: Run) -> None:
         _fail(run, str(refusal))
         return
     except ContainerError as error:
-        _fail(run, str(error), detail=error.detail, may_pass=True)
+        if error.is_undecided and not room.is_out_of_patience(run):
+            _wait_for_docker(run, error)
+        else:
+            _fail(run, str(error), detail=error.detail, may_pass=True)
         return
     if image is not None:
         if _has_room(run):
@@ -95,24 +95,45 @@ def pull_failed(run: Run, error: ContainerError) -> None:
 
 
 def _create(run: Run, *, old: State) -> None:
-    if not _move(run, old=[old], new=State.CREATING):
-        return
+    """Make the container, or go on where somebody who died meanwhile has left off."""
+    with making(run) as is_ours:
+        if not is_ours:
+            return
+        if old == State.CREATING:
+            run.refresh_from_db()
+        elif not _move(run, old=[old], new=State.CREATING):
+            return
+        if run.state != State.CREATING or not _make(run, is_again=old == State.CREATING):
+            return
+    live.wake_watcher(run.server.box.slug)
+    run.refresh_from_db()
+    if run.wanted != Wanted.RUNNING:
+        _wind_down(run)
+
+
+def _make(run: Run, *, is_again: bool) -> bool:
+    sample = None
     try:
-        creation.remove_predecessors(run)
-        room.drop_cache(run)
-        sample = live.sample(run.server.box.slug)
+        if not is_again or creation.find(run) is None:
+            creation.remove_predecessors(run)
+            room.drop_cache(run)
+            sample = live.sample(run.server.box.slug)
         around = diagnoses.surroundings(run)
         made = creation.create(run)
     except secrets.Refused as refusal:
         _fail(run, str(refusal))
-        return
+        return False
     except ContainerError as error:
-        _fail(run, str(error), detail=error.detail, may_pass=True)
-        return
-    _move(
+        if error.is_undecided:
+            _wait_for_docker(run, error)
+        else:
+            _fail(run, str(error), detail=error.detail, may_pass=True)
+        return False
+    return _move(
         run,
         old=[State.CREATING],
         new=State.STARTING,
+        outlook="",
         container_id=made.container.id,
         image_id=made.container.image_id,
         image_digest=made.image_digest,
@@ -125,10 +146,15 @@ def _create(run: Run, *, old: State) -> None:
         memory_before=releases.before(run, sample),
         around=around,
     )
-    live.wake_watcher(run.server.box.slug)
-    run.refresh_from_db()
-    if run.wanted != Wanted.RUNNING:
-        _wind_down(run)
+
+
+def _wait_for_docker(run: Run, error: ContainerError) -> None:
+    """Nobody knows yet what Docker did or would do: that is no failure of the run."""
+    log.warning("run %s waits: %s", run.pk, error)
+    said = f"{error} Then the start goes on."
+    waits = Run.objects.filter(pk=run.pk, state__in=[State.QUEUED, State.CREATING])
+    if waits.exclude(outlook=said).update(outlook=said):
+        live.server_changed(run.server_id)
 
 
 def reached_ready(run: Run, *, engine_version: str) -> bool:
@@ -170,8 +196,9 @@ def _wind_down(run: Run) -> None:
             _follow_up(run)
     elif run.state == State.CREATING:
         # Whoever creates looks at what is wanted as soon as Docker has answered.
-        if timezone.now() - run.moved_at > CREATING_GIVES_UP:
-            _abandon_creation(run)
+        with making(run) as is_ours:
+            if is_ours:
+                _abandon_creation(run)
     elif run.state in (State.STARTING, State.READY):
         if run.wanted == Wanted.DRAINED and run.state == State.READY and run.requests_running:
             return
@@ -191,20 +218,30 @@ def _wind_down(run: Run) -> None:
 
 
 def _abandon_creation(run: Run) -> None:
-    found = creation.docker().inspect(creation.container_name(run))
+    """Its maker is gone; what that has left behind is ended, too."""
+    try:
+        found = creation.find(run)
+        if found is not None and found.state == "created":
+            creation.docker().remove(found.id)
+            found = None
+    except ContainerError as error:
+        log.warning("run %s cannot be looked for: %s", run.pk, error)
+        return
     if found is None:
-        if _move(run, old=[State.CREATING], new=State.STOPPED, ended_at=timezone.now()):
+        ended = {"ended_at": timezone.now(), "outlook": ""}
+        if _move(run, old=[State.CREATING], new=State.STOPPED, **ended):
             _follow_up(run)
         return
-    _move(
+    if _move(
         run,
         old=[State.CREATING],
         new=State.STARTING,
+        outlook="",
         container_id=found.id,
         image_id=found.image_id,
         started_at=found.started_at,
-    )
-    _wind_down(run)
+    ):
+        _wind_down(run)
 
 
 def _signal(run: Run, name: str) -> None:
@@ -224,9 +261,6 @@ def observe(run: Run) -> None:
         container = creation.docker().inspect(run.container_id)
         if container is None:
             _vanished(run)
-        elif container.state == "created":
-            # The worker died between create and start.
-            creation.docker().start(container.id)
         elif container.has_ended:
             _ended(run, container, creation.docker().tail(container.id, TAIL))
     except ContainerError as error:

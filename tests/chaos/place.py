@@ -1,0 +1,198 @@
+"""One box whose worker and watcher are real processes; its rows are those of the test."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import redis
+from django.utils import timezone
+
+from inferdash.celery import app
+from servers import lifecycle
+from servers.host.containers import Container, Docker
+from servers.models import Box, LogChunk, Run, Server
+from servers.models.log import NOTE
+from servers.models.run import State
+from tests import factories
+from tests.chaos.docker_proxy import DockerProxy, Step
+from tests.images import ENGINE
+from tests.terminal import ROOT
+
+# Seconds. Ten are promised; a machine with other things to do may take longer, but what waits
+# for a minute to go by has failed.
+PATIENCE = 45.0
+QUICK = {"ENGINE_SECONDS": "0.1"}
+
+
+@dataclass(kw_only=True, eq=False)
+class Place:
+    folder: Path
+    docker: Docker
+    proxy: DockerProxy
+    redis_url: str
+    pids: set[int] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.box: Box = factories.box("rtx8", home="/home/ada")
+        # Else the watcher would ask the image for its flags in a container of its own.
+        image = self.docker.image(ENGINE)
+        assert image is not None
+        factories.image_facts(self.box, reference=ENGINE, image_id=image.id)
+
+    @property
+    def log(self) -> Path:
+        """What the processes say."""
+        return self.folder / "processes.log"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return os.environ | {
+            "INFERDASH_DATA": str(self.folder / "var"),
+            "DJANGO_SETTINGS_MODULE": "inferdash.settings",
+            "REDIS_URL": self.redis_url,
+            "DATABASE_URL": "",
+            "INFERDASH_BOX": "rtx8",
+            "DOCKER_HOST": self.proxy.host,
+            "LOG_LEVEL": "INFO",
+        }
+
+    def worker(self) -> int:
+        """The id of a worker that takes nudges as soon as it is up."""
+        return self._born("worker")
+
+    def watcher(self) -> int:
+        return self._born("watcher")
+
+    def watcher_killed_at(self, step: Step) -> int:
+        """A watcher that is killed at its first call of that kind."""
+        born = threading.Event()
+        pid = 0
+
+        def kill() -> None:
+            born.wait()
+            self.kill(pid)
+
+        self.proxy.stop_at(step, kill)
+        pid = self.watcher()
+        born.set()
+        return pid
+
+    def _born(self, kind: str) -> int:
+        mother = self._mother()
+        assert mother.stdin is not None
+        assert mother.stdout is not None
+        mother.stdin.write(f"{kind}\n".encode())
+        mother.stdin.flush()
+        pid = int(mother.stdout.readline())
+        self.pids.add(pid)
+        return pid
+
+    @cache  # noqa: B019 - lives as long as the place
+    def _mother(self) -> "subprocess.Popen[bytes]":
+        with self.log.open("ab") as output:
+            return subprocess.Popen(
+                [sys.executable, "-m", "tests.chaos.mother"],
+                cwd=ROOT,
+                env=self.environment,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=output,
+            )
+
+    def end(self) -> None:
+        for pid in set(self.pids):
+            self.kill(pid)
+
+    def close(self) -> None:
+        self.end()
+        mother = self._mother()
+        mother.communicate()
+
+    def kill(self, pid: int) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+        self.waits_for_end(pid)
+
+    def waits_for_end(self, pid: int) -> None:
+        self.waits_for(f"{pid} has ended", lambda: not Path(f"/proc/{pid}").exists())
+        self.pids.discard(pid)
+
+    def server(self, name: str, **launch: Any) -> Server:
+        values = {"image": ENGINE, "env": QUICK, "gpus": "none", "engine": "vllm", **launch}
+        return factories.server(self.box, name, **values)
+
+    def start(self, server: Server, *, nudged: bool = True) -> Run:
+        """Press Start."""
+        run = lifecycle.start(server, by=factories.person())
+        assert run is not None
+        if nudged:
+            self.nudge(run)
+        return run
+
+    def nudge(self, run: Run) -> None:
+        """What the web process sends, to this test's Redis."""
+        url = self.redis_url.replace("unix://", "redis+socket://")
+        with app.connection_for_write(url) as broker:
+            app.send_task("servers.advance", args=(run.pk,), queue="box.rtx8", connection=broker)
+
+    def forget(self, run: Run) -> None:
+        """As if it had ended long ago."""
+        run.refresh_from_db()
+        self.docker.remove(run.container_id)
+        Run.objects.filter(pk=run.pk).update(
+            state=State.FAILED, ended_at=timezone.now(), log_complete=True, container_id=""
+        )
+
+    def waits_for(
+        self, what: str, is_so: Callable[[], bool], *, within: float = PATIENCE, every: float = 0.05
+    ) -> float:
+        """How many seconds it took."""
+        began = time.monotonic()
+        while not is_so():
+            took = time.monotonic() - began
+            assert took < within, f"not within {within:.0f} s: {what}\n{self.told()}"
+            time.sleep(every)
+        return time.monotonic() - began
+
+    def waits_for_state(self, run: Run, *states: State, **limit: float) -> float:
+        def is_so() -> bool:
+            run.refresh_from_db()
+            return run.state in states
+
+        return self.waits_for(f"run {run.pk} is {' or '.join(states)}", is_so, **limit)
+
+    def waits_until_whole(self, run: Run) -> None:
+        def is_so() -> bool:
+            run.refresh_from_db()
+            return run.log_complete
+
+        self.waits_for(f"the log of run {run.pk} is whole", is_so)
+
+    def told(self) -> str:
+        rows = "\n".join(f"run {run.pk}: {run.state}, {run.failure}" for run in Run.objects.all())
+        said = self.log.read_text(errors="replace") if self.log.exists() else ""
+        return f"{rows}\n{said[-6000:]}"
+
+    def containers(self, run: Run) -> list[Container]:
+        label = str(run.pk)
+        return [each for each in self.docker.list_ours() if each.labels["inferdash.run"] == label]
+
+    def redis(self) -> redis.Redis:
+        return redis.Redis.from_url(self.redis_url)
+
+    def lines(self, run: Run) -> list[str]:
+        """What is stored of the container's own words, with their stamps."""
+        stored = LogChunk.objects.lines(run.pk, 0, 1_000_000)
+        return [f"{line.at} {line.text}" for line in stored if line.stream != NOTE]
+
+    def dockers_lines(self, container_id: str) -> list[str]:
+        return [f"{at} {text.decode()}" for at, _stream, text in self.docker.logs(container_id)]
