@@ -14,8 +14,10 @@ from servers import live
 from servers.engines.flaglist import FlagList
 from servers.engines.launch import Launch
 from servers.judge import holders
+from servers.judge.memory import Judge
 from servers.models import Box, Entry, ImageFacts, Profile, ProfileVersion, Role, Run, Server, User
 from servers.models.run import ENDED, State, Wanted
+from servers.watcher import snapshots
 
 GIB = 2**30
 ASKED = "registry.example/team/vllm:nightly"  # its tag says nothing of its version
@@ -206,6 +208,11 @@ def sample(
     is_unified = any(each["kind"] == "unified" for each in gpus)
     free = gpus[0]["free"] if is_unified else int(412.3 * GIB)
     total = int((119.6 if is_unified else 503.5) * GIB)
+    held = sum(each["used"] or 0 for gpu in gpus for each in gpu["processes"] or [])
+    cached, at_once = int(free * 0.5), int(free * 0.4)
+    kernel = int(2.1 * GIB)
+    # What neither a GPU nor the kernel nor a file has is the programs'.
+    own = max(0, total - at_once - cached - kernel - (held if is_unified else 0) - int(0.9 * GIB))
     return {
         "t": round(timezone.now().timestamp(), 3),
         "boot_id": "9f0c5d0e",
@@ -219,21 +226,26 @@ def sample(
         "meminfo": {
             "MemTotal": total,
             "MemAvailable": free,
-            "MemFree": int(free * 0.4),
-            "Cached": int(free * 0.5),
+            "MemFree": at_once,
+            "Cached": cached,
+            "AnonPages": own,
+            "Slab": kernel,
             "Shmem": int(0.2 * GIB),
             "SwapTotal": 16 * GIB,
             "SwapFree": 16 * GIB,
         },
         "gpus": gpus,
         "processes": processes,
+        "programs": [],
         **values,
     }
 
 
 def tell(on: Box, newest: dict[str, Any]) -> None:
-    """Put a sample where the watcher puts it."""
-    live.box_sampled(on.slug, on.pk, newest)
+    """Put a sample where the watcher puts it, judged as there."""
+    judged = Judge().step(newest | {"containers": snapshots.containers(on)})
+    verdicts = [each.to_json() for each in judged]
+    live.box_sampled(on.slug, on.pk, {"verdicts": verdicts, **newest})
 
 
 def past(on: Box, newest: dict[str, Any], seconds: int = 900) -> None:
@@ -318,11 +330,12 @@ def _rtx8(chat: Server, oss: Server) -> dict[str, Any]:
 def _spark(small: Server) -> dict[str, Any]:
     gpu = unified(51.2, [(7001, 41.3), (7100, 9.1), (7200, 0.04)])
     processes = [
-        process(7001, _container(small), name="sglang::scheduler"),
+        process(7001, _container(small), name="sglang::scheduler", own=3 * GIB),
         process(7100, name="parakeet-asr", title="python3 serve_asr.py"),
         process(7200, name="gnome-shell", user="ada"),
     ]
-    return sample([gpu], processes)
+    indexer = process(8100, name="java", title="java -jar indexer.jar", user="lin", own=4 * GIB)
+    return sample([gpu], processes, programs=[indexer])
 
 
 def many(count: int = 50) -> Box:

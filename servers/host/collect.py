@@ -16,6 +16,7 @@ from typing import Any
 
 from servers.host.gpus import GpuError, Nvml
 from servers.host.kernel import Kernel, KernelError, Processes
+from servers.host.programs import Programs
 from servers.host.readings import Reading
 
 # How long to wait before NVML is tried again where it is missing or broken.
@@ -32,6 +33,7 @@ class Sampler:
         self._kernel = kernel
         self._nvml_retry = nvml_retry
         self._processes = Processes(kernel)
+        self._programs = Programs(kernel)
         self._nvml: Nvml | None = None
         self._error: str | None = None
         self._try_again_at = 0.0
@@ -48,6 +50,11 @@ class Sampler:
         params = kernel.driver_params()
         pressure = kernel.memory_pressure()
         swapped = kernel.swapped()
+        # Elsewhere the machine's memory is not the GPU's, and nobody asks whose it is.
+        is_unified = any(reading.kind == "unified" for reading in readings)
+        look = self._processes
+        processes = look.with_own(pids) if is_unified else look.read(pids)
+        programs = self._programs.largest(besides=pids) if is_unified else []
         return {
             "t": round(time.time(), 3),
             "boot_id": kernel.boot_id(),
@@ -62,7 +69,8 @@ class Sampler:
             "pressure": dataclasses.asdict(pressure) if pressure else None,
             "swap": {"in": swapped[0], "out": swapped[1]} if swapped else None,
             "gpus": [dataclasses.asdict(reading) for reading in readings],
-            "processes": [dataclasses.asdict(process) for process in self._processes.read(pids)],
+            "processes": [dataclasses.asdict(process) for process in processes],
+            "programs": [dataclasses.asdict(program) for program in programs],
         }
 
     def _read_gpus(self, meminfo: dict[str, int]) -> list[Reading]:

@@ -332,4 +332,5 @@ def _nothing() -> dict[str, Any]:
         "swap": None,
         "gpus": [],
         "processes": [],
+        "programs": [],
     }

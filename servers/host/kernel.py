@@ -2,7 +2,7 @@
 
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -14,6 +14,7 @@ _INITIAL_PID_NAMESPACE = "pid:[4026531836]"
 # docker, podman, containerd and CRI-O, with cgroup v1 or v2, systemd's names or plain folders.
 _CONTAINER = re.compile(r"(?:^|[/:-])([0-9a-f]{64})(?:\.scope)?(?=$|/)", re.MULTILINE)
 _DRIVER_VERSION = re.compile(r"^NVRM version:.*?\s(\d+\.\d+(?:\.\d+)?)\s", re.MULTILINE)
+_RSS_ANON = re.compile(r"^RssAnon:\s+(\d+) kB$", re.MULTILINE)
 _SECRET_NAME = re.compile(r"(?:key|token|secret|password|passwd)$", re.IGNORECASE)
 _SECRET_VALUE = re.compile(r"\b(?:hf_|sk-|Bearer\s+)\S+")
 
@@ -38,6 +39,7 @@ class Process:
     state: str  # R running, S sleeping, D waiting in the kernel (cannot be killed), Z zombie, ...
     user: str | None  # login name, or the number where /etc/passwd has no such user
     container: str | None  # 64 hexadecimal digits
+    own: int | None = None  # bytes of RssAnon: heap and stacks, nothing of the GPU's
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,6 +138,20 @@ class Kernel:
                 names.setdefault(int(fields[2]), fields[0])
         return names
 
+    def own_memory(self, pid: int) -> int | None:
+        """Bytes of RssAnon of a process; None when it is gone, or a thread of the kernel's."""
+        found = _RSS_ANON.search(self._text(f"proc/{pid}/status") or "")
+        return int(found[1]) * 1024 if found else None
+
+    def pids(self) -> list[int]:
+        """Every process there is; nothing where /proc cannot be listed."""
+        try:
+            return [
+                int(each.name) for each in (self.root / "proc").iterdir() if each.name.isdigit()
+            ]
+        except OSError:
+            return []
+
     def _text(self, path: str) -> str | None:
         # A process that ends while its files are read answers ESRCH, one of another
         # user EACCES, a machine without the feature ENOENT: each time the fact is absent.
@@ -154,6 +170,13 @@ class Processes:
         self._booted_at = kernel.booted_at()
         self._seen: dict[tuple[int, int], Process] = {}
         self._rounds = 0
+
+    def with_own(self, pids: set[int]) -> list[Process]:
+        """As read(), and what each holds of the machine's memory: where that is the GPU's, too."""
+        return [self._measured(process) for process in self.read(pids)]
+
+    def _measured(self, process: Process) -> Process:
+        return replace(process, own=self._kernel.own_memory(process.pid))
 
     def read(self, pids: set[int]) -> list[Process]:
         """The processes with these pids, in order of pid; those that are gone are left out."""

@@ -87,7 +87,7 @@ def while_serving(size: int) -> Said:
 
 def reclaimable(size: int, snapshot: Snapshot) -> Said:
     command = f"{RECLAIM} (as root, while no engine serves)"
-    if _has_driver_pool(snapshot.get("driver_params") or {}):
+    if has_driver_pool(snapshot.get("driver_params") or {}):
         return _said(
             f"{_gib(size)} lie in the driver's own pool of pages. The next CUDA program can use "
             "them, but engines that check the free memory first will refuse to start.",
@@ -101,7 +101,7 @@ def reclaimable(size: int, snapshot: Snapshot) -> Said:
     )
 
 
-def _has_driver_pool(params: dict[str, Any]) -> bool:
+def has_driver_pool(params: dict[str, Any]) -> bool:
     return bool(params.get("EnableSystemMemoryPools"))
 
 

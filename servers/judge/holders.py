@@ -1,44 +1,14 @@
-"""Who holds the memory of each GPU, from one sample of the collector.
-
-The parts of a GPU add up to its total exactly: what no process accounts for is a part of
-its own, never dropped and never blamed on somebody.
-"""
+"""The GPUs of one sample of the collector, and whose containers hold their memory."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
-type Part = Literal["server", "other", "rest", "reserved", "free"]
+from servers.judge.ledger import Ledger, ledger
+from servers.judge.pools import Pool, pools
 
 # How loud a page says it.
 LEVELS = {"leaked": "failed", "residual": "attention", "reclaimable": "attention"}
-
-TONES = 4  # a meter tells servers apart by shade, and starts over after these
-
-
-@dataclass(frozen=True, kw_only=True)
-class Segment:
-    """A part of a meter. `start` and `width` are percent of the whole."""
-
-    part: Part
-    name: str
-    size: int  # bytes
-    start: float
-    width: float
-    tone: int = 0  # 1..TONES for servers
-
-
-@dataclass(frozen=True, kw_only=True)
-class Holder:
-    """A process on a GPU. `used` is None when the driver does not tell how much it holds."""
-
-    pid: int
-    name: str
-    title: str
-    user: str
-    state: str
-    server: str  # the slug of the server whose container it runs in; else ""
-    used: int | None  # bytes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,8 +36,7 @@ class Gpu:
     total: int | None
     used: int | None
     free: int | None
-    segments: tuple[Segment, ...]
-    holders: tuple[Holder, ...] | None
+    ledger: Ledger | None
     util: int | None
     temperature: int | None
     power: float | None
@@ -87,29 +56,20 @@ class Gpu:
         return self.kind == "unified"
 
     @property
-    def named(self) -> tuple[Segment, ...]:
-        """The parts that a legend names: those that can be seen, and always what is free."""
-        return tuple(
-            part
-            for part in self.segments
-            if part.part in ("server", "free") or (part.part != "reserved" and part.width >= 1)
-        )
+    def is_interesting(self) -> bool:
+        """Whether it has something that a person should look at first."""
+        is_told = self.verdict is not None and self.verdict.level != ""
+        return is_told or (self.ledger is not None and self.ledger.is_loud)
 
 
 def gpus(sample: Mapping[str, Any], servers: Mapping[str, str]) -> tuple[Gpu, ...]:
     """The GPUs of a sample. `servers` maps container ids to the slugs of their servers."""
-    processes = {process["pid"]: process for process in sample.get("processes") or []}
     verdicts = {each["gpu"]: _told(each) for each in sample.get("verdicts") or []}
     tones: dict[str, int] = {}
     found = []
-    for card in sample.get("gpus") or []:
-        holders = _holders(card, processes, servers)
-        for holder in holders or ():
-            if holder.server:
-                tones.setdefault(holder.server, len(tones) % TONES + 1)
-        sees_all = bool(sample.get("sees_host_pids"))
-        segments = _segments(card, holders or (), tones, sees_all)
-        found.append(_gpu(card, holders, segments, verdicts.get(card.get("uuid"))))
+    for card, pool in zip(sample.get("gpus") or [], pools(sample), strict=True):
+        of = ledger(card, pool if isinstance(pool, Pool) else None, sample, servers, tones)
+        found.append(_gpu(card, of, verdicts.get(card.get("uuid"))))
     return tuple(found)
 
 
@@ -157,12 +117,7 @@ def _told(said: Mapping[str, Any]) -> Told | None:
     return Told(verdict=said["verdict"], reason=said["reason"], advice=said["advice"])
 
 
-def _gpu(
-    card: Mapping[str, Any],
-    holders: tuple[Holder, ...] | None,
-    segments: tuple[Segment, ...],
-    verdict: Told | None,
-) -> Gpu:
+def _gpu(card: Mapping[str, Any], of: Ledger | None, verdict: Told | None) -> Gpu:
     throttle = card.get("throttle")
     return Gpu(
         index=card["index"],
@@ -173,8 +128,7 @@ def _gpu(
         total=card.get("total"),
         used=card.get("used"),
         free=card.get("free"),
-        segments=segments,
-        holders=holders,
+        ledger=of,
         util=card.get("util"),
         temperature=card.get("temperature_c"),
         power=card.get("power_w"),
@@ -188,84 +142,6 @@ def _gpu(
         pcie=_pcie(card),
         fault=card.get("fault") or "",
         verdict=verdict,
-    )
-
-
-def _holders(
-    card: Mapping[str, Any], processes: Mapping[int, Mapping[str, Any]], servers: Mapping[str, str]
-) -> tuple[Holder, ...] | None:
-    listed = card.get("processes")
-    if listed is None:
-        return None
-    found = []
-    for each in listed:
-        process = processes.get(each["pid"], {})
-        found.append(
-            Holder(
-                pid=each["pid"],
-                name=process.get("name") or "unknown process",
-                title=process.get("title") or "",
-                user=process.get("user") or "",
-                state=process.get("state") or "",
-                server=servers.get(process.get("container") or "", ""),
-                used=each.get("used"),
-            )
-        )
-    return tuple(sorted(found, key=lambda holder: (-(holder.used or 0), holder.pid)))
-
-
-def _segments(
-    card: Mapping[str, Any], holders: tuple[Holder, ...], tones: Mapping[str, int], sees_all: bool
-) -> tuple[Segment, ...]:
-    total, free = card.get("total"), card.get("free")
-    if not total or free is None:
-        return ()
-    sizes: dict[tuple[Part, str], int] = {}
-    for holder in holders:
-        part = _part(holder, total)
-        sizes[part] = sizes.get(part, 0) + (holder.used or 0)
-    reserved = card.get("reserved") or 0
-    # On a unified pool the machine's own memory is in here too; on a card it is what the
-    # driver keeps for its clients, or what processes hold that cannot be seen from here.
-    rest = total - free - reserved - sum(sizes.values())
-    if rest > 0:
-        sizes["rest", _rest_name(card, sees_all)] = rest
-    sizes["reserved", "driver"] = reserved
-    order = {"server": 0, "other": 1, "rest": 2, "reserved": 3}
-    segments = []
-    at = 0
-    for (kind, name), size in sorted(sizes.items(), key=lambda item: order[item[0][0]]):
-        # Two readings that are not of the same instant may exceed the whole.
-        size = min(size, total - at)
-        if size > 0:
-            segments.append(_segment(kind, name, size, at, total, tones.get(name, 0)))
-            at += size
-    if at < total:
-        segments.append(_segment("free", "free", total - at, at, total, 0))
-    return tuple(segments)
-
-
-def _part(holder: Holder, total: int) -> tuple[Part, str]:
-    if holder.server:
-        return "server", holder.server
-    # What is too thin to be seen in a meter is not named in it either.
-    return "other", holder.name if (holder.used or 0) >= total / 100 else "others"
-
-
-def _rest_name(card: Mapping[str, Any], sees_all: bool) -> str:
-    if card.get("kind") == "unified":
-        return "rest of the machine"
-    return "not attributed" if sees_all else "holder not visible from here"
-
-
-def _segment(part: Part, name: str, size: int, at: int, total: int, tone: int) -> Segment:
-    return Segment(
-        part=part,
-        name=name,
-        size=size,
-        start=round(at * 100 / total, 3),
-        width=round(size * 100 / total, 3),
-        tone=tone if part == "server" else 0,
     )
 
 

@@ -141,7 +141,7 @@ class _PoolState:
         t = float(snapshot["t"])
         if not _is_blind(snapshot) and snapshot.get("sees_host_pids"):
             self._measure(pool, snapshot, stops)
-        size = max(0, pool.unheld - self._baseline(best))
+        size = pool.unattributed(self._baseline(best))
         self._watch(t, size, pool, snapshot)
         for verdict in self._rules(t, size, pool, snapshot, stops):
             if verdict is not None:

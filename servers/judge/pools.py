@@ -6,7 +6,7 @@ NUMA node that is a GPU's. Every size is in bytes.
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 type Kind = Literal["unified", "discrete", "numa"]
@@ -16,7 +16,7 @@ GIB = 2**30
 
 # Whatever else of /proc/meminfo overlaps with these. What is in none of them and not free is
 # held by a driver.
-_BUCKETS = (
+BUCKETS = (
     "MemFree",
     "AnonPages",
     "Slab",
@@ -79,6 +79,12 @@ class Pool:
     in_use: int  # by the driver and its clients, as far as can be told from outside
     held: int  # by clients that are there, as the driver says
     clients: tuple[Client, ...]
+    # The lines of meminfo it was read from, in bytes; none for a discrete card.
+    lines: Mapping[str, int] = field(default_factory=dict)
+
+    def unattributed(self, baseline: int) -> int:
+        """Bytes that nobody holds beyond those that are in use with nobody there."""
+        return max(0, self.unheld - baseline)
 
     @property
     def unheld(self) -> int:
@@ -103,7 +109,15 @@ def pools(snapshot: Snapshot) -> Iterator[Pool | str]:
             continue
         clients = tuple(_clients(card, known, snapshot))
         held = sum(each.used or 0 for each in clients)
-        yield Pool(gpu=name, kind=kind, total=total, in_use=in_use, held=held, clients=clients)
+        yield Pool(
+            gpu=name,
+            kind=kind,
+            total=total,
+            in_use=in_use,
+            held=held,
+            clients=clients,
+            lines=_lines(card, kind, snapshot),
+        )
 
 
 def _used(card: Mapping[str, Any], kind: Kind, snapshot: Snapshot) -> tuple[int | None, int | None]:
@@ -113,25 +127,29 @@ def _used(card: Mapping[str, Any], kind: Kind, snapshot: Snapshot) -> tuple[int 
             return None, None
         # Never the driver's own "used": it counts what is reserved in some versions only.
         return total, max(0, total - free - (card.get("reserved") or 0))
-    counts = snapshot.get("meminfo") if kind == "unified" else card.get("node_meminfo")
-    if not counts or "MemTotal" not in counts or "MemFree" not in counts:
+    counts = _lines(card, kind, snapshot)
+    if "MemTotal" not in counts or "MemFree" not in counts:
         return None, None
-    cached = counts.get(_NODE_CACHE)
-    if cached is None:
-        cached = sum(counts.get(name) or 0 for name in _CACHE)
-    accounted = cached + sum(counts.get(name) or 0 for name in _BUCKETS)
+    accounted = cached(counts) + sum(counts.get(name) or 0 for name in BUCKETS)
     return counts["MemTotal"], max(0, counts["MemTotal"] - accounted)
+
+
+def _lines(card: Mapping[str, Any], kind: Kind, snapshot: Snapshot) -> Mapping[str, int]:
+    if kind == "discrete":
+        return {}
+    return (snapshot.get("meminfo") if kind == "unified" else card.get("node_meminfo")) or {}
+
+
+def cached(lines: Mapping[str, int]) -> int:
+    """Bytes of page cache, shared memory among them, by the lines of a meminfo."""
+    of_node = lines.get(_NODE_CACHE)
+    return sum(lines.get(name) or 0 for name in _CACHE) if of_node is None else of_node
 
 
 def _clients(
     card: Mapping[str, Any], known: Mapping[int, Mapping[str, Any]], snapshot: Snapshot
 ) -> Iterator[Client]:
-    largest: dict[int, int | None] = {}
-    for each in card.get("processes") or []:
-        # As a graphics and as a compute client the same process is listed twice.
-        before, used = largest.get(each["pid"]), each.get("used")
-        largest[each["pid"]] = used if before is None else max(before, used or 0)
-    for pid, used in largest.items():
+    for pid, used in held_by_pid(card).items():
         process = known.get(pid, {})
         yield Client(
             pid=pid,
@@ -143,6 +161,16 @@ def _clients(
             container=process.get("container") or "",
             is_known=pid in known,
         )
+
+
+def held_by_pid(card: Mapping[str, Any]) -> dict[int, int | None]:
+    """Bytes that each process holds of a card, by pid; None where the driver does not tell."""
+    largest: dict[int, int | None] = {}
+    for each in card.get("processes") or []:
+        # As a graphics and as a compute client the same process is listed twice.
+        before, used = largest.get(each["pid"]), each.get("used")
+        largest[each["pid"]] = used if before is None else max(before, used or 0)
+    return largest
 
 
 def _started(start: object, snapshot: Snapshot) -> float | None:

@@ -50,10 +50,6 @@ class Panel:
         return names.pop() if len(self.gpus) == 1 else f"{len(self.gpus)} × {names.pop()}"
 
     @property
-    def has_holders(self) -> bool:
-        return any(gpu.holders for gpu in self.gpus)
-
-    @property
     def has_one_kind(self) -> bool:
         return len({gpu.name for gpu in self.gpus}) == 1
 

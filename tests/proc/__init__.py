@@ -78,10 +78,15 @@ def process(
     start: int = 120_000,
     uid: int = 1000,
     cgroup: str = "0::/",
+    own: int = 0,
 ) -> None:
     tail = "0 " * 17 + f"{start} 0 0"
     write(folder, f"proc/{pid}/stat", f"{pid} ({name}) {state} 1 {tail}\n")
-    write(folder, f"proc/{pid}/status", f"Name:\t{name}\nUid:\t{uid}\t{uid}\t{uid}\t{uid}\n")
+    write(
+        folder,
+        f"proc/{pid}/status",
+        f"Name:\t{name}\nUid:\t{uid}\t{uid}\t{uid}\t{uid}\nRssAnon:\t{own // KIB:>8} kB\n",
+    )
     write(folder, f"proc/{pid}/cmdline", "".join(f"{word}\0" for word in cmdline))
     write(folder, f"proc/{pid}/cgroup", f"{cgroup}\n")
 
