@@ -357,6 +357,13 @@ def test_memory_that_is_not_there_is_not_taken() -> None:
         ("vllm", ("/nv/entry.sh",), ("/nv/entry.sh", "vllm", "serve", "--help=all")),
         ("llamacpp", ("/usr/bin/llama-server",), ("/usr/bin/llama-server", "--help")),
         ("sglang", (), ("python3", "-m", "sglang.launch_server", "--help")),
+        ("sglang", ("sglang", "serve"), ("sglang", "serve", "--help")),
+        ("sglang", ("python3",), ("python3", "-m", "sglang.launch_server", "--help")),
+        (
+            "vllm",
+            ("python3", "-m", "vllm.entrypoints.openai.api_server"),
+            ("python3", "-m", "vllm.entrypoints.openai.api_server", "--help=all"),
+        ),
     ],
 )
 def test_an_image_is_asked_as_it_is_started(

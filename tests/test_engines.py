@@ -22,6 +22,40 @@ def test_vllm_is_not_said_twice_where_the_image_says_it() -> None:
     assert engine.command(launch(), ("/opt/nvidia/nvidia_entrypoint.sh",))[:2] == ("vllm", "serve")
 
 
+@pytest.mark.parametrize(
+    ("engine", "entrypoint", "begins"),
+    [
+        ("vllm", ("/usr/bin/tini", "--", "vllm", "serve"), ("Qwen/Qwen3-8B", "--host")),
+        ("vllm", ("python3",), ("-m", "vllm.entrypoints.cli.main", "serve", "Qwen/Qwen3-8B")),
+        ("vllm", ("python3", "-m", "vllm.entrypoints.cli.main"), ("serve", "Qwen/Qwen3-8B")),
+        ("vllm", ("python3", "-m", "vllm.entrypoints.cli.main", "serve"), ("Qwen/Qwen3-8B",)),
+        (
+            "vllm",
+            ("python3", "-m", "vllm.entrypoints.openai.api_server"),
+            ("--model", "Qwen/Qwen3-8B", "--host"),
+        ),
+        ("sglang", ("sglang", "serve"), ("--model-path", "Qwen/Qwen3-8B")),
+        ("sglang", ("/opt/venv/bin/sglang", "serve"), ("--model-path", "Qwen/Qwen3-8B")),
+        ("sglang", ("sglang",), ("serve", "--model-path", "Qwen/Qwen3-8B")),
+        ("sglang", ("python3", "-m", "sglang.launch_server"), ("--model-path",)),
+        ("sglang", ("python3.12",), ("-m", "sglang.launch_server", "--model-path")),
+        (
+            "sglang",
+            ("/opt/nvidia/nvidia_entrypoint.sh",),
+            ("python3", "-m", "sglang.launch_server"),
+        ),
+        ("llamacpp", ("llama-server",), ("-hf", "Qwen/Qwen3-8B")),
+        ("llamacpp", ("/app/llama-server",), ("-hf", "Qwen/Qwen3-8B")),
+        ("llamacpp", ("/app/tools.sh",), ("--server", "-hf", "Qwen/Qwen3-8B")),
+        ("llamacpp", (), ("/app/llama-server", "-hf", "Qwen/Qwen3-8B")),
+    ],
+)
+def test_what_an_entrypoint_says_of_the_program_is_not_said_twice(
+    engine: str, entrypoint: tuple[str, ...], begins: tuple[str, ...]
+) -> None:
+    assert ENGINES[engine].command(launch(engine), entrypoint)[: len(begins)] == begins
+
+
 def test_sglang_gets_its_program_and_names() -> None:
     words = ENGINES["sglang"].command(launch("sglang", served_name="qwen"), ())
 

@@ -20,7 +20,7 @@ def words(engine: Engine, command: tuple[str, ...], entrypoint: tuple[str, ...])
     own = len(engine.program)
     if command[:own] != engine.program:
         return command
-    return entrypoint + engine.program[engine.said_by(entrypoint) :] + command[own:]
+    return entrypoint + engine.behind(entrypoint) + command[own:]
 
 
 def version_in(engine: Engine, text: str) -> str:

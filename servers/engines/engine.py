@@ -53,10 +53,10 @@ class Engine:
     quiet_flag: str = ""
     # Set unless the profile sets them.
     env: dict[str, str] = field(default_factory=dict)
-    # Engine's own words for checkpoint, revision, name, host and port.
-    own_flags: Callable[[Launch, str], tuple[str, ...]]
-    # What of the program an image's entrypoint already says.
-    said_by: Callable[[tuple[str, ...]], int]
+    # Engine's own words for checkpoint, revision, name, host and port behind an entrypoint.
+    own_flags: Callable[[Launch, str, tuple[str, ...]], tuple[str, ...]]
+    # What starts it behind an image's entrypoint: nothing where that says the whole program.
+    behind: Callable[[tuple[str, ...]], tuple[str, ...]]
 
     def port(self, launch: Launch) -> int:
         """The port inside the container: the flag's, else the profile's, else the default."""
@@ -102,9 +102,8 @@ class Engine:
         # Inside a bridge the loopback is the container's own: Docker's port binding, not
         # the engine, decides who gets in. On the host's network the engine decides.
         host = "127.0.0.1" if launch.network == "host" else "0.0.0.0"  # noqa: S104
-        said = self.said_by(entrypoint)
-        own = self.own_flags(launch, host) + self._quiet(launch, known)
-        return self.program[said:] + own + launch.flags
+        own = self.own_flags(launch, host, entrypoint) + self._quiet(launch, known)
+        return self.behind(entrypoint) + own + launch.flags
 
     def _quiet(self, launch: Launch, known: FlagList | None) -> tuple[str, ...]:
         """What keeps inferdash's own questions, one every other second, out of the log."""
@@ -167,6 +166,15 @@ def unless_set(launch: Launch, *pairs: tuple[tuple[str, ...], str]) -> tuple[str
         if value and flag_value(launch.flags, *names) is None:
             words += [names[0], value]
     return tuple(words)
+
+
+def names(words: tuple[str, ...]) -> list[str]:
+    """The words without the folders of programs: /opt/bin/vllm is vllm."""
+    return [word.rsplit("/", 1)[-1] for word in words]
+
+
+def is_python(name: str) -> bool:
+    return re.fullmatch(r"python[0-9.]*", name) is not None
 
 
 def listens_beyond_loopback(address: str) -> bool:

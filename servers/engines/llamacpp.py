@@ -1,23 +1,27 @@
 """llama.cpp: `llama-server -m FILE` or `-hf USER/REPO`."""
 
-from servers.engines.engine import Engine, unless_set
+from servers.engines.engine import Engine, names, unless_set
 from servers.engines.launch import Launch
 
 
-def _own_flags(launch: Launch, host: str) -> tuple[str, ...]:
+def _own_flags(launch: Launch, host: str, entrypoint: tuple[str, ...]) -> tuple[str, ...]:
     is_file = launch.checkpoint.startswith("/") or launch.checkpoint.endswith(".gguf")
-    names = ("-m", "--model") if is_file else ("-hf", "-hfr", "--hf-repo")
+    model = ("-m", "--model") if is_file else ("-hf", "-hfr", "--hf-repo")
     return unless_set(
         launch,
-        (names, launch.checkpoint),
+        (model, launch.checkpoint),
         (("--alias", "-a"), launch.served_name),
         (("--host",), host),
         (("--port",), str(LLAMACPP.port(launch))),
     )
 
 
-def _said_by(entrypoint: tuple[str, ...]) -> int:
-    return 1 if entrypoint and entrypoint[-1].rsplit("/", 1)[-1] == "llama-server" else 0
+def _behind(entrypoint: tuple[str, ...]) -> tuple[str, ...]:
+    last = names(entrypoint)[-1:]
+    if last == ["llama-server"]:
+        return ()
+    # Of the images with all of its tools, which it chooses from.
+    return ("--server",) if last == ["tools.sh"] else LLAMACPP.program
 
 
 LLAMACPP = Engine(
@@ -47,5 +51,5 @@ LLAMACPP = Engine(
     version_pattern=r"version: ([0-9]{1,9}) \(([0-9a-f]{1,40})\)",
     version_form=r"b\1-\2",  # as its build_info says it
     own_flags=_own_flags,
-    said_by=_said_by,
+    behind=_behind,
 )

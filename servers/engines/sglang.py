@@ -1,10 +1,10 @@
 """SGLang: `python3 -m sglang.launch_server`, which every release understands."""
 
-from servers.engines.engine import Engine, python_version, unless_set
+from servers.engines.engine import Engine, is_python, names, python_version, unless_set
 from servers.engines.launch import Launch
 
 
-def _own_flags(launch: Launch, host: str) -> tuple[str, ...]:
+def _own_flags(launch: Launch, host: str, entrypoint: tuple[str, ...]) -> tuple[str, ...]:
     return unless_set(
         launch,
         (("--model-path", "--model"), launch.checkpoint),
@@ -15,8 +15,17 @@ def _own_flags(launch: Launch, host: str) -> tuple[str, ...]:
     )
 
 
-def _said_by(entrypoint: tuple[str, ...]) -> int:
-    return len(SGLANG.program) if "sglang.launch_server" in entrypoint else 0
+def _behind(entrypoint: tuple[str, ...]) -> tuple[str, ...]:
+    said = names(entrypoint)
+    if "sglang.launch_server" in said or said[-1:] == ["launch_server.py"]:
+        return ()
+    if said[-2:] == ["sglang", "serve"]:
+        return ()
+    if said[-1:] == ["sglang"]:
+        return ("serve",)
+    if said and is_python(said[-1]):
+        return SGLANG.program[1:]
+    return SGLANG.program
 
 
 SGLANG = Engine(
@@ -47,5 +56,5 @@ SGLANG = Engine(
     hidden_flags=("--forward-pass-metrics-worker-id", "--forward-pass-metrics-ipc-name"),
     version_command=python_version("sglang"),
     own_flags=_own_flags,
-    said_by=_said_by,
+    behind=_behind,
 )

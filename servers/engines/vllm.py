@@ -1,13 +1,25 @@
 """vLLM: `vllm serve MODEL`."""
 
-from servers.engines.engine import Engine, flag_value, python_version, unless_set
+from servers.engines.engine import (
+    Engine,
+    flag_value,
+    is_python,
+    names,
+    python_version,
+    unless_set,
+)
 from servers.engines.launch import Launch
 
+# What `vllm serve` took the place of. It knows its model by a flag alone.
+_API_SERVER = "vllm.entrypoints.openai.api_server"
 
-def _own_flags(launch: Launch, host: str) -> tuple[str, ...]:
+
+def _own_flags(launch: Launch, host: str, entrypoint: tuple[str, ...]) -> tuple[str, ...]:
     named = flag_value(launch.flags, "--model") is not None
-    positional = () if named or not launch.checkpoint else (launch.checkpoint,)
-    return positional + unless_set(
+    model = () if named or not launch.checkpoint else (launch.checkpoint,)
+    if model and _is_api_server(entrypoint):
+        model = ("--model", *model)
+    return model + unless_set(
         launch,
         (("--revision",), launch.revision),
         (("--served-model-name",), launch.served_name),
@@ -16,11 +28,21 @@ def _own_flags(launch: Launch, host: str) -> tuple[str, ...]:
     )
 
 
-def _said_by(entrypoint: tuple[str, ...]) -> int:
-    names = [word.rsplit("/", 1)[-1] for word in entrypoint]
-    if names[-2:] == ["vllm", "serve"]:
-        return 2
-    return 1 if names[-1:] == ["vllm"] else 0
+def _is_api_server(entrypoint: tuple[str, ...]) -> bool:
+    return _API_SERVER in entrypoint or names(entrypoint)[-1:] == ["api_server.py"]
+
+
+def _behind(entrypoint: tuple[str, ...]) -> tuple[str, ...]:
+    said = names(entrypoint)
+    if said[-2:] == ["vllm", "serve"] or _is_api_server(entrypoint):
+        return ()
+    if said[-2:] == ["vllm.entrypoints.cli.main", "serve"]:
+        return ()
+    if said[-1:] in (["vllm"], ["vllm.entrypoints.cli.main"]):
+        return ("serve",)
+    if said and is_python(said[-1]):
+        return ("-m", "vllm.entrypoints.cli.main", "serve")
+    return VLLM.program
 
 
 # Builds for GPUs cannot say which flags they have where there is no GPU: "Failed to infer device
@@ -64,5 +86,5 @@ VLLM = Engine(
     sure_flags=("--model", "--tensor-parallel-size", "--max-model-len", "--port"),
     version_command=python_version("vllm"),
     own_flags=_own_flags,
-    said_by=_said_by,
+    behind=_behind,
 )

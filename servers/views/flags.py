@@ -89,7 +89,7 @@ def _written(engine: str) -> list[str]:
             served_name="name",
             port=1,
         )
-        found |= {word for word in ENGINES[engine].own_flags(launch, "host") if word[0] == "-"}
+        found |= {word for word in ENGINES[engine].own_flags(launch, "host", ()) if word[0] == "-"}
     return sorted(found)
 
 
