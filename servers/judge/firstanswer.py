@@ -82,7 +82,7 @@ def _faults(answer: Answer) -> list[str]:
     if answer.status is not None and 400 <= answer.status < 500:
         return []  # base models have no chat template, and other engines no chats
     if answer.error:
-        return [f"its first answer failed: {answer.error}"]
+        return [f"its first answer failed: {answer.error.rstrip('.')}"]
     text = answer.text
     if not text and answer.tokens <= 1:
         return ["it stopped without an answer"]

@@ -10,6 +10,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
+from django.db.models import Q
 from django.template.loader import render_to_string
 
 from servers.judge import attention as judge
@@ -111,7 +112,8 @@ def attention(boxes: Iterable[Box], samples: Mapping[str, dict[str, Any] | None]
     failed = [
         Notice(level="failed", about="server", slug=slug, what="failed", fix=failure)
         for slug, failure in Server.objects.failures()
-    ] + _stuck()
+    ]
+    failed += _unwell()
     states = [
         BoxState(
             slug=box.slug,
@@ -126,15 +128,20 @@ def attention(boxes: Iterable[Box], samples: Mapping[str, dict[str, Any] | None]
     return sorted(notices, key=lambda notice: notice.level != "failed")
 
 
-def _stuck() -> list[Notice]:
-    """Engines whose GPUs give a deadlock away: nobody else would tell."""
+def _unwell() -> list[Notice]:
+    """Engines whose GPUs give a deadlock away, or that are dead behind a green health path."""
     found = []
-    spinning = Run.objects.active().exclude(spins_since=None)
-    for run in spinning.select_related("version", "server__box"):
-        box = run.server.box
-        words, fix = run.stuck_words(run.version.launch.engine, unified=box.is_unified)
-        if words:
-            what = f"is stuck: {words}"
+    signs = Q(spins_since__isnull=False) | Q(unhealthy_since__isnull=False, state="ready")
+    for run in Run.objects.active().filter(signs).select_related("version", "server__box"):
+        launch, box = run.version.launch, run.server.box
+        words, fix = run.stuck_words(launch.engine, unified=box.is_unified)
+        what = f"is stuck: {words}"
+        if not words and run.is_unhealthy:
+            what = f"is unhealthy: {run.unhealthy_because}"
+            fix = "Look at its log, then restart it."
+            if launch.restart_unhealthy and not run.outlook:
+                fix = "By its profile it is ended and started again soon."
+        if words or run.is_unhealthy:
             slug = run.server.slug
             found.append(Notice(level="failed", about="server", slug=slug, what=what, fix=fix))
     return found

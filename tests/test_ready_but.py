@@ -1,0 +1,243 @@
+"""What pages tell of a ready server: unhealthy, slow to answer, ready but …, and what it said."""
+
+import json
+import re
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from servers.host import questions
+from servers.models import Box, Run, Server
+from servers.models.run import State
+from servers.watcher.runs import Runs
+from tests import factories
+from tests.scripted_engine import MODEL, Script, ScriptedEngine
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("own_redis")]
+
+SKY = re.findall(r" \S+", " The sky is blue since air scatters blue light more than red.")
+MOST_ROUNDS = 500
+
+
+@pytest.fixture
+def box(monkeypatch: pytest.MonkeyPatch) -> Box:
+    monkeypatch.setattr("servers.watcher.runs.ASK_EVERY", 0.0)
+    return factories.box()
+
+
+def became_ready(of: Server, engine: ScriptedEngine, **values: Any) -> Run:
+    at = {"address": "127.0.0.1", "port": engine.port, "served_name": MODEL}
+    return factories.run(of, ready_at=timezone.now(), **{**at, "requests_running": 0, **values})
+
+
+def metrics(engine: ScriptedEngine, *, others: int = 0) -> None:
+    """Let its figures tell of what it does, as a real one's do."""
+    engine.hooks["/metrics"] = lambda: engine.answers.update(
+        {
+            "/metrics": (
+                200,
+                f"vllm:num_requests_running {engine.running + others}\n"
+                f"vllm:generation_tokens_total {engine.sent}\n",
+            )
+        }
+    )
+
+
+def until(runs: Runs, run: Run, done: Callable[[Run], object]) -> Run:
+    for _round in range(MOST_ROUNDS):
+        runs.tick(within=0.05)
+        run.refresh_from_db()
+        if done(run):
+            return run
+    raise AssertionError(f"It did not come to it: {run.first_answer}, {run.unhealthy_because}")
+
+
+def shown(of: Server, path: str = "/") -> str:
+    client = Client()
+    client.force_login(factories.person())
+    return " ".join(client.get(path).content.decode().split())
+
+
+def test_the_first_answer_is_asked_once_and_kept_with_its_figures(box: Box) -> None:
+    on = factories.server(box, engine="vllm")
+    with ScriptedEngine(plan=lambda _body: Script(deltas=[{"content": w} for w in SKY])) as engine:
+        metrics(engine)
+        run = became_ready(on, engine)
+        runs = Runs(box)
+        until(runs, run, lambda run: run.first_answer)
+        for _round in range(3):
+            runs.tick()
+
+    [body] = engine.requests
+    assert (body["temperature"], body["max_tokens"], body["model"]) == (0, 64, MODEL)
+    run.refresh_from_db()
+    said = run.first_answer
+    assert said["text"] == "".join(SKY).strip()
+    assert (said["tokens"], said["finish"], said["remarks"]) == (12, "stop", [])
+    assert said["first_token"] is not None
+    assert run.last_request_at is None, "nobody has asked it anything"
+    assert not run.requests_running
+    assert not run.peak_tokens_per_second
+    page = shown(on, f"/servers/{on.slug}/")
+    assert "12 tokens, the first after" in page
+    assert "The sky is blue since" in page
+    assert "Ready, but" not in page
+
+
+def test_too_slow_is_said_on_the_card_with_what_is_expected(box: Box) -> None:
+    on = factories.server(box, engine="vllm", expected={"tokens per second": "30000-35000"})
+    plan = Script(deltas=[{"content": word} for word in SKY], delay=0.001)
+    with ScriptedEngine(plan=lambda _body: plan) as engine:
+        metrics(engine)
+        run = until(Runs(box), became_ready(on, engine), lambda run: run.first_answer)
+
+    [remark] = run.ready_but
+    assert remark.endswith(" tok/s; expected 30000-35000")
+    assert f"Ready, but {remark}." in shown(on)
+    assert f"Ready, but {remark}." in shown(on, f"/servers/{on.slug}/")
+    assert run.state == State.READY
+
+
+def test_a_run_is_compared_with_the_last_good_one_of_its_profile_on_its_box(box: Box) -> None:
+    on = factories.server(box, engine="vllm")
+    said = {"text": "a", "error": "", "rate": 9e6, "remarks": []}
+    factories.run(on, State.STOPPED, age=9000, first_answer=said)
+    bad = said | {"rate": 1.0, "remarks": ["1 tok/s; 9e+06 the last time"]}
+    factories.run(on, State.STOPPED, age=8000, first_answer=bad)
+    plan = Script(deltas=[{"content": word} for word in SKY], delay=0.001)
+    with ScriptedEngine(plan=lambda _body: plan) as engine:
+        metrics(engine)
+        run = until(Runs(box), became_ready(on, engine), lambda run: run.first_answer)
+
+    assert run.first_answer["before"] == 9e6
+    assert run.ready_but[0].endswith(" tok/s; 9e+06 the last time")
+
+
+@pytest.mark.parametrize(
+    ("deltas", "says"),
+    [
+        ([{"content": "!"}] * 40, "its first answer only repeats “!”"),
+        ([{"content": "The"}], "it stopped after one token"),
+        ([{"reasoning": word} for word in SKY], None),
+        ([{"reasoning_content": word} for word in SKY], None),
+    ],
+)
+def test_what_it_says_is_judged(box: Box, deltas: list[dict[str, Any]], says: str | None) -> None:
+    on = factories.server(box, engine="vllm")
+    with ScriptedEngine(plan=lambda _body: Script(deltas=deltas)) as engine:
+        metrics(engine)
+        run = until(Runs(box), became_ready(on, engine), lambda run: run.first_answer)
+
+    assert run.ready_but == ((says,) if says else ())
+    assert run.first_answer["is_reasoning"] is (says is None)
+
+
+def test_an_engine_that_breaks_off_is_ready_but_and_one_that_takes_no_chats_is_not(
+    box: Box,
+) -> None:
+    error = {"message": "EngineCore encountered an issue."}
+    broken = factories.server(box, "broken", engine="vllm")
+    with ScriptedEngine(plan=lambda _body: Script(deltas=[], error=error)) as engine:
+        metrics(engine)
+        run = until(Runs(box), became_ready(broken, engine), lambda run: run.first_answer)
+    assert run.ready_but == (
+        "its first answer failed: It broke off: EngineCore encountered an issue",
+    )
+
+    base = factories.server(box, "base", engine="vllm")
+    refusal = Script(deltas=[], status=400, error={"message": "no chat template"})
+    with ScriptedEngine(plan=lambda _body: refusal) as engine:
+        metrics(engine)
+        run = until(Runs(box), became_ready(base, engine), lambda run: run.first_answer)
+    assert run.ready_but == ()
+    assert "none: The engine refused the request (400)" in shown(base, "/servers/base/")
+
+
+@pytest.mark.parametrize(
+    ("launch", "others"),
+    [
+        ({"ask_when_ready": False}, 0),
+        ({"flags": ("--runner", "pooling")}, 0),
+        ({}, 2),
+    ],
+)
+def test_who_is_not_to_be_asked_or_is_busy_is_not_asked(
+    box: Box, launch: dict[str, Any], others: int
+) -> None:
+    on = factories.server(box, engine="vllm", **launch)
+    with ScriptedEngine() as engine:
+        metrics(engine, others=others)
+        run = became_ready(on, engine)
+        runs = Runs(box)
+        for _round in range(5):
+            runs.tick()
+
+    assert engine.requests == []
+    run.refresh_from_db()
+    assert run.first_answer == {}
+
+
+def test_a_run_that_was_ready_long_before_anybody_looked_is_not_asked(box: Box) -> None:
+    on = factories.server(box, engine="vllm")
+    with ScriptedEngine() as engine:
+        metrics(engine)
+        run = became_ready(on, engine)
+        Run.objects.filter(pk=run.pk).update(ready_at=timezone.now() - timedelta(hours=1))
+        runs = Runs(box)
+        for _round in range(3):
+            runs.tick()
+
+    assert engine.requests == []
+
+
+def test_the_engines_key_is_given_and_never_kept(box: Box) -> None:
+    key = "the-key-of-the-team"
+    on = factories.server(box, engine="vllm", flags=("--api-key", key))
+    said = [{"content": word} for word in (*SKY, key)]
+    with ScriptedEngine(plan=lambda _body: Script(deltas=said)) as engine:
+        metrics(engine)
+        run = until(Runs(box), became_ready(on, engine), lambda run: run.first_answer)
+
+    chat = next(each for each in engine.headers if each["path"].endswith("completions"))
+    assert chat["authorization"] == f"Bearer {key}"
+    assert key not in json.dumps(run.first_answer)
+
+
+def test_an_engine_that_never_answers_is_given_up(box: Box) -> None:
+    with ScriptedEngine(plan=lambda _body: Script(deltas=[], first_delay=600)) as engine:
+        endpoint = factories.run(
+            factories.server(box), address="127.0.0.1", port=engine.port
+        ).endpoint
+        assert endpoint is not None
+        silent = questions.ask(endpoint, MODEL, "Hi", most=1, limit=0.2)
+        assert engine.outcomes.get(timeout=10) == "cancelled"
+
+    assert silent.error == "It had not begun to answer after 0 s."
+    assert (silent.tokens, silent.first_token, silent.rate) == (0, None, None)
+
+
+def test_a_dead_scheduler_is_said_on_card_page_and_first_of_all(box: Box) -> None:
+    on = factories.server(box, "glm-5", engine="vllm")
+    since = timezone.now() - timedelta(minutes=6)
+    because = "answers /health, but has generated nothing with 3 requests running"
+    run = factories.run(on, unhealthy_since=since, unhealthy_because=because)
+
+    said = shown(on)
+    assert "card is-up is-unhealthy" in said
+    assert '<span class="state state-unhealthy">unhealthy</span>' in said
+    assert f"<strong>Unhealthy:</strong> {because}, for" in said
+    assert f"is unhealthy: {because}." in said
+    assert "6 min" in said
+    page = shown(on, "/servers/glm-5/")
+    assert "Nothing is done about it by itself" in page
+
+    Run.objects.filter(pk=run.pk).update(
+        unhealthy_since=None, unhealthy_because="", slow_because="does not answer /health"
+    )
+    said = shown(on)
+    assert "Unhealthy" not in said
+    assert "<strong>Slow to answer:</strong> does not answer /health." in said
