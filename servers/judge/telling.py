@@ -19,7 +19,7 @@ missing|mismatch|exceed|already|undefined|watchdog|sigquit|conflict|toomany|unau
 insufficient|unbalanced|corrupt|illegal|overflow|incomplete|bus error|xid|aer_|descriptor|ptxas|nvcc
 cublas|pcie|occupied|magic|dumped|gated|restricted|awaiting|ambiguous|trust_|duplicate|broken|nccl
 speculative|fallen|exit code|does not|is not|are not|not |no longer|no such|no |too old|larger than
-greater than|less than|smaller than|file \"""".replace("\n", "|").split("|")
+greater than|less than|smaller than|only support|file \"""".replace("\n", "|").split("|")
 )
 
 # What quotes other people's words: arguments, requests, the configuration in a dump.
@@ -60,7 +60,7 @@ DEATH = re.compile(
     r"Engine core initialization failed|Engine process failed to start|died unexpectedly|"
     r"WorkerProc (?:initialization failed|failed to start)|Background loop has errored|"
     r"Engine loop is not running|Fatal Python error|terminate called after throwing|"
-    r"Segmentation fault|core dumped|GGML_ASSERT\(|ggml_abort|Bus error|^Killed$|"
+    r"Segmentation fault|Illegal instruction|core dumped|GGML_ASSERT\(|ggml_abort|Bus error|^Killed$|"
     r"exiting due to (?:model loading|HTTP server) error|scheduler (?:is dead|died)|"
     r"ChildFailedError|Error response from daemon|error: (?:unrecognized|ambiguous|argument|the "
     r"following|invalid argument)|Shutting down .{0,40}because .{0,40}died|"
