@@ -2,6 +2,7 @@ from servers.models.action import Action
 from servers.models.audit import Entry
 from servers.models.box import Box
 from servers.models.checkpoint import CheckpointFacts
+from servers.models.history import HistoryChunk
 from servers.models.image import ImageFacts
 from servers.models.invite import Invite
 from servers.models.log import LogChunk
@@ -17,6 +18,7 @@ __all__ = [
     "Box",
     "CheckpointFacts",
     "Entry",
+    "HistoryChunk",
     "ImageFacts",
     "Invite",
     "LogChunk",

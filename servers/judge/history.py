@@ -1,0 +1,201 @@
+"""What is kept of samples: points of each GPU, rolled up from fine to coarse, and packed.
+
+A point says of one GPU and one span of time what was seen in it, by column, as whole numbers:
+
+    util          percent                  power         tenths of a watt
+    temperature   °C                       used          KiB, as the card reports it
+    =KEY          KiB of a part of its ledger: =server:glm-5, =process:python3, =cache, =free ...
+
+A column that is absent was not reported; a part that is absent beside others was not there. In
+points of more than a second, figures are means, and NAME_max holds the greatest value. The parts
+of a point add up to the pool, but for what rounding to KiB takes.
+"""
+
+import json
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+
+from servers.judge.holders import Gpu
+from servers.judge.ledger import Ledger
+
+type Point = dict[str, int]
+type Times = dict[int, Point]  # by the unix second at which the span begins
+type Series = dict[str, Times]  # by GPU
+
+# Seconds that a point stands for, and how many seconds of them are packed together.
+SPANS = {1: 60, 10: 600, 60: 3600, 600: 86400}
+
+TOP = 8  # holders of a pool that keep their names in a point; more are others
+OTHERS = "=others"
+_HOLDERS = ("=server:", "=process:")
+_LEVEL = 6  # zlib
+
+
+def slot(t: float, step: int) -> int:
+    """The unix second at which the span of `step` seconds begins that `t` lies in."""
+    return int(t // step) * step
+
+
+def point(gpu: Gpu) -> Point:
+    """What is kept of one GPU of a sample."""
+    figures = {
+        "util": gpu.util,
+        "power": None if gpu.power is None else round(gpu.power * 10),
+        "temperature": gpu.temperature,
+        "used": None if gpu.used is None else gpu.used // 1024,
+    }
+    known = {name: value for name, value in figures.items() if value is not None}
+    return known | (_parts(gpu.ledger) if gpu.ledger else {})
+
+
+def _parts(of: Ledger) -> Point:
+    sizes: Point = {}
+    for part in of.parts:
+        name = f"={part.kind}"
+        if part.kind == "server":
+            name = f"=server:{part.name}"
+        elif part.kind == "process":
+            # By name: pids are legion, and say nothing a month later.
+            is_gone = part.holders[0].state == "gone"
+            name = f"=process:{'ended' if is_gone else part.name}"
+        sizes[name] = sizes.get(name, 0) + part.size // 1024
+    return _topped({name: size for name, size in sizes.items() if size or name == "=free"})
+
+
+def _topped(sizes: Point) -> Point:
+    """The largest holders by name, the rest of them as one."""
+    held = [name for name in sizes if name.startswith(_HOLDERS)]
+    small = set(sorted(held, key=lambda name: -sizes[name])[TOP:])
+    if not small:
+        return sizes
+    kept = {name: size for name, size in sizes.items() if name not in small}
+    kept[OTHERS] = kept.get(OTHERS, 0) + sum(sizes[name] for name in small)
+    return kept
+
+
+def rolled(points: Sequence[Point]) -> Point:
+    """Points of one GPU as one: means, the greatest of figures, and the largest holders."""
+    figures: dict[str, list[int]] = {}
+    greatest: Point = {}
+    parts: Point = {}
+    for each in points:
+        for name, value in each.items():
+            if name[0] == "=":
+                parts[name] = parts.get(name, 0) + value
+            elif name.endswith("_max"):
+                greatest[name] = max(value, greatest.get(name, value))
+            else:
+                figures.setdefault(name, []).append(value)
+                if f"{name}_max" not in each:
+                    name = f"{name}_max"
+                    greatest[name] = max(value, greatest.get(name, value))
+    # A part that is not in a point was not there, so it counts as 0.
+    told = sum(1 for each in points if "=free" in each)
+    made = {name: round(sum(values) / len(values)) for name, values in figures.items()}
+    return made | greatest | _topped({name: round(size / told) for name, size in parts.items()})
+
+
+def rolled_up(times: Times, step: int) -> Times:
+    """The points of one GPU as points of `step` seconds."""
+    groups: dict[int, list[Point]] = {}
+    for t, each in times.items():
+        groups.setdefault(slot(t, step), []).append(each)
+    return {t: rolled(points) for t, points in sorted(groups.items())}
+
+
+def together(points: Iterable[Point]) -> Point:
+    """Points of several GPUs and one span as one: sums of memory and power, mean utilisation,
+    greatest temperature."""
+    found = list(points)
+    made: Point = {}
+    for each in found:
+        for name, value in each.items():
+            if name.startswith(("temperature", "util_max")):
+                made[name] = max(value, made.get(name, value))
+            else:
+                made[name] = made.get(name, 0) + value
+    busy = [each["util"] for each in found if "util" in each]
+    if busy:
+        made["util"] = round(sum(busy) / len(busy))
+    return made
+
+
+def merged(old: Series, new: Series) -> Series:
+    """Both; where both have a point, the new one."""
+    return {gpu: {**old.get(gpu, {}), **new.get(gpu, {})} for gpu in {**old, **new}}
+
+
+def pack(series: Series) -> bytes:
+    """The series as compressed columns of differences, some 10 bytes for a point of a quiet GPU."""
+    said = {}
+    for gpu, times in series.items():
+        order = sorted(times)
+        names = sorted({name for each in times.values() for name in each})
+        columns = {name: _differences([times[t].get(name) for t in order]) for name in names}
+        said[gpu] = [_differences(order), columns]
+    return zlib.compress(json.dumps(said, separators=(",", ":")).encode(), _LEVEL)
+
+
+def unpack(body: bytes, only: str = "") -> Series:
+    """What pack() was given; of `only` this GPU where one is named."""
+    found: Series = {}
+    for gpu, (order, columns) in json.loads(zlib.decompress(body)).items():
+        if only and gpu != only:
+            continue
+        times = [t for t in _summed(order) if t is not None]
+        points: list[Point] = [{} for _t in times]
+        for name, differences in columns.items():
+            for each, value in zip(points, _summed(differences), strict=True):
+                if value is not None:
+                    each[name] = value
+        found[gpu] = dict(zip(times, points, strict=True))
+    return found
+
+
+def _differences(values: Sequence[int | None]) -> list[int | None]:
+    made: list[int | None] = []
+    before = 0
+    for value in values:
+        made.append(None if value is None else value - before)
+        before = before if value is None else value
+    return made
+
+
+def _summed(differences: Iterable[int | None]) -> list[int | None]:
+    made: list[int | None] = []
+    total = 0
+    for each in differences:
+        total += each or 0
+        made.append(None if each is None else total)
+    return made
+
+
+def plan(
+    since: float, until: float, *, now: float, kept: Mapping[int, float], most: int
+) -> tuple[int, int]:
+    """From points of which step a range is best told, and of how many seconds in at most `most`.
+
+    `kept` says for how many seconds points of each step are kept. Where nothing reaches back to
+    the beginning of the range, the coarsest are taken.
+    """
+    least = max(1, -int(-(until - since) // most))
+    reaching = [step for step in SPANS if since >= now - kept[step]] or [max(SPANS)]
+    fitting = [step for step in reaching if step <= least]
+    step = max(fitting) if fitting else min(reaching)
+    return step, -(-max(step, least) // step) * step
+
+
+def columns(times: Mapping[int, Point], since: int, until: int, width: int) -> Mapping[str, object]:
+    """The points as charts want them: one list of times without gaps, and a list a column.
+
+    Where nothing was seen all columns are None. A part is 0 where only others were there.
+    """
+    grid = range(slot(since, width), until, width)
+    names = sorted({name for each in times.values() for name in each})
+    found: dict[str, list[int | None]] = {name: [] for name in names}
+    for t in grid:
+        each = times.get(t)
+        for name in names:
+            is_part = name[0] == "=" and each is not None and "=free" in each
+            found[name].append(None if each is None else each.get(name, 0 if is_part else None))
+    return {"t": list(grid), "columns": found}
