@@ -20,6 +20,7 @@ CONFIG = {
     "num_attention_heads": 24,
     "num_key_value_heads": 8,
     "layer_types": ["full_attention"] * 64,
+    "max_window_layers_by_head": [1] * 64,
 }
 
 
@@ -39,6 +40,27 @@ def test_config_and_size_are_read(tmp_path: Path) -> None:
     assert checkpoints.look(folder) == checkpoints.Found(config=CONFIG, weights=6 << 30)
     assert checkpoints.look(folder / "c.bin") == checkpoints.Found(config=None, weights=9)
     assert checkpoints.look(tmp_path / "none") is None
+
+
+def test_the_index_says_which_weights_are_loaded_and_which_are_missing(tmp_path: Path) -> None:
+    # The same weights under two names, as Mistral publishes them.
+    folder = checkpoint(
+        tmp_path / "m",
+        a__safetensors=3 << 30,
+        b__safetensors=1 << 30,
+        consolidated__safetensors=4 << 30,
+    )
+    index = {"metadata": {"total_size": 4 << 30},
+             "weight_map": {"x": "a.safetensors", "y": "b.safetensors", "z": "b.safetensors"}}  # fmt: skip
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    assert checkpoints.look(folder) == checkpoints.Found(config=CONFIG, weights=4 << 30)
+
+    (folder / "b.safetensors").unlink()
+    part = checkpoints.Found(config=CONFIG, weights=4 << 30, missing=1 << 30)
+    assert checkpoints.look(folder) == part
+
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {}}))
+    assert checkpoints.look(folder) == checkpoints.Found(config=CONFIG, weights=7 << 30)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", "[" * 200_000, "\xff"])
@@ -106,7 +128,7 @@ def test_the_heads_of_a_mounted_checkpoint_decide_how_it_can_be_divided(
     assert badges([server.profile])[server.profile.pk].errors == unknown.errors + 1
     kept = CheckpointFacts.objects.get()
     assert (kept.source, kept.weights) == ("/data/models/Qwen3", 6 << 30)
-    assert kept.config == {k: v for k, v in CONFIG.items() if k != "layer_types"}
+    assert kept.config == {k: v for k, v in CONFIG.items() if k != "max_window_layers_by_head"}
 
 
 @pytest.mark.django_db

@@ -1,34 +1,85 @@
 """What a checkpoint on the box is like: its config.json and the size of its weights."""
 
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from servers.host import gguf
+
 _WEIGHTS = (".safetensors", ".gguf", ".bin", ".pt")
 # config.json of the largest models is a few hundred KiB, for the layers that are quantised.
 _LONGEST_CONFIG = 4 << 20
+_LONGEST_INDEX = 64 << 20
 _MOST_FILES = 5000
+_INDEX = "model.safetensors.index.json"
+_SPLIT = re.compile(r"(?P<name>.+)-00001-of-(?P<count>[0-9]{5})\.gguf")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
     """None: there is no config.json (or it is none), or no file of weights."""
 
-    config: dict[str, Any] | None
-    weights: int | None  # bytes; of a part while it is being downloaded
+    config: dict[str, Any] | None  # of a GGUF file what its header says, in the same words
+    weights: int | None  # bytes; of what will be there, where an index tells
+    missing: int = 0  # bytes of them that are not there yet, as far as an index tells
 
 
 def look(path: Path) -> Found | None:
     """The checkpoint in a folder, or in a single file; None where there is nothing to read."""
     try:
         if path.is_file():
-            return Found(config=None, weights=path.stat().st_size)
+            return Found(config=_header(path), weights=_with_parts(path))
         if not path.is_dir():
             return None
-        return Found(config=_config(path / "config.json"), weights=_weights(path))
+        config = _config(path / "config.json")
+        if (indexed := _indexed(path)) is not None:
+            weights, missing = indexed
+            return Found(config=config, weights=weights, missing=missing)
+        return Found(config=config, weights=_weights(path))
     except OSError:
         return None
+
+
+def _header(path: Path) -> dict[str, Any] | None:
+    if path.suffix != ".gguf":
+        return None
+    try:
+        return gguf.config(path)
+    except (gguf.GgufError, MemoryError):
+        return None
+
+
+def _with_parts(path: Path) -> int:
+    """The size of a file; of the first of several parts that of all that are there."""
+    split = _SPLIT.fullmatch(path.name)
+    if split is None:
+        return path.stat().st_size
+    parts = path.parent.glob(f"*-of-{split['count']}.gguf")
+    return sum(each.stat().st_size for each in parts if each.name.startswith(split["name"] + "-"))
+
+
+def _indexed(folder: Path) -> tuple[int, int] | None:
+    """Bytes of the weights that the safetensors index names, and of those that are not there.
+
+    A repository may hold the same weights under two names (Mistral's consolidated files); only
+    the index says which are loaded. None without an index, or where it does not tell.
+    """
+    index = _config(folder / _INDEX, longest=_LONGEST_INDEX)
+    named = (index or {}).get("weight_map")
+    if not isinstance(named, dict) or not named:
+        return None
+    files = {each for each in named.values() if isinstance(each, str) and "/" not in each}
+    there = [folder / each for each in files if (folder / each).is_file()]
+    size = sum(each.stat().st_size for each in there)
+    if len(there) == len(files):
+        return size, 0
+    metadata = (index or {}).get("metadata")
+    total = metadata.get("total_size") if isinstance(metadata, dict) else None
+    if not isinstance(total, int) or total <= 0:
+        return None
+    return max(size, total), max(0, total - size)
 
 
 def snapshot(hub: Path, checkpoint: str, revision: str = "") -> Path | None:
@@ -57,9 +108,9 @@ def _commit(folder: Path, wanted: str) -> str:
         return ""
 
 
-def _config(path: Path) -> dict[str, Any] | None:
+def _config(path: Path, *, longest: int = _LONGEST_CONFIG) -> dict[str, Any] | None:
     try:
-        if path.stat().st_size > _LONGEST_CONFIG:
+        if path.stat().st_size > longest:
             return None
         read = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):

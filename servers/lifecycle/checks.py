@@ -1,6 +1,6 @@
 """What is known to fail about a launch on a box, from what the box has last said of itself."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from django.utils import timezone
 
@@ -9,18 +9,53 @@ from servers.engines import parameters
 from servers.engines.launch import Launch
 from servers.judge import holders
 from servers.judge.experience import Worked, weigh
+from servers.judge.fit.told import Estimate
 from servers.judge.lint import lint
 from servers.judge.subject import BoxKind, Finding, Gpu, Subject
-from servers.lifecycle import checkpoints
-from servers.models import Box, CheckpointFacts, ImageFacts, Profile, Run
+from servers.lifecycle import checkpoints, fits
+from servers.models import Box, CheckpointFacts, ImageFacts, Profile, Run, Server
+
+
+@dataclass(frozen=True, kw_only=True)
+class Known:
+    """Findings, the worst first, and whether it fits: None without a box, or without GPUs."""
+
+    findings: list[Finding]
+    fit: Estimate | None
+
+    @property
+    def all(self) -> list[Finding]:
+        """With the changes that would make it fit."""
+        return [*self.findings, *fits.findings(self.fit)]
+
+
+def known(
+    launch: Launch, box: Box | None, profile: Profile | None = None, server: Server | None = None
+) -> Known:
+    """What is known of a start now, with the memory that its GPUs have free at this moment.
+
+    With the server, what only that one holds counts as free; else what all of the profile's do.
+    """
+    if box is None:
+        return Known(findings=findings(launch, None), fit=None)
+    asked = replace(subject(launch, box, profile), rooms=fits.rooms(box, profile, server))
+    return Known(
+        findings=_weighed(lint(asked), launch, box, profile),
+        fit=fits.estimate(asked, box, profile, server),
+    )
 
 
 def findings(launch: Launch, box: Box | None, profile: Profile | None = None) -> list[Finding]:
-    """The worst first. Without a box only what holds on every box.
+    """The worst first, whatever memory is free now. Without a box what holds on every box.
 
     With the profile, its own starts on this box are weighed against what is known elsewhere.
     """
-    found = lint(subject(launch, box, profile))
+    return _weighed(lint(subject(launch, box, profile)), launch, box, profile)
+
+
+def _weighed(
+    found: list[Finding], launch: Launch, box: Box | None, profile: Profile | None
+) -> list[Finding]:
     if not found or box is None or profile is None:
         return found
     return weigh(found, launch, worked(profile, box))

@@ -6,7 +6,7 @@ from django import template
 
 from servers.commandline import explained
 from servers.engines import flagtext
-from servers.engines.change import Change
+from servers.engines.change import Change, value_words
 from servers.engines.diff import Difference, field_text
 from servers.engines.engine import secret_words
 from servers.engines.flagtext import Row
@@ -14,6 +14,7 @@ from servers.engines.launch import Launch
 from servers.forms.profile import ProfileForm
 from servers.forms.profile_values import MASK
 from servers.host import durations
+from servers.lifecycle import fits
 from servers.models import ImageFacts, Server
 from servers.models.secret import mask
 
@@ -72,9 +73,15 @@ def severity_word(severity: str) -> str:
 
 
 @register.filter
+def fit_about(change: Change) -> str:
+    """What tells a change from the others that would make a launch fit."""
+    return fits.about(change)
+
+
+@register.filter
 def change_words(change: Change) -> str:
     """A change in the words of a command line: --kv-cache-dtype bf16, no NCCL_DEBUG."""
-    said = [f"{name} {value or ''}".strip() for name, value in change.set_flags.items()]
+    said = [" ".join((name, *value_words(value))) for name, value in change.set_flags.items()]
     said += [f"no {name}" for name in (*change.drop_flags, *change.drop_env)]
     said += [f"{name}={value}" for name, value in change.set_env.items()]
     said += [f"{field_title(name)}: {_field_words(name, v)}" for name, v in change.fields.items()]

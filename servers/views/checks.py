@@ -31,12 +31,14 @@ def profile_check(request: HttpRequest) -> HttpResponse:
         context = {"form": form, "faults": form.faults()}
         return render(request, "profiles/_check.html", context)
     launch, box = form.unsaved_launch(), _box(form, profile)
+    known = checks.known(launch, box, profile)
     return render(
         request,
         "profiles/_check.html",
         {
             "form": form,
-            "findings": checks.findings(launch, box, profile),
+            "findings": known.findings,
+            "fit": known.fit,
             "preview": lifecycle.preview(launch, box) if box is not None else None,
             "box": box,
             "image": ImageFacts.objects.of(launch, box) if box is not None else None,
@@ -75,7 +77,7 @@ def profile_fix_form(request: HttpRequest, rule: str) -> HttpResponse:
     context: dict[str, Any] = {"form": form, "profile": profile, "has_box": Box.objects.exists()}
     if form.is_valid():
         launch = form.unsaved_launch()
-        fix = _finding(request, rule, [launch], _box(form, profile)).fix
+        fix = _finding(request, rule, [launch], _box(form, profile), profile).fix
         if fix is not None:
             typed = {name: form.cleaned_data["env"][name] for name in launch.secret_env}
             changed = replace(fix.apply(launch), secret_env={})
@@ -95,7 +97,7 @@ def profile_fix(request: HttpRequest, slug: str, rule: str) -> HttpResponse:
     box = get_object_or_404(Box, slug=request.POST.get("box", ""))
     placed = found.servers.filter(box=box)
     filled = [parameters.fill(found.launch, server.values) for server in placed]
-    finding = _finding(request, rule, filled or [found.launch], box)
+    finding = _finding(request, rule, filled or [found.launch], box, found)
     if finding.fix is None:
         raise Http404(f"{rule} has no fix.")
     launch = finding.fix.apply(found.launch)
@@ -112,14 +114,20 @@ def refusal(
     `launch` is what is to be started, if not what the profile says now.
     """
     launch = launch or parameters.fill(server.profile.launch, server.values)
-    found = checks.findings(launch, server.box, server.profile)
-    errors = [each for each in found if each.severity == "error"]
+    known = checks.known(launch, server.box, server.profile, server)
+    errors = [each for each in known.findings if each.severity == "error"]
     if not errors or request.POST.get("despite", "").strip():
         return None
     answer = render(
         request,
         "servers/_despite.html",
-        {"server": server, "findings": errors, "person": request.user, "action": request.path},
+        {
+            "server": server,
+            "findings": errors,
+            "fit": known.fit,
+            "person": request.user,
+            "action": request.path,
+        },
     )
     answer["HX-Retarget"] = "#dialog"
     answer["HX-Reswap"] = "innerHTML"
@@ -140,11 +148,17 @@ def _box(form: ProfileForm, profile: Profile | None) -> Box | None:
     return server.box if server else None
 
 
-def _finding(request: HttpRequest, rule: str, launches: list[Launch], box: Box | None) -> Finding:
+def _finding(
+    request: HttpRequest,
+    rule: str,
+    launches: list[Launch],
+    box: Box | None,
+    profile: Profile | None,
+) -> Finding:
     """The first that fits of these launches. One rule may find several things: ?about= says which."""
     about = request.GET.get("about", "")
     for launch in launches:
-        for each in checks.findings(launch, box):
+        for each in checks.known(launch, box, profile).all:
             if each.rule == rule and each.about == about:
                 return each
     raise Http404(f"{rule} has nothing to say about {about or 'this profile'} any more.")

@@ -95,9 +95,11 @@ def profile_known(request: HttpRequest, slug: str, server: str) -> HttpResponse:
 
 def _known(found: Profile, server: Server) -> dict[str, Any]:
     launch = parameters.fill(found.launch, server.values)
+    known = checks.known(launch, server.box, found, server)
     return {
         "preview": lifecycle.preview(launch, server.box),
-        "findings": checks.findings(launch, server.box, found),
+        "findings": known.findings,
+        "fit": known.fit,
         "image": ImageFacts.objects.of(launch, server.box),
     }
 

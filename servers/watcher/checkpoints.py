@@ -44,13 +44,24 @@ def _named(box: Box) -> set[str]:
     return {source for each in launches if (source := checkpoints.source(each, box))}
 
 
-def _lean(config: dict[str, Any], *, depth: int = 2) -> dict[str, Any]:
-    """Without lists of layers: those are most of it, and no rule reads them."""
+# Lists that say what each layer keeps of a request.
+_KEPT_LISTS = (
+    "architectures",
+    "layer_types",
+    "layers_block_type",
+    "attn_type_list",
+    "full_attn_layers",
+    "compress_ratios",
+)
+
+
+def _lean(config: dict[str, Any], *, depth: int = 3) -> dict[str, Any]:
+    """Without most lists of layers: those are most of it, and no rule reads them."""
     kept: dict[str, Any] = {}
     for name, value in config.items():
         if isinstance(value, dict):
             if depth > 1:
                 kept[name] = _lean(value, depth=depth - 1)
-        elif not isinstance(value, list) or name == "architectures":
+        elif not isinstance(value, list) or name in _KEPT_LISTS:
             kept[name] = value
     return kept

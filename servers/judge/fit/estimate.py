@@ -196,8 +196,8 @@ def _verdict(
         )
     if request is None or longest is None or context is None:
         return "unknown", (
-            f"The weights fit and leave about {_gib(budget.room)} GiB to the KV cache; for how "
-            "many tokens is not known."
+            f"Not known whether it fits: the weights do, and leave about {_gib(budget.room)} GiB "
+            "to the KV cache; for how many tokens nobody can say."
         )
     if wanted.asked.chooses_context and longest >= LEAST_CONTEXT:
         context = min(context, longest)
@@ -264,7 +264,7 @@ def _measured(room: Room, past: Past) -> Estimate:
     had = f"its last good start took {_gib(past.peak)} GiB on each GPU ({day})"
     if room.free is None:
         verdict: Verdict = "unknown"
-        says = f"Not known what is free now; {had}, of {_gib(room.total)}."
+        says = f"Not known what is free now: {had}, of {_gib(room.total)}."
     elif spare < 0:
         verdict, says = "no", f"Does not fit now: {had}, and {_gib(free)} GiB are free."
     elif room.is_unified and spare < MACHINE:

@@ -45,7 +45,7 @@ class Estimate:
     """Of the GPU with the least room: every GPU takes the same share."""
 
     verdict: Verdict
-    says: str
+    says: str  # "Fits: …", the verdict in a few words before a colon
     where: str = ""  # "GPU 1"
     total: int = 0  # bytes
     lacking: int = 0  # bytes over what there is; 0 unless it does not fit
@@ -54,6 +54,20 @@ class Estimate:
     unknown: tuple[str, ...] = ()  # what is not known, and not counted
     fixes: tuple[Change, ...] = ()
     is_measured: bool = False
+
+    @property
+    def lead(self) -> str:
+        return self.says.partition(": ")[0]
+
+    @property
+    def rest(self) -> str:
+        return self.says.partition(": ")[2]
+
+    @property
+    def end(self) -> float | None:
+        """Where on a bar that is longer than the GPU the GPU ends, in percent."""
+        whole = sum(part.size for part in self.parts)
+        return round(self.total * 100 / whole, 3) if whole > self.total * 1.005 else None
 
 
 def laid_out(parts: list[Part], total: int) -> tuple[Part, ...]:

@@ -1,0 +1,131 @@
+"""What the header of a GGUF file says of its model, in the words of a config.json.
+
+Source: the GGUF specification, version 2 and 3 (ggml-org/ggml, docs/gguf.md): little endian, a
+count of key-value pairs after the magic, each with the type of its value.
+"""
+
+import struct
+from pathlib import Path
+from typing import Any, BinaryIO
+
+_MAGIC = b"GGUF"
+# Formats of struct by the type's number; 8 is a text, 9 a list.
+_PLAIN = {
+    0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d",
+}  # fmt: skip
+_TEXT, _LIST = 8, 9
+# A header that wants more has been made to be read for ever.
+_MOST_PAIRS = 4096
+_LONGEST_TEXT = 1 << 20
+_MOST_ITEMS = 4 << 20
+_KEPT_ITEMS = 1024
+
+_NAMES = {
+    "block_count": "num_hidden_layers",
+    "embedding_length": "hidden_size",
+    "feed_forward_length": "intermediate_size",
+    "expert_feed_forward_length": "moe_intermediate_size",
+    "expert_count": "num_experts",
+    "expert_used_count": "num_experts_per_tok",
+    "context_length": "max_position_embeddings",
+    "attention.head_count": "num_attention_heads",
+    "attention.head_count_kv": "num_key_value_heads",
+    "attention.key_length": "head_dim",
+    "attention.value_length": "v_head_dim",
+    "attention.sliding_window": "sliding_window",
+    "full_attention_interval": "full_attention_interval",
+}
+
+
+class GgufError(Exception):
+    """The file is no GGUF file, or its header is cut off."""
+
+
+def config(path: Path) -> dict[str, Any]:
+    """What config.json would say: layers, heads, dimensions, context, the quantization.
+
+    Latents (MLA) and recurrent states have names of their own in each architecture and are
+    left out, and with them the layers, so that nobody takes the model for a plain one. Raises
+    GgufError, and OSError when the file cannot be read.
+    """
+    with path.open("rb") as file:
+        try:
+            pairs = _pairs(file)
+        except (struct.error, UnicodeDecodeError) as error:
+            raise GgufError(f"{path} ends within its header.") from error
+    kind = str(pairs.get("general.architecture") or "")
+    own = {name.removeprefix(f"{kind}."): value for name, value in pairs.items()}
+    found: dict[str, Any] = {"model_type": kind}
+    found |= {ours: own[name] for name, ours in _NAMES.items() if name in own}
+    if (vocabulary := pairs.get("tokenizer.ggml.tokens")) is not None:
+        found["vocab_size"] = vocabulary if isinstance(vocabulary, int) else len(vocabulary)
+    found["quantization_config"] = {"quant_method": "gguf"}
+    heads = found.get("num_key_value_heads")
+    if isinstance(heads, list):
+        # One number a layer; 0 for those without attention.
+        found["num_key_value_heads"] = heads[0] if len(set(heads)) == 1 else heads
+    if any(name.startswith(("ssm.", "attention.kv_lora")) for name in own):
+        found.pop("num_hidden_layers", None)
+    return found
+
+
+def _pairs(file: BinaryIO) -> dict[str, Any]:
+    if file.read(4) != _MAGIC:
+        raise GgufError("It does not begin as a GGUF file does.")
+    version = _number(file, "I")
+    if version not in (2, 3):
+        raise GgufError(f"Version {version} of GGUF is not known.")
+    _number(file, "Q")  # tensors
+    count = _number(file, "Q")
+    if count > _MOST_PAIRS:
+        raise GgufError(f"A header of {count} values is not read.")
+    found = {}
+    for _ in range(count):
+        name = _text(file)
+        found[name] = _value(file, _number(file, "I"))
+    return found
+
+
+def _value(file: BinaryIO, kind: int) -> Any:
+    """A number or text; of a long list how many there are."""
+    if kind in _PLAIN:
+        return _number(file, _PLAIN[kind])
+    if kind == _TEXT:
+        return _text(file)
+    if kind != _LIST:
+        raise GgufError(f"Values of type {kind} are not known.")
+    of, count = _number(file, "I"), _number(file, "Q")
+    if count > _MOST_ITEMS or (of != _TEXT and of not in _PLAIN):
+        raise GgufError(f"A list of {count} values of type {of} is not read.")
+    if of in _PLAIN and count > _KEPT_ITEMS:
+        file.seek(count * struct.calcsize(_PLAIN[of]), 1)
+        return count
+    items = [_value(file, of) for _ in range(count)] if count <= _KEPT_ITEMS else None
+    if items is None:
+        for _ in range(count):
+            _skip_text(file)
+        return count
+    return items
+
+
+def _number(file: BinaryIO, kind: str) -> Any:
+    return struct.unpack(f"<{kind}", file.read(struct.calcsize(f"<{kind}")))[0]
+
+
+def _length(file: BinaryIO) -> int:
+    length: int = _number(file, "Q")
+    if length > _LONGEST_TEXT:
+        raise GgufError(f"A text of {length} bytes is not read.")
+    return length
+
+
+def _text(file: BinaryIO) -> str:
+    length = _length(file)
+    said = file.read(length)
+    if len(said) < length:
+        raise GgufError("It ends within its header.")
+    return said.decode()
+
+
+def _skip_text(file: BinaryIO) -> None:
+    file.seek(_length(file), 1)

@@ -1,0 +1,90 @@
+"""Whether a launch fits into a box's GPUs now, from what the box has last said of itself."""
+
+from django.utils import timezone
+
+from servers import live
+from servers.engines import parameters
+from servers.engines.change import Change
+from servers.engines.diff import compare
+from servers.engines.launch import Launch
+from servers.judge import room
+from servers.judge.facts import Facts
+from servers.judge.fit.estimate import estimate as judged
+from servers.judge.fit.told import Estimate, Past
+from servers.judge.fit.used import on_this_box
+from servers.judge.room import Room
+from servers.judge.subject import Finding, Subject
+from servers.models import Box, Profile, Run, Server
+
+RULE = "memory-fit"  # the name by which a page asks for one of its changes
+
+# What a launch may say differently and take the same memory.
+_NO_MATTER = (
+    "reasons", "hardware", "expected", "served_name", "port", "host_address", "host_port",
+    "network", "digests", "drop_cache", "free_memory", "grace", "ready_path", "ready_limit",
+    "restart", "restart_tries", "start_with_box", "log_must", "log_must_not", "parameters",
+    "pass_hf_token",
+)  # fmt: skip
+
+
+def rooms(box: Box, profile: Profile | None, server: Server | None = None) -> tuple[Room, ...]:
+    """What each GPU has for a start of the profile's server, which replaces what runs of it."""
+    runs = Run.objects.active().filter(server__box=box)
+    mine = runs.filter(server=server) if server else runs.filter(server__profile=profile)
+    own = set(mine.exclude(container_id="").values_list("container_id", flat=True))
+    return room.rooms(live.sample(box.slug), box.gpus or (), own=own)
+
+
+def estimate(
+    subject: Subject, box: Box, profile: Profile | None, server: Server | None = None
+) -> Estimate | None:
+    """None for a launch without GPUs. `subject` holds the rooms."""
+    past = _past(subject, box, profile, server) if profile is not None else None
+    return judged(subject, past)
+
+
+def findings(found: Estimate | None) -> list[Finding]:
+    """Its changes as what a page's buttons ask for; `about` tells them apart."""
+    return [
+        Finding(
+            rule=RULE,
+            severity="warning",
+            says=found.says if found else "",
+            about=about(fix),
+            fix=fix,
+        )
+        for fix in (found.fixes if found else ())
+    ]
+
+
+def about(fix: Change) -> str:
+    return " ".join(sorted(fix.set_flags)) or "gpus"
+
+
+def _past(subject: Subject, box: Box, profile: Profile, server: Server | None) -> Past | None:
+    """What the latest good start of the very same launch held; None without one."""
+    servers = profile.servers.filter(box=box)
+    if server is not None:
+        servers = servers.filter(pk=server.pk)
+    good = Run.objects.last_good(servers.values_list("pk", flat=True)).values()
+    for run in sorted(good, key=lambda run: -run.pk):
+        if run.peak_memory and run.ready_at and _is_same(run.launch, subject.launch):
+            count = _count(run, subject, box)
+            if count:
+                day = timezone.localdate(run.ready_at)
+                return Past(peak=run.peak_memory // count, day=day, run=run.pk)
+    return None
+
+
+def _is_same(ran: Launch, launch: Launch) -> bool:
+    launch = parameters.fill(launch)
+    return all(
+        each.name in _NO_MATTER or each.before == each.after for each in compare(ran, launch)
+    )
+
+
+def _count(run: Run, subject: Subject, box: Box) -> int:
+    """Over how many GPUs of the box its memory was spread; 0 where that is not known."""
+    said = run.gpus or run.version.launch.gpus
+    given = len(said.split(",")) if said.replace(",", "").isdigit() else len(box.gpus or ())
+    return min(given, on_this_box(Facts(subject)) or given)

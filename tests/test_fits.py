@@ -1,0 +1,174 @@
+"""Whether a launch fits is told in the form, on the page and at the start, with what would help."""
+
+import time
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from servers import live
+from servers.lifecycle import checks, fits
+from servers.models import Box, CheckpointFacts, Profile, Role, Run, Server
+from servers.models.run import State
+from tests import factories
+from tests.fit import models
+from tests.fit.models import GB, GIB
+from tests.test_checks import browser, typed
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("own_redis")]
+
+TOTAL = 95 * GIB
+
+
+@pytest.fixture
+def box() -> Box:
+    made = factories.box(hf_cache="~/.cache/huggingface")
+    card = {"name": factories.RTX, "compute_capability": "12.0", "total": TOTAL}
+    cards = [{"index": index, "kind": "discrete", **card} for index in range(2)]
+    made.facts = {**made.facts, "gpus": cards, "driver": "580.142"}
+    made.save()
+    return made
+
+
+@pytest.fixture
+def server(box: Box) -> Server:
+    made = factories.server(
+        box, "coder", image="vllm/vllm-openai:v0.20.2", engine="vllm", checkpoint="org/coder",
+        flags=("--gpu-memory-utilization", "0.9"), gpus="0",
+    )  # fmt: skip
+    CheckpointFacts.objects.create(
+        box=box,
+        source="org/coder@main",
+        config=models.LLAMA_8B,
+        weights=int(16.1 * GB),
+        changed_at=timezone.now(),
+    )
+    return made
+
+
+def sample(box: Box, *free: float, held: dict[str, float] | None = None) -> None:
+    """What the box has just said: GiB free of each card, and held by containers on the first."""
+    processes = [
+        {"pid": number, "container": container, "name": "python3"}
+        for number, container in enumerate(held or {}, start=100)
+    ]
+    used = [
+        {"pid": number, "used": int(size * GIB)}
+        for number, size in enumerate((held or {}).values(), start=100)
+    ]
+    cards = [
+        {
+            "index": index, "uuid": f"GPU-{index}", "name": factories.RTX, "kind": "discrete",
+            "total": TOTAL, "free": int(size * GIB), "reserved": 0,
+            "processes": used if index == 0 else [],
+        }
+        for index, size in enumerate(free)
+    ]  # fmt: skip
+    said: dict[str, Any] = {
+        "t": time.time(), "gpus": cards, "processes": processes, "sees_host_pids": True,
+        "meminfo": {"MemTotal": 200 * GIB, "MemAvailable": 100 * GIB},
+    }  # fmt: skip
+    live.box_sampled(box.slug, box.pk, said)
+
+
+def test_the_form_shows_the_bar_and_a_click_makes_it_fit(server: Server) -> None:
+    sample(server.box, 94.0, 94.0)
+    eva = browser(Role.EDITOR)
+    form = typed(eva, f"/profiles/{server.slug}/edit/") | {"profile": server.slug}
+    assert "<strong>Fits:</strong>" in eva.post("/profiles/check/", form).content.decode()
+
+    form["flags"] = "--gpu-memory-utilization 0.3 --max-num-seqs 16"
+    text = eva.post("/profiles/check/", form).content.decode()
+
+    assert "<strong>Does not fit:</strong> one request of 131,072 tokens" in text
+    assert "Make it fit: --gpu-memory-utilization 0.38" in text
+    about = "/profiles/fix/memory-fit/?about=--gpu-memory-utilization"
+    fixed = eva.post(about, form).context["form"].initial["flags"]
+    assert "--gpu-memory-utilization 0.38" in fixed
+    assert Profile.objects.get().versions.count() == 1
+    again = form | {"flags": fixed}
+    assert "<strong>Fits:</strong>" in eva.post("/profiles/check/", again).content.decode()
+
+
+def test_an_operator_applies_it_on_the_profiles_page(server: Server) -> None:
+    sample(server.box, 60.0, 94.0)
+    ben = browser(Role.OPERATOR)
+    page = ben.get(f"/profiles/{server.slug}/").content.decode()
+    assert "<strong>Would be refused:</strong>" in page
+    assert "Make it fit: --gpu-memory-utilization 0.62" in page
+
+    about = "?about=--gpu-memory-utilization"
+    path = f"/profiles/{server.slug}/fix/memory-fit/{about}"
+    assert ben.post(path, {"box": server.box.slug}).status_code == 302
+
+    found = Profile.objects.get()
+    assert found.launch.flags == ("--gpu-memory-utilization", "0.62")
+    page = ben.get(f"/profiles/{server.slug}/").content.decode()
+    assert "Would be refused" not in page
+
+
+def test_a_start_that_vllm_would_refuse_asks_first(server: Server) -> None:
+    sample(server.box, 60.0, 94.0)
+    eva = browser(Role.EDITOR)
+
+    asked = eva.post(f"/servers/{server.slug}/start/")
+
+    text = asked.content.decode()
+    assert asked.headers["HX-Retarget"] == "#dialog"
+    assert "Free memory on device (60.00/95.00 GiB)" in text
+    assert 'class="fit fit-no"' in text
+    assert not Run.objects.exists()
+    assert eva.post(f"/servers/{server.slug}/start/", {"despite": "it leaves"}).status_code == 204
+    assert Run.objects.get().despite == "it leaves"
+
+
+def test_a_restart_counts_what_its_own_container_holds_as_free(server: Server) -> None:
+    run = factories.run(server, State.READY)
+    sample(server.box, 8.0, 94.0, held={run.container_id: 86.0})
+    known = checks.known(server.profile.launch, server.box, server.profile, server)
+    assert [each.rule for each in known.findings if each.severity == "error"] == []
+
+    other = factories.server(
+        server.box, "other", image="vllm/vllm-openai:v0.20.2", engine="vllm", gpus="0"
+    )
+    known = checks.known(other.profile.launch, other.box, other.profile, other)
+    assert "vllm-free-memory" in [each.rule for each in known.findings]
+
+
+def test_old_news_of_the_memory_is_none(server: Server) -> None:
+    assert [each.free for each in fits.rooms(server.box, None)] == [None, None]
+    known = checks.known(server.profile.launch, server.box, server.profile)
+    assert known.fit is not None
+    assert known.fit.unknown == ("what is free now",)
+
+
+def test_what_the_same_launch_took_outranks_the_formula(server: Server) -> None:
+    sample(server.box, 94.0, 94.0)
+    ran = factories.run(server, State.STOPPED, peak_memory=71 * GIB, gpus="0")
+
+    known = checks.known(server.profile.launch, server.box, server.profile, server)
+    assert known.fit is not None
+    assert known.fit.is_measured
+    assert "took 71.0 GiB on each GPU" in known.fit.says
+    assert f"run {ran.pk}" in [each.source for each in known.fit.numbers]
+
+    named = replace(server.profile.launch, served_name="another", host_port=8000)
+    known = checks.known(named, server.box, server.profile, server)
+    assert known.fit is not None
+    assert known.fit.is_measured
+    other = replace(server.profile.launch, flags=("--gpu-memory-utilization", "0.5"))
+    known = checks.known(other, server.box, server.profile, server)
+    assert known.fit is not None
+    assert not known.fit.is_measured
+
+
+def test_a_viewer_sees_it_and_gets_no_button(server: Server) -> None:
+    sample(server.box, 60.0, 94.0)
+    client: Client = browser(Role.VIEWER)
+
+    page = client.get(f"/profiles/{server.slug}/").content.decode()
+
+    assert "<strong>Would be refused:</strong>" in page
+    assert "Make it fit" not in page
