@@ -4,14 +4,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Self
 
+from servers.engines import entries
 from servers.engines.launch import Launch
+
+# None: the flag alone. Several: all values of a flag that takes more than one.
+type FlagValue = str | tuple[str, ...] | None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """Flags by their name as typed ("--tp"); a value of None is a flag without a value."""
+    """Flags by their name as typed ("--tp").
 
-    set_flags: Mapping[str, str | None] = field(default_factory=dict)
+    Flags of entries beside each other, such as adapters, keep the entries that the change does
+    not name; to be rid of them, drop the flag.
+    """
+
+    set_flags: Mapping[str, FlagValue] = field(default_factory=dict)
     drop_flags: tuple[str, ...] = ()
     set_env: Mapping[str, str] = field(default_factory=dict)
     drop_env: tuple[str, ...] = ()
@@ -26,6 +34,10 @@ class Change:
             raise ValueError(f"A change has no {', '.join(sorted(unknown))}.")
         values: dict[str, Any] = {
             key: tuple(value) if isinstance(value, list) else value for key, value in said.items()
+        }
+        values["set_flags"] = {
+            name: tuple(map(str, value)) if isinstance(value, list) else value
+            for name, value in said.get("set_flags", {}).items()
         }
         change = cls(**values)
         of_launch = {each.name for each in fields(Launch)} - {"flags", "env", "reasons"}
@@ -55,6 +67,13 @@ class Change:
             env=kept | dict(self.set_env),
             reasons=reasons | dict(self.reasons),
         )
+
+
+def value_words(value: Any) -> tuple[str, ...]:
+    """The values as words, also as YAML says them: a list, a number, nothing."""
+    if value is None:
+        return ()
+    return tuple(map(str, value)) if isinstance(value, list | tuple) else (str(value),)
 
 
 def same_flag(one: str, other: str) -> bool:
@@ -103,9 +122,16 @@ def without_flags(flags: tuple[str, ...], names: tuple[str, ...]) -> tuple[str, 
     return tuple(kept)
 
 
-def with_flag(flags: tuple[str, ...], name: str, value: str | None) -> tuple[str, ...]:
-    """The words with this flag set once: in its old place, else at the end."""
-    new = (name,) if value is None else (name, value)
+def with_flag(flags: tuple[str, ...], name: str, value: FlagValue) -> tuple[str, ...]:
+    """The words with this flag set: in its old place, else at the end.
+
+    It is set once, with these values and no others, unless it holds entries beside each other.
+    """
+    values = value_words(value)
+    new = (name, *values)
+    if values and entries.holds(name):
+        held = [each for typed, each in split_flags(flags) if same_flag(typed, name)]
+        new = entries.words(name, held, values)
     made: list[str] = []
     dropping = is_placed = False
     for word in flags:

@@ -16,7 +16,7 @@ _API_SERVER = "vllm.entrypoints.openai.api_server"
 
 def _own_flags(launch: Launch, host: str, entrypoint: tuple[str, ...]) -> tuple[str, ...]:
     named = flag_value(launch.flags, "--model") is not None
-    model = () if named or not launch.checkpoint else (launch.checkpoint,)
+    model: tuple[str, ...] = () if named or not launch.checkpoint else (launch.checkpoint,)
     if model and _is_api_server(entrypoint):
         model = ("--model", *model)
     return model + unless_set(

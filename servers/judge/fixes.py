@@ -1,11 +1,12 @@
 """A rule's fix, said in the words of the launch that it is for."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
-from servers.engines.change import Change
+from servers.engines import entries
+from servers.engines.change import Change, FlagValue
 from servers.judge.facts import Facts, Typed, is_json_object
 
 
@@ -33,7 +34,7 @@ def fitted(fix: Fix, facts: Facts, *, reason: str) -> Change | None:
 
     Flags that this version of the engine does not have are not set.
     """
-    set_flags: dict[str, str | None] = {}
+    set_flags: dict[str, FlagValue] = {}
     drop_flags: list[str] = []
     for name, value in fix.change.set_flags.items():
         if facts.flaglist is not None and facts.flaglist.find(name) is None:
@@ -44,14 +45,14 @@ def fitted(fix: Fix, facts: Facts, *, reason: str) -> Change | None:
         words = list(dict.fromkeys(each.word for each in typed))
         held = typed[-1].value if typed else ""
         set_flags[words[0] if words else name] = _merged(value, held)
-        drop_flags += words[1:]
+        # What stands behind another spelling of it is as good as what stands behind this one.
+        drop_flags += [] if entries.holds(name) else words[1:]
     for name in fix.change.drop_flags:
         drop_flags += [each.word for each in facts.all_typed(name)]
     for old, new in fix.rename_flags.items():
-        for each in facts.all_typed(old):
-            if renamed := _renamed(each, new):
-                set_flags |= renamed
-                drop_flags.append(each.word)
+        if typed := facts.all_typed(old):
+            set_flags |= _renamed(typed, new)
+            drop_flags += [each.word for each in typed]
     made = replace(
         fix.change,
         set_flags=set_flags,
@@ -64,23 +65,23 @@ def fitted(fix: Fix, facts: Facts, *, reason: str) -> Change | None:
     return replace(made, reasons={**why, **made.reasons})
 
 
-def _merged(value: Any, held: str) -> str | None:
+def _merged(value: Any, held: str) -> FlagValue:
     """A JSON object keeps the keys that the launch says and the fix does not."""
-    if value is None:
-        return None
+    if value is None or isinstance(value, tuple):
+        return value
     if is_json_object(str(value)) and is_json_object(held):
         return json.dumps(json.loads(held) | json.loads(str(value)))
     return str(value)
 
 
-def _renamed(typed: Typed, new: str) -> dict[str, str | None] | None:
-    """None where a flag has several values: a change says one."""
+def _renamed(typed: Sequence[Typed], new: str) -> dict[str, FlagValue]:
+    """The flag under its new name, with all of its values; of several flags the last counts."""
     name, equals, value = new.partition("=")
     if equals:
         return {name: value}
-    if len(typed.values) > 1:
-        return None
-    return {name: typed.value if typed.values else None}
+    counted = typed if entries.holds(name) else typed[-1:]
+    values = tuple(value for each in counted for value in each.values)
+    return {name: values if len(values) > 1 else values[0] if values else None}
 
 
 def _rest(fix: Fix, facts: Facts) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from servers.engines.change import Change, is_flag
+from servers.engines.change import Change, is_flag, value_words
 from servers.judge.conditions import Condition, compiled
 from servers.judge.facts import Facts
 from servers.judge.fixes import Fix, fitted
@@ -189,4 +189,4 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _values(flags: Mapping[str, Any]) -> list[tuple[str, str]]:
-    return [(name, "" if value is None else str(value)) for name, value in flags.items()]
+    return [(name, " ".join(value_words(value))) for name, value in flags.items()]

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from servers.engines import ENGINES
+from servers.engines import ENGINES, entries
 from servers.engines.change import Change
 from servers.engines.flaglist import FlagList, all_shipped, nearest_value
 from servers.judge.check import Check, Hit
@@ -15,7 +15,6 @@ _UPSTREAM = re.compile(
     r"(^|/)(lmsysorg/sglang|vllm/vllm-openai|ggml-org/llama\.cpp|ghcr\.io/ggml-org/)"
 )
 # Flags that count each time they are given.
-_REPEATED = ("--middleware", "--lora-modules", "--override-kv", "--lora", "--lora-scaled")
 # How the names of an engine's own variables begin; others are read by libraries.
 ENV_PREFIXES = {
     "vllm": ("VLLM_",),
@@ -185,7 +184,7 @@ def _twice(facts: Facts) -> Iterator[Hit]:
     names = [typed.name for typed in facts.typed]
     for typed in {each.name: each for each in facts.typed}.values():
         is_many = typed.flag is not None and typed.flag.takes == "many"
-        if names.count(typed.name) < 2 or typed.name in _REPEATED or is_many or typed.is_part:
+        if names.count(typed.name) < 2 or entries.holds(typed.name) or is_many or typed.is_part:
             continue
         last = typed.value if typed.values else None
         is_shown = last and typed.name not in SECRET_FLAGS

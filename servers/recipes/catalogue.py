@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from servers.engines import ENGINES
-from servers.engines.change import Change
+from servers.engines.change import Change, FlagValue
 from servers.engines.launch import Launch
 from servers.recipes.document import Document, Source, launch_value, read_mapping, read_source
 from servers.recipes.mapping import LONGEST_TEXT, DocumentError, Mapping
@@ -192,6 +192,12 @@ def _overlay(found: Mapping, path: Path, is_own: bool) -> Overlay:
     )
 
 
+def _flag_value(flags: Mapping, name: str) -> FlagValue:
+    if flags.is_list(name):
+        return flags.texts(name)
+    return None if flags.is_nothing(name) else flags.text(name)
+
+
 def change(found: Mapping) -> Change:
     """A set of changes as YAML says it; a flag with nothing behind it has no value.
 
@@ -202,7 +208,7 @@ def change(found: Mapping) -> Change:
     flags = found.mapping("set_flags")
     of_launch = found.mapping("fields")
     values: dict[str, Any] = {
-        "set_flags": {name: None if flags.is_nothing(name) else flags.text(name) for name in flags},
+        "set_flags": {name: _flag_value(flags, name) for name in flags},
         "drop_flags": found.texts("drop_flags"),
         "set_env": found.mapping("set_env").values(),
         "drop_env": found.texts("drop_env"),

@@ -137,6 +137,16 @@ def test_a_folder_that_is_missing_is_told(tmp_path: Path) -> None:
     assert "No such file" in broken.reason
 
 
+def test_an_overlay_may_give_a_flag_several_values(tmp_path: Path) -> None:
+    text = "name: x\nchange:\n  set_flags:\n    --lora-modules:\n      - sql=/a\n      - law=/b\n"
+
+    found = catalogue(write(tmp_path, overlays__x=text))
+
+    assert found.broken == ()
+    [overlay] = (each for each in found.overlays if each.id == "x")
+    assert overlay.change.set_flags == {"--lora-modules": ("sql=/a", "law=/b")}
+
+
 def test_an_overlay_for_an_engine_that_there_is_not_is_told(tmp_path: Path) -> None:
     found = catalogue(write(tmp_path, overlays__x="name: x\nengine: tgi\nchange: {}\n"))
 
