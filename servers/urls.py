@@ -3,6 +3,7 @@ from django.urls import URLPattern, URLResolver, path
 from servers.views import (
     actions,
     activity,
+    box_actions,
     boxes,
     chat,
     checks,
@@ -28,6 +29,16 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("", dashboard.dashboard, name="dashboard"),
     path("boxes/<slug:slug>/", boxes.box, name="box"),
     path("boxes/<slug:slug>/history.json", boxes.box_history, name="box_history"),
+    path(
+        "boxes/<slug:slug>/actions/<slug:kind>/<slug:key>/ask/",
+        box_actions.box_action_ask,
+        name="box_action_ask",
+    ),
+    path(
+        "boxes/<slug:slug>/actions/<slug:kind>/<slug:key>/",
+        box_actions.box_action,
+        name="box_action",
+    ),
     path("servers/<slug:slug>/", servers.server, name="server"),
     path("servers/<slug:slug>/stop/ask/", servers.server_stop_ask, name="server_stop_ask"),
     path("servers/<slug:slug>/start/", actions.server_start, name="server_start"),

@@ -35,6 +35,8 @@ ROWS = [
     Row(name="dashboard", role=Role.VIEWER),
     Row(name="box", role=Role.VIEWER, args=("box",)),
     Row(name="box_history", role=Role.VIEWER, args=("box",)),
+    Row(name="box_action_ask", role=Role.OPERATOR, args=("box", "action", "left")),
+    Row(name="box_action", role=Role.OPERATOR, args=("box", "action", "left"), method="post"),
     Row(name="server", role=Role.VIEWER, args=("server",)),
     Row(name="server_stop_ask", role=Role.OPERATOR, args=("server",)),
     Row(name="server_start", role=Role.OPERATOR, args=("server",), method="post"),
@@ -146,6 +148,8 @@ def made() -> Things:
         "invite": invite.pk,
         "person": ada.pk,
         "token": "no-such-token",
+        "action": "adopt",
+        "left": "container-0123456789ab",
     }
 
 

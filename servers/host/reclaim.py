@@ -15,7 +15,7 @@ _PROGRAMS = ("/bin", "/lib", "/lib64", "/usr")
 _SECONDS = 120  # a box with a terabyte of memory has a lot to write
 
 
-def drop_caches(docker: Docker, *, root: Path = Path("/")) -> None:
+def drop_caches(docker: Docker, *, root: Path = Path("/"), level: int = LEVEL) -> None:
     """Write what is not on disk yet, then drop caches and driver pools.
 
     Root can do so itself. Anybody else who may speak to Docker can through a container that
@@ -25,14 +25,14 @@ def drop_caches(docker: Docker, *, root: Path = Path("/")) -> None:
     """
     try:
         os.sync()
-        _SWITCH.write_text(f"{LEVEL}\n")
+        _SWITCH.write_text(f"{level}\n")
     except OSError:
-        _through_container(docker, root)
+        _through_container(docker, root, level)
 
 
-def _through_container(docker: Docker, root: Path) -> None:
+def _through_container(docker: Docker, root: Path, level: int = LEVEL) -> None:
     folders = tuple(each for each in _PROGRAMS if (root / each.lstrip("/")).exists())
-    words = ("/bin/sh", "-c", f"sync; echo {LEVEL} > {_SWITCH}")
+    words = ("/bin/sh", "-c", f"sync; echo {level} > {_SWITCH}")
     question = Question(
         image=docker.nothing(), words=words, seconds=_SECONDS, sets_kernel=True, reads=folders
     )

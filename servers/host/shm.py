@@ -1,6 +1,8 @@
 """Shared memory on the box: what lies in /dev/shm, and whether a process still uses it."""
 
-from dataclasses import dataclass
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 
 # More is no engine's; and each costs a look at every process.
@@ -14,6 +16,13 @@ class Segment:
     path: str
     bytes: int  # that are really taken
     mapped: bool  # by a process; also where that cannot be seen
+    changed_at: float = field(default=0.0, compare=False)  # unix seconds
+    inode: int = field(default=0, compare=False)  # the same name may be given again
+    may_delete: bool = field(default=False, compare=False)
+
+
+class ShmError(Exception):
+    """Shared memory was not deleted; the text says why."""
 
 
 def segments(root: Path = Path("/")) -> list[Segment]:
@@ -22,21 +31,52 @@ def segments(root: Path = Path("/")) -> list[Segment]:
     `root` is where this process sees the box's "/". Rule: tmpfs frees a file once it is
     unlinked and no process maps it or has it open.
     """
-    sizes: dict[Path, int] = {}
+    found_at: dict[Path, os.stat_result] = {}
     for folder, _folders, names in (root / "dev/shm").walk():
-        for name in names[: _MOST - len(sizes)]:
+        for name in names[: _MOST - len(found_at)]:
             try:
-                sizes[folder / name] = (folder / name).lstat().st_blocks * _BLOCK
+                found_at[folder / name] = (folder / name).lstat()
             except OSError:
                 continue  # gone meanwhile
-    if not sizes:
+    if not found_at:
         return []
     used, sees_all = _used(root)
     found = []
-    for path, size in sizes.items():
+    me = os.geteuid()
+    for path, stat in found_at.items():
         on_box = f"/{path.relative_to(root)}"
-        found.append(Segment(path=on_box, bytes=size, mapped=not sees_all or on_box in used))
+        found.append(
+            Segment(
+                path=on_box,
+                bytes=stat.st_blocks * _BLOCK,
+                mapped=not sees_all or on_box in used,
+                changed_at=max(stat.st_mtime, stat.st_ctime),
+                inode=stat.st_ino,
+                may_delete=me in (0, stat.st_uid) and os.access(path.parent, os.W_OK),
+            )
+        )
     return found
+
+
+def delete(wanted: Iterable[Segment], root: Path = Path("/")) -> tuple[int, int]:
+    """Delete those that are still the same files and that still nobody uses.
+
+    Returns how many, and their bytes. Raises ShmError where the kernel refuses one.
+    """
+    there = {each.path: each for each in segments(root)}
+    count = size = 0
+    for each in wanted:
+        now = there.get(each.path)
+        if now is None or now.mapped or now.inode != each.inode:
+            continue
+        try:
+            (root / each.path.lstrip("/")).unlink()
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise ShmError(f"{each.path} cannot be deleted: {error.strerror}.") from error
+        count, size = count + 1, size + now.bytes
+    return count, size
 
 
 def _used(root: Path) -> tuple[set[str], bool]:
@@ -49,13 +89,20 @@ def _used(root: Path) -> tuple[set[str], bool]:
         try:
             with (process / "maps").open(errors="replace") as maps:
                 used |= {_whole(name) for line in maps if (name := line.partition(_SHM)[2])}
-            targets = (str(each.readlink()) for each in (process / "fd").iterdir())
+            targets = (_target(each) for each in (process / "fd").iterdir())
             used |= {_whole(name) for each in targets if (name := each.partition(_SHM)[2])}
         except (FileNotFoundError, ProcessLookupError):
             continue  # it has ended meanwhile
         except OSError:
             sees_all = False
     return used, sees_all
+
+
+def _target(descriptor: Path) -> str:
+    try:
+        return str(descriptor.readlink())
+    except FileNotFoundError:
+        return ""  # closed meanwhile; the process's others count all the same
 
 
 def _whole(name: str) -> str:

@@ -154,12 +154,17 @@ def _reached_at(container: Container, launch: Launch) -> tuple[str | None, int |
         return "127.0.0.1", wanted
     for port in container.published:
         if port.container_port == wanted:
-            return _LOOPBACK.get(port.host_ip, port.host_ip), port.host_port
+            return loopback(port.host_ip), port.host_port
     docker().remove(container.id)
     raise Refused(
         f"The Docker network {launch.network} publishes no ports, so nobody could reach the "
         "engine. Write bridge, host or another network into the profile."
     )
+
+
+def loopback(address: str) -> str:
+    """Where this box itself reaches a port that Docker has bound at this address."""
+    return _LOOPBACK.get(address, address)
 
 
 def labels(run: Run) -> dict[str, str]:
@@ -168,6 +173,7 @@ def labels(run: Run) -> dict[str, str]:
         "inferdash.run": str(run.pk),
         "inferdash.asked": run.created_at.isoformat(),
         "inferdash.server": str(run.server),
+        "inferdash.version": str(run.version.number),
         "inferdash.box": str(run.server.box),
     }
 

@@ -143,7 +143,7 @@ def _make(run: Run, *, is_again: bool) -> bool:
         served_name=made.served_name,
         started_at=made.container.started_at or timezone.now(),
         unheld_at_start=available.unheld(sample),
-        memory_before=releases.before(run, sample),
+        memory_before=releases.before(run, sample, made.container.started_at),
         around=around,
     )
 

@@ -1,7 +1,7 @@
 """What is known of a run's GPU memory before its start, and what came of it after its end."""
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from datetime import datetime
 from typing import Any
 
 from django.conf import settings
@@ -16,10 +16,14 @@ from servers.models import Box, Run
 from servers.models.run import ACTIVE, ENDED
 
 
-def before(run: Run, sample: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """What its GPUs have in use before its container is made, by a sample of that moment."""
-    if sample and any(card.get("kind") == "unified" for card in sample.get("gpus") or []):
-        left = [asdict(each) for each in shm.segments(settings.HOST_ROOT)]
+def before(
+    run: Run, sample: Mapping[str, Any] | None, started_at: datetime | None
+) -> dict[str, Any] | None:
+    """What its GPUs had in use before its container was started; None where nobody looked then."""
+    if sample is None or (started_at and sample["t"] > started_at.timestamp()):
+        return None
+    if any(card.get("kind") == "unified" for card in sample.get("gpus") or []):
+        left = [vars(each) for each in shm.segments(settings.HOST_ROOT)]
         sample = {**sample, "shm": left}
     found = release.before(sample, run.gpus, now=timezone.now().timestamp())
     if found is None:
@@ -27,7 +31,8 @@ def before(run: Run, sample: Mapping[str, Any] | None) -> dict[str, Any] | None:
     # What an earlier run has not given back yet is none of this one's, and may come back under it.
     waiting = Run.objects.filter(server__box=run.server.box, state__in=ENDED, released_at=None)
     for earlier in waiting.exclude(memory_before=None).exclude(pk=run.pk):
-        found = release.lower(found, earlier.memory_before)
+        if earlier.release.outcome in ("", "releasing"):
+            found = release.lower(found, earlier.memory_before)
     return found
 
 

@@ -1,5 +1,6 @@
 """What open browsers are told and shown."""
 
+from servers.live.care import care_of
 from servers.live.messages import (
     HISTORY,
     LIVE,
@@ -31,6 +32,7 @@ __all__ = [
     "attention",
     "box_changed",
     "box_sampled",
+    "care_of",
     "head",
     "history",
     "images_changed",

@@ -16,7 +16,7 @@ from django.template.loader import render_to_string
 from servers.judge import attention as judge
 from servers.judge import holders
 from servers.judge.attention import BoxState, Notice
-from servers.live import messages
+from servers.live import care, messages
 from servers.models import Box, ImageFacts, Run, Server, User
 
 type Key = tuple[str, int | None]
@@ -166,7 +166,8 @@ def render(keys: set[Key], person: User, *, page: str = "dashboard", pk: int | N
         if server is not None:
             parts.append(_html("servers/_live_head.html", **head(server, server.run, person)))
     elif page == "box":
-        parts += [_detail_html(panel(box)) for box in changed_boxes if box.pk == pk]
+        for box in (box for box in changed_boxes if box.pk == pk):
+            parts += [_detail_html(panel(box)), care.html(box, person)]
     elif page in ("profile", "form") and (everything or ("images", None) in keys):
         parts.append(_html("profiles/_live_images.html", mark=ImageFacts.objects.mark()))
     elif page == "chat" and is_about_servers:

@@ -1,12 +1,14 @@
 """One box: what it has, what it lacks, and who holds its memory."""
 
+from typing import cast
+
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_GET
 
 from servers import live
 from servers.judge import holders
-from servers.models import Box, Role, Server
+from servers.models import Box, Role, Server, User
 from servers.views.access import allow
 
 
@@ -20,6 +22,7 @@ def box(request: HttpRequest, slug: str) -> HttpResponse:
         {
             "box": found,
             "panel": live.panel(found),
+            "care": live.care_of(found, cast(User, request.user)),
             "limits": sorted(found.facts.get("limits", {}).items()),
             "servers": Server.objects.for_dashboard().filter(box=found),
         },

@@ -15,10 +15,11 @@ from django.db.utils import InterfaceError, OperationalError
 from servers import lifecycle, live
 from servers.host.collector import Collector
 from servers.host.containers import ContainerError
-from servers.lifecycle import creation
+from servers.lifecycle import actions, creation
 from servers.models import Box, Run
 from servers.watcher import boxes, checkpoints, logroom, logs
 from servers.watcher.images import Images
+from servers.watcher.leftbehind import LeftBehind
 from servers.watcher.memory import Memory
 from servers.watcher.releases import Releases
 from servers.watcher.runs import Runs
@@ -32,6 +33,7 @@ TIDY_EVERY = 3600.0
 LOGS_EVERY = 60.0
 IMAGES_EVERY = 10.0
 CHECKPOINTS_EVERY = 60.0
+LEFT_BEHIND_EVERY = 15.0
 
 
 class Watcher:
@@ -43,8 +45,10 @@ class Watcher:
         self.images = Images(self.box)
         self.memory = Memory(self.box)
         self.releases = Releases(self.box)
+        self.left_behind = LeftBehind(self.box)
         self.stopping = threading.Event()
         self.wake = threading.Event()  # something for reconcile() to do
+        self.asked = threading.Event()  # perhaps something for the box itself
         self.collector = Collector()
         self.sample: dict[str, Any] | None = None
         self.is_broken = False
@@ -57,6 +61,7 @@ class Watcher:
             self._sampling,
             self._docker_events,
             self._wakes,
+            self._acting,
             self._asking_images,
             self._looking_at_checkpoints,
         ]
@@ -86,6 +91,7 @@ class Watcher:
     def stop(self) -> None:
         self.stopping.set()
         self.wake.set()
+        self.asked.set()
 
     def _reconciling(self) -> None:
         tidied_at = logs_at = 0.0
@@ -136,6 +142,18 @@ class Watcher:
 
     def _look_at_images(self) -> None:
         self.images.look(sample=self.sample, go_on=lambda: not self.stopping.is_set())
+
+    def _acting(self) -> None:
+        """Apart from everything else: a process may take half a minute to end."""
+        self.boot_is_noted.wait()
+        while not self.stopping.is_set():
+            self.asked.clear()
+            self._surviving(self._act, may_take=float("inf"))
+            self.asked.wait(LEFT_BEHIND_EVERY)
+
+    def _act(self) -> None:
+        actions.obey(self.box, self.sample, self.memory.tell)
+        self.left_behind.look(self.sample)
 
     def _looking_at_checkpoints(self) -> None:
         """Apart from everything else: they may lie on a share that hangs."""
@@ -193,6 +211,7 @@ class Watcher:
                     while not self.stopping.is_set():
                         if pubsub.get_message(ignore_subscribe_messages=True, timeout=RETRY):
                             self.wake.set()
+                            self.asked.set()
             except redis.RedisError as error:
                 log.warning("Redis is away: %s", error)
                 self.stopping.wait(RETRY)

@@ -1,7 +1,8 @@
 """Judges the box's memory with each sample, and keeps what is normal for it."""
 
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from servers.judge.memory import Judge
@@ -20,6 +21,11 @@ class Memory:
         self._judge = Judge(best=self._best)
         self._kept: dict[str, tuple[float, list[dict[str, Any]]]] = {}
         self.snapshot: dict[str, Any] = {}  # the last that was judged
+        self._events: deque[Mapping[str, Any]] = deque()
+
+    def tell(self, event: Mapping[str, Any]) -> None:
+        """Something that was done to the memory, for the judge; from any thread."""
+        self._events.append(event)
 
     def judged(self, sample: dict[str, Any]) -> dict[str, Any]:
         """The sample with a verdict for each of its GPUs."""
@@ -32,6 +38,7 @@ class Memory:
             "shm": self._now_and_then("shm", SHM_EVERY, snapshots.shared_memory)
             if is_unified
             else [],
+            "events": [self._events.popleft() for _ in range(len(self._events))],
         }
         self.snapshot = snapshot
         before = dict(self._best)

@@ -1,6 +1,5 @@
 """A collector's sample together with what else the judge of a box's memory wants to know."""
 
-from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
 
@@ -22,7 +21,8 @@ def complete(sample: dict[str, Any], box: Box) -> dict[str, Any]:
 
 
 def shared_memory() -> list[dict[str, Any]]:
-    return [asdict(each) for each in shm.segments(settings.HOST_ROOT)]
+    found = shm.segments(settings.HOST_ROOT)
+    return [{"path": each.path, "bytes": each.bytes, "mapped": each.mapped} for each in found]
 
 
 def containers(box: Box) -> list[dict[str, Any]]:

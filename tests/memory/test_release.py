@@ -273,6 +273,6 @@ def test_an_old_or_empty_sample_is_no_measure() -> None:
 
     assert release.before(None, "all", now=scene.t) is None
     assert release.before(sample, "none", now=scene.t) is None
-    assert release.before(sample, "all", now=scene.t + 60) is None
+    assert release.before(sample, "all", now=scene.t + 120) is None
     assert release.before({**sample, "gpus": []}, "all", now=scene.t) is None
     assert release.before({**sample, "stale_s": 7.0}, "all", now=scene.t) is None

@@ -26,3 +26,13 @@ def test_what_is_hidden_is_not_accused(tmp_path: Path) -> None:
 
     assert (found.path, found.mapped) == ("/dev/shm/psm_1", True)
     assert segments(tmp_path / "none") == []
+
+
+def test_a_file_that_is_only_open_is_used_too() -> None:
+    path = Path("/dev/shm/inferdash-test-open")  # noqa: S108
+    path.write_bytes(b"x" * 8192)
+    try:
+        with path.open("rb"):
+            assert Segment(path=str(path), bytes=8192, mapped=True) in segments()
+    finally:
+        path.unlink()

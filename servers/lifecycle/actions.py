@@ -1,0 +1,189 @@
+"""What somebody wants done on a box: asked for in a row by the web, done by the box's watcher.
+
+Before it does anything the watcher looks again, and does only what it finds itself: whoever can
+write rows still cannot have a process ended that no engine has left behind.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+from django.utils import timezone
+
+from servers import live
+from servers.host import ending, shm
+from servers.host.containers import ContainerError
+from servers.host.ending import EndingError
+from servers.host.shm import Segment, ShmError
+from servers.judge.leftbehind import Left
+from servers.judge.pools import GIB
+from servers.lifecycle import adoption, creation, leftbehind, reclaiming
+from servers.lifecycle.adoption import AdoptionError
+from servers.lifecycle.reclaiming import RefusedError
+from servers.models import Action, Box, Entry, Run, User
+from servers.models.action import GOOD_FOR, Kind
+
+log = logging.getLogger(__name__)
+
+GONE = "It is not left behind any more: it has ended, or somebody was faster. Nothing was done."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """What came of it. `event` is for the judge of the box's memory."""
+
+    said: str
+    command: str = ""
+    is_done: bool = True
+    event: Mapping[str, Any] | None = None
+
+
+def ask(box: Box, kind: Kind, *, by: User, left: Left | None = None, level: int = 0) -> bool:
+    """Note the wish; False where somebody else wants the same at this moment."""
+    target, what = (left.key, left.what) if left else ("", f"memory of {box}")
+    details = {"left": left.to_json()} if left else {"level": level}
+    with transaction.atomic():
+        # One at a time: a second row would be obeyed, too.
+        Box.objects.select_for_update().get(pk=box.pk)
+        open_ones = Action.objects.filter(box=box, kind=kind, target=target)
+        if open_ones.filter(state__in=(Action.State.ASKED, Action.State.DOING)).exists():
+            return False
+        Action.objects.create(
+            box=box, kind=kind, target=target, what=what[:200], details=details, asked_by=by
+        )
+        Entry.note(by, kind, what, box=box.slug)
+    transaction.on_commit(partial(live.wake_watcher, box.slug))
+    transaction.on_commit(partial(live.box_changed, box.pk))
+    return True
+
+
+def obey(
+    box: Box, sample: Mapping[str, Any] | None, tell: Callable[[Mapping[str, Any]], None]
+) -> bool:
+    """Do what was asked for on this box, one after the other; whether there was anything.
+
+    `tell` gets what the judge of the box's memory has to know.
+    """
+    # One that a watcher was at when it was ended: nobody knows how far it came.
+    cut = box.actions.filter(state=Action.State.DOING)
+    cut.update(
+        state=Action.State.REFUSED,
+        said="inferdash was ended in the middle of it. Look whether it is done.",
+        ended_at=timezone.now(),
+    )
+    asked = list(box.actions.filter(state=Action.State.ASKED).order_by("pk"))
+    for action in asked:
+        if not box.actions.filter(pk=action.pk, state=Action.State.ASKED).update(
+            state=Action.State.DOING
+        ):
+            continue
+        live.box_changed(box.pk)
+        result = _result(box, action, sample)
+        if result.event is not None:
+            tell(result.event)
+        _end(action, result)
+    return bool(asked)
+
+
+def _end(action: Action, result: Result) -> None:
+    State = Action.State
+    action.state = State.DONE if result.is_done else State.REFUSED
+    action.said, action.command = result.said, result.command
+    action.ended_at = timezone.now()
+    action.save(update_fields=["state", "said", "command", "ended_at"])
+    word = f"{action.kind} {'done' if result.is_done else 'refused'}"
+    Entry.note(action.asked_by, word, action.what, box=action.box.slug, said=result.said)
+    log.info("%s: %s", word, result.said)
+    live.box_changed(action.box_id)
+
+
+def _result(box: Box, action: Action, sample: Mapping[str, Any] | None) -> Result:
+    if timezone.now() - action.asked_at > GOOD_FOR:
+        return _no(
+            "It was asked for more than a minute ago, while nobody watched the box, and much may "
+            "have changed since. Nothing was done; ask again."
+        )
+    try:
+        if action.kind == Kind.RECLAIM:
+            return _reclaimed(box, sample, int(action.details.get("level") or 0))
+        found = {each.key: each for each in leftbehind.look(box, sample)}
+        left = found.get(action.target)
+        if left is None:
+            return _no(GONE)
+        if action.kind not in left.actions:
+            return _no(f"{left.why} Nothing was done.", left.command)
+        return _VERBS[Kind(action.kind)](box, left, action)
+    except RefusedError as refusal:
+        return _no(str(refusal), refusal.command)
+    except (EndingError, ShmError, AdoptionError, ContainerError) as error:
+        return _no(str(error), _command(action))
+
+
+def _no(said: str, command: str = "") -> Result:
+    return Result(said=said, command=command, is_done=False)
+
+
+def _command(action: Action) -> str:
+    left = action.details.get("left") or {}
+    return f"sudo kill {int(left['pid'])}" if action.kind == Kind.KILL and left.get("pid") else ""
+
+
+def _kill(box: Box, left: Left, action: Action) -> Result:
+    ended = ending.end(left.pid, start=left.start, container=left.container or None)
+    if not ended.by:
+        return Result(said=f"{_capital(left.what)} had ended by itself.")
+    held = (
+        f" It held {left.size / GIB:.1f} GiB of {left.size_of}."
+        if (left.size or 0) > GIB / 10
+        else ""
+    )
+    how = "after SIGTERM" if ended.by == "SIGTERM" else "by SIGKILL, as it did not obey SIGTERM"
+    return Result(
+        said=f"{_capital(left.what)} has ended {how}, within {ended.seconds:.1f} s.{held}"
+    )
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _unlink(box: Box, left: Left, action: Action) -> Result:
+    wanted = [Segment(path=path, bytes=0, mapped=False, inode=inode) for path, inode in left.files]
+    count, size = shm.delete(wanted, settings.HOST_ROOT)
+    if not count:
+        return _no(GONE)
+    files = "1 file" if count == 1 else f"{count} files"
+    return Result(said=f"Deleted {files}: {size / GIB:.1f} GiB of shared memory are free again.")
+
+
+def _adopt(box: Box, left: Left, action: Action) -> Result:
+    run = adoption.adopt(box, left.container, by=action.asked_by)
+    return Result(
+        said=f"The container is the run of {run.server} again; inferdash asks its engine whether "
+        "it is ready."
+    )
+
+
+def _remove(box: Box, left: Left, action: Action) -> Result:
+    creation.docker().remove(left.container)
+    Run.objects.filter(container_id=left.container).update(
+        container_id="", container_was=left.container
+    )
+    return Result(said=f"{_capital(left.what)} is removed.")
+
+
+_VERBS: dict[Kind, Callable[[Box, Left, Action], Result]] = {
+    Kind.KILL: _kill,
+    Kind.UNLINK: _unlink,
+    Kind.ADOPT: _adopt,
+    Kind.REMOVE: _remove,
+}
+
+
+def _reclaimed(box: Box, sample: Mapping[str, Any] | None, level: int) -> Result:
+    said = reclaiming.reclaim(box, sample, level)
+    return Result(said=said, event={"type": "reclaim", "level": level})

@@ -1,0 +1,112 @@
+"""Looks for what engines have left on this box, with what the database knows of them."""
+
+import os
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db.models import Q
+from django.utils import timezone
+
+from servers.host import shm
+from servers.host.containers import Container
+from servers.host.workers import workers
+from servers.judge import leftbehind
+from servers.judge.holders import memory_by_container
+from servers.judge.leftbehind import Known, Left, Ours
+from servers.lifecycle import creation
+from servers.models import Box, Run, Server
+from servers.models.run import ACTIVE, State
+
+# Nothing outlives a restart of the box; where nobody knows of one, this is long enough.
+_REMEMBERED = timedelta(days=30)
+_MAKING = (State.QUEUED, State.PULLING, State.CREATING)
+_RUNNING = ("running", "paused", "restarting")
+
+
+def look(box: Box, sample: Mapping[str, Any] | None) -> list[Left]:
+    """Everything that is left behind now. Raises ContainerError when Docker cannot be asked."""
+    now = timezone.now().timestamp()
+    known = sample or {}
+    found = creation.docker().list_ours()
+    running = [each.id for each in found if each.state in _RUNNING]
+    ours = _ours(box, found)
+    sees_all = os.geteuid() == 0
+    left = [
+        *leftbehind.processes(workers(ours), ours, running, _on_gpu(known), now=now),
+        *leftbehind.segments(shm.segments(settings.HOST_ROOT), now=now, sees_all=sees_all),
+        *leftbehind.containers(_with_runs(box, found)),
+    ]
+    return leftbehind.ordered(_sized(left, memory_by_container(known)))
+
+
+def _ours(box: Box, found: list[Container]) -> dict[str, Ours]:
+    """Every container that this install has, or has had since the boot, by its id."""
+    since = box.booted_at or timezone.now() - _REMEMBERED
+    lately = Q(ended_at__gt=since) | Q(state__in=ACTIVE)
+    runs = Run.objects.filter(lately, server__box=box)
+    ours: dict[str, Ours] = {}
+    for each in found:
+        ended = each.finished_at.timestamp() if each.finished_at else None
+        ours[each.id] = Ours(server=each.labels.get("inferdash.server", ""), ended_at=ended)
+    for slug, ended_at, *ids in runs.values_list(
+        "server__slug", "ended_at", "container_id", "container_was"
+    ):
+        for container in filter(None, ids):
+            ended = ended_at.timestamp() if ended_at else None
+            ours.setdefault(container, Ours(server=slug, ended_at=ended))
+    return ours
+
+
+def _on_gpu(sample: Mapping[str, Any]) -> dict[int, int | None]:
+    """Bytes on all GPUs by pid; None where the driver does not tell."""
+    held: dict[int, int | None] = {}
+    for card in sample.get("gpus") or []:
+        for each in card.get("processes") or []:
+            before, used = held.get(each["pid"], 0), each.get("used")
+            held[each["pid"]] = None if before is None or used is None else before + used
+    return held
+
+
+def _with_runs(box: Box, found: list[Container]) -> Iterator[tuple[Container, Known]]:
+    by_id = {
+        run.container_id: run
+        for run in Run.objects.filter(container_id__in=[each.id for each in found])
+        .select_related("server")
+        .defer("reader", "last_lines", "failure_detail")
+    }
+    numbers = [int(n) for each in found if (n := each.labels.get("inferdash.run", "")).isdigit()]
+    making = set(Run.objects.filter(pk__in=numbers, state__in=_MAKING).values_list("pk", flat=True))
+    slugs = {each.labels.get("inferdash.server", "") for each in found}
+    servers = {each.slug: each for each in Server.objects.filter(box=box, slug__in=slugs)}
+    busy = dict(
+        Run.objects.active().filter(server__box=box).values_list("server__slug", "container_id")
+    )
+    for one in found:
+        run = by_id.get(one.id)
+        slug = one.labels.get("inferdash.server", "")
+        number = one.labels.get("inferdash.run", "")
+        is_making = run is None and number.isdigit() and int(number) in making
+        yield (
+            one,
+            Known(
+                server=slug,
+                server_exists=slug in servers,
+                is_busy=slug in busy and busy[slug] != one.id,
+                has_run=run is not None,
+                is_active=is_making or (run is not None and run.is_active),
+                is_latest=run is not None and run.server.run_id == run.pk,
+                is_read=run is not None and run.log_complete,
+            ),
+        )
+
+
+def _sized(left: list[Left], held: Mapping[str, int]) -> Iterator[Left]:
+    """A container that runs is as large as what its processes hold of the GPUs."""
+    for each in left:
+        if each.kind == "container" and each.is_running and each.container in held:
+            more = {"size": held[each.container], "size_of": "GPU memory"}
+            yield Left.from_json(each.to_json() | more)
+        else:
+            yield each

@@ -1,0 +1,77 @@
+"""What a box's page tells that somebody should do something about, and offers to do."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.template.loader import render_to_string
+from django.utils import timezone
+
+from servers.judge import cures
+from servers.judge.cures import Cure
+from servers.judge.leftbehind import Left
+from servers.live import messages
+from servers.models import Action, Box, User
+from servers.models.action import TOLD_FOR, Kind
+
+
+@dataclass(frozen=True, kw_only=True)
+class Offered:
+    """Something that was left behind, with the buttons that this person gets."""
+
+    left: Left
+    buttons: tuple[tuple[str, str], ...]  # kind of action, words
+    is_asked: bool  # somebody has pressed one
+
+
+@dataclass(frozen=True, kw_only=True)
+class Care:
+    pk: int
+    slug: str
+    cures: tuple[Cure, ...]
+    left: tuple[Offered, ...]
+    actions: tuple[Action, ...]  # of the last day
+    may_reclaim: bool
+    is_reclaiming: bool
+
+    @property
+    def is_needed(self) -> bool:
+        return bool(self.cures or self.left or self.actions)
+
+
+# What somebody with an account on the box could do; the others go with starting and stopping.
+ADMINS = (Kind.KILL, Kind.UNLINK, Kind.RECLAIM)
+WORDS = {Kind.KILL: "End it", Kind.UNLINK: "Delete", Kind.ADOPT: "Adopt", Kind.REMOVE: "Remove"}
+
+
+def may(person: User, kind: Kind) -> bool:
+    return person.may_administer if kind in ADMINS else person.may_operate
+
+
+def care_of(box: Box, person: User) -> Care:
+    since = timezone.now() - TOLD_FOR
+    told = box.actions.filter(asked_at__gt=since).select_related("asked_by")
+    actions = tuple(told[:5])
+    open_ones = {(each.kind, each.target) for each in actions if not each.is_over}
+    return Care(
+        pk=box.pk,
+        slug=box.slug,
+        cures=cures.cures(messages.sample(box.slug)),
+        left=tuple(_offered(each, person, open_ones) for each in box.left_behind),
+        actions=actions,
+        may_reclaim=may(person, Kind.RECLAIM),
+        is_reclaiming=(Kind.RECLAIM, "") in open_ones,
+    )
+
+
+def _offered(said: dict[str, Any], person: User, open_ones: set[tuple[str, str]]) -> Offered:
+    left = Left.from_json(said)
+    kinds = [Kind(each) for each in left.actions]
+    return Offered(
+        left=left,
+        buttons=tuple((str(kind), WORDS[kind]) for kind in kinds if may(person, kind)),
+        is_asked=any((str(kind), left.key) in open_ones for kind in kinds),
+    )
+
+
+def html(box: Box, person: User) -> str:
+    return render_to_string("boxes/_live_care.html", {"care": care_of(box, person)})

@@ -1,0 +1,86 @@
+"""The buttons of a box's page: what was left behind ended, deleted, adopted; memory reclaimed.
+
+They write what is wanted; the box's watcher does it, after a look of its own.
+"""
+
+from typing import cast
+
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, render
+from django.views.decorators.http import require_GET, require_POST
+
+from servers import live
+from servers.judge.leftbehind import Left
+from servers.lifecycle import actions, reclaiming
+from servers.live.care import may
+from servers.models import Box, Role, User
+from servers.models.action import Kind
+from servers.views.access import allow
+
+DONE = 204
+CONFLICT = 409
+
+
+@require_GET
+@allow(Role.OPERATOR)
+def box_action_ask(request: HttpRequest, slug: str, kind: str, key: str) -> HttpResponse:
+    """What the action will do, and the button that does it."""
+    box, wanted = _allowed(request, slug, kind)
+    context = {"box": box, "kind": str(wanted), "key": key}
+    if wanted == Kind.RECLAIM:
+        level = _level(key)
+        context |= {
+            "level": level,
+            "objection": reclaiming.objection(box, live.sample(box.slug)),
+            "is_allowed": bool(box.facts.get("limits", {}).get("reclaim")),
+            "command": reclaiming.command(level),
+        }
+    else:
+        context["left"] = _left(box, wanted, key)
+    return render(request, "boxes/_action.html", context)
+
+
+@require_POST
+@allow(Role.OPERATOR)
+def box_action(request: HttpRequest, slug: str, kind: str, key: str) -> HttpResponse:
+    box, wanted = _allowed(request, slug, kind)
+    by = cast(User, request.user)
+    if wanted == Kind.RECLAIM:
+        is_new = actions.ask(box, wanted, by=by, level=_level(key))
+    else:
+        left = _left(box, wanted, key)
+        if left is None:
+            return _text(actions.GONE)
+        is_new = actions.ask(box, wanted, by=by, left=left)
+    if not is_new:
+        return _text("Somebody has asked for the same a moment ago: it is on its way.")
+    return HttpResponse(status=DONE)
+
+
+def _allowed(request: HttpRequest, slug: str, kind: str) -> tuple[Box, Kind]:
+    if kind not in Kind.values:
+        raise Http404("There is no such action.")
+    wanted = Kind(kind)
+    if not may(cast(User, request.user), wanted):
+        raise PermissionDenied("This needs the role admin: it takes the rights of the box itself.")
+    return get_object_or_404(Box, slug=slug), wanted
+
+
+def _level(key: str) -> int:
+    word, _hyphen, number = key.partition("-")
+    if word != "level" or number not in map(str, reclaiming.LEVELS):
+        raise Http404("There is no such level.")
+    return int(number)
+
+
+def _left(box: Box, kind: Kind, key: str) -> Left | None:
+    """What was left behind under this key, if that can be done to it; None when it is gone."""
+    for said in box.left_behind:
+        if said["key"] == key and kind in said["actions"]:
+            return Left.from_json(said)
+    return None
+
+
+def _text(sentence: str) -> HttpResponse:
+    return HttpResponse(sentence, status=CONFLICT, content_type="text/plain")

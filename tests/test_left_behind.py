@@ -1,0 +1,381 @@
+"""What engines have left on a box is found, told by whose it is, and taken away on demand."""
+
+import itertools
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from servers import lifecycle
+from servers.host.containers import Docker
+from servers.host.throwaway import Question, ask
+from servers.judge import leftbehind as judge
+from servers.judge.leftbehind import Left
+from servers.lifecycle import actions, creation, leftbehind
+from servers.models import Action, Box, Entry, Run, Server
+from servers.models.action import Kind
+from servers.models.run import State, Wanted
+from tests import factories
+from tests.images import ENGINE
+
+pytestmark = [
+    pytest.mark.docker,
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.usefixtures("own_redis"),
+]
+
+# Every orphan is put where a container's processes are.
+CGROUPS = next(
+    path
+    for path in (
+        Path("/sys/fs/cgroup/systemd"),
+        Path("/sys/fs/cgroup/pids"),
+        Path("/sys/fs/cgroup"),
+    )
+    if (path / "cgroup.procs").exists()
+)
+ORPHAN = """
+import os, sys, time
+if os.fork():
+    os._exit(0)
+os.setsid()
+open('/proc/self/comm', 'w').write('VLLM::EngineCore')
+open(sys.argv[1] + '/cgroup.procs', 'w').write(str(os.getpid()))
+print(os.getpid(), flush=True)
+os.close(1)
+time.sleep(600)
+"""
+
+
+@pytest.fixture(autouse=True)
+def _worker(docker: Docker, settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings.INSTALL = docker.install
+    settings.BOX_FILE = tmp_path / "box.toml"
+    settings.BOX_FILE.write_text("")
+    monkeypatch.setattr(creation, "docker", lambda: docker)
+    monkeypatch.setattr(judge, "PATIENCE", 0.0)
+
+
+@pytest.fixture
+def box() -> Box:
+    return factories.box("rtx8")
+
+
+@pytest.fixture
+def server(box: Box) -> Server:
+    return factories.server(box, image=ENGINE, gpus="none", env={"ENGINE_SECONDS": "0"})
+
+
+def started(server: Server) -> Run:
+    run = lifecycle.start(server, by=factories.person())
+    assert run is not None
+    lifecycle.advance(run)
+    return fresh(run)
+
+
+def fresh(run: Run) -> Run:
+    return Run.objects.select_related("server__box", "version").get(pk=run.pk)
+
+
+def ended(run: Run, docker: Docker) -> Run:
+    docker.signal(run.container_id, "SIGKILL")
+    for _line in docker.logs(run.container_id, follow=True):
+        pass
+    lifecycle.observe(run)
+    Run.objects.filter(pk=run.pk).update(log_complete=True)
+    return fresh(run)
+
+
+numbers = itertools.count()
+
+
+@pytest.fixture
+def orphan() -> Iterator[Callable[[str], int]]:
+    """A worker of this container that the box's first process was left with."""
+    made: list[tuple[int, Path]] = []
+
+    def make(container: str) -> int:
+        folder = CGROUPS / f"inferdash-test-{os.getpid()}-{next(numbers)}" / container
+        folder.mkdir(parents=True)
+        words = [sys.executable, "-c", ORPHAN, str(folder)]
+        pid = int(subprocess.run(words, stdout=subprocess.PIPE, check=True).stdout)
+        made.append((pid, folder))
+        return pid
+
+    yield make
+    for pid, folder in made:
+        if (folder / "cgroup.procs").read_text().split() == [str(pid)]:
+            os.kill(pid, 9)
+        while (folder / "cgroup.procs").read_text().strip():
+            pass
+        folder.rmdir()
+        folder.parent.rmdir()
+
+
+def found(box: Box, kind: str = "") -> list[Left]:
+    return [each for each in leftbehind.look(box, None) if each.kind == kind or not kind]
+
+
+def wanted(box: Box, kind: Kind, left: Left) -> Action:
+    assert actions.ask(box, kind, by=factories.person(), left=left)
+    actions.obey(box, None, lambda event: None)
+    return Action.objects.latest("pk")
+
+
+def gone(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
+
+
+def test_a_worker_that_outlived_its_container_is_found_and_ended(
+    box: Box, server: Server, docker: Docker, orphan: Callable[[str], int]
+) -> None:
+    run = started(server)
+    pid = orphan(run.container_id)
+    assert found(box, "process") == [], "its container runs"
+    run = ended(run, docker)
+
+    (left,) = found(box, "process")
+    assert (left.pid, left.server, left.actions) == (pid, server.slug, ("kill",))
+    assert left.container == run.container_id
+    assert "Its container has ended" in left.why
+
+    done = wanted(box, Kind.KILL, left)
+    assert done.state == "done", done.said
+    assert "has ended after SIGTERM" in done.said
+    assert gone(pid)
+    assert found(box, "process") == []
+    said = list(
+        Entry.objects.filter(action__startswith="kill").order_by("pk").values_list("action")
+    )
+    assert said == [("kill",), ("kill done",)]
+
+
+def test_it_is_known_as_ours_when_even_its_container_is_removed(
+    box: Box, server: Server, docker: Docker, orphan: Callable[[str], int]
+) -> None:
+    run = started(server)
+    pid = orphan(run.container_id)
+    run = ended(run, docker)
+    creation.remove_container(run)
+
+    (left,) = found(box, "process")
+
+    assert (left.pid, left.actions) == (pid, ("kill",))
+
+
+def test_one_of_which_nothing_is_known_is_shown_and_not_touched(
+    box: Box, orphan: Callable[[str], int]
+) -> None:
+    pid = orphan("e" * 64)
+
+    (left,) = [each for each in found(box, "process") if each.pid == pid]
+    done = wanted(box, Kind.KILL, left)
+
+    assert left.actions == ()
+    assert (done.state, gone(pid)) == ("refused", False)
+    assert done.command == f"ps -o pid,ppid,user,lstart,args -p {pid}"
+
+
+def test_a_number_that_was_given_to_another_process_is_left_alone(
+    box: Box, server: Server, docker: Docker, orphan: Callable[[str], int]
+) -> None:
+    run = started(server)
+    pid = orphan(run.container_id)
+    ended(run, docker)
+    (left,) = found(box, "process")
+    # What a page has shown, and the process that has the number now, began at two moments.
+    shown = Left.from_json(left.to_json() | {"start": left.start - 1, "key": f"process-{pid}-1"})
+
+    done = wanted(box, Kind.KILL, shown)
+
+    assert (done.state, gone(pid)) == ("refused", False)
+    assert "Nothing was done" in done.said
+
+
+def test_a_wish_that_nobody_heard_in_time_is_not_obeyed(
+    box: Box, server: Server, docker: Docker, orphan: Callable[[str], int]
+) -> None:
+    run = started(server)
+    pid = orphan(run.container_id)
+    ended(run, docker)
+    (left,) = found(box, "process")
+    assert actions.ask(box, Kind.KILL, by=factories.person(), left=left)
+    assert not actions.ask(box, Kind.KILL, by=factories.person(), left=left), "once is enough"
+    Action.objects.update(asked_at=timezone.now() - timedelta(minutes=2))
+
+    actions.obey(box, None, lambda event: None)
+
+    assert "more than a minute ago" in Action.objects.get().said
+    assert not gone(pid)
+
+
+# Others on this machine may have files of the usual names.
+MAKER = f"inferdash-test{os.getpid()}-"
+
+
+@pytest.fixture
+def segment(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.setitem(judge.MAKERS, MAKER, "Tests make them")
+    path = Path(f"/dev/shm/{MAKER}1")  # noqa: S108
+    path.write_bytes(b"x" * (3 << 20))
+    os.utime(path, (1_700_000_000, 1_700_000_000))
+    yield path
+    path.unlink(missing_ok=True)
+
+
+def of_tests(box: Box) -> list[Left]:
+    return [each for each in found(box, "shm") if MAKER in each.what]
+
+
+def aged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A minute later."""
+    monkeypatch.setattr(judge, "YOUNG", -1.0)
+
+
+def test_shared_memory_that_nobody_uses_is_found_and_deleted(
+    box: Box, segment: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert of_tests(box) == [], "it may just have been made"
+    aged(monkeypatch)
+
+    (left,) = of_tests(box)
+    assert dict(left.files)[str(segment)] == segment.stat().st_ino
+    done = wanted(box, Kind.UNLINK, left)
+
+    assert done.state == "done", done.said
+    assert not segment.exists()
+
+
+def test_shared_memory_that_somebody_uses_again_stays(
+    box: Box, segment: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    aged(monkeypatch)
+    (left,) = of_tests(box)
+
+    with segment.open("rb"):
+        done = wanted(box, Kind.UNLINK, left)
+
+    assert done.state == "refused"
+    assert segment.exists()
+
+
+def test_a_container_of_the_latest_run_is_nothing_left_behind(
+    box: Box, server: Server, docker: Docker
+) -> None:
+    run = started(server)
+    assert found(box, "container") == []
+
+    ended(run, docker)
+
+    assert found(box, "container") == []
+
+
+def test_a_container_of_an_earlier_run_is_removed_once_its_log_is_read(
+    box: Box, server: Server, docker: Docker
+) -> None:
+    run = ended(started(server), docker)
+    later = factories.run(server, State.FAILED, container_id="")
+    Run.objects.filter(pk=run.pk).update(log_complete=False)
+    (left,) = found(box, "container")
+    assert left.actions == ()
+    Run.objects.filter(pk=run.pk).update(log_complete=True)
+
+    (left,) = found(box, "container")
+    done = wanted(box, Kind.REMOVE, left)
+
+    assert done.state == "done", done.said
+    assert docker.inspect(run.container_id) is None
+    assert fresh(run).container_was == run.container_id
+    assert later.pk != run.pk
+
+
+def forget(run: Run) -> None:
+    """As a database that was restored from before the start."""
+    Server.objects.update(run=None)
+    Run.objects.filter(pk=run.pk).delete()
+
+
+def test_a_container_that_no_run_knows_is_adopted_as_the_run_that_it_was(
+    box: Box, server: Server, docker: Docker
+) -> None:
+    run = started(server)
+    forget(run)
+
+    (left,) = found(box, "container")
+    assert left.actions == ("adopt", "remove")
+    assert left.is_running
+    done = wanted(box, Kind.ADOPT, left)
+
+    assert done.state == "done", done.said
+    adopted = Run.objects.select_related("server").get()
+    assert (adopted.pk, adopted.state, adopted.container_id) == (
+        run.pk, State.STARTING, run.container_id,
+    )  # fmt: skip
+    assert (adopted.address, adopted.port, adopted.served_name) == (
+        run.address, run.port, run.served_name,
+    )  # fmt: skip
+    assert (adopted.version_id, adopted.created_at) == (run.version_id, run.created_at)
+    assert adopted.server.run_id == adopted.pk
+    assert found(box, "container") == []
+    lifecycle.stop(fresh(adopted), by=None)
+    lifecycle.advance(fresh(adopted))
+    assert Run.objects.get().state in (State.STOPPING, State.STOPPED)
+
+
+def test_a_run_that_ended_in_the_database_alone_is_taken_up_again(box: Box, server: Server) -> None:
+    run = started(server)
+    Run.objects.filter(pk=run.pk).update(
+        state=State.STOPPED, wanted=Wanted.STOPPED, ended_at=timezone.now(), log_complete=True
+    )
+
+    (left,) = found(box, "container")
+    assert "its run has ended by the database" in left.why
+    wanted(box, Kind.ADOPT, left)
+
+    run = fresh(run)
+    assert (run.state, run.wanted, run.ended_at) == (State.STARTING, Wanted.RUNNING, None)
+    assert not run.log_complete
+
+
+def test_a_server_that_runs_already_adopts_nothing(box: Box, server: Server) -> None:
+    run = started(server)
+    forget(run)
+    factories.run(server, State.READY)
+
+    (left,) = found(box, "container")
+
+    assert left.actions == ("remove",)
+    assert "another run" in left.why
+
+
+def test_a_container_of_a_server_that_is_gone_can_only_be_removed(
+    box: Box, server: Server, docker: Docker
+) -> None:
+    run = started(server)
+    forget(run)
+    Server.objects.all().delete()
+
+    (left,) = found(box, "container")
+    assert left.actions == ("remove",)
+    wanted(box, Kind.REMOVE, left)
+
+    assert docker.inspect(run.container_id) is None
+
+
+def test_containers_of_others_and_throw_away_ones_are_none_of_it(
+    box: Box, docker_host: str
+) -> None:
+    other = Docker("somebody-else", docker_host)
+    assert ask(other, Question(image=ENGINE, words=("true",))).end == "ended"
+    other.close()
+
+    assert found(box, "container") == []
