@@ -44,6 +44,7 @@ class Image:
     env: dict[str, str] = field(default_factory=dict)
     labels: dict[str, str] = field(default_factory=dict)
     volumes: tuple[str, ...] = ()  # folders that get a volume each unless something is mounted
+    architecture: str = ""  # amd64, arm64; "" where Docker does not tell
 
     @classmethod
     def of(cls, found: Json) -> "Image":
@@ -58,6 +59,7 @@ class Image:
             env=dict(text.partition("=")[::2] for text in config.get("Env") or ()),
             labels=config.get("Labels") or {},
             volumes=tuple(config.get("Volumes") or ()),
+            architecture=found.get("Architecture") or "",
         )
 
 

@@ -11,6 +11,7 @@ from servers.models.profile import Profile, ProfileVersion
 from servers.models.run import Run
 from servers.models.secret import Secret
 from servers.models.server import Server
+from servers.models.supplies import Supplies
 from servers.models.user import Role, User
 
 __all__ = [
@@ -29,5 +30,6 @@ __all__ = [
     "Run",
     "Secret",
     "Server",
+    "Supplies",
     "User",
 ]

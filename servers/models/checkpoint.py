@@ -16,6 +16,7 @@ class CheckpointFacts(models.Model):
         null=True
     )
     weights = models.BigIntegerField(null=True)  # bytes; None: no file of weights
+    missing = models.BigIntegerField(default=0)  # bytes of them that are still to be downloaded
     changed_at = models.DateTimeField()  # when this was first seen so
 
     class Meta:

@@ -9,11 +9,12 @@ from django.utils import timezone
 
 from servers import lifecycle, live
 from servers.host import paths
-from servers.host.containers import ContainerError
+from servers.host.containers import ContainerError, Facts
 from servers.host.kernel import Kernel
 from servers.judge import limits
 from servers.lifecycle import creation
 from servers.models import Box
+from servers.watcher import supplies
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +47,8 @@ def note_boot(box: Box, *, seen_before: datetime | None) -> None:
 
 def sign_of_life(box: Box, sample: dict[str, Any] | None) -> None:
     """Write down what Docker, the limits file and the newest sample say."""
-    facts = gather(sample)
+    docker, facts = gather(sample)
+    supplies.look(box, docker)
     changed = facts != box.facts or box.is_silent
     box.seen_at = timezone.now()
     box.facts = facts
@@ -55,12 +57,14 @@ def sign_of_life(box: Box, sample: dict[str, Any] | None) -> None:
         live.box_changed(box.pk)
 
 
-def gather(sample: dict[str, Any] | None) -> dict[str, Any]:
+def gather(sample: dict[str, Any] | None) -> tuple[Facts | None, dict[str, Any]]:
+    """What Docker says, None when it does not, and what the box's row keeps."""
+    told: Facts | None = None
     problems: list[dict[str, str]] = []
     docker: dict[str, Any] = {}
     try:
-        facts = creation.docker().facts()
-        docker = {"version": facts.version, "root": facts.root}
+        told = creation.docker().facts()
+        docker = {"version": told.version, "root": told.root}
     except ContainerError as error:
         problems.append({"what": "Docker cannot be used", "fix": str(error)})
     if sample is not None and sample.get("error"):
@@ -75,7 +79,7 @@ def gather(sample: dict[str, Any] | None) -> dict[str, Any]:
     found = {"docker": docker, "limits": allowed, "problems": problems}
     if sample is not None:
         found |= {"gpus": _gpus(sample), "driver": sample.get("driver") or ""}
-    return found
+    return told, found
 
 
 def _gpus(sample: dict[str, Any]) -> list[dict[str, Any]]:

@@ -28,9 +28,13 @@ def look(box: Box) -> None:
     CheckpointFacts.objects.filter(box=box).exclude(source__in=found).delete()
     for source, checkpoint in found.items():
         config = _lean(checkpoint.config) if checkpoint.config is not None else None
-        seen: dict[str, Any] = {"config": config, "weights": checkpoint.weights}
+        seen: dict[str, Any] = {
+            "config": config,
+            "weights": checkpoint.weights,
+            "missing": checkpoint.missing,
+        }
         known = CheckpointFacts.objects.filter(box=box, source=source).first()
-        if known is None or {"config": known.config, "weights": known.weights} != seen:
+        if known is None or {name: getattr(known, name) for name in seen} != seen:
             seen["changed_at"] = timezone.now()
             CheckpointFacts.objects.update_or_create(box=box, source=source, defaults=seen)
 

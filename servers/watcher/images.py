@@ -21,6 +21,7 @@ from servers.lifecycle import creation
 from servers.models import Box, ImageFacts, Run, Server
 from servers.models.image import Asking
 from servers.models.run import State
+from servers.watcher import supplies
 
 log = logging.getLogger(__name__)
 
@@ -57,6 +58,7 @@ class Images:
         self.box = box
         self._is_tidy = False
         self._tried: dict[tuple[str, str], float] = {}  # in vain, and when
+        self._seen: dict[str, Image | None] = {}  # what Docker last said of each
 
     def look(
         self, *, sample: Mapping[str, Any] | None, go_on: Callable[[], bool] = lambda: True
@@ -71,6 +73,9 @@ class Images:
             ImageFacts.objects.forget_others(self.box, pairs)
             for engine, reference in pairs:
                 due += self._looked_for(ENGINES[engine], reference)
+            named = {reference for _engine, reference in pairs}
+            self._seen = {name: image for name, image in self._seen.items() if name in named}
+            supplies.note_images(self.box, self._seen)
             for each in due:
                 self._take(each, sample, go_on)
         except ContainerError as error:
@@ -91,6 +96,7 @@ class Images:
         except ContainerError as error:
             self._note_trouble(engine, reference, error)
             return []
+        self._seen[reference] = image
         if image is None:
             self._note(engine, reference, Asking.ABSENT)
             return []

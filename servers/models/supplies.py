@@ -1,0 +1,26 @@
+"""What a box has that starts need, as its watcher has last seen it."""
+
+from typing import Any
+
+from django.db import models
+from django.utils import timezone
+
+from servers.models.box import Box
+
+
+class Supplies(models.Model):
+    """Apart from the box's row, which pages read with every server."""
+
+    box = models.OneToOneField(Box, on_delete=models.CASCADE, related_name="supplies")
+    seen_at = models.DateTimeField(default=timezone.now)
+    # {"architecture", "runtimes", "toolkit", "disks": {"images", "cache", "shm": {"path",
+    # "free", "total"}}, "listening": ports}; a key is missing where nobody could tell.
+    found: "models.JSONField[dict[str, Any], dict[str, Any]]" = models.JSONField(default=dict)
+    # Reference -> {"id", "architecture", "size", "require"}; None for one that is not there.
+    images: "models.JSONField[dict[str, Any], dict[str, Any]]" = models.JSONField(default=dict)
+
+    class Meta:
+        verbose_name_plural = "supplies"
+
+    def __str__(self) -> str:
+        return f"supplies of {self.box_id}"
