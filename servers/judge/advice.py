@@ -26,6 +26,11 @@ NO_MEMORY = _said(
     "The driver does not tell how much memory this GPU has in use.",
     "A GPU that was lost, or MIG without the right to see it, looks like this: see nvidia-smi.",
 )
+NO_GPU = _said(
+    "The driver no longer lists this GPU.",
+    "It may have fallen off the bus: see nvidia-smi and the kernel's log; a restart of the box "
+    "brings it back.",
+)
 NO_PROCESSES = _said(
     "Memory is in use, and the box's processes cannot be seen from here, so nobody can tell "
     "whose it is.",
@@ -36,7 +41,7 @@ NO_PROCESSES = _said(
 def fine(size: int, warn: int, is_bad: bool) -> Said:
     if is_bad or size <= warn:
         return _said("All memory in use is accounted for.")
-    return _said(f"{_gib(size)} are in use without an owner: less than what would mean a loss yet.")
+    return _said(f"{_gib(size)} are in use without an owner: too little, or for too short a time, to mean a loss.")
 
 
 def booting(size: int) -> Said:

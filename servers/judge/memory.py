@@ -9,7 +9,15 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from servers.judge import advice
-from servers.judge.pools import GIB, Client, Pool, Snapshot, orphaned_shm, pools
+from servers.judge.pools import (
+    GIB,
+    Client,
+    Pool,
+    Snapshot,
+    orphaned_shm,
+    pools,
+    sees_processes,
+)
 from servers.judge.stops import Stops
 
 type Name = Literal["ok", "settling", "page_cache", "reclaimable", "residual", "leaked", "unknown"]
@@ -90,14 +98,24 @@ class Judge:
         self._boot: object = None
         self._pools: dict[str, _PoolState] = {}
         self._stops = Stops()
+        self._seen: list[str] = []  # the GPUs of this boot
 
     def step(self, snapshot: Snapshot) -> list[Verdict]:
-        """One verdict for each GPU of the snapshot."""
+        """One verdict for each GPU of the snapshot, and of those that it no longer lists."""
         if snapshot.get("boot_id") != self._boot:
             self._boot = snapshot.get("boot_id")
-            self._pools, self._stops = {}, Stops()
+            self._pools, self._stops, self._seen = {}, Stops(), []
         self._stops.see(snapshot)
-        return [self._judge(pool, snapshot) for pool in pools(snapshot)]
+        verdicts = [self._judge(pool, snapshot) for pool in pools(snapshot)]
+        listed = [each.gpu for each in verdicts]
+        for gone in (gpu for gpu in self._seen if gpu not in listed):
+            said = advice.NO_COLLECTOR if _is_blind(snapshot) else advice.NO_GPU
+            told = Verdict(
+                t=float(snapshot["t"]), gpu=gone, verdict="unknown", unattributed=0, **said
+            )
+            verdicts.append(told)
+        self._seen += [gpu for gpu in listed if gpu not in self._seen]
+        return verdicts
 
     def _judge(self, pool: Pool | str, snapshot: Snapshot) -> Verdict:
         t = float(snapshot["t"])
@@ -139,7 +157,7 @@ class _PoolState:
         self, pool: Pool, snapshot: Snapshot, stops: Stops, best: int | None
     ) -> tuple[int, _Told]:
         t = float(snapshot["t"])
-        if not _is_blind(snapshot) and snapshot.get("sees_host_pids"):
+        if not _is_blind(snapshot) and sees_processes(snapshot):
             self._measure(pool, snapshot, stops)
         size = pool.unattributed(self._baseline(best))
         self._watch(t, size, pool, snapshot)
@@ -210,7 +228,7 @@ class _PoolState:
             return "unknown", advice.NO_COLLECTOR
         # Without the box's own process list every busy GPU would look leaked.
         is_unknown = size > self._limit("warn", pool) or not all(c.is_known for c in pool.clients)
-        if not snapshot.get("sees_host_pids") and is_unknown:
+        if not sees_processes(snapshot) and is_unknown:
             return "unknown", advice.NO_PROCESSES
         return None
 
@@ -249,7 +267,7 @@ class _PoolState:
     def _patience(self, client: Client, stops: Stops) -> float:
         if not client.is_known:
             return self.thresholds.missing_for
-        if client.container in stops.running and client.state.startswith("D"):
+        if stops.still_runs(client) and client.state.startswith("D"):
             return self.thresholds.stuck_running_for
         return self.thresholds.stuck_for
 
@@ -283,8 +301,6 @@ class _PoolState:
         return "leaked", advice.leaked_box(size)
 
     def _shared_memory(self, pool: Pool, snapshot: Snapshot) -> _Told | None:
-        if self.kind != "unified":
-            return None  # it is main memory, not the card's
         size, paths = orphaned_shm(snapshot)
         return ("residual", advice.shm(size, paths)) if size > self._limit("warn", pool) else None
 

@@ -39,6 +39,10 @@ _DESKTOP = re.compile(
     r"xfwm4|nvidia-persiste.*|nvidia-cuda-mps.*)\Z"
 )
 _WORKER = re.compile(r"VLLM::|sglang::|ray::", re.IGNORECASE)
+# Machines whose GPU uses the main memory, by its name and compute capability.
+_SHARES = re.compile(r"GB10|Thor|Orin|N1X")
+_SHARING = ("8.7", "11.0", "12.1")
+_SAME_SIZE = 0.03
 _DEAD = ("Z", "X")
 _STUCK = ("D", *_DEAD)
 
@@ -99,9 +103,9 @@ class Pool:
 
 def pools(snapshot: Snapshot) -> Iterator[Pool | str]:
     """A pool for each GPU, or the UUID of one whose memory the driver does not tell."""
-    known = {each["pid"]: each for each in snapshot.get("processes") or []}
+    known = {each["pid"]: each for each in snapshot.get("processes") or [] if "pid" in each}
     for card in snapshot.get("gpus") or []:
-        kind: Kind = card.get("kind") or "discrete"
+        kind = kind_of(card, snapshot)
         total, in_use = _used(card, kind, snapshot)
         name = str(card.get("uuid") or card.get("name") or "")
         if total is None or in_use is None:
@@ -120,6 +124,29 @@ def pools(snapshot: Snapshot) -> Iterator[Pool | str]:
         )
 
 
+def kind_of(card: Mapping[str, Any], snapshot: Snapshot) -> Kind:
+    """The kind of a GPU's memory; of a recording that does not tell, by what else it says.
+
+    Rule: memory is shared where the driver tells no size of its own, or the machine's, and the
+    GPU is of a machine that shares it; docs/gpu-memory.md.
+    """
+    said = card.get("kind")
+    if said in ("unified", "discrete", "numa"):
+        return said  # type: ignore[no-any-return]
+    if card.get("node_meminfo"):
+        return "numa"
+    total = card.get("total") or 0
+    machine = (snapshot.get("meminfo") or {}).get("MemTotal") or 0
+    has_own = total and abs(total - machine) > _SAME_SIZE * total
+    shares = _SHARES.search(card.get("name") or "") or card.get("compute_capability") in _SHARING
+    return "unified" if shares and not has_own else "discrete"
+
+
+def sees_processes(snapshot: Snapshot) -> bool:
+    """Whether the snapshot tells of every process of the box."""
+    return bool(snapshot.get("sees_host_pids")) and snapshot.get("processes") is not None
+
+
 def _used(card: Mapping[str, Any], kind: Kind, snapshot: Snapshot) -> tuple[int | None, int | None]:
     if kind == "discrete":
         total, free = card.get("total"), card.get("free")
@@ -128,7 +155,7 @@ def _used(card: Mapping[str, Any], kind: Kind, snapshot: Snapshot) -> tuple[int 
         # Never the driver's own "used": it counts what is reserved in some versions only.
         return total, max(0, total - free - (card.get("reserved") or 0))
     counts = _lines(card, kind, snapshot)
-    if "MemTotal" not in counts or "MemFree" not in counts:
+    if counts.get("MemTotal") is None or counts.get("MemFree") is None:
         return None, None
     accounted = cached(counts) + sum(counts.get(name) or 0 for name in BUCKETS)
     return counts["MemTotal"], max(0, counts["MemTotal"] - accounted)
@@ -167,6 +194,8 @@ def held_by_pid(card: Mapping[str, Any]) -> dict[int, int | None]:
     """Bytes that each process holds of a card, by pid; None where the driver does not tell."""
     largest: dict[int, int | None] = {}
     for each in card.get("processes") or []:
+        if "pid" not in each:
+            continue
         # As a graphics and as a compute client the same process is listed twice.
         before, used = largest.get(each["pid"]), each.get("used")
         largest[each["pid"]] = used if before is None else max(before, used or 0)

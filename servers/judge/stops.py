@@ -1,5 +1,6 @@
 """Which engines have ended lately, and which processes they have left."""
 
+import re
 from datetime import datetime
 from typing import Any
 
@@ -7,6 +8,8 @@ from servers.judge.pools import Client, Snapshot
 
 # More than the kernel and Docker differ by in telling when something began or ended.
 _CLOCKS_DIFFER = 5.0
+_SHORT_ID = 12
+_ID = re.compile(r"[0-9a-f]{12,64}")
 _RUNNING = ("running", "paused", "restarting")
 
 
@@ -14,7 +17,7 @@ class Stops:
     """Reads the containers and processes of snapshots, in their order."""
 
     def __init__(self) -> None:
-        self.running: set[str] = set()
+        self._running: set[str] = set()
         self._listed: set[str] = set()
         self.has_running = False  # one of ours
         self._ours: dict[str, float | None] = {}  # container -> when it ended; None: not yet
@@ -23,18 +26,20 @@ class Stops:
 
     def see(self, snapshot: Snapshot) -> None:
         t = float(snapshot["t"])
-        containers = {each["id"]: each for each in snapshot.get("containers") or []}
+        containers = {_key(each["id"]): each for each in snapshot.get("containers") or []}
         for each in containers.values():
             self._see_container(each, t)
         for gone in self._ours.keys() - containers.keys():
             self._ended(gone, t)
         self._listed = set(containers)
-        self.running = {i for i, each in containers.items() if each.get("state") in _RUNNING}
-        self.has_running = any(containers[i].get("ours") for i in self.running)
+        self._running = {i for i, each in containers.items() if each.get("state") in _RUNNING}
+        self.has_running = any(containers[i].get("ours") for i in self._running)
         self._see_clients(snapshot, t)
 
     def _see_container(self, container: dict[str, Any], t: float) -> None:
-        name = container["id"]
+        name = _key(container["id"])
+        if container.get("state") == "created":
+            return  # it has not run yet
         if container.get("state") in _RUNNING:
             if container.get("ours"):
                 self._ours[name] = None
@@ -54,11 +59,12 @@ class Stops:
     def _see_clients(self, snapshot: Snapshot, t: float) -> None:
         if snapshot.get("collector_ok") is False or snapshot.get("stale_s") is not None:
             return
-        known = {each["pid"] for each in snapshot.get("processes") or []}
+        known = {each["pid"] for each in snapshot.get("processes") or [] if "pid" in each}
         listed = {
             each["pid"]
             for card in snapshot.get("gpus") or []
             for each in card.get("processes") or []
+            if "pid" in each
         }
         now = {pid: pid in known for pid in listed}
         # An engine that no container holds ends, too; and one that the kernel has already
@@ -72,15 +78,20 @@ class Stops:
         """Since the latest end; infinite where none was seen."""
         return float(snapshot["t"]) - self._last
 
+    def still_runs(self, client: Client) -> bool:
+        """Whether the container that a process belongs to is running."""
+        return _key(client.container) in self._running
+
     def is_left_over(self, client: Client) -> bool:
         """Whether a process is one of ours that its container has not taken with it.
 
         Either its container has ended, or it was left to the first process of the box, is
         called as an engine's workers are, and began while one of our containers was there.
         """
-        if client.container in self._ours:
-            return self._ours[client.container] is not None
-        if client.ppid != 1 or not client.is_worker or client.container in self._listed:
+        container = _key(client.container)
+        if container in self._ours:
+            return self._ours[container] is not None
+        if client.ppid != 1 or not client.is_worker or container in self._listed:
             return False
         if client.container:
             return True  # of a container that was deleted
@@ -88,6 +99,11 @@ class Stops:
             ended is not None and (client.start is None or client.start <= ended + _CLOCKS_DIFFER)
             for ended in self._ours.values()
         )
+
+
+def _key(container: str) -> str:
+    """A container's id as `docker ps` and as a cgroup shortens it, too."""
+    return container[:_SHORT_ID] if _ID.fullmatch(container) else container
 
 
 def _seconds(moment: object) -> float | None:

@@ -57,6 +57,8 @@ def test_people_read_only_what_changes(tmp_path: Path) -> None:
     [
         ("{}\n", "line 1 has no “t”"),
         ('\n{"t": 1, "gpus": [], "meminfo": {}}\nnonsense\n', "line 3 is not JSON"),
+        ('{"t": 1, "gpus": null, "meminfo": null}\n{"t": 2}\n', "line 2 has no “gpus”"),
+        ('{"t": 1, "gpus": {}, "meminfo": null}\n', "line 1 has no “gpus”"),
         ("[]\n", "line 1 is not a JSON object"),
     ],
 )

@@ -18,8 +18,12 @@ from servers.models import Box
 from servers.watcher import snapshots
 
 _UNREADABLE = 2
-# What the judge cannot do without.
-_NEEDED: dict[str, tuple[type, ...]] = {"t": (int, float), "gpus": (list,), "meminfo": (dict,)}
+# A collector that got no answer has null for what it asked; only the time is always there.
+_FORM: dict[str, tuple[type, ...]] = {
+    "t": (int, float),
+    "gpus": (list, type(None)),
+    "meminfo": (dict, type(None)),
+}
 
 
 class Command(BaseCommand):
@@ -80,8 +84,8 @@ def _read(line: str, where: str) -> dict[str, Any]:
         raise ValueError(f"{where} is not JSON: {error}") from error
     if not isinstance(read, dict):
         raise ValueError(f"{where} is not a JSON object.")
-    for key, kind in _NEEDED.items():
-        if not isinstance(read.get(key), kind):
+    for key, kind in _FORM.items():
+        if not isinstance(read.get(key, ...), kind):
             raise ValueError(f"{where} has no “{key}”: is it a line of `box record`?")
     return read
 
