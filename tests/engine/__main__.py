@@ -14,8 +14,9 @@ host, port and metrics, and
                             memory, as in starts/crash.txt
     ENGINE_TOKENS_PER_SECOND
 
-GET /stats tells of the chats it has seen, GET /die ends it with code 3. answers.py says what
-can be asked.
+GET /stats tells of the chats it has seen, GET /die ends it with code 3, and after GET /wedge its
+scheduler is dead: it takes chats and generates nothing, and its health stays green. answers.py
+says what can be asked.
 """
 
 import argparse
@@ -60,6 +61,7 @@ class TestEngine:
         self.flags = flags
         self.names: list[str] = flags.served_model_name or [flags.model or "test"]
         self.is_ready = False
+        self.is_wedged = False
         self.server: asyncio.Server | None = None
         self.http = ScriptedEngine(
             port=flags.port or PORTS[flavor],
@@ -71,6 +73,7 @@ class TestEngine:
                 "/stats": self._stats,
                 "/slots": self._slots,
                 "/die": lambda: os._exit(3),
+                "/wedge": self._wedge,
             },
         )
 
@@ -129,6 +132,8 @@ class TestEngine:
             return Script(
                 deltas=[], status=404, error={"error": error}, content_type="application/json"
             )
+        if self.is_wedged:
+            return Script(deltas=[], first_delay=1e6)
         return answers.script(body, flavor=self.flavor, model=self.names[0])
 
     def _metrics(self) -> None:
@@ -154,6 +159,10 @@ class TestEngine:
         if self.flavor == "llamacpp":
             busy = [{"id": n, "is_processing": n < self.http.running} for n in range(2)]
             self.http.answers["/slots"] = (200, json.dumps(busy))
+
+    def _wedge(self) -> None:
+        self.is_wedged = True
+        self.http.answers["/wedge"] = (200, "")
 
     def _stats(self) -> None:
         outcomes = list(self.http.outcomes.queue)
