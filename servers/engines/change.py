@@ -22,6 +22,7 @@ class Change:
     set_flags: Mapping[str, FlagValue] = field(default_factory=dict)
     drop_flags: tuple[str, ...] = ()
     set_env: Mapping[str, str] = field(default_factory=dict)
+    set_secret_env: Mapping[str, int] = field(default_factory=dict)  # variable -> Secret.pk
     drop_env: tuple[str, ...] = ()
     fields: Mapping[str, Any] = field(default_factory=dict)  # other fields of Launch
     reasons: Mapping[str, str] = field(default_factory=dict)  # flag or variable -> why
@@ -50,7 +51,6 @@ class Change:
         flags = without_flags(launch.flags, self.drop_flags)
         for name, value in self.set_flags.items():
             flags = with_flag(flags, name, value)
-        kept = {key: value for key, value in launch.env.items() if key not in self.drop_env}
         reasons = {
             key: value
             for key, value in launch.reasons.items()
@@ -60,13 +60,24 @@ class Change:
             key: tuple(value) if isinstance(value, list) else value
             for key, value in self.fields.items()
         }
+        secrets = values.pop("secret_env", launch.secret_env)
+        # What was a secret and is said plainly is no secret any more, and the reverse.
+        gone = {*self.drop_env, *self.set_env, *self.set_secret_env}
         return replace(
             launch,
             **values,
             flags=flags,
-            env=kept | dict(self.set_env),
+            env=_without(launch.env, gone, but=self.set_env) | dict(self.set_env),
+            secret_env=_without(secrets, gone, but=self.set_secret_env) | dict(self.set_secret_env),
             reasons=reasons | dict(self.reasons),
         )
+
+
+def _without[Value](
+    held: Mapping[str, Value], gone: set[str], *, but: Mapping[str, Value]
+) -> dict[str, Value]:
+    """Without these variables, but those that are set anew keep their place."""
+    return {name: value for name, value in held.items() if name not in gone or name in but}
 
 
 def value_words(value: Any) -> tuple[str, ...]:

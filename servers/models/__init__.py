@@ -2,6 +2,7 @@ from servers.models.action import Action
 from servers.models.audit import Entry
 from servers.models.box import Box
 from servers.models.checkpoint import CheckpointFacts
+from servers.models.environment import EnvironmentGroup, EnvironmentVersion
 from servers.models.history import HistoryChunk
 from servers.models.image import ImageFacts
 from servers.models.invite import Invite
@@ -19,6 +20,8 @@ __all__ = [
     "Box",
     "CheckpointFacts",
     "Entry",
+    "EnvironmentGroup",
+    "EnvironmentVersion",
     "HistoryChunk",
     "ImageFacts",
     "Invite",
