@@ -241,6 +241,14 @@ class Docker:
             found = self._api.containers(all=True, filters={"label": wanted})
         return self.inspect(found[0]["Id"]) if found else None
 
+    def runs_of_ours(self) -> dict[int, str]:
+        """The newest container of each run's number, running or not. Raises ContainerError."""
+        label = f"inferdash.install={self.install}"
+        with _translated("a list of containers"):
+            found = self._api.containers(all=True, filters={"label": [label, "inferdash.run"]})
+        numbers = ((each["Labels"]["inferdash.run"], each["Id"]) for each in reversed(found))
+        return {int(number): made for number, made in numbers if number.isdigit()}
+
     def keep_kernels(self, image_id: str) -> str:
         """The volume for the kernels that engines of this image compile; made if need be.
 

@@ -76,6 +76,7 @@ class Container:
     started_at: datetime | None
     finished_at: datetime | None
     labels: dict[str, str] = field(default_factory=dict)
+    env: dict[str, str] = field(default_factory=dict, repr=False)  # with its secrets
     ports: tuple[Port, ...] = ()  # as published now; as asked for while none are
     published: tuple[Port, ...] = ()  # as published now
     mounts: tuple[Mount, ...] = ()
@@ -105,6 +106,7 @@ class Container:
             started_at=started,
             finished_at=finished if ended else None,
             labels=found["Config"]["Labels"] or {},
+            env=dict(text.partition("=")[::2] for text in found["Config"]["Env"] or ()),
             published=_ports(published or {}),
             ports=_ports(published or found["HostConfig"].get("PortBindings") or {}),
             mounts=tuple(

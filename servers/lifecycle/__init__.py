@@ -1,6 +1,7 @@
 """The verbs. People's (wishes) write rows; the worker's (moves) bring containers there."""
 
 from servers.lifecycle.boots import note_boot
+from servers.lifecycle.byhand import take_up
 from servers.lifecycle.moves import (
     advance,
     check_limit,
@@ -30,4 +31,5 @@ __all__ = [
     "start",
     "start_due",
     "stop",
+    "take_up",
 ]

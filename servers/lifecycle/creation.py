@@ -147,14 +147,18 @@ def _reached_at(container: Container, launch: Launch) -> tuple[str | None, int |
     Never what the profile says: with a network that publishes no ports, a typed address would
     lead inferdash's questions to whoever listens there. Raises Refused for such networks.
     """
-    wanted = ENGINES[launch.engine].port(launch)
     if container.state != "running":
         return None, None
+<<<<<<< Updated upstream
     if launch.network == "host":
         return "127.0.0.1", wanted
     for port in container.published:
         if port.container_port == wanted:
             return loopback(port.host_ip), port.host_port
+=======
+    if found := bound(container, launch):
+        return found
+>>>>>>> Stashed changes
     docker().remove(container.id)
     raise Refused(
         f"The Docker network {launch.network} publishes no ports, so nobody could reach the "
@@ -162,9 +166,21 @@ def _reached_at(container: Container, launch: Launch) -> tuple[str | None, int |
     )
 
 
+<<<<<<< Updated upstream
 def loopback(address: str) -> str:
     """Where this box itself reaches a port that Docker has bound at this address."""
     return _LOOPBACK.get(address, address)
+=======
+def bound(container: Container, launch: Launch) -> tuple[str, int] | None:
+    """Address and port of the engine in a container that runs; None where none is published."""
+    wanted = ENGINES[launch.engine].port(launch)
+    if launch.network == "host":
+        return "127.0.0.1", wanted
+    for port in container.published:
+        if port.container_port == wanted:
+            return _LOOPBACK.get(port.host_ip, port.host_ip), port.host_port
+    return None
+>>>>>>> Stashed changes
 
 
 def labels(run: Run) -> dict[str, str]:

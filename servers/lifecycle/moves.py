@@ -14,7 +14,7 @@ from servers import live
 from servers.host import durations
 from servers.host.containers import Container, ContainerError
 from servers.judge import available
-from servers.lifecycle import creation, diagnoses, releases, restarts, room, secrets, wishes
+from servers.lifecycle import byhand, creation, diagnoses, releases, restarts, room, secrets, wishes
 from servers.lifecycle.cards import CardsError
 from servers.lifecycle.making import making
 from servers.models import Box, Run
@@ -261,7 +261,9 @@ def observe(run: Run) -> None:
         container = creation.docker().inspect(run.container_id)
         if container is None:
             _vanished(run)
-        elif container.has_ended:
+        elif not container.has_ended:
+            byhand.note_pause(run, container)
+        else:
             _ended(run, container, creation.docker().tail(container.id, TAIL))
     except ContainerError as error:
         # Docker is away: nothing is known, so nothing is claimed.

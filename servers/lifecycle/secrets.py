@@ -1,7 +1,7 @@
 """What a run's container is given that nobody may read, and its masking in all that it prints."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from servers.engines import placement
 from servers.engines.engine import secret_words
@@ -63,7 +63,16 @@ def _readable(read: Callable[[], list[str]]) -> list[str]:
 
 def remember(run: Run, here: placement.Site) -> None:
     """Before the container starts: what it knows must be masked for as long as it prints."""
-    run.given = seal_values([here.hf_token, *here.secrets.values()])
+    _remember(run, [here.hf_token, *here.secrets.values()])
+
+
+def remember_again(run: Run, env: Mapping[str, str]) -> None:
+    """The same from the environment of a container that is there already."""
+    _remember(run, [env[name] for name in ("HF_TOKEN", *run.launch.secret_env) if name in env])
+
+
+def _remember(run: Run, values: list[str]) -> None:
+    run.given = seal_values(values)
     Run.objects.filter(pk=run.pk).update(given=run.given)
 
 

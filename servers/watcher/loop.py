@@ -14,8 +14,13 @@ from django.db.utils import InterfaceError, OperationalError
 
 from servers import lifecycle, live
 from servers.host.collector import Collector
+<<<<<<< Updated upstream
 from servers.host.containers import ContainerError
 from servers.lifecycle import actions, creation
+=======
+from servers.host.containers import ContainerError, Event
+from servers.lifecycle import creation
+>>>>>>> Stashed changes
 from servers.models import Box, Run
 from servers.watcher import boxes, checkpoints, logroom, logs
 from servers.watcher.images import Images
@@ -26,7 +31,8 @@ from servers.watcher.runs import Runs
 
 log = logging.getLogger(__name__)
 
-RECONCILE_EVERY = 10.0
+# Seconds from the beginning of a round to that of the next: ten are promised.
+RECONCILE_EVERY = 8.0
 TICK = 1.0
 RETRY = 2.0
 TIDY_EVERY = 3600.0
@@ -96,6 +102,7 @@ class Watcher:
     def _reconciling(self) -> None:
         tidied_at = logs_at = 0.0
         while not self.stopping.is_set():
+            began = time.monotonic()
             self.wake.clear()
             self._surviving(self._look_after_box)
             if time.monotonic() - tidied_at > TIDY_EVERY:
@@ -104,7 +111,7 @@ class Watcher:
             if time.monotonic() - logs_at > LOGS_EVERY:
                 logs_at = time.monotonic()
                 self._surviving(partial(logroom.tidy, self.box))
-            self.wake.wait(RECONCILE_EVERY)
+            self.wake.wait(max(TICK, began + RECONCILE_EVERY - time.monotonic()))
 
     def _tidy(self) -> None:
         self._surviving(self.runs.forget_secrets)
@@ -184,24 +191,27 @@ class Watcher:
         while not self.stopping.is_set():
             try:
                 for event in creation.docker().events():
-                    self._surviving(partial(self._on_event, event.run))
+                    self._surviving(partial(self._on_event, event))
             except ContainerError as error:
                 log.warning("Docker's events: %s", error)
             # Whatever happened while nobody listened is found by looking.
             self.wake.set()
             self.stopping.wait(RETRY)
 
-    def _on_event(self, run_id: int | None) -> None:
-        if run_id is None or not self.boot_is_noted.is_set():
+    def _on_event(self, event: Event) -> None:
+        if event.run is None or not self.boot_is_noted.is_set():
             return
         run = (
             Run.objects.select_related("server__box__hf_token", "version")
-            .filter(pk=run_id, server__box=self.box)
+            .filter(pk=event.run, server__box=self.box)
             .first()
         )
-        if run is not None:
-            lifecycle.observe(run)
-            self.runs.follow_logs()
+        if run is None:
+            return
+        lifecycle.observe(run)
+        self.runs.follow_logs()
+        if event.action == "start" and not run.is_active:
+            self.wake.set()  # not by us
 
     def _wakes(self) -> None:
         while not self.stopping.is_set():

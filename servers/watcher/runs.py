@@ -61,6 +61,7 @@ class Runs:
                 self._pull(run)
             else:
                 lifecycle.advance(run)
+        lifecycle.take_up(self.box)
         self.follow_logs()
         self._starts.close(self.box)
         lifecycle.clear(self.box)

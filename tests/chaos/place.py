@@ -138,6 +138,10 @@ class Place:
             self.nudge(run)
         return run
 
+    def stop(self, run: Run) -> None:
+        """Press Stop; the nudge is lost."""
+        assert lifecycle.stop(run, by=factories.person())
+
     def nudge(self, run: Run) -> None:
         """What the web process sends, to this test's Redis."""
         url = self.redis_url.replace("unix://", "redis+socket://")
@@ -176,6 +180,13 @@ class Place:
             return run.log_complete
 
         self.waits_for(f"the log of run {run.pk} is whole", is_so)
+
+    def waits_for_more_than(self, lines: int, run: Run) -> None:
+        def is_so() -> bool:
+            run.refresh_from_db()
+            return run.log_lines > lines
+
+        self.waits_for(f"run {run.pk} has more than {lines} lines", is_so)
 
     def told(self) -> str:
         rows = "\n".join(f"run {run.pk}: {run.state}, {run.failure}" for run in Run.objects.all())

@@ -1,0 +1,97 @@
+"""What people do to containers with Docker itself is seen, also by a watcher that hears no events."""
+
+from collections.abc import Iterator
+
+import docker
+import pytest
+
+from servers.models import Run
+from servers.models.run import State
+from tests.chaos.place import Place
+
+pytestmark = pytest.mark.docker
+
+
+@pytest.fixture
+def hands(place: Place) -> Iterator[docker.APIClient]:
+    """Docker as a person has it who knows nothing of inferdash."""
+    client = docker.APIClient(place.docker.host, version="auto", timeout=60)
+    yield client
+    client.close()
+
+
+@pytest.mark.parametrize("hears", [True, False])
+def test_states_follow_what_people_do(place: Place, hands: docker.APIClient, hears: bool) -> None:
+    place.proxy.is_deaf = not hears
+    place.watcher()
+    names = ("killed", "stopped", "removed", "renamed", "paused", "started")
+    runs = {name: place.start(place.server(name), nudged=False) for name in names}
+    for run in runs.values():
+        place.waits_for_state(run, State.READY)
+    hands.kill(runs["started"].container_id)
+    place.waits_for_state(runs["started"], State.FAILED)
+    place.waits_until_whole(runs["started"])
+    before = place.lines(runs["started"])
+
+    hands.kill(runs["killed"].container_id)
+    hands.stop(runs["stopped"].container_id)
+    hands.remove_container(runs["removed"].container_id, force=True)
+    hands.rename(runs["renamed"].container_id, f"mine-{place.docker.install[:8]}")
+    hands.pause(runs["paused"].container_id)
+    hands.start(runs["started"].container_id)
+
+    for name in ("killed", "stopped", "removed"):
+        place.waits_for_state(runs[name], State.FAILED)
+    assert "SIGKILL (exit code 137) while it was serving, not by" in runs["killed"].failure
+    assert "ended by itself while it was serving" in runs["stopped"].failure
+    assert "removed by somebody outside inferdash" in runs["removed"].failure
+    place.waits_for("the pause is told", lambda: says(runs["paused"], "is paused"))
+    place.waits_for_state(runs["started"], State.READY)
+    assert "outside inferdash" in runs["started"].outlook
+    place.waits_for_more_than(len(before), runs["started"])
+    assert place.lines(runs["started"]) == place.dockers_lines(runs["started"].container_id)
+
+    hands.unpause(runs["paused"].container_id)
+    hands.kill(runs["renamed"].container_id)
+    place.waits_for("the pause is over", lambda: says(runs["paused"], ""))
+    place.waits_for_state(runs["renamed"], State.FAILED)
+    assert runs["paused"].state == State.READY
+
+
+def says(run: Run, words: str) -> bool:
+    run.refresh_from_db()
+    return words in run.outlook if words else not run.outlook
+
+
+def test_a_paused_server_can_be_stopped(place: Place, hands: docker.APIClient) -> None:
+    place.watcher()
+    run = place.start(place.server("paused"), nudged=False)
+    place.waits_for_state(run, State.READY)
+    hands.pause(run.container_id)
+
+    place.stop(run)
+
+    place.waits_for_state(run, State.STOPPED)
+
+
+def test_no_line_is_lost_or_doubled_when_every_connection_to_docker_is_cut(place: Place) -> None:
+    program = (
+        "import time\n"
+        "for n in range(8000):\n"
+        "    print('line', n, flush=True)\n"
+        "    if n % 40 == 0: time.sleep(0.02)"
+    )
+    watcher = place.watcher()
+    run = place.start(place.server("talks", entrypoint=("python3", "-c", program)), nudged=False)
+    for lines in (500, 2500, 4500):
+        place.waits_for_more_than(lines, run)
+        if lines == 2500:
+            place.kill(watcher)
+            place.watcher()
+        else:
+            place.proxy.cut()
+
+    place.waits_until_whole(run)
+    lines = place.lines(run)
+    assert [line.split(" ", 1)[1] for line in lines] == [f"line {n}" for n in range(8000)]
+    assert lines == place.dockers_lines(run.container_id)
