@@ -14,13 +14,8 @@ from django.db.utils import InterfaceError, OperationalError
 
 from servers import lifecycle, live
 from servers.host.collector import Collector
-<<<<<<< Updated upstream
-from servers.host.containers import ContainerError
-from servers.lifecycle import actions, creation
-=======
 from servers.host.containers import ContainerError, Event
-from servers.lifecycle import creation
->>>>>>> Stashed changes
+from servers.lifecycle import actions, creation
 from servers.models import Box, Run
 from servers.watcher import boxes, checkpoints, logroom, logs
 from servers.watcher.images import Images
