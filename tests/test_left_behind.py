@@ -1,9 +1,6 @@
 """What engines have left on a box is found, told by whose it is, and taken away on demand."""
 
-import itertools
 import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -23,34 +20,13 @@ from servers.models.action import Kind
 from servers.models.run import State, Wanted
 from tests import factories
 from tests.images import ENGINE
+from tests.orphans import has_ended, orphans
 
 pytestmark = [
     pytest.mark.docker,
     pytest.mark.django_db(transaction=True),
     pytest.mark.usefixtures("own_redis"),
 ]
-
-# Every orphan is put where a container's processes are.
-CGROUPS = next(
-    path
-    for path in (
-        Path("/sys/fs/cgroup/systemd"),
-        Path("/sys/fs/cgroup/pids"),
-        Path("/sys/fs/cgroup"),
-    )
-    if (path / "cgroup.procs").exists()
-)
-ORPHAN = """
-import os, sys, time
-if os.fork():
-    os._exit(0)
-os.setsid()
-open('/proc/self/comm', 'w').write('VLLM::EngineCore')
-open(sys.argv[1] + '/cgroup.procs', 'w').write(str(os.getpid()))
-print(os.getpid(), flush=True)
-os.close(1)
-time.sleep(600)
-"""
 
 
 @pytest.fixture(autouse=True)
@@ -92,30 +68,10 @@ def ended(run: Run, docker: Docker) -> Run:
     return fresh(run)
 
 
-numbers = itertools.count()
-
-
 @pytest.fixture
 def orphan() -> Iterator[Callable[[str], int]]:
-    """A worker of this container that the box's first process was left with."""
-    made: list[tuple[int, Path]] = []
-
-    def make(container: str) -> int:
-        folder = CGROUPS / f"inferdash-test-{os.getpid()}-{next(numbers)}" / container
-        folder.mkdir(parents=True)
-        words = [sys.executable, "-c", ORPHAN, str(folder)]
-        pid = int(subprocess.run(words, stdout=subprocess.PIPE, check=True).stdout)
-        made.append((pid, folder))
-        return pid
-
-    yield make
-    for pid, folder in made:
-        if (folder / "cgroup.procs").read_text().split() == [str(pid)]:
-            os.kill(pid, 9)
-        while (folder / "cgroup.procs").read_text().strip():
-            pass
-        folder.rmdir()
-        folder.parent.rmdir()
+    with orphans() as make:
+        yield make
 
 
 def found(box: Box, kind: str = "") -> list[Left]:
@@ -126,13 +82,6 @@ def wanted(box: Box, kind: Kind, left: Left) -> Action:
     assert actions.ask(box, kind, by=factories.person(), left=left)
     actions.obey(box, None, lambda event: None)
     return Action.objects.latest("pk")
-
-
-def gone(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except FileNotFoundError:
-        return True
 
 
 def test_a_worker_that_outlived_its_container_is_found_and_ended(
@@ -151,7 +100,7 @@ def test_a_worker_that_outlived_its_container_is_found_and_ended(
     done = wanted(box, Kind.KILL, left)
     assert done.state == "done", done.said
     assert "has ended after SIGTERM" in done.said
-    assert gone(pid)
+    assert has_ended(pid)
     assert found(box, "process") == []
     said = list(
         Entry.objects.filter(action__startswith="kill").order_by("pk").values_list("action")
@@ -181,7 +130,7 @@ def test_one_of_which_nothing_is_known_is_shown_and_not_touched(
     done = wanted(box, Kind.KILL, left)
 
     assert left.actions == ()
-    assert (done.state, gone(pid)) == ("refused", False)
+    assert (done.state, has_ended(pid)) == ("refused", False)
     assert done.command == f"ps -o pid,ppid,user,lstart,args -p {pid}"
 
 
@@ -197,7 +146,7 @@ def test_a_number_that_was_given_to_another_process_is_left_alone(
 
     done = wanted(box, Kind.KILL, shown)
 
-    assert (done.state, gone(pid)) == ("refused", False)
+    assert (done.state, has_ended(pid)) == ("refused", False)
     assert "Nothing was done" in done.said
 
 
@@ -215,7 +164,7 @@ def test_a_wish_that_nobody_heard_in_time_is_not_obeyed(
     actions.obey(box, None, lambda event: None)
 
     assert "more than a minute ago" in Action.objects.get().said
-    assert not gone(pid)
+    assert not has_ended(pid)
 
 
 # Others on this machine may have files of the usual names.

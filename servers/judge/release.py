@@ -4,7 +4,7 @@ Counted is what a pool has in use beyond what it had before the engine was made,
 other programs hold by the driver's word. Sizes are in bytes, times in seconds since 1970.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
@@ -23,6 +23,8 @@ REMEMBERED = 24 * 3600.0
 FRESH = 90.0
 _CLOCKS_DIFFER = 5.0
 _MOST_HOLDERS = 8
+# Seconds in which a process may still be on its way out.
+_HELD_AFTER = 30.0
 
 _THRESHOLDS = Thresholds()
 
@@ -133,10 +135,12 @@ def look(
     *,
     began: float | None = None,
     ended: float | None = None,
+    pids: Collection[int] = (),
 ) -> Look | None:
     """What a snapshot says of the memory of the engine in this container.
 
-    `began` and `ended` are the engine's. None where the snapshot is stale, or has not all of
+    `began` and `ended` are the engine's, and `pids` are its processes as far as they were seen:
+    the driver may know them longer than the kernel. None where the snapshot is stale, or has not all of
     the pools.
     """
     if snapshot.get("stale_s") is not None or snapshot.get("collector_ok") is False:
@@ -152,7 +156,7 @@ def look(
     for gpu, then in earlier["pools"].items():
         pool = there[gpu]
         kinds.add(pool.kind)
-        own = [each for each in pool.clients if _is_own(each, container, began, ended)]
+        own = [each for each in pool.clients if _is_own(each, container, began, ended, pids)]
         foreign = [each for each in pool.clients if each not in own]
         theirs = sum(each.used or 0 for each in foreign)
         more = pool.in_use - theirs - then["unheld"]
@@ -229,7 +233,10 @@ def _during(so_far: Release, seen: Look | None, *, ended: float, now: float) -> 
     )
     if seen.is_back and not moves:
         return replace(new, outcome="back", seconds=max(0.0, seen.t - ended), holders=())
-    return new if seen.t <= until else _over(new, seen)
+    # What a process holds does not come back by waiting.
+    rest = seen.size - sum(each.size or 0 for each in seen.holders)
+    is_held = rest <= min(TOLERANCE.values()) and seen.t - ended > _HELD_AFTER
+    return _over(new, seen) if is_held or seen.t > until else new
 
 
 def _over(new: Release, seen: Look) -> Release:
@@ -267,7 +274,15 @@ def _sizes(clients: tuple[Client, ...]) -> dict[str, int | None]:
     return {_key(each): each.used for each in clients if not each.is_desktop}
 
 
-def _is_own(client: Client, container: str, began: float | None, ended: float | None) -> bool:
+def _is_own(
+    client: Client,
+    container: str,
+    began: float | None,
+    ended: float | None,
+    pids: Collection[int],
+) -> bool:
+    if not client.is_known:
+        return client.pid in pids
     if client.container or not client.is_worker or client.ppid != 1 or ended is None:
         return client.container == container and bool(container)
     # A worker that was left to the box's first process, and began while the engine ran.
@@ -298,8 +313,13 @@ def _holders(mine: Mapping[int, Client], held: Mapping[int, int | None]) -> Iter
     for each in most[:_MOST_HOLDERS]:
         yield Holder(
             pid=each.pid,
-            name=each.name[:100],
+            name=_short(each),
             container=each.container,
             since=each.start,
             size=held[each.pid],
         )
+
+
+def _short(client: Client) -> str:
+    """Its program, or what the engine calls it; without the arguments."""
+    return client.name[:60] if client.is_worker else client.name.split(" ")[0].rpartition("/")[2]

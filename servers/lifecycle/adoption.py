@@ -115,16 +115,15 @@ def _version(server: Server, container: Container) -> ProfileVersion:
     return server.profile.current
 
 
-def _reached_at(container: Container, launch: Launch) -> tuple[str | None, int | None]:
-    wanted = ENGINES[launch.engine].port(launch)
-    if launch.network == "host":
-        return "127.0.0.1", wanted
-    for port in container.published:
-        if port.container_port == wanted:
-            return creation.loopback(port.host_ip), port.host_port
-    raise AdoptionError(
-        f"The container publishes no port {wanted}, where the profile says that its engine listens."
-    )
+def _reached_at(container: Container, launch: Launch) -> tuple[str, int]:
+    found = creation.bound(container, launch)
+    if found is None:
+        wanted = ENGINES[launch.engine].port(launch)
+        raise AdoptionError(
+            f"The container publishes no port {wanted}, where the profile says that its engine "
+            "listens."
+        )
+    return found
 
 
 def _digests(container: Container) -> str:

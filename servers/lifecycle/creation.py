@@ -149,16 +149,8 @@ def _reached_at(container: Container, launch: Launch) -> tuple[str | None, int |
     """
     if container.state != "running":
         return None, None
-<<<<<<< Updated upstream
-    if launch.network == "host":
-        return "127.0.0.1", wanted
-    for port in container.published:
-        if port.container_port == wanted:
-            return loopback(port.host_ip), port.host_port
-=======
     if found := bound(container, launch):
         return found
->>>>>>> Stashed changes
     docker().remove(container.id)
     raise Refused(
         f"The Docker network {launch.network} publishes no ports, so nobody could reach the "
@@ -166,11 +158,6 @@ def _reached_at(container: Container, launch: Launch) -> tuple[str | None, int |
     )
 
 
-<<<<<<< Updated upstream
-def loopback(address: str) -> str:
-    """Where this box itself reaches a port that Docker has bound at this address."""
-    return _LOOPBACK.get(address, address)
-=======
 def bound(container: Container, launch: Launch) -> tuple[str, int] | None:
     """Address and port of the engine in a container that runs; None where none is published."""
     wanted = ENGINES[launch.engine].port(launch)
@@ -180,7 +167,6 @@ def bound(container: Container, launch: Launch) -> tuple[str, int] | None:
         if port.container_port == wanted:
             return _LOOPBACK.get(port.host_ip, port.host_ip), port.host_port
     return None
->>>>>>> Stashed changes
 
 
 def labels(run: Run) -> dict[str, str]:

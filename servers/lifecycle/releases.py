@@ -1,6 +1,6 @@
 """What is known of a run's GPU memory before its start, and what came of it after its end."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -45,7 +45,7 @@ def watched(box: Box) -> list[Run]:
     )
 
 
-def look(run: Run, snapshot: Mapping[str, Any]) -> Look | None:
+def look(run: Run, snapshot: Mapping[str, Any], pids: Collection[int]) -> Look | None:
     assert run.memory_before is not None
     return release.look(
         run.memory_before,
@@ -53,6 +53,7 @@ def look(run: Run, snapshot: Mapping[str, Any]) -> Look | None:
         run.container_id or run.container_was,
         began=run.started_at.timestamp() if run.started_at else None,
         ended=run.ended_at.timestamp() if run.ended_at else None,
+        pids=pids,
     )
 
 

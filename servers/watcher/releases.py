@@ -3,6 +3,7 @@
 import time
 from collections import deque
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from servers.lifecycle import releases
@@ -15,10 +16,18 @@ _BEFORE = 120.0
 _LOOK_EVERY = 5.0
 
 
+@dataclass
+class _Seen:
+    """What was seen of an engine while it ran."""
+
+    held: deque[tuple[float, int]] = field(default_factory=deque)
+    pids: set[int] = field(default_factory=set)
+
+
 class Releases:
     def __init__(self, box: Box) -> None:
         self.box = box
-        self._held: dict[int, deque[tuple[float, int]]] = {}
+        self._seen: dict[int, _Seen] = {}
         self._shm: list[dict[str, Any]] = []
         self._looked_at = float("-inf")
 
@@ -27,15 +36,16 @@ class Releases:
         runs = releases.watched(self.box)
         if snapshot.get("shm") and any(_is_on_its_way(run) for run in runs):
             snapshot = {**snapshot, "shm": self._shared_memory()}
+        self._seen = {run.pk: self._seen.get(run.pk, _Seen()) for run in runs}
         for run in runs:
-            seen = releases.look(run, snapshot)
+            before = self._seen[run.pk]
+            found = releases.look(run, snapshot, before.pids)
             if run.ended_at is not None:
-                lately = self._held.get(run.pk)
-                held = max((size for _t, size in lately), default=None) if lately else None
-                releases.note(run, seen, held=held)
-            elif seen is not None:
-                self._remember(run, seen.t, seen.size)
-        self._held = {run.pk: self._held[run.pk] for run in runs if run.pk in self._held}
+                held = max((size for _t, size in before.held), default=None)
+                releases.note(run, found, held=held)
+            elif found is not None:
+                self._remember(run, before, found.t, found.size)
+                before.pids |= _pids(snapshot, run.container_id)
 
     def _shared_memory(self) -> list[dict[str, Any]]:
         """What an engine has mapped until a moment ago is nobody's now."""
@@ -43,12 +53,16 @@ class Releases:
             self._looked_at, self._shm = time.monotonic(), snapshots.shared_memory()
         return self._shm
 
-    def _remember(self, run: Run, t: float, size: int) -> None:
-        lately = self._held.setdefault(run.pk, deque())
-        lately.append((t, size))
+    def _remember(self, run: Run, before: _Seen, t: float, size: int) -> None:
+        before.held.append((t, size))
         # One that is being stopped held the most before that, however long it takes.
-        while run.stopping_at is None and lately[0][0] < t - _BEFORE:
-            lately.popleft()
+        while run.stopping_at is None and before.held[0][0] < t - _BEFORE:
+            before.held.popleft()
+
+
+def _pids(snapshot: Mapping[str, Any], container: str) -> set[int]:
+    processes = snapshot.get("processes") or []
+    return {each["pid"] for each in processes if each.get("container") == container}
 
 
 def _is_on_its_way(run: Run) -> bool:

@@ -99,6 +99,18 @@ def test_a_process_that_keeps_it_is_named_and_what_it_gave_back_later_too() -> N
     )
 
 
+def test_what_a_process_holds_is_not_waited_for_as_long() -> None:
+    scene = Scene(kind="unified")
+    before = at_work(scene)
+    scene.process(101, 60.0, "/usr/bin/python3 -m sglang.launch_server", container=OURS)
+    scene.end(100)
+
+    said = followed(before, scene.for_(40))
+
+    assert said[-1].outcome == "held"
+    assert said[-1].holders[0].name == "python3"
+
+
 def test_memory_that_nobody_holds_is_left_to_the_verdict_after_the_grace() -> None:
     scene = Scene(kind="unified")
     before = at_work(scene)
@@ -276,3 +288,18 @@ def test_an_old_or_empty_sample_is_no_measure() -> None:
     assert release.before(sample, "all", now=scene.t + 120) is None
     assert release.before({**sample, "gpus": []}, "all", now=scene.t) is None
     assert release.before({**sample, "stale_s": 7.0}, "all", now=scene.t) is None
+
+
+def test_a_process_that_only_the_driver_still_knows_is_the_engines_if_it_was() -> None:
+    scene = Scene(kind="discrete", total=96)
+    before = at_work(scene)
+    del scene.known[100]
+    (snapshot,) = scene.for_(1, step=1)
+
+    ours = release.look(before, snapshot, OURS, ended=scene.t, pids={100})
+    nobodys = release.look(before, snapshot, OURS, ended=scene.t)
+
+    assert ours is not None
+    assert nobodys is not None
+    assert [each.pid for each in ours.holders] == [100]
+    assert (ours.size, nobodys.size) == (60 * GIB, 0)
