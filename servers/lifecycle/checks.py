@@ -20,11 +20,12 @@ from servers.models import Box, CheckpointFacts, ImageFacts, Profile, Run, Serve
 class Known:
     """Findings, the worst first, and whether it fits: None without a box, or without GPUs."""
 
+    subject: Subject
     findings: list[Finding]
     fit: Estimate | None
 
     @property
-    def all(self) -> list[Finding]:
+    def every(self) -> list[Finding]:
         """With the changes that would make it fit."""
         return [*self.findings, *fits.findings(self.fit)]
 
@@ -36,13 +37,12 @@ def known(
 
     With the server, what only that one holds counts as free; else what all of the profile's do.
     """
-    if box is None:
-        return Known(findings=findings(launch, None), fit=None)
-    asked = replace(subject(launch, box, profile), rooms=fits.rooms(box, profile, server))
-    return Known(
-        findings=_weighed(lint(asked), launch, box, profile),
-        fit=fits.estimate(asked, box, profile, server),
-    )
+    asked = subject(launch, box, profile)
+    fit = None
+    if box is not None:
+        asked = replace(asked, rooms=fits.rooms(box, profile, server))
+        fit = fits.estimate(asked, box, profile, server)
+    return Known(subject=asked, findings=_weighed(lint(asked), launch, box, profile), fit=fit)
 
 
 def findings(launch: Launch, box: Box | None, profile: Profile | None = None) -> list[Finding]:

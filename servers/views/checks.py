@@ -14,7 +14,7 @@ from servers.engines.launch import Launch
 from servers.forms.profile import ProfileForm
 from servers.forms.profile_values import initial
 from servers.judge.subject import Finding
-from servers.lifecycle import checks, folders
+from servers.lifecycle import checks, folders, preflight
 from servers.models import Box, ImageFacts, Profile, Role, Server, User
 from servers.views.access import allow
 from servers.views.profiles import find, save_launch
@@ -31,14 +31,15 @@ def profile_check(request: HttpRequest) -> HttpResponse:
         context = {"form": form, "faults": form.faults()}
         return render(request, "profiles/_check.html", context)
     launch, box = form.unsaved_launch(), _box(form, profile)
-    known = checks.known(launch, box, profile)
+    checked = preflight.check(launch, box, profile) if box is not None else None
     return render(
         request,
         "profiles/_check.html",
         {
             "form": form,
-            "findings": known.findings,
-            "fit": known.fit,
+            "checked": checked,
+            "findings": checked.findings if checked else checks.findings(launch, None),
+            "fit": checked.fit if checked else None,
             "preview": lifecycle.preview(launch, box) if box is not None else None,
             "box": box,
             "image": ImageFacts.objects.of(launch, box) if box is not None else None,
@@ -114,18 +115,20 @@ def refusal(
     `launch` is what is to be started, if not what the profile says now.
     """
     launch = launch or parameters.fill(server.profile.launch, server.values)
-    known = checks.known(launch, server.box, server.profile, server)
-    errors = [each for each in known.findings if each.severity == "error"]
-    if not errors or request.POST.get("despite", "").strip():
+    checked = preflight.check(launch, server.box, server.profile, server)
+    person = cast(User, request.user)
+    has_reason = bool(request.POST.get("despite", "").strip())
+    if checked.may_start or (has_reason and person.may_edit):
         return None
     answer = render(
         request,
         "servers/_despite.html",
         {
             "server": server,
-            "findings": errors,
-            "fit": known.fit,
-            "person": request.user,
+            "findings": checked.faults,
+            "items": checked.errors,
+            "fit": checked.fit,
+            "person": person,
             "action": request.path,
         },
     )
@@ -158,7 +161,7 @@ def _finding(
     """The first that fits of these launches. One rule may find several things: ?about= says which."""
     about = request.GET.get("about", "")
     for launch in launches:
-        for each in checks.known(launch, box, profile).all:
+        for each in checks.known(launch, box, profile).every:
             if each.rule == rule and each.about == about:
                 return each
     raise Http404(f"{rule} has nothing to say about {about or 'this profile'} any more.")

@@ -15,7 +15,7 @@ from servers import lifecycle, live
 from servers.engines import ENGINES, choices, parameters
 from servers.engines.launch import Launch
 from servers.forms.profile_values import opens_the_box
-from servers.lifecycle import checks
+from servers.lifecycle import checks, preflight
 from servers.lifecycle.badges import badges
 from servers.models import Box, Entry, ImageFacts, Profile, Role, Run, Server, User, record
 from servers.models.profile import Health, ProfileVersion, Stale, Wanted
@@ -95,11 +95,12 @@ def profile_known(request: HttpRequest, slug: str, server: str) -> HttpResponse:
 
 def _known(found: Profile, server: Server) -> dict[str, Any]:
     launch = parameters.fill(found.launch, server.values)
-    known = checks.known(launch, server.box, found, server)
+    checked = preflight.check(launch, server.box, found, server)
     return {
         "preview": lifecycle.preview(launch, server.box),
-        "findings": known.findings,
-        "fit": known.fit,
+        "checked": checked,
+        "findings": checked.findings,
+        "fit": checked.fit,
         "image": ImageFacts.objects.of(launch, server.box),
     }
 
