@@ -102,6 +102,20 @@ def test_too_slow_is_said_on_the_card_with_what_is_expected(box: Box) -> None:
     assert run.state == State.READY
 
 
+def test_a_first_answer_that_compiled_its_way_is_no_measure(box: Box) -> None:
+    on = factories.server(box, engine="vllm", expected={"tokens per second": "30-35"})
+    slowly = Script(deltas=[{"content": word} for word in SKY], delay=0.2)
+    quickly = Script(deltas=[{"content": word} for word in SKY])
+    plans = [slowly, quickly]
+    with ScriptedEngine(plan=lambda _body: plans.pop(0)) as engine:
+        metrics(engine)
+        run = until(Runs(box), became_ready(on, engine), lambda run: run.first_answer)
+
+    assert len(engine.requests) == 2
+    assert run.ready_but == ()
+    assert run.first_answer["rate"] > 30
+
+
 def test_a_run_is_compared_with_the_last_good_one_of_its_profile_on_its_box(box: Box) -> None:
     on = factories.server(box, engine="vllm")
     said = {"text": "a", "error": "", "rate": 9e6, "remarks": []}

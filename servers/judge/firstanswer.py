@@ -52,16 +52,12 @@ class FirstAnswer:
     ) -> Self:
         """`alone`: it had nothing else to do meanwhile, so that its speed can be compared."""
         found = list(_faults(answer))
-        if alone and not found and (slow := _slow(answer.rate, expected, before)):
+        if alone and not found and (slow := slowness(answer.rate, expected, before)):
             found.append(slow)
         return cls(answer=answer, before=before, remarks=tuple(found))
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self.answer) | {"before": self.before, "remarks": list(self.remarks)}
-
-    @property
-    def is_good(self) -> bool:
-        return not self.remarks and not self.answer.error
 
 
 def expects(expected: Mapping[str, str]) -> tuple[float, str] | None:
@@ -146,7 +142,8 @@ def _alphabets(text: str) -> set[str]:
     return {script for script, count in counts.items() if count > 1 and script not in signs}
 
 
-def _slow(rate: float | None, expected: Mapping[str, str], before: float | None) -> str:
+def slowness(rate: float | None, expected: Mapping[str, str], before: float | None) -> str:
+    """What is too slow about so many tokens a second, with the measure; "" where nothing is."""
     if rate is None:
         return ""
     if least := expects(expected):

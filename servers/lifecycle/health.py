@@ -9,7 +9,7 @@ from django.utils import timezone
 from servers import live
 from servers.host import durations
 from servers.host.questions import Answer
-from servers.judge.firstanswer import FirstAnswer
+from servers.judge.firstanswer import FirstAnswer, slowness
 from servers.judge.health import Condition, Verdict
 from servers.lifecycle import moves, restarts, secrets
 from servers.models import Run
@@ -58,6 +58,11 @@ def _end_if_wanted(run: Run) -> None:
         run.refresh_from_db()
         live.server_changed(run.server_id)
         moves.advance(run)
+
+
+def is_slow(run: Run, answer: Answer) -> bool:
+    """Whether its speed is worth a second question: a first one may compile all the way."""
+    return bool(slowness(answer.rate, run.version.launch.expected, _rate_before(run)))
 
 
 def keep_first_answer(run: Run, answer: Answer, *, alone: bool) -> None:

@@ -21,7 +21,7 @@ FIRST_TOKENS, FIRST_LIMIT = 64, 120.0
 ONE_TOKEN_LIMIT = 30.0
 PING = "Hi"
 
-type Kind = Literal["first", "token"]
+type Kind = Literal["first", "again", "token"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +48,10 @@ class Asking:
             return
         self._had_first.add(run.pk)
         self._ask(run, endpoint, "first", QUESTION, FIRST_TOKENS, FIRST_LIMIT)
+
+    def again(self, run: Run, endpoint: Endpoint) -> None:
+        """The same question another time, when everything is compiled."""
+        self._ask(run, endpoint, "again", QUESTION, FIRST_TOKENS, FIRST_LIMIT)
 
     def token(self, run: Run, endpoint: Endpoint) -> None:
         """Ask for one token, as a sign of life."""

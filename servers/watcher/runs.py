@@ -15,12 +15,13 @@ from servers import lifecycle, live
 from servers.engines import ENGINES, purpose
 from servers.host.containers import ContainerError, Progress
 from servers.host.probes import Health
+from servers.host.questions import Answer
 from servers.judge.holders import memory_by_container
 from servers.lifecycle import creation, diagnoses, health, secrets
 from servers.models import Box, Run
 from servers.models.run import ENDED, State, Wanted
 from servers.watcher import logs, logsearch, looks
-from servers.watcher.asking import Asking
+from servers.watcher.asking import Asking, Said
 from servers.watcher.liveness import Liveness
 from servers.watcher.looks import Serving, Started
 from servers.watcher.questions import Questions
@@ -44,6 +45,7 @@ class Runs:
         self._generated: dict[int, tuple[float, float]] = {}
         self._questions: Questions[tuple[Run, Started | Serving]] = Questions("ask")
         self._asking = Asking()
+        self._slow_answers: dict[int, Answer] = {}
         self._liveness = Liveness()
         self._starts = Starts()
 
@@ -175,8 +177,20 @@ class Runs:
     def _hear_answers(self) -> None:
         for said in self._asking.answers():
             self._liveness.asked(said.run, said.answer, said.asked_at)
-            if said.kind == "first":
-                health.keep_first_answer(said.run, said.answer, alone=said.alone)
+            if said.kind != "token":
+                self._first_answer(said)
+
+    def _first_answer(self, said: Said) -> None:
+        run, answer = said.run, said.answer
+        endpoint = run.endpoint if said.kind == "first" and said.alone else None
+        if endpoint is not None and health.is_slow(run, answer):
+            self._slow_answers[run.pk] = answer
+            self._asking.again(run, endpoint)
+            return
+        slow = self._slow_answers.pop(run.pk, answer)
+        if answer.error or (slow.rate or 0) > (answer.rate or 0):
+            answer = slow
+        health.keep_first_answer(run, answer, alone=said.alone)
 
     def _rate(self, pk: int, said: Serving, metric: str) -> float | None:
         """Tokens a second since the last answer; None when the engine does not count."""
