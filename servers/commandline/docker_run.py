@@ -15,6 +15,7 @@ from servers.commandline.tokens import ShellError
 from servers.commandline.variables import ALWAYS_SET, Argument, Value
 
 _IMAGE = re.compile(r"(?=[\w$<{\[(])(?:\{\{[^{}]*\}\}|[^\s,;|&='])*(?<![:/@])\Z")
+_CUT = re.compile(r"--\w[\w-]*-|[\w.-]+/[\w./-]*-")  # a line was broken at a hyphen
 _LEFT_OUT = ("...", "…", "[...]", "[…]", "[options]", "[args]", "[args...]", "[arg...]")
 _ARGUMENTS = re.compile(r"(ARG|OPT|FLAG|PARAM|EXTRA)", re.IGNORECASE)
 # Fields that hold the last value, and fields that collect all.
@@ -104,6 +105,10 @@ def check_complete(argument: Argument) -> None:
     """Raises ShellError for a word that only says that words are left out."""
     if argument.text.lower() in _LEFT_OUT:
         raise ShellError("words are left out here; write them in full.", argument.offset)
+    if _CUT.fullmatch(argument.text):
+        raise ShellError(
+            f"“{argument.text}” is cut off; join it with the next line.", argument.offset
+        )
 
 
 @dataclass
@@ -251,7 +256,8 @@ class _Reader:
                 raise ShellError(
                     f"options may hide in {image.text}, which has no value here.", image.offset
                 )
-        if not _IMAGE.match(image.text) and not image.unresolved:
+        is_path = ":/" in image.text and "{{" not in image.text
+        if (is_path or not _IMAGE.match(image.text)) and not image.unresolved:
             raise ShellError(f"“{image.text}” is not an image's name.", image.offset)
 
     def _is_option(self, word: str) -> bool:
@@ -277,6 +283,8 @@ def gpus(text: str, offset: int) -> str | int | tuple[str, ...] | None:
     cleaned = text.strip().strip("'\"")
     if "$" in cleaned and "=" not in cleaned:
         return text
+    if cleaned == "device=all":
+        return "all"
     if cleaned.startswith("device="):
         ids = re.split(r"[\"']?,(?=\w+=)", cleaned.removeprefix("device="))[0]
         return tuple(part.strip() for part in ids.strip("'\"").split(",") if part.strip())

@@ -19,8 +19,12 @@ _STRAY = re.compile(
 )
 _BOLD = re.compile(r"\s*(\*{1,3})(?=[^*\s])(.*?)(?P<end>\1)\s*$")
 # What stands before a command in a notebook, a Makefile or a crontab.
-_BEFORE = re.compile(r"\s*(?:@reboot\s+|[!@](?=\w|/)|(?:[\d*/,-]+\s+){5})")
-_STRAY_PREFIX = re.compile(r"(?i)\s*(?:bash|shell|sh|console|copy|copy code|shellcopy|bashcopy)\s*")
+_BEFORE = re.compile(
+    r"\s*(?:@reboot\s+|In \[\d*\]:\s*!?|\$(?=[a-z])|[!@](?=\w|/)|(?:[\d*/,-]+\s+){5})"
+)
+_STRAY_PREFIX = re.compile(
+    r"(?i)\s*(?:bash|shell|sh|console|powershell|cmd|text)?\s*(?:copy(?:\s?code)?(?:\s?edit)?|复制(?:代码)?|拷贝)?\s*"
+)
 _OPEN_BACKTICK = re.compile(rf"\s*`(?=(?:sudo |[A-Z_]+=\S+ )*(?:{LAUNCH.pattern}))")
 _CLOSED_BACKTICK = re.compile(r"(?<=[^\s`])`(?!`)")
 _SHEBANG = re.compile(r"\s*#!\s?/\S*(?:/env\s+)?\S*(?:\s+-\w+)*")
@@ -40,15 +44,18 @@ _EXPORT = re.compile(
 )
 _USER = r"\[?[\w.-]+@[\w.-]+[^$#%>\n]{0,60}"
 _SHELL = r"(?:ba|z)?sh-[\d.]+"
+_FOLDER = r"(?:[\w.-]{1,40}:)?~?[\w./~-]{0,80}\s?"
 _PROMPT = re.compile(
-    rf"\s*(?:\([\w.~/-]+\)\s*)?(?:(?:{_USER}|{_SHELL}|PS [^>\n]{{0,80}})?[$%❯>»]\s"
+    rf"\s*(?:\([\w.~/-]+\)\s*)?(?:(?:{_USER}|{_SHELL}|{_FOLDER}|PS [^>\n]{{0,80}})?[$%❯>»λ]\s(?:\s*>\s)*"
     rf"|(?:{_USER}|{_SHELL})#\s|[A-Z]:\\[^>\n]{{0,80}}>"
-    r"|➜\s+\S+(?:\s+git:\(\S*\))?(?:\s+✗)?\s|\+\s)\s*(?=\S)"
+    r"|➜\s+\S+(?:\s+git:\(\S*\))?(?:\s+✗)?\s|\+\s|\+(?=\w))\s*(?=\S)"
+    r"|\s*\d{2,5}\s{2}(?=\S)"  # of a shell's history
     r"|\s*\((?:base|[\w.-]*env[\w.-]*)\)\s+(?=\S)"
 )
 _ROOT_PROMPT = re.compile(r"\s*#\s+(?=\S)")
+_ADDED = re.compile(r"\s*\+")  # to a file, as a comparison shows it
 _QUOTATION = re.compile(r"\s*>\s?")  # of Markdown
-_SECOND_PROMPT = re.compile(r"\s*>\s+(?=\S)")
+_SECOND_PROMPT = re.compile(r"(?:\s*>)+\s+(?=\S)")
 _CONTINUED = re.compile(r"(?:\\|(?<=\s)[\^`])\s*(?:#.*)?$")
 _WRAPPED = re.compile(r"\s*(?:(?:sudo|nohup|exec)\s+|[A-Z_]+=\S+\s+)*")
 _GLUED_LAUNCH = re.compile(
@@ -65,7 +72,8 @@ def normalized(text: str) -> str:
     """The paste with plain line ends and blanks, and without what nobody sees."""
     text = text.replace("\r\n", "\n").replace("\r", "\n").translate(_SPACES)
     text = _INVISIBLE.sub("", text)
-    if re.search(r"&(?:amp|quot|lt|gt|#39|#x27);", text):
+    if re.search(r"&(?:amp|quot|apos|lt|gt|nbsp|#\d{2,3}|#x27);", text):
+        text = text.replace("&nbsp;", " ").replace("&#160;", " ")
         text = html.unescape(text)
     text = _TAG.sub(lambda tag: " " * len(tag[0]), text)
     return _without_line_numbers(text)
@@ -117,7 +125,7 @@ def cleaned(text: str, *, root_prompts: bool = False) -> str:
     found: list[str] = []
     continues = False
     second_prompts = False
-    in_backticks = is_commented = False
+    in_backticks = is_commented = is_added = False
     for line in lines:
         if is_quoted:
             line = _blanked(line, _QUOTATION)
@@ -126,13 +134,16 @@ def cleaned(text: str, *, root_prompts: bool = False) -> str:
                 line = line[: span.start()] + END + line[span.end() :]
             if is_commented:
                 line = _blanked(line, _ROOT_PROMPT)
-            if second_prompts or re.match(r"\s*>\s+-", line):
+            if is_added:
+                line = _blanked(line, _ADDED)
+            if second_prompts or re.match(r"(?:\s*>)+\s+-", line):
                 line = _blanked(line, _SECOND_PROMPT)
                 second_prompts = True
         else:
             before = line
             in_backticks = line.count("`") == 1 and _OPEN_BACKTICK.match(line) is not None
             line = line.replace("`", " ") if in_backticks else line
+            is_added = _ADDED.match(line) is not None
             is_commented = root_prompts and line.lstrip().startswith("#")
             line = _begun(line, root_prompts=root_prompts)
             second_prompts = bool(_PROMPT.match(before)) and line != before

@@ -103,6 +103,7 @@ def _line(text: str, offset: int, block: Block) -> int:
 
 def _documents(text: str) -> list[object]:
     """YAML documents; typographic quotes and a first line without its indentation are mended."""
+    text = yaml_text.without_comments(text)
     lines = text.split("\n")
     deeper = [len(each) - len(each.lstrip()) for each in lines[1:] if each.strip()]
     indented = "\n".join([" " * min(deeper, default=0) + lines[0].lstrip(), *lines[1:]])

@@ -22,6 +22,7 @@ from servers.commandline.tokens import (
     HereDocument,
     Operator,
     ShellError,
+    Substitution,
     Text,
     Variable,
     Word,
@@ -29,6 +30,10 @@ from servers.commandline.tokens import (
 from servers.commandline.variables import Argument, Scope, Value
 
 _NAMED = re.compile(r"([A-Za-z_]\w*)(\[\w*\])?(\+?)=")
+_DETACHED = re.compile(
+    r"(?:\$\(|`)\s*(?:sudo )?(?:docker|podman|nerdctl)\s+run\s(?:[^;|&]*\s)?(?:-[itPq]*d[itPq]*|--detach)\s",
+    re.DOTALL,
+)
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _EXPORTS = ("export", "setx")
 _DECLARES = (*_EXPORTS, "declare", "typeset", "local", "readonly")
@@ -145,6 +150,7 @@ class Script:
             if isinstance(first, ArrayAssignment):
                 self._set_array(first)
             elif (assigned := self._assignment(first)) is not None:
+                self._captured(first)
                 prefix[assigned[0]] = assigned[1]
                 if len(command) == 1 and len(prefix) == 1 and assigned[2]:
                     self._add(assigned[0], assigned[1])
@@ -158,6 +164,12 @@ class Script:
                 self._set(name, value, offset)
             return
         self._command(words, command, prefix)
+
+    def _captured(self, word: Word) -> None:
+        """A container that is started to keep its id: ID=$(docker run -d …)."""
+        for piece in word.pieces:
+            if isinstance(piece, Substitution) and _DETACHED.match(piece.raw):
+                self._nested(piece.raw[1:-1].removeprefix("("), word.offset)
 
     def _behind_keywords(
         self, command: list[Word | ArrayAssignment]

@@ -28,12 +28,11 @@ _PLAIN = str.maketrans(dict.fromkeys(_DOUBLE, '"'))  # JSON knows no typographic
 _BLANKS = " \t"
 _OPERATORS = ("&&", "||", ";;", "|&", ";", "|", "&", "(", ")")
 _REDIRECT = re.compile(r"(?:\d*|&)(?:<<-?|>>|>\||<>|[<>]&?)")
-_ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
-_ANSI_C = re.compile(r"\$'((?:[^'\\\0]|\\.)*)'", re.DOTALL)
 _POWERSHELL_NAME = re.compile(r"env:[A-Za-z_]\w*")
 _NAME = re.compile(r"[A-Za-z_]\w*|[0-9@*#?]")
 _ARRAY = re.compile(r"[A-Za-z_]\w*\+?=\(")
 _COMMENTED_LINES = re.compile(r"(?:[ \t]*(?:#[^\n\0]*)?\n)*[ \t]*")
+_LOST_END = re.compile(r"(?<=\s)\\(?=\s+-)")
 _CONTINUATION = re.compile(r"[ \t]*(?:#[^\n\0]*)?\n")
 
 
@@ -82,7 +81,7 @@ class Lexer:
             elif self._at_continuation():
                 self.at += 2 if self.text.startswith("\\\\", self.at) else 1
                 match = _CONTINUATION.match(self.text, self.at)
-                if match is None:
+                if match is None or _LOST_END.search(match[0]):
                     continue  # the text's end, or a backslash whose line end was lost
                 following = self._goes_on(self._tokens, match.end(), True)
                 if following is None:
@@ -93,8 +92,11 @@ class Lexer:
 
     def _token(self, char: str) -> None:
         start = self.at
-        if char == "#":
+        if char == "#" or signs.arrow(self.text, start):
             self.at = self._line_end()
+            if lost := _LOST_END.search(self.text, start, self.at):
+                self.at = lost.start()  # where a web page lost the line's end
+                return
             # A comment that itself ends in a backslash means to go on.
             if self.text[start : self.at].rstrip().endswith("\\"):
                 following = self._goes_on(self._tokens, self.at + 1, True)
@@ -286,11 +288,10 @@ class Lexer:
 
     def _ansi_c(self) -> Text:
         """$'text', in which \\n is a line end."""
-        match = _ANSI_C.match(self.text, self.at)
-        if match is None:
+        found = signs.ansi_c(self.text, self.at)
+        if found is None:
             raise ShellError("this quotation mark is never closed.", self.at + 1)
-        self.at = match.end()
-        text = re.sub(r"\\(.)", lambda m: _ESCAPES.get(m[1], m[1]), match[1], flags=re.DOTALL)
+        text, self.at = found
         return Text(text=text, quoted=True)
 
     def _braced(self, start: int, quoted: bool) -> Variable:

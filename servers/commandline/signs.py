@@ -1,4 +1,4 @@
-"""Signs that mean something in pastes and nothing to a shell of Unix."""
+"""Signs inside a word: what they stand for in a shell, and in pastes that are none of a shell."""
 
 import re
 
@@ -6,6 +6,9 @@ _PLACEHOLDER = re.compile(r"<(?=[^\s<>&|;=])[^<>&|;\n]*?(?<!\s)>")
 _TEMPLATE = re.compile(r"\{\{[^{}\"'\n]*\}\}")  # of Jinja, just and their kin
 _PERCENT_NAME = re.compile(r"%(?![0-9A-Fa-f]{2}%)([A-Za-z_]\w+)%")
 _QUOTED_COMMENT = re.compile(r"`\s*#[^`\n]*`")  # a comment between options, as bash allows it
+_ARROW = re.compile(r"(?:<[-=]{1,2}|[←⬅]\ufe0f?)\s")
+_ANSI_C = re.compile(r"\$'((?:[^'\\\0]|\\.)*)'", re.DOTALL)
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
 _WINDOWS_PATH = re.compile(r"^(?:[\w-]+=)?(?:[A-Za-z]:|\.{1,2}|\$env:\w+|%\w+%)(?:\\[\w .%-]*)*$")
 _WINDOWS_PROGRAM = re.compile(r"[\w.-]+(?:\\[\w.-]+)+\.exe\b", re.IGNORECASE)
 
@@ -31,3 +34,17 @@ def in_windows_path(text: str, start: int, at: int) -> bool:
     if program is not None and at < program.end():
         return True
     return _WINDOWS_PATH.search(text[start:at]) is not None
+
+
+def arrow(text: str, at: int) -> bool:
+    """Whether a remark begins here that points back at the command: <- this one works."""
+    return _ARROW.match(text, at) is not None
+
+
+def ansi_c(text: str, at: int) -> tuple[str, int] | None:
+    """What $'text' with its \\n stands for, and where it ends; None if it is never closed."""
+    match = _ANSI_C.match(text, at)
+    if match is None:
+        return None
+    said = re.sub(r"\\(.)", lambda m: _ESCAPES.get(m[1], m[1]), match[1], flags=re.DOTALL)
+    return said, match.end()

@@ -1,11 +1,15 @@
 """YAML read as texts: anchors and merge keys are followed, nothing becomes a number or a date."""
 
+import re
 from typing import Any
 
 import yaml
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 TYPOGRAPHIC_QUOTES = ("“”„‟", "‘’‚‛")  # YAML takes them for letters
+_COMMAND = re.compile(r"( *)[\"']?(?:command|entrypoint)[\"']? *: *[|>][-+\d]* *(?:#.*)?$")
+_COMMENT = re.compile(r"(?:^|(?<=[ \t]))#.*")
+_QUOTED = re.compile(r"\\.|'[^'\n]*'|\"(?:\\.|[^\"\\\n])*\"")
 _MOST_NODES = 20_000  # aliases of aliases can say much with little
 
 
@@ -41,6 +45,31 @@ def documents(text: str) -> list[Any]:
         raise YamlError("this is nested too deeply.", 0, 0) from error
     builder = _Builder()
     return [builder.build(node) for node in nodes]
+
+
+def without_comments(text: str) -> str:
+    """The text with blanks for comments inside a command's block of lines.
+
+    There they are words to YAML, and nobody means that. In a text in quotation marks that goes
+    over several lines, a script, they stay.
+    """
+    lines = text.split("\n")
+    inside: int | None = None  # the key's indentation
+    is_open = False
+    for number, line in enumerate(lines):
+        if inside is not None and line.strip() and len(line) - len(line.lstrip(" ")) <= inside:
+            inside = None
+        if inside is None:
+            key = _COMMAND.match(line)
+            inside, is_open = (len(key[1]) if key else None), False
+            continue
+        plain = _QUOTED.sub(lambda quoted: "x" * len(quoted[0]), line)
+        is_whole = plain.count("'") + plain.count('"') == 0
+        comment = _COMMENT.search(plain) if is_whole and not is_open else None
+        if comment is not None:
+            lines[number] = line[: comment.start()] + " " * (len(line) - comment.start())
+        is_open = is_open if is_whole else not is_open
+    return "\n".join(lines)
 
 
 class _Builder:
