@@ -37,6 +37,7 @@ class BoxState:
     was_seen: bool
     problems: tuple[tuple[str, str], ...]  # what, fix
     sample: Mapping[str, Any] | None
+    strays: int = 0  # containers of ours that work although no run holds them
 
 
 def of_boxes(boxes: Iterable[BoxState]) -> list[Notice]:
@@ -47,6 +48,7 @@ def of_boxes(boxes: Iterable[BoxState]) -> list[Notice]:
             found.append(_silence(box))
             continue
         found += [_about(box, what, fix) for what, fix in box.problems]
+        found += _strays(box)
         if box.sample is not None:
             found += _low_memory(box, box.sample)
             found += _faults(box, box.sample)
@@ -82,6 +84,22 @@ def _low_memory(box: BoxState, sample: Mapping[str, Any]) -> list[Notice]:
         else "This is main memory, not GPU memory. Stop what needs most of it."
     )
     return [_about(box, left, fix, level="failed")]
+
+
+def _strays(box: BoxState) -> list[Notice]:
+    if not box.strays:
+        return []
+    are = "1 container runs that no run" if box.strays == 1 else (
+        f"{box.strays} containers run that no run"
+    )
+    return [
+        _about(
+            box,
+            f"{are} of the database holds",
+            "As after an older copy of the database was put back. Adopt or remove them on the "
+            "box's page.",
+        )
+    ]
 
 
 def _faults(box: BoxState, sample: Mapping[str, Any]) -> list[Notice]:

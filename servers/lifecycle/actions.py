@@ -136,11 +136,8 @@ def _kill(box: Box, left: Left, action: Action) -> Result:
     ended = ending.end(left.pid, start=left.start, container=left.container or None)
     if not ended.by:
         return Result(said=f"{_capital(left.what)} had ended by itself.")
-    held = (
-        f" It held {left.size / GIB:.1f} GiB of {left.size_of}."
-        if (left.size or 0) > GIB / 10
-        else ""
-    )
+    size = left.size or 0
+    held = f" It held {size / GIB:.1f} GiB of {left.size_of}." if size > GIB / 10 else ""
     how = "after SIGTERM" if ended.by == "SIGTERM" else "by SIGKILL, as it did not obey SIGTERM"
     return Result(
         said=f"{_capital(left.what)} has ended {how}, within {ended.seconds:.1f} s.{held}"

@@ -11,9 +11,10 @@ from servers import live
 from servers.engines import ENGINES, parameters
 from servers.engines.launch import Launch
 from servers.host.containers import Container
-from servers.lifecycle import creation
+from servers.lifecycle import creation, secrets
+from servers.lifecycle.byhand import NO_END
 from servers.models import Box, ProfileVersion, Run, Server, User
-from servers.models.run import State, Wanted
+from servers.models.run import State
 
 
 class AdoptionError(Exception):
@@ -40,6 +41,8 @@ def adopt(box: Box, container_id: str, *, by: User | None) -> Run:
     try:
         with transaction.atomic():
             run = _made(server, container, by, digests)
+            # What it was given must not stand in its log.
+            secrets.remember_again(run, container.env)
             Server.objects.filter(pk=server.pk).update(run=run, removed_at=None)
     except IntegrityError as error:
         raise AdoptionError(
@@ -56,8 +59,8 @@ def _made(server: Server, container: Container, by: User | None, digests: str) -
     launch = known.launch if known else parameters.fill(version.launch, server.values)
     address, port = _reached_at(container, launch)
     fields: dict[str, Any] = {
+        **NO_END,
         "state": State.STARTING,
-        "wanted": Wanted.RUNNING,
         "started_at": container.started_at,
         "moved_at": timezone.now(),
         "address": address,
@@ -66,27 +69,11 @@ def _made(server: Server, container: Container, by: User | None, digests: str) -
         "image_id": container.image_id,
         "image_digest": digests,
         "container_id": container.id,
-        # What was noted of an end that was none.
-        "ready_at": None,
-        "ended_at": None,
-        "exit_code": None,
-        "failure": "",
-        "failure_detail": "",
-        "outlook": "",
-        "given_up": "",
-        "restart_at": None,
-        "stopped_by": None,
-        "stop_requested_at": None,
-        "stopping_at": None,
-        "kill_at": None,
-        "log_complete": False,
-        "diagnosis": {},
-        "memory_before": None,
-        "memory_after": {},
-        "released_at": None,
     }
     if known is not None:
-        Run.objects.filter(pk=known.pk).update(**fields)
+        # What stands in its log already tells of its life before.
+        read = {"phases_read": known.log_lines, "log_searched": known.log_lines, "log_found": {}}
+        Run.objects.filter(pk=known.pk).update(**fields, **read)
         known.refresh_from_db()
         return known
     fields |= {"server": server, "version": version, "values": server.values, "started_by": by}

@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 PAUSED = "Its container is paused:"
 
 # What was noted of an end that was none.
-_NO_END: dict[str, Any] = {
+NO_END: dict[str, Any] = {
     "wanted": Wanted.RUNNING,
     "stopped_by": None,
     "stop_requested_at": None,
@@ -83,7 +83,7 @@ def _is_of(run: Run, container: Container) -> bool:
 def _follow_again(run: Run, container: Container) -> None:
     address, port = creation.bound(container, run.launch) or (run.address, run.port)
     fields = {
-        **_NO_END,
+        **NO_END,
         "container_id": container.id,
         "image_id": container.image_id,
         "started_at": container.started_at,

@@ -121,6 +121,7 @@ def attention(boxes: Iterable[Box], samples: Mapping[str, dict[str, Any] | None]
             was_seen=box.seen_at is not None,
             problems=_problems(box),
             sample=samples[box.slug],
+            strays=sum(bool(each["is_running"]) for each in box.left_behind),
         )
         for box in boxes
     ]

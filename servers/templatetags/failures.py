@@ -1,10 +1,15 @@
 """Why a run failed and what to change, for its page."""
 
+import re
+
 from django import template
 
+from servers.judge.cures import REBOOT
+from servers.judge.leftbehind import Left
 from servers.lifecycle import diagnoses
-from servers.lifecycle.diagnoses import Why
-from servers.models import Run
+from servers.lifecycle.diagnoses import Step, Why
+from servers.models import Box, Run
+from servers.models.action import Kind
 
 register = template.Library()
 
@@ -12,3 +17,22 @@ register = template.Library()
 @register.filter
 def explained(run: Run) -> Why:
     return diagnoses.explained(run)
+
+
+@register.simple_tag
+def reboot_command() -> str:
+    return REBOOT
+
+
+@register.filter
+def can_be_ended(box: Box) -> list[Left]:
+    """Processes that engines have left on the box, and that its page would end."""
+    found = [Left.from_json(said) for said in box.left_behind]
+    return [left for left in found if Kind.KILL in left.actions]
+
+
+@register.filter
+def reclaim_level(step: Step) -> int:
+    """What is to be dropped by the words of a remedy: 1, 2 or 3, as the kernel counts."""
+    named = re.search(r"echo ([123])", step.says)
+    return int(named[1]) if named else 3

@@ -1,0 +1,118 @@
+"""A stop proves that the memory came back; what an engine left behind is ended from the page."""
+
+import re
+from collections.abc import Callable, Iterator
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.browser.steps import card, eventually
+from tests.images import ENGINE
+from tests.installation import Installation
+from tests.nvml import Machine, profiles
+from tests.orphans import has_ended, orphans
+
+pytestmark = [pytest.mark.browser, pytest.mark.docker]
+
+GIB = 2**30
+WITHIN = 60_000  # ms
+
+
+@pytest.fixture
+def orphan() -> Iterator[Callable[[str], int]]:
+    with orphans() as make:
+        yield make
+
+
+def container(place: Installation) -> tuple[str, int]:
+    """Of the run that is ready: its id, and its process."""
+    (found,) = [each for each in place.docker.list_ours() if each.state == "running"]
+    assert found.pid is not None
+    return found.id, found.pid
+
+
+def holding(place: Installation, pid: int | None, gib: float) -> Machine:
+    """The first card has so much in use, by this process or by none."""
+    machine = profiles.rtx_pro_6000()
+    if pid is None:
+        machine.cards[0].numbers["free"] -= int(gib * GIB)
+    else:
+        machine.cards[0].run(pid, int(gib * GIB))
+    place.gpus.show(machine)
+    return machine
+
+
+def made(page: Page, place: Installation) -> Locator:
+    """A server's card on the dashboard."""
+    page.goto(f"{place.url}/profiles/new/")
+    values = {"name": "Held", "checkpoint": "a/b", "image": ENGINE, "env": "ENGINE_SECONDS=0"}
+    for field, value in values.items():
+        page.locator(f"#id_{field}").fill(value)
+    page.get_by_role("button", name="Create profile").click()
+    page.goto(f"{place.url}/")
+    return card(page, "held")
+
+
+def started(page: Page, server: Locator, place: Installation, gib: float) -> str:
+    """Ready, and so much is on the first card; the container's id."""
+    server.get_by_role("button", name="Start", exact=True).click()
+    expect(server).to_have_attribute("data-state", "ready", timeout=WITHIN)
+    engine, pid = container(place)
+    holding(place, pid, gib)
+    expect(page.get_by_role("group", name="GPU 0 ")).to_contain_text(str(gib), timeout=WITHIN)
+    return engine
+
+
+def stopped(page: Page, server: Locator) -> None:
+    server.get_by_role("button", name="Stop", exact=True).click()
+    dialog = page.get_by_role("dialog")
+    is_stopped = page.locator("[data-name=held][data-state=stopped]")
+    expect(dialog.or_(is_stopped).first).to_be_visible(timeout=WITHIN)
+    if dialog.is_visible():
+        dialog.get_by_role("button", name="Stop now").click()
+    expect(server).to_have_attribute("data-state", "stopped", timeout=WITHIN)
+
+
+def test_a_stop_counts_the_memory_down_and_what_was_left_is_ended_from_the_page(
+    page: Page, place: Installation, orphan: Callable[[str], int]
+) -> None:
+    server = made(page, place)
+    page.evaluate("window.neverReloaded = true")
+    started(page, server, place, 61.2)
+    stopped(page, server)
+    expect(server).to_contain_text("61.2 GiB of GPU memory still to come", timeout=WITHIN)
+    expect(server.get_by_text("releasing", exact=True)).to_be_visible()
+    holding(place, None, 20)
+    expect(server).to_contain_text("20.0 GiB of GPU memory still to come", timeout=WITHIN)
+    place.gpus.show(profiles.rtx_pro_6000())
+    expect(server).to_contain_text(re.compile(r"Released 61\.2 GiB in \d+ s\."), timeout=WITHIN)
+
+    worker = orphan(started(page, server, place, 61.5))
+    stopped(page, server)
+    holding(place, worker, 33)
+    to_come = f"33.0 GiB of GPU memory still to come. Process {worker} ("
+    expect(server).to_contain_text(to_come, timeout=WITHIN)
+    expect(server).to_contain_text("33.0 GiB were not given back", timeout=WITHIN)
+    assert page.evaluate("window.neverReloaded")
+
+    server.get_by_role("link", name="what was left behind").click()
+    left = page.locator("[data-left]").filter(has_text=f"Process {worker} (")
+    expect(left).to_contain_text("33.0 GiB", timeout=WITHIN)
+    left.get_by_role("button", name="End it").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("whether it is still the same process")
+    dialog.get_by_role("button", name="Cancel").click()
+    assert not has_ended(worker)
+    left.get_by_role("button", name="End it").click()
+    dialog.get_by_role("button", name="End it").click()
+    eventually(page, lambda: has_ended(worker))
+    place.gpus.show(profiles.rtx_pro_6000())
+    expect(left).to_have_count(0, timeout=WITHIN)
+    done = page.get_by_role("list", name="What was done")
+    expect(done).to_contain_text("has ended after SIGTERM", timeout=WITHIN)
+
+    page.goto(f"{place.url}/servers/held/")
+    told = re.compile(rf"Released 61\.5 GiB in .* Until then process {worker} ")
+    expect(page.locator(".server-head")).to_contain_text(told, timeout=WITHIN)
+    page.goto(f"{place.url}/activity/")
+    expect(page.get_by_role("row", name="kill done")).to_contain_text("has ended after SIGTERM")

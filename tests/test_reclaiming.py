@@ -1,0 +1,197 @@
+"""Memory that an admin has given back from the box's page, and what is told of it."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from servers.host import reclaim as host
+from servers.host.containers import Docker
+from servers.lifecycle import actions, creation, reclaiming
+from servers.models import Action, Box, Entry, Role
+from servers.models.action import Kind
+from servers.models.run import State
+from tests import factories
+from tests.test_reclaim import cached
+
+pytestmark = [
+    pytest.mark.docker,
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.usefixtures("own_redis"),
+]
+
+__all__ = ["cached"]
+
+SPARK = factories.sample([factories.unified(51, [])], [])
+
+
+@pytest.fixture(autouse=True)
+def limits(docker: Docker, settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    settings.INSTALL = docker.install
+    settings.BOX_FILE = tmp_path / "box.toml"
+    settings.BOX_FILE.write_text("reclaim = true\n")
+    monkeypatch.setattr(creation, "docker", lambda: docker)
+    return Path(settings.BOX_FILE)
+
+
+@pytest.fixture
+def box() -> Box:
+    return factories.box("spark-1")
+
+
+def asked(box: Box, sample: dict[str, Any] = SPARK, level: int = 3) -> tuple[Action, list[Any]]:
+    told: list[Any] = []
+    assert actions.ask(box, Kind.RECLAIM, by=factories.person(), level=level)
+    assert actions.obey(box, sample, told.append)
+    return Action.objects.latest("pk"), told
+
+
+def test_the_page_cache_is_given_back_and_measured(box: Box, cached: Callable[[], int]) -> None:
+    done, told = asked(box)
+
+    assert done.state == "done", done.said
+    assert "GiB were free before" in done.said
+    assert cached() == 0
+    assert told == [{"type": "reclaim", "level": 3}]
+    last = Entry.objects.latest("pk")
+    assert (last.action, last.subject) == ("reclaim done", "memory of spark-1")
+
+
+def test_what_was_freed_is_the_difference(
+    box: Box, cached: Callable[[], int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free = iter((12 << 30, 43 << 30))
+    monkeypatch.setattr(reclaiming, "_free", lambda: next(free))
+
+    done, _told = asked(box)
+
+    assert done.said == "Freed 31.0 GiB: 12.0 GiB were free before, 43.0 GiB are now."
+
+
+def test_it_is_refused_while_an_engine_serves_or_loads(box: Box, cached: Callable[[], int]) -> None:
+    run = factories.run(factories.server(box, "coder"), State.STARTING)
+
+    done, told = asked(box)
+
+    assert (done.state, told) == ("refused", [])
+    assert "coder is starting on spark-1" in done.said
+    assert cached() == 2048
+    run.delete()
+
+
+def test_it_is_refused_while_somebody_elses_program_is_on_the_gpu(
+    box: Box, cached: Callable[[], int]
+) -> None:
+    busy = factories.sample(
+        [factories.unified(51, [(7100, 9.1), (7200, 0.1)])],
+        [factories.process(7100, name="serve_asr"), factories.process(7200, name="gnome-shell")],
+    )
+
+    done, _told = asked(box, busy)
+
+    assert done.said.startswith("serve_asr (7100) is on a GPU")
+    assert cached() == 2048
+
+
+def test_a_box_that_does_not_allow_it_says_what_to_type(
+    box: Box, limits: Path, cached: Callable[[], int]
+) -> None:
+    limits.write_text("")
+
+    done, _told = asked(box, level=2)
+
+    assert "reclaim = true in box.toml" in done.said
+    assert done.command == "sudo sh -c 'sync; echo 2 > /proc/sys/vm/drop_caches'"
+    assert cached() == 2048
+
+
+def test_a_level_that_the_kernel_does_not_know_is_refused(box: Box) -> None:
+    done, _told = asked(box, level=7)
+
+    assert done.state == "refused"
+
+
+def test_only_the_wanted_part_is_dropped(cached: Callable[[], int], docker: Docker) -> None:
+    host.drop_caches(docker, level=2)
+    assert cached() == 2048
+
+    host.drop_caches(docker, level=1)
+    assert cached() == 0
+
+
+def verdict(name: str) -> dict[str, Any]:
+    said = {"t": SPARK["t"], "gpu": "GPU-gb10", "verdict": name, "unattributed": 78 << 30}
+    said |= {"reason": "78.5 GiB lie in the driver's own pool of pages.", "advice": ""}
+    return SPARK | {
+        "verdicts": [said | {"alarm": False}],
+        "driver_params": {"EnableSystemMemoryPools": 529},
+    }
+
+
+def client(role: Role = Role.ADMIN) -> Client:
+    made = Client()
+    made.force_login(factories.person(role.label, role))
+    return made
+
+
+def page(by: Client, path: str) -> str:
+    response = by.get(path)
+    assert response.status_code == 200
+    return " ".join(response.content.decode().split()).replace("&#x27;", "'").replace("&gt;", ">")
+
+
+def test_the_page_offers_it_with_the_commands_for_now_and_for_good(box: Box) -> None:
+    factories.tell(box, verdict("reclaimable"))
+    box.facts["limits"]["reclaim"] = True
+    box.save()
+
+    said = page(client(), "/boxes/spark-1/")
+    assert "Reclaim memory</button>" in said
+    assert "sudo sh -c 'sync; echo 2 > /proc/sys/vm/drop_caches'" in said
+    assert "options nvidia NVreg_EnableSystemMemoryPools=0" in said
+    assert "Reclaim memory</button>" not in page(client(Role.OPERATOR), "/boxes/spark-1/")
+
+    asked = page(client(), "/boxes/spark-1/actions/reclaim/level-2/ask/")
+    assert "Reclaim memory on spark-1?" in asked
+    assert 'hx-post="/boxes/spark-1/actions/reclaim/level-2/"' in asked
+    assert client().post("/boxes/spark-1/actions/reclaim/level-2/").status_code == 204
+    assert Action.objects.get().details == {"level": 2}
+    again = client().post("/boxes/spark-1/actions/reclaim/level-2/")
+    assert (again.status_code, b"on its way" in again.content) == (409, True)
+
+
+def test_the_question_says_what_stands_against_it(box: Box) -> None:
+    factories.tell(box, verdict("reclaimable"))
+    assert "reclaim = true" in page(client(), "/boxes/spark-1/actions/reclaim/level-2/ask/")
+    factories.run(factories.server(box, "coder"), State.READY)
+
+    said = page(client(), "/boxes/spark-1/actions/reclaim/level-2/ask/")
+
+    assert "Not now. coder is ready on spark-1" in said
+    assert "hx-post" not in said
+
+
+def test_a_lost_card_is_told_with_the_commands_that_may_help(box: Box) -> None:
+    factories.tell(box, verdict("leaked"))
+
+    said = page(client(), "/boxes/spark-1/")
+
+    assert 'data-cure="leaked"' in said
+    assert "sudo systemctl reboot" in said
+    assert "gpu-reset" not in said, "that is for cards with memory of their own"
+
+
+@pytest.mark.parametrize("kind", ["kill/process-1-1", "unlink/shm-psm", "reclaim/level-2"])
+def test_what_takes_the_boxs_own_rights_is_for_admins(box: Box, kind: str) -> None:
+    for path in (f"/boxes/spark-1/actions/{kind}/", f"/boxes/spark-1/actions/{kind}/ask/"):
+        send = client(Role.EDITOR)
+        answer = send.get(path) if path.endswith("ask/") else send.post(path)
+        assert answer.status_code == 403
+    assert not Action.objects.exists()
+
+
+@pytest.mark.parametrize("kind", ["reboot/now", "reclaim/level-9", "reclaim/2"])
+def test_what_there_is_not_is_not_found(box: Box, kind: str) -> None:
+    assert client().post(f"/boxes/spark-1/actions/{kind}/").status_code == 404
