@@ -231,6 +231,10 @@ LOG_HEAD = env_count("INFERDASH_LOG_HEAD_MIB", "8") * 2**20
 LOG_TAIL = env_count("INFERDASH_LOG_TAIL_MIB", "64") * 2**20
 LOG_DAYS = env_count("INFERDASH_LOG_DAYS", "180")
 LOG_TOTAL = env_count("INFERDASH_LOG_TOTAL_GIB", "20") * 2**30
+# For how long is kept what GPUs did: each second, each ten seconds, and each minute.
+HISTORY_SECONDS_HOURS = env_count("INFERDASH_HISTORY_SECONDS_HOURS", "1")
+HISTORY_TENS_DAYS = env_count("INFERDASH_HISTORY_TENS_DAYS", "1")
+HISTORY_DAYS = env_count("INFERDASH_HISTORY_DAYS", "30")
 # Where ~ in a profile leads, until an admin says otherwise for the box.
 HOME = env("INFERDASH_HOME", str(Path.home()))
 

@@ -11,6 +11,7 @@ from servers.views import (
     exports,
     fixes,
     flags,
+    history,
     logs,
     paste,
     people,
@@ -29,6 +30,9 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("", dashboard.dashboard, name="dashboard"),
     path("boxes/<slug:slug>/", boxes.box, name="box"),
     path("boxes/<slug:slug>/history.json", boxes.box_history, name="box_history"),
+    path("boxes/<slug:slug>/history/", history.history, name="history"),
+    path("boxes/<slug:slug>/history/points.json", history.history_points, name="history_points"),
+    path("boxes/<slug:slug>/history/points.csv", history.history_csv, name="history_csv"),
     path(
         "boxes/<slug:slug>/actions/<slug:kind>/<slug:key>/ask/",
         box_actions.box_action_ask,

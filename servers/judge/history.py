@@ -78,21 +78,24 @@ def rolled(points: Sequence[Point]) -> Point:
     figures: dict[str, list[int]] = {}
     greatest: Point = {}
     parts: Point = {}
-    for each in points:
+    # A part that is not in a point with a ledger was not there, so it counts as 0.
+    told = [each for each in points if "=free" in each]
+    for each in told:
         for name, value in each.items():
             if name[0] == "=":
                 parts[name] = parts.get(name, 0) + value
-            elif name.endswith("_max"):
-                greatest[name] = max(value, greatest.get(name, value))
-            else:
+    for each in points:
+        for name, value in each.items():
+            if name[0] == "=":
+                continue
+            most = name
+            if not name.endswith("_max"):
                 figures.setdefault(name, []).append(value)
-                if f"{name}_max" not in each:
-                    name = f"{name}_max"
-                    greatest[name] = max(value, greatest.get(name, value))
-    # A part that is not in a point was not there, so it counts as 0.
-    told = sum(1 for each in points if "=free" in each)
-    made = {name: round(sum(values) / len(values)) for name, values in figures.items()}
-    return made | greatest | _topped({name: round(size / told) for name, size in parts.items()})
+                most = f"{name}_max"
+            if most == name or most not in each:
+                greatest[most] = max(value, greatest.get(most, value))
+    means = {name: round(sum(values) / len(values)) for name, values in figures.items()}
+    return means | greatest | _topped({each: round(parts[each] / len(told)) for each in parts})
 
 
 def rolled_up(times: Times, step: int) -> Times:
@@ -171,15 +174,16 @@ def _summed(differences: Iterable[int | None]) -> list[int | None]:
 
 
 def plan(
-    since: float, until: float, *, now: float, kept: Mapping[int, float], most: int
+    since: float, until: float, *, reach: Mapping[int, float], first: float, most: int
 ) -> tuple[int, int]:
     """From points of which step a range is best told, and of how many seconds in at most `most`.
 
-    `kept` says for how many seconds points of each step are kept. Where nothing reaches back to
-    the beginning of the range, the coarsest are taken.
+    `reach` says from when on there are points of each step, `first` when anything was recorded
+    first. Where only coarse points reach back to the beginning of the range, they tell all of it.
     """
     least = max(1, -int(-(until - since) // most))
-    reaching = [step for step in SPANS if since >= now - kept[step]] or [max(SPANS)]
+    begins = max(since, first) + max(SPANS)
+    reaching = [step for step, at in reach.items() if at <= begins] or [max(SPANS)]
     fitting = [step for step in reaching if step <= least]
     step = max(fitting) if fitting else min(reaching)
     return step, -(-max(step, least) // step) * step

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from django.conf import settings
 from django.db import models
 
 from servers.judge import history
@@ -14,6 +15,23 @@ class HistoryChunkQuerySet(models.QuerySet["HistoryChunk"]):
         """The chunks of one step that hold points of this range, in their order."""
         first = history.slot(since, SPANS[step])
         return self.filter(box=box, step=step, start__gte=first, start__lt=until).order_by("start")
+
+    def reach(self, box: Box) -> dict[int, int]:
+        """From when on there are chunks of each step, by unix seconds."""
+        steps = self.filter(box=box).order_by().values("step")
+        oldest = steps.annotate(oldest=models.Min("start"))
+        return dict(oldest.values_list("step", "oldest"))
+
+    def oldest(self, box: Box) -> int | None:
+        """The moment of the oldest point; None where nothing was recorded."""
+        chunks = self.filter(box=box, step=max(SPANS)).order_by("start")[:1]
+        moments = [t for chunk in chunks for times in chunk.series.values() for t in times]
+        return min(moments, default=None)
+
+    def gpus(self, box: Box) -> list[str]:
+        """The GPUs that the newest chunk has points of."""
+        newest = self.filter(box=box, step=max(SPANS)).order_by("-start").first()
+        return list(newest.series) if newest else []
 
     def points(
         self, box: Box, step: int, width: int, since: int, until: int, *, gpu: str = ""
@@ -53,3 +71,14 @@ class HistoryChunk(models.Model):
     @property
     def series(self) -> Series:
         return history.unpack(bytes(self.body))
+
+    @staticmethod
+    def kept() -> dict[int, float]:
+        """For how many seconds points of each step are kept, by the settings."""
+        days = settings.HISTORY_DAYS * 86400.0
+        return {
+            1: settings.HISTORY_SECONDS_HOURS * 3600.0,
+            10: settings.HISTORY_TENS_DAYS * 86400.0,
+            60: days,
+            600: days,
+        }

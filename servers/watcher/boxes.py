@@ -84,5 +84,5 @@ def gather(sample: dict[str, Any] | None) -> tuple[Facts | None, dict[str, Any]]
 
 def _gpus(sample: dict[str, Any]) -> list[dict[str, Any]]:
     """What stays the same of them, for who plans a launch."""
-    parts = ("index", "name", "compute_capability", "total", "kind")
+    parts = ("index", "uuid", "name", "compute_capability", "total", "kind")
     return [{part: card.get(part) for part in parts} for card in sample.get("gpus") or []]

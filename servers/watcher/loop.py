@@ -18,6 +18,7 @@ from servers.host.containers import ContainerError, Event
 from servers.lifecycle import actions, creation
 from servers.models import Box, Run
 from servers.watcher import boxes, checkpoints, logroom, logs
+from servers.watcher.history import History
 from servers.watcher.images import Images
 from servers.watcher.leftbehind import LeftBehind
 from servers.watcher.memory import Memory
@@ -45,6 +46,7 @@ class Watcher:
         self.runs = Runs(self.box)
         self.images = Images(self.box)
         self.memory = Memory(self.box)
+        self.history = History(self.box)
         self.releases = Releases(self.box)
         self.left_behind = LeftBehind(self.box)
         self.stopping = threading.Event()
@@ -76,6 +78,7 @@ class Watcher:
             thread.start()
         self.stopping.wait()
         self.collector.stop()
+        self._surviving(self.history.write)
         logs.stop_all()
         return not self.is_broken
 
@@ -179,7 +182,9 @@ class Watcher:
 
     def _tell_sample(self) -> None:
         if self.sample is not None:
-            live.box_sampled(self.box.slug, self.box.pk, self.memory.judged(self.sample))
+            judged = self.memory.judged(self.sample)
+            live.box_sampled(self.box.slug, self.box.pk, judged)
+            self.history.see(judged)
 
     def _docker_events(self) -> None:
         """A container that dies is seen at once, not at the next round."""

@@ -1,0 +1,186 @@
+"""What a box's GPUs did and who held their memory, as far back as it is kept."""
+
+import csv
+import time
+from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+from asgiref.sync import sync_to_async
+from django.db.models import Q
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse, StreamingHttpResponse
+from django.shortcuts import aget_object_or_404, get_object_or_404, render
+from django.urls import reverse
+from django.views.decorators.http import require_GET
+
+from servers.judge import history as judge
+from servers.judge.history import Point
+from servers.models import Box, HistoryChunk, Role, Run
+from servers.views.access import allow
+
+MOST_POINTS = 1000
+MOST_RUNS = 200
+DAY = 86400.0
+# What a range is chosen by: seconds and words.
+SPANS = ((3600, "1 h"), (86400, "24 h"), (7 * 86400, "7 d"), (30 * 86400, "30 d"))
+
+
+@require_GET
+@allow(Role.VIEWER)
+def history(request: HttpRequest, slug: str) -> HttpResponse:
+    box = get_object_or_404(Box, slug=slug)
+    gpus = _gpus(box)
+    return render(request, "boxes/history.html", {"box": box, "gpus": gpus, "spans": SPANS})
+
+
+def _gpus(box: Box) -> list[tuple[str, str]]:
+    """What a person may choose from: the name in points, and a title."""
+    titles = {
+        str(each.get("uuid")): f"GPU {each['index']} {each.get('name') or ''}".strip()
+        for each in box.gpus or []
+    }
+    recorded = HistoryChunk.objects.gpus(box)
+    return sorted(((key, titles.get(key, key)) for key in recorded), key=lambda each: each[1])
+
+
+@require_GET
+@allow(Role.VIEWER)
+def history_points(request: HttpRequest, slug: str) -> JsonResponse:
+    """At most 1000 points of a range: ?from= and ?to= in unix seconds, ?gpu= a UUID or all."""
+    box = get_object_or_404(Box, slug=slug)
+    now = time.time()
+    since, until = _range(request, now)
+    step, width = _plan(box, since, until, MOST_POINTS)
+    begins = judge.slot(since, width)
+    gpu = request.GET.get("gpu", "")
+    points = HistoryChunk.objects.points(box, step, width, begins, until, gpu=gpu)
+    found = {
+        "from": since,
+        "to": until,
+        "now": now,
+        "width": width,
+        "first": HistoryChunk.objects.oldest(box),
+        "runs": _runs(box, since, until),
+        **judge.columns(points, begins, until, width),
+    }
+    return JsonResponse(found, headers={"Cache-Control": "no-store"})
+
+
+def _range(request: HttpRequest, now: float) -> tuple[int, int]:
+    try:
+        until = float(request.GET.get("to") or now)
+        since = float(request.GET.get("from") or until - DAY)
+        ends = int(since), int(until)
+    except (ValueError, OverflowError) as error:
+        raise Http404("from and to are unix seconds") from error
+    if not 0 <= ends[0] < ends[1] < 2**40:
+        raise Http404("from must lie before to")
+    return ends
+
+
+def _plan(box: Box, since: int, until: int, most: int) -> tuple[int, int]:
+    chunks = HistoryChunk.objects
+    first = chunks.oldest(box)
+    return judge.plan(since, until, reach=chunks.reach(box), first=first or until, most=most)
+
+
+def _runs(box: Box, since: int, until: int) -> list[dict[str, Any]]:
+    began, ended = datetime.fromtimestamp(until, UTC), datetime.fromtimestamp(since, UTC)
+    runs = (
+        Run.objects.filter(Q(ended_at=None) | Q(ended_at__gte=ended), server__box=box)
+        .filter(created_at__lte=began)
+        .select_related("server")
+        .order_by("-created_at")[:MOST_RUNS]
+    )
+    return [
+        {
+            "server": run.server.slug,
+            "url": reverse("run", args=[run.pk]),
+            "state": run.state,
+            "start": _seconds(run.started_at or run.created_at),
+            "ready": _seconds(run.ready_at),
+            "end": _seconds(run.ended_at),
+        }
+        for run in runs
+    ]
+
+
+def _seconds(at: datetime | None) -> float | None:
+    return None if at is None else at.timestamp()
+
+
+@require_GET
+@allow(Role.VIEWER)
+async def history_csv(request: HttpRequest, slug: str) -> StreamingHttpResponse:
+    """Every point of a range as finely as it is kept, a line a GPU and moment."""
+    box = await aget_object_or_404(Box, slug=slug)
+    since, until = _range(request, time.time())
+    step, _width = await sync_to_async(_plan)(box, since, until, 2**31)
+    name = f"{slug}-{datetime.fromtimestamp(since, UTC):%Y%m%d-%H%M}-{step}s.csv"
+    return StreamingHttpResponse(
+        _lines(box, step, since, until, request.GET.get("gpu", "")),
+        content_type="text/csv; charset=utf-8",
+        headers={"Content-Disposition": f'attachment; filename="{name}"'},
+    )
+
+
+# Column of a point, its name in the file, and what to divide by.
+_FIGURES = (
+    ("util", "utilisation %", 1),
+    ("util_max", "greatest utilisation %", 1),
+    ("power", "power W", 10),
+    ("power_max", "greatest power W", 10),
+    ("temperature", "temperature C", 1),
+    ("temperature_max", "greatest temperature C", 1),
+    ("used", "used MiB", 1024),
+    ("used_max", "greatest used MiB", 1024),
+)
+
+
+class _Echo:
+    def write(self, text: str) -> str:
+        return text
+
+
+async def _lines(box: Box, step: int, since: int, until: int, gpu: str) -> AsyncIterator[str]:
+    """Twice through the chunks: the names of all columns come first, and all would not fit."""
+    writer = csv.writer(_Echo())
+    chunks = HistoryChunk.objects.between(box, step, since, until)
+    parts: set[str] = set()
+    async for body in chunks.values_list("body", flat=True).aiterator(chunk_size=8):
+        parts |= await sync_to_async(_part_names)(bytes(body), gpu)
+    order = sorted(parts)
+    titles = [f"{_inert(name.removeprefix('='))} MiB" for name in order]
+    yield str(writer.writerow(["time", "gpu", *(title for _key, title, _by in _FIGURES), *titles]))
+    columns = [(key, by) for key, _title, by in _FIGURES] + [(name, 1024) for name in order]
+    async for body in chunks.values_list("body", flat=True).aiterator(chunk_size=8):
+        rows = await sync_to_async(_rows)(bytes(body), gpu, since, until, columns)
+        yield "".join(str(writer.writerow(row)) for row in rows)
+
+
+def _part_names(body: bytes, gpu: str) -> set[str]:
+    series = judge.unpack(body, gpu)
+    points = (point for times in series.values() for point in times.values())
+    return {name for point in points for name in point if name.startswith("=")}
+
+
+def _rows(
+    body: bytes, gpu: str, since: int, until: int, columns: list[tuple[str, int]]
+) -> list[list[str]]:
+    return [
+        [datetime.fromtimestamp(t, UTC).isoformat(), name, *_cells(point, columns)]
+        for name, times in judge.unpack(body, gpu).items()
+        for t, point in sorted(times.items())
+        if since <= t < until
+    ]
+
+
+def _cells(point: Point, columns: list[tuple[str, int]]) -> Iterator[str]:
+    for key, by in columns:
+        value = point.get(key)
+        yield "" if value is None else f"{value / by:g}" if by < 100 else f"{value / by:.1f}"
+
+
+def _inert(name: str) -> str:
+    """A spreadsheet runs a cell that begins like a formula; a program may be called anything."""
+    return name if name[:1].isalnum() else f"'{name}"
