@@ -1,0 +1,118 @@
+"""A server that is slow is “ready, but …”; a dead one is unhealthy, with a colour of its own."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.browser.axe import faults
+from tests.browser.chromium import chromium, new_page
+from tests.browser.steps import card
+from tests.images import ENGINE
+from tests.installation import Installation
+from tests.web_stack import WebStack, web_stack
+
+pytestmark = [pytest.mark.browser]
+
+WITHIN = 120_000  # ms: a start and two slow answers
+BECAUSE = "answers /health, but has generated nothing with 3 requests running"
+UNHEALTHY = f"""
+from datetime import timedelta
+run = Server.objects.get(slug="minimax-m27").run
+since = timezone.now() - timedelta(minutes=6)
+Run.objects.filter(pk=run.pk).update(unhealthy_since=since, unhealthy_because={BECAUSE!r})
+live.server_changed(run.server_id)
+"""
+WELL_AGAIN = """
+run = Server.objects.get(slug="minimax-m27").run
+Run.objects.filter(pk=run.pk).update(unhealthy_since=None, unhealthy_because="")
+live.server_changed(run.server_id)
+"""
+
+
+@pytest.mark.docker
+def test_an_engine_that_is_slower_than_its_profile_expects_is_ready_but(
+    page: Page, place: Installation
+) -> None:
+    page.goto(f"{place.url}/profiles/new/")
+    values = {
+        "name": "Crawler",
+        "checkpoint": "a/b",
+        "image": ENGINE,
+        "env": "ENGINE_SECONDS=0.5\nENGINE_TOKENS_PER_SECOND=5",
+        "expected": "tokens per second: 30-35",
+    }
+    for field, value in values.items():
+        page.locator(f"#id_{field}").fill(value)
+    expect(page.get_by_label("Ask it once when it is ready")).to_be_checked()
+    page.get_by_role("button", name="Create profile").click()
+
+    page.goto(f"{place.url}/")
+    found = card(page, "crawler")
+    found.get_by_role("button", name="Start", exact=True).click()
+    slow = re.compile(r"Ready, but [345](\.\d+)? tok/s; expected 30-35\.")
+    expect(found).to_contain_text(slow, timeout=WITHIN)
+    expect(found).to_have_attribute("data-state", "ready")
+    expect(found).to_contain_text("none yet")  # its last request: nobody has asked it anything
+
+    found.get_by_role("link", name="crawler").click()
+    expect(page.locator(".server-head")).to_contain_text(slow)
+    facts = page.get_by_role("region", name="This run")
+    expect(facts).to_contain_text("tokens, the first after")
+    facts.get_by_text("What it said").click()
+    expect(facts).to_contain_text("You said: Explain in three sentences why the sky is blue.")
+    assert faults(page) == []
+
+
+@pytest.fixture(scope="module")
+def stack() -> Iterator[WebStack]:
+    with web_stack() as stack:
+        stack.run("factories.busy_team()")
+        yield stack
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as browser:
+        yield browser
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1440, 390])
+def test_an_engine_that_dies_inside_turns_unhealthy_without_a_reload_and_well_again(
+    stack: WebStack, browser: Browser, scheme: Any, width: int
+) -> None:
+    complaints: list[str] = []
+    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    context.add_cookies([stack.cookie("ada")])  # type: ignore[list-item]
+    page = new_page(context, complaints)
+    page.goto(stack.url)
+    found = card(page, "minimax-m27")
+    state = found.locator(".state")
+    expect(state).to_have_text("ready")
+    well = colour(page)
+
+    stack.run(UNHEALTHY)
+    expect(state).to_have_text("unhealthy")
+    expect(found).to_contain_text(f"Unhealthy: {BECAUSE}, for 6 min")
+    attention = page.get_by_role("region", name="Needs attention")
+    expect(attention).to_contain_text(f"minimax-m27 is unhealthy: {BECAUSE}.")
+    assert colour(page) not in (well, colour(page, ".state-failed"))
+    assert faults(page) == []
+    page.goto(f"{stack.url}/servers/minimax-m27/")
+    expect(page.locator(".server-head .notice")).to_contain_text("Nothing is done about it")
+    assert faults(page) == []
+
+    page.goto(stack.url)
+    expect(state).to_have_text("unhealthy")
+    stack.run(WELL_AGAIN)
+    expect(state).to_have_text("ready")
+    expect(found).not_to_contain_text("Unhealthy")
+    context.close()
+    assert complaints == []
+
+
+def colour(page: Page, of: str = "[data-name=minimax-m27] .state") -> str:
+    return str(page.locator(of).first.evaluate("each => getComputedStyle(each).color"))
