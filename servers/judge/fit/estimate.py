@@ -168,6 +168,7 @@ def _weighed(
         where=room.named,
         total=room.total,
         lacking=lacking,
+        limit=room.others + budget.takes if facts.engine == "vllm" else 0,
         parts=laid_out(_around(parts, room), room.total),
         numbers=_numbers(facts, room, wanted, budget, longest),
         unknown=unknown,
@@ -233,7 +234,8 @@ def _verdict(
             f"Tight: {wanted.asked.share:g} of the memory goes to weights and KV cache, which "
             f"leaves {_gib(beside)} GiB where about {_gib(wanted.overhead)} are needed."
         )
-    return "fits", f"Fits: {_room_for(facts, longest, context, wanted.asked)}"
+    lead = "Fits" if room.free is not None else "Fits if nothing else holds its GPUs"
+    return "fits", f"{lead}: {_room_for(facts, longest, context, wanted.asked)}"
 
 
 def _room_for(facts: Facts, longest: int, context: int, said: Asked) -> str:

@@ -49,6 +49,7 @@ class Estimate:
     where: str = ""  # "GPU 1"
     total: int = 0  # bytes
     lacking: int = 0  # bytes over what there is; 0 unless it does not fit
+    limit: int = 0  # bytes on the bar up to which the engine lets itself go; 0: it has none
     parts: tuple[Part, ...] = ()
     numbers: tuple[Number, ...] = ()
     unknown: tuple[str, ...] = ()  # what is not known, and not counted
@@ -66,8 +67,19 @@ class Estimate:
     @property
     def end(self) -> float | None:
         """Where on a bar that is longer than the GPU the GPU ends, in percent."""
-        whole = sum(part.size for part in self.parts)
-        return round(self.total * 100 / whole, 3) if whole > self.total * 1.005 else None
+        return self._at(self.total) if self._whole > self.total * 1.005 else None
+
+    @property
+    def limit_at(self) -> float | None:
+        """Where on the bar the engine's own limit is, in percent."""
+        return self._at(self.limit) if self.limit and self.parts else None
+
+    @property
+    def _whole(self) -> int:
+        return max(self.total, sum(part.size for part in self.parts))
+
+    def _at(self, size: int) -> float:
+        return round(min(size, self._whole) * 100 / self._whole, 3)
 
 
 def laid_out(parts: list[Part], total: int) -> tuple[Part, ...]:

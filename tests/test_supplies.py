@@ -1,0 +1,147 @@
+"""What a box has that starts need: from its kernel, its disks and a real Docker Engine."""
+
+import os
+import platform
+import socket
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from docker import APIClient
+
+from servers.host import outfit
+from servers.host.containers import Docker
+from servers.lifecycle import creation, preflight
+from servers.models import Box, Server, Supplies
+from servers.watcher import boxes, supplies
+from servers.watcher.images import Images
+from tests import factories
+from tests.images import BASE, ENGINE
+
+NEEDY = "inferdash-test/needy:1"
+ABSENT = "inferdash-test/absent:1"
+MACHINE = {"x86_64": "amd64", "aarch64": "arm64"}[platform.machine()]
+
+
+def test_a_disk_is_that_of_the_nearest_folder_that_is_there(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "link").symlink_to("/data")
+
+    found = outfit.disk("/link/models/none/yet", root=tmp_path)
+
+    assert found is not None
+    real = os.statvfs(tmp_path)
+    assert found.path == "/link/models/none/yet"
+    assert found.total == real.f_blocks * real.f_frsize
+    assert 0 < found.free <= found.total
+    (tmp_path / "loop").symlink_to("loop")
+    assert outfit.disk("/loop", root=tmp_path) is None
+
+
+@pytest.mark.parametrize(
+    ("family", "address"), [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")]
+)
+def test_a_port_that_somebody_listens_on_is_seen(family: int, address: str) -> None:
+    with socket.socket(family) as server:
+        server.bind((address, 0))
+        port = server.getsockname()[1]
+        assert port not in (outfit.listening() or ())
+        server.listen()
+        assert port in (outfit.listening() or ())
+    assert port not in (outfit.listening() or ())
+
+
+def test_what_the_kernel_does_not_tell_is_not_known(tmp_path: Path) -> None:
+    assert outfit.listening(root=tmp_path) is None
+    assert outfit.has_toolkit(root=tmp_path) is False
+    (tmp_path / "usr/bin").mkdir(parents=True)
+    (tmp_path / "usr/bin/nvidia-container-runtime-hook").touch()
+    assert outfit.has_toolkit(root=tmp_path) is True
+    shared = outfit.shared_memory()
+    assert shared is not None
+    assert shared.total > 0
+
+
+@pytest.fixture
+def needy(asking: Docker) -> Iterator[str]:
+    """An image that asks for more than any driver has."""
+    with closing(APIClient(asking.host, version="auto")) as client:
+        container = client.create_container(BASE, ["true"])
+        repository, _colon, tag = NEEDY.partition(":")
+        asks = "ENV NVIDIA_REQUIRE_CUDA=cuda>=12.8"
+        client.commit(container["Id"], repository, tag, changes=asks)
+        client.remove_container(container["Id"])
+        yield NEEDY
+        client.remove_image(NEEDY, force=True)
+
+
+@pytest.fixture
+def box(own_redis: None) -> Box:
+    made = factories.box(hf_cache="~/.cache/huggingface")
+    card = {"name": factories.RTX, "compute_capability": "12.0", "total": 95 << 30}
+    made.facts = {**made.facts, "gpus": [{"index": 0, "kind": "discrete", **card}]}
+    made.facts["driver"] = "550.54"
+    made.save()
+    return made
+
+
+def place(box: Box, name: str, image: str, **values: Any) -> Server:
+    return factories.server(box, name, "gpt-oss-120b", image=image, **values)
+
+
+@pytest.mark.docker
+@pytest.mark.django_db(transaction=True)
+def test_what_docker_says_of_images_and_of_itself_stops_a_start(
+    asking: Docker, box: Box, needy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    servers = [place(box, name, image) for name, image in
+               (("fine", ENGINE), ("needy", needy), ("absent", ABSENT))]  # fmt: skip
+    monkeypatch.setattr("servers.watcher.images.Images._take", lambda *_: None)
+
+    Images(box).look(sample=None)
+    supplies.look(box, creation.docker().facts())
+
+    known = Supplies.objects.get(box=box)
+    assert set(known.images) == {ENGINE, NEEDY, ABSENT}
+    assert known.images[ABSENT] is None
+    assert known.images[ENGINE]["architecture"] == MACHINE
+    assert known.images[NEEDY]["require"] == "cuda>=12.8"
+    assert known.found["architecture"] == platform.machine()
+    assert "runc" in known.found["runtimes"]
+    assert known.found["disks"]["images"]["free"] > 0
+    told = {}
+    for server in servers:
+        checked = preflight.check(server.profile.launch, box, server.profile, server)
+        told[server.slug] = {item.id: item for item in checked.items}
+    assert told["fine"]["image"].level == "ok"
+    assert "driver" not in told["fine"]
+    assert told["needy"]["driver"].level == "error"
+    assert "Install driver 570 or newer" in told["needy"]["driver"].remedy
+    assert "pulled at the start" in told["absent"]["image"].says
+
+
+@pytest.mark.docker
+@pytest.mark.django_db(transaction=True)
+def test_an_image_that_is_gone_is_known_to_be_gone(asking: Docker, box: Box) -> None:
+    place(box, "fine", ENGINE)
+    Supplies.objects.create(box=box, images={ENGINE: None, "another:1": None})
+
+    supplies.note_images(box, {ENGINE: creation.docker().image(ENGINE)})
+
+    assert set(Supplies.objects.get().images) == {ENGINE}
+
+
+@pytest.mark.docker
+@pytest.mark.django_db(transaction=True)
+def test_a_sign_of_life_writes_supplies_and_disturbs_no_page(asking: Docker, box: Box) -> None:
+    boxes.sign_of_life(box, None)
+    first = Supplies.objects.get(box=box)
+    assert "listening" in first.found
+    box.refresh_from_db()
+    # What changes every few seconds is no news for those who look at the box.
+    assert "disks" not in box.facts
+
+    boxes.sign_of_life(box, None)
+    assert Supplies.objects.get(box=box).seen_at > first.seen_at
