@@ -62,6 +62,7 @@ DEATH = re.compile(
     r"Engine loop is not running|Fatal Python error|terminate called after throwing|"
     r"Segmentation fault|Illegal instruction|core dumped|GGML_ASSERT\(|ggml_abort|Bus error|^Killed$|"
     r"exiting due to (?:model loading|HTTP server) error|scheduler (?:is dead|died)|"
+    r"^\S+\.service: (?:Main process exited, code=(?:exited, status=[1-9]|dumped)|Failed with result)|"
     r"ChildFailedError|Error response from daemon|error: (?:unrecognized|ambiguous|argument|the "
     r"following|invalid argument)|Shutting down .{0,40}because .{0,40}died|"
     r"Initialization failed\. warmup error|DetokenizerManager hit an exception|"
