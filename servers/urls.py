@@ -8,6 +8,7 @@ from servers.views import (
     chat,
     checks,
     dashboard,
+    environments,
     exports,
     fixes,
     flags,
@@ -62,9 +63,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("profiles/<slug:slug>/fix/<slug:rule>/", checks.profile_fix, name="profile_fix"),
     path("profiles/<slug:slug>/", profiles.profile, name="profile"),
     path("profiles/<slug:slug>/edit/", profile_form.profile_edit, name="profile_edit"),
-    path(
-        "profiles/<slug:slug>/known/<slug:server>/", profiles.profile_known, name="profile_known"
-    ),
+    path("profiles/<slug:slug>/known/<slug:server>/", profiles.profile_known, name="profile_known"),
     path("profiles/<slug:slug>/place/", places.profile_place, name="profile_place"),
     path("profiles/<slug:slug>/favourite/", profiles.profile_favourite, name="profile_favourite"),
     path(
@@ -82,6 +81,17 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path(
         "profiles/<slug:slug>/overlays/<slug:key>/", recipes.profile_overlay, name="profile_overlay"
     ),
+    path("profiles/<slug:slug>/groups/<slug:key>/", recipes.profile_group, name="profile_group"),
+    path("groups/", environments.groups, name="groups"),
+    path("groups/new/", environments.group_new, name="group_new"),
+    path("groups/<slug:slug>/", environments.group, name="group"),
+    path("groups/<slug:slug>/edit/", environments.group_edit, name="group_edit"),
+    path(
+        "groups/<slug:slug>/versions/<int:number>/restore/",
+        environments.group_restore,
+        name="group_restore",
+    ),
+    path("groups/<slug:slug>/delete/", environments.group_delete, name="group_delete"),
     path("recipes/", recipes.recipes, name="recipes"),
     path("recipes/<slug:key>/", recipes.recipe, name="recipe"),
     path("chat/", chat.chat, name="chat"),

@@ -15,7 +15,19 @@ from servers.engines.flaglist import FlagList
 from servers.engines.launch import Launch
 from servers.judge import holders
 from servers.judge.memory import Judge
-from servers.models import Box, Entry, ImageFacts, Profile, ProfileVersion, Role, Run, Server, User
+from servers.models import (
+    Box,
+    Entry,
+    EnvironmentGroup,
+    ImageFacts,
+    Profile,
+    ProfileVersion,
+    Role,
+    Run,
+    Server,
+    User,
+)
+from servers.models.environment import only_variables
 from servers.models.run import ENDED, State, Wanted
 from servers.watcher import snapshots
 
@@ -121,6 +133,18 @@ def image_facts(of: Box, flags: FlagList | None = None, **values: Any) -> ImageF
         "asked_at": timezone.now(),
     }
     return ImageFacts.objects.create(box=of, **{**defaults, **values})
+
+
+NCCL = {"NCCL_P2P_LEVEL": "SYS", "NCCL_IB_DISABLE": "1"}
+NCCL_REASONS = {"NCCL_P2P_LEVEL": "The cards hang on two sockets."}
+
+
+def group(name: str = "Blackwell NCCL", **values: Any) -> EnvironmentGroup:
+    """Of the environment, in its first version."""
+    made = EnvironmentGroup.objects.create(slug=slugify(name)[:63], name=name, **values)
+    launch = only_variables(env=NCCL, secret_env={}, reasons=NCCL_REASONS)
+    made.save_version(launch, by=person(), message="First version")
+    return made
 
 
 def card(index: int, held: list[tuple[int, float]], **values: Any) -> dict[str, Any]:

@@ -73,6 +73,16 @@ ROWS = [
     Row(name="profile_overlays", role=Role.EDITOR, args=("server",)),
     Row(name="profile_overlay", role=Role.EDITOR, args=("server", "overlay")),
     Row(name="profile_overlay", role=Role.EDITOR, args=("server", "overlay"), method="post"),
+    Row(name="profile_group", role=Role.EDITOR, args=("server", "group")),
+    Row(name="profile_group", role=Role.EDITOR, args=("server", "group"), method="post"),
+    Row(name="groups", role=Role.VIEWER),
+    Row(name="group", role=Role.VIEWER, args=("group",)),
+    Row(name="group_new", role=Role.OPERATOR),
+    Row(name="group_new", role=Role.OPERATOR, method="post"),
+    Row(name="group_edit", role=Role.OPERATOR, args=("group",)),
+    Row(name="group_edit", role=Role.OPERATOR, args=("group",), method="post"),
+    Row(name="group_restore", role=Role.OPERATOR, args=("group", "version"), method="post"),
+    Row(name="group_delete", role=Role.OPERATOR, args=("group",), method="post"),
     Row(name="run", role=Role.VIEWER, args=("run",)),
     Row(name="run_log", role=Role.VIEWER, args=("run",)),
     Row(name="chat", role=Role.OPERATOR),
@@ -137,6 +147,7 @@ def made() -> Things:
     server = factories.server(factories.box("rtx8"))
     run = factories.run(server, State.READY)
     invite, _token = Invite.make(role=Role.VIEWER, by=None)
+    group = factories.group()
     return {
         "box": "rtx8",
         "server": server.slug,
@@ -144,6 +155,7 @@ def made() -> Things:
         "number": 0,
         "recipe": "try-without-gpu",
         "overlay": "metrics",
+        "group": group.slug,
         "rule": "unknown-flag",
         "form": "yaml",
         "run": run.pk,

@@ -10,8 +10,9 @@ from django.utils.datastructures import MultiValueDict
 from servers.engines.launch import Launch
 from servers.forms.profile import ProfileForm
 from servers.forms.profile_fields import image_reference
-from servers.forms.profile_values import MASK, initial
+from servers.forms.profile_values import initial
 from servers.models import Box, Profile, Role, Secret, User
+from servers.models.secret import MASK
 from tests import factories
 
 pytestmark = pytest.mark.django_db

@@ -13,9 +13,9 @@ from django.utils.text import slugify
 from servers.commandline import explained, words
 from servers.engines.launch import Launch
 from servers.engines.volumes import VolumeError, parse
+from servers.forms.environment import read_variables
 from servers.forms.profile_fields import ProfileFields
 from servers.forms.profile_values import (
-    MASK,
     initial,
     opens_the_box,
     starts_the_same,
@@ -159,15 +159,9 @@ class ProfileForm(ProfileFields):
         return read.words
 
     def clean_env(self) -> dict[str, str]:
-        read = _read(explained.environment, self.cleaned_data["env"])
+        read = read_variables(self.cleaned_data["env"], self.kept_secrets)
         self.reasons |= read.reasons
-        env = read.values
-        for name, value in env.items():
-            if words.is_secret(name) and not value:
-                raise ValidationError(f"Write the value of {name}, or take the line out.")
-            if value == MASK and name not in self.kept_secrets:
-                raise ValidationError(f"Write the value of {name}: only a mask stands there.")
-        return env
+        return read.values
 
     def clean_shm_size(self) -> int:
         return _read(words.size, self.cleaned_data["shm_size"])

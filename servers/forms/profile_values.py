@@ -7,9 +7,9 @@ from typing import Any
 from servers.commandline import explained, words
 from servers.engines import flagtext
 from servers.engines.launch import Launch
+from servers.forms.environment import parted
 from servers.host import durations
-
-MASK = "••••••••"
+from servers.models.secret import MASK
 
 # Admins alone: whoever controls these controls the box.
 DANGEROUS = ("privileged", "devices", "security_opt", "cap_add", "pid", "user")
@@ -55,15 +55,7 @@ def to_launch(
     seal: Callable[[str, str], int],
 ) -> Launch:
     """Values of secret variables are sealed; `kept` are those sealed before."""
-    env: dict[str, str] = {}
-    secret_env: dict[str, int] = {}
-    for name, value in cleaned["env"].items():
-        if not words.is_secret(name) and not words.is_token(value):
-            env[name] = value
-        elif value == MASK and name in kept:
-            secret_env[name] = kept[name]
-        elif value:
-            secret_env[name] = seal(name, value)
+    env, secret_env = parted(cleaned["env"], kept=kept, seal=seal)
     return Launch(
         env=env,
         secret_env=secret_env,

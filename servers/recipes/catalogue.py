@@ -57,7 +57,7 @@ class Overlay:
     source: Source = field(default_factory=Source)
     engine: str = ""  # "" = any
     change: Change
-    path: Path
+    path: Path | None = None  # None: it is kept in the database
     is_own: bool
 
     def is_for(self, launch: Launch) -> bool:

@@ -12,11 +12,10 @@ from servers.engines.engine import secret_words
 from servers.engines.flagtext import Row
 from servers.engines.launch import Launch
 from servers.forms.profile import ProfileForm
-from servers.forms.profile_values import MASK
 from servers.host import durations
 from servers.lifecycle import fits
 from servers.models import ImageFacts, Server
-from servers.models.secret import mask
+from servers.models.secret import MASK, mask
 
 register = template.Library()
 

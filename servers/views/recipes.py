@@ -9,11 +9,12 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_http_methods
 
 from servers.engines import ENGINES, choices, diff
-from servers.models import Box, Profile, Role
+from servers.models import Box, EnvironmentGroup, Profile, Role
 from servers.recipes import hardware
 from servers.recipes.catalogue import Catalogue, Overlay, Recipe, catalogue
 from servers.recipes.hardware import Fit
 from servers.views.access import allow
+from servers.views.environments import find_group
 from servers.views.profiles import find, save_launch
 
 
@@ -87,8 +88,15 @@ def _fit(each: Recipe, box: Box) -> Fit:
 @allow(Role.EDITOR)
 def profile_overlays(request: HttpRequest, slug: str) -> HttpResponse:
     found = find(request, slug)
-    fitting = [each for each in read_catalogue().overlays if each.is_for(found.launch)]
-    return render(request, "recipes/overlays.html", {"profile": found, "overlays": fitting})
+    launch = found.launch
+    fitting = [each for each in read_catalogue().overlays if each.is_for(launch)]
+    groups = [
+        (each, each.change.apply(launch) == launch)
+        for each in EnvironmentGroup.objects.select_related("current")
+        if each.is_for(launch)
+    ]
+    context = {"profile": found, "overlays": fitting, "groups": groups}
+    return render(request, "recipes/overlays.html", context)
 
 
 @require_http_methods(["GET", "POST"])
@@ -99,6 +107,29 @@ def profile_overlay(request: HttpRequest, slug: str, key: str) -> HttpResponse:
     overlay = next((each for each in read_catalogue().overlays if each.id == key), None)
     if overlay is None or not overlay.is_for(found.launch):
         raise Http404(f"There is no overlay {key} for this profile.")
+    return _laid_over(request, found, overlay)
+
+
+@require_http_methods(["GET", "POST"])
+@allow(Role.EDITOR)
+def profile_group(request: HttpRequest, slug: str, key: str) -> HttpResponse:
+    """The same for an environment group."""
+    found, group = find(request, slug), find_group(key)
+    if not group.is_for(found.launch):
+        raise Http404(f"{group} is for another engine than {found}.")
+    said = f"{group.name}, version {group.current.number}" if group.current else group.name
+    overlay = Overlay(
+        id=group.slug,
+        name=said,
+        notes=group.notes,
+        engine=group.engine,
+        change=group.change,
+        is_own=True,
+    )
+    return _laid_over(request, found, overlay)
+
+
+def _laid_over(request: HttpRequest, found: Profile, overlay: Overlay) -> HttpResponse:
     differences = diff.compare(found.launch, overlay.change.apply(found.launch))
     if request.method == "POST":
         _lay_over(request, found, overlay, has_effect=bool(differences))

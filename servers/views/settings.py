@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_GET, require_POST
 
 from servers.forms.people import BoxForm, RoleForm, SecretForm, SecretValueForm
-from servers.models import Box, Entry, Invite, Profile, Role, Run, Secret, User
+from servers.models import Box, Entry, EnvironmentGroup, Invite, Profile, Role, Run, Secret, User
 from servers.views.access import allow
 
 
@@ -99,11 +99,14 @@ def _secrets() -> list[tuple[Secret, list[str]]]:
 
 
 def secret_uses() -> dict[int, list[str]]:
-    """By a secret's key, the profiles and boxes whose next start needs it."""
+    """By a secret's key, the profiles, environment groups and boxes that need it."""
     uses: dict[int, list[str]] = {}
     for profile in Profile.objects.active().exclude(current=None).select_related("current"):
         for pk in profile.launch.secret_env.values():
             uses.setdefault(pk, []).append(str(profile))
+    for group in EnvironmentGroup.objects.exclude(current=None).select_related("current"):
+        for pk in group.variables.secret_env.values():
+            uses.setdefault(pk, []).append(f"the environment group {group}")
     for box in Box.objects.all():
         if box.hf_token_id is not None:
             uses.setdefault(box.hf_token_id, []).append(str(box))

@@ -1,0 +1,103 @@
+"""Variables become a group on a page, and the group goes over another profile after a look."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.browser.axe import faults
+from tests.browser.chromium import chromium, new_page
+from tests.web_stack import WebStack, web_stack
+
+pytestmark = pytest.mark.browser
+
+PREPARE = """
+box = factories.box()
+factories.server(box, "source", "gpt-oss-120b", env=factories.NCCL, reasons=factories.NCCL_REASONS)
+factories.server(box, "target", "gpt-oss-120b", env={"NCCL_P2P_LEVEL": "PHB"})
+"""
+
+
+@pytest.fixture(scope="module")
+def stack() -> Iterator[WebStack]:
+    with web_stack() as stack:
+        stack.run(PREPARE)
+        yield stack
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as browser:
+        yield browser
+
+
+@pytest.fixture
+def page(browser: Browser, stack: WebStack) -> Iterator[Page]:
+    complaints: list[str] = []
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    context.add_cookies([stack.cookie("eva", "EDITOR")])  # type: ignore[list-item]
+    yield new_page(context, complaints)
+    context.close()
+    assert complaints == []
+
+
+def test_a_group_is_made_of_a_profile_and_laid_over_another(page: Page, stack: WebStack) -> None:
+    page.goto(f"{stack.url}/groups/")
+    expect(page.get_by_role("link", name="Make the first group")).to_be_visible()
+    assert faults(page) == []
+
+    page.goto(f"{stack.url}/profiles/source/")
+    page.get_by_role("link", name="Save these variables as a group").click()
+    page.get_by_label("Name").fill("Blackwell NCCL")
+    page.get_by_label("Variables").press("Control+End")
+    page.keyboard.type("\nNCCL_DEBUG=WARN  # quiet <b>logs</b>")
+    page.get_by_role("button", name="Create group").click()
+    expect(page.get_by_role("heading", name="Blackwell NCCL", level=1)).to_be_visible()
+    row = page.get_by_role("row").filter(has_text="target")
+    expect(row).to_contain_text("NCCL_P2P_LEVEL is PHB")
+    expect(page.get_by_text("quiet <b>logs</b>")).to_be_visible()
+    row.get_by_role("link", name="Lay it over").click()
+    expect(page.get_by_role("row").filter(has_text="NCCL_DEBUG")).to_contain_text("WARN")
+    page.get_by_role("button", name="Save version 2").click()
+
+    expect(
+        page.get_by_text("Saved as version 2, with “Blackwell NCCL, version 1”.")
+    ).to_be_visible()
+    said = stack.run("print(Profile.objects.get(slug='target').launch.env)")
+    assert "'NCCL_DEBUG': 'WARN'" in said
+
+
+def test_a_group_is_edited_goes_back_and_is_deleted(page: Page, stack: WebStack) -> None:
+    stack.run("factories.group('Old cards')")
+    page.goto(f"{stack.url}/groups/old-cards/edit/")
+    page.get_by_label("Variables").fill("NCCL_P2P_LEVEL=NODE")
+    page.get_by_label("What changed").fill("One socket")
+    page.get_by_role("button", name="Save version 2").click()
+
+    page.get_by_text("2 variables").click()
+    expect(page.get_by_role("row").filter(has_text="NCCL_IB_DISABLE").last).to_contain_text(
+        "not set"
+    )
+    page.get_by_role("button", name="Go back to version 1").click()
+    expect(page.get_by_text("Version 3 says what version 1 said.")).to_be_visible()
+    page.get_by_text("Delete this group").click()
+    page.get_by_role("button", name="Delete Old cards").click()
+
+    expect(page.get_by_text("Old cards is deleted.")).to_be_visible()
+    expect(page.get_by_role("heading", name="Environment groups", level=1)).to_be_visible()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_groups_fit_a_phone_and_can_be_read_by_everybody(
+    page: Page, stack: WebStack, scheme: Any
+) -> None:
+    name = f"{scheme} {'and a name without an end ' * 3}".strip()
+    slug = stack.run(f"print(factories.group({name!r}).slug)").strip()
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.emulate_media(color_scheme=scheme)
+    edit, over = f"/groups/{slug}/edit/", f"/profiles/source/groups/{slug}/"
+    for address in ("/groups/", f"/groups/{slug}/", edit, "/profiles/source/overlays/", over):
+        page.goto(f"{stack.url}{address}")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390, address
+        assert faults(page) == [], address
