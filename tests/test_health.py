@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from servers.engines import ENGINES
+from servers.engines.launch import Launch
 from servers.judge.health import Asked, Condition, Look, Record, Verdict
 
 BEGAN = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -183,3 +185,14 @@ def test_who_refuses_questions_is_not_asked_again() -> None:
 
     assert says(refused).condition is Condition.HEALTHY
     assert not wants(watched(3000, after=refused, begin=602), 3602)
+
+
+def test_the_path_that_is_watched_costs_no_generation() -> None:
+    def path(engine: str, **env: str) -> str:
+        return ENGINES[engine].watched_path(
+            Launch(engine=engine, image="a", checkpoint="a/b", env=env)
+        )
+
+    assert path("vllm") == path("sglang") == path("llamacpp") == "/health"
+    assert path("sglang", SGLANG_ENABLE_HEALTH_ENDPOINT_GENERATION="0") == "/health"
+    assert path("sglang", SGLANG_ENABLE_HEALTH_ENDPOINT_GENERATION="true") == "/v1/models"

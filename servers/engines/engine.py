@@ -24,6 +24,8 @@ class Engine:
     program: tuple[str, ...]
     # Answers 200 when ready and costs no generation.
     health_path: str
+    # A variable with which the health path does cost one, unless it is off; "" where none does.
+    health_generates: str = ""
     # Served model names: the second half of "ready".
     models_path: str = "/v1/models"
     version_path: str
@@ -65,6 +67,11 @@ class Engine:
         if flag is not None and _PORT.fullmatch(flag) and 0 < int(flag) < 65536:
             return int(flag)
         return launch.port or self.default_port
+
+    def watched_path(self, launch: Launch) -> str:
+        """What a ready engine is asked every other second: free of generations, whatever it says."""
+        value = launch.env.get(self.health_generates, "0").lower()
+        return self.health_path if value in ("0", "false", "no", "off") else self.models_path
 
     def served_name(self, launch: Launch) -> str:
         """The name that requests must give: what the engine lists under its models path."""

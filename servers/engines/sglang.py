@@ -3,6 +3,8 @@
 from servers.engines.engine import Engine, is_python, names, python_version, unless_set
 from servers.engines.launch import Launch
 
+_GENERATES = "SGLANG_ENABLE_HEALTH_ENDPOINT_GENERATION"
+
 
 def _own_flags(launch: Launch, host: str, entrypoint: tuple[str, ...]) -> tuple[str, ...]:
     return unless_set(
@@ -35,6 +37,7 @@ SGLANG = Engine(
     image="lmsysorg/sglang",
     program=("python3", "-m", "sglang.launch_server"),
     health_path="/health",
+    health_generates=_GENERATES,
     version_path="/server_info",
     version_key="version",
     running_metric="sglang:num_running_reqs",
@@ -44,13 +47,14 @@ SGLANG = Engine(
         "sglang:generation_tokens_total",  # at the end of a request only
         "sglang:prompt_tokens_total",
         "sglang:realtime_tokens_total",
+        "sglang:num_requests_total",
         "sglang:num_used_tokens",
         "sglang:gen_throughput",
     ),
     settles=35.0,  # it tells every 30 s that it is idle
     quiet_flag="--uvicorn-access-log-exclude-prefixes",
     # Otherwise every health check generates a token and waits up to 20 s for it.
-    env={"SGLANG_ENABLE_HEALTH_ENDPOINT_GENERATION": "0"},
+    env={_GENERATES: "0"},
     help_commands=(("python3", "-m", "sglang.launch_server", "--help"),),
     sure_flags=("--model-path", "--mem-fraction-static", "--port"),
     hidden_flags=("--forward-pass-metrics-worker-id", "--forward-pass-metrics-ipc-name"),

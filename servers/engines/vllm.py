@@ -75,6 +75,7 @@ VLLM = Engine(
     moving_metrics=(
         "vllm:generation_tokens_total",
         "vllm:prompt_tokens_total",
+        "vllm:request_success_total",
         "vllm:kv_cache_usage_perc",  # with every piece of a long prompt
     ),
     quiet_flag="--disable-access-log-for-endpoints",

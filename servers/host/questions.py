@@ -10,7 +10,8 @@ from typing import Any
 from servers.host import probes
 from servers.host.probes import Endpoint, EngineError
 
-LONGEST_TEXT = 2000  # characters of an answer that are kept
+LONGEST_TEXT, LONGEST_FINISH = 2000, 40  # characters of an answer that are kept
+MOST_TOKENS = 1_000_000  # what an engine claims beyond that is no count
 # Bytes of a stream for some tens of tokens: whoever sends more does not obey max_tokens.
 MOST_BYTES = 1024 * 1024
 # Pieces from which on a rate says something.
@@ -118,12 +119,12 @@ class _Heard:
         self.finish = _text(choices[0].get("finish_reason")) or self.finish
 
     def answer(self, error: str, status: int | None) -> Answer:
-        tokens = len(self.times) if self.counted is None else self.counted
+        tokens = len(self.times) if self.counted is None else min(max(self.counted, 0), MOST_TOKENS)
         return Answer(
             text=self.content.strip() or self.reasoning.strip(),
             is_reasoning=not self.content.strip() and bool(self.reasoning.strip()),
             tokens=tokens,
-            finish=self.finish,
+            finish="".join(filter(str.isprintable, self.finish))[:LONGEST_FINISH],
             first_token=round(self.times[0] - self.began, 3) if self.times else None,
             rate=_rate(self.times, tokens),
             error=error,

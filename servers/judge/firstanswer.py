@@ -25,6 +25,7 @@ MOST_ALPHABETS = 3
 LETTERS = 0.25  # of all characters but blanks, in language
 REPEATED = 0.9  # of a text that only repeats itself
 LONGEST_PERIOD = 12  # characters
+LONGEST_ERROR = 200  # characters on a card
 LOST = 0.1  # of the characters, which could not be decoded
 
 _FIGURE = re.compile(r"\s*(?:about|around|~|≈|≥|>=?)?\s*(\d{1,5}(?:\.\d{1,3})?)")
@@ -78,7 +79,7 @@ def _faults(answer: Answer) -> list[str]:
     if answer.status is not None and 400 <= answer.status < 500:
         return []  # base models have no chat template, and other engines no chats
     if answer.error:
-        return [f"its first answer failed: {answer.error.rstrip('.')}"]
+        return [f"its first answer failed: {answer.error[:LONGEST_ERROR].rstrip('.')}"]
     text = answer.text
     if not text and answer.tokens <= 1:
         return ["it stopped without an answer"]

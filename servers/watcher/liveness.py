@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 from django.utils import timezone
 
-from servers.engines import ENGINES
+from servers.engines import ENGINES, purpose
 from servers.host.questions import Answer
 from servers.judge.health import Asked, Look, Record
 from servers.lifecycle import health
@@ -23,7 +23,8 @@ class Liveness:
             answer=said.health,
             took=said.took,
             requests=said.requests(engine),
-            pulse=said.pulse(engine),
+            # What moves while an engine embeds is not known well enough.
+            pulse=said.pulse(engine) if purpose.chats(run.version.launch) else (),
         )
         self._keep(run, self._record(run).looked(look))
 
@@ -54,7 +55,8 @@ class Liveness:
 
     def _keep(self, run: Run, record: Record) -> None:
         self._records[run.pk] = record
-        health.note(run, record.verdict(ENGINES[run.version.launch.engine].health_path))
+        launch = run.version.launch
+        health.note(run, record.verdict(ENGINES[launch.engine].watched_path(launch)))
 
 
 def outcome(answer: Answer) -> Asked:

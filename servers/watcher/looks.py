@@ -53,9 +53,9 @@ def starting(endpoint: Endpoint, engine: Engine, *, path: str, served_name: str)
     return Started(is_ready=True, version=printable[:LONGEST_VERSION])
 
 
-def serving(endpoint: Endpoint, engine: Engine) -> Serving:
+def serving(endpoint: Endpoint, engine: Engine, *, path: str) -> Serving:
     asked_at = time.monotonic()
-    health = probes.health(endpoint, engine.health_path)
+    health = probes.health(endpoint, path)
     took = time.monotonic() - asked_at
     if health in (Health.REFUSED, Health.SILENT):
         return Serving(health=health, took=took, at=time.monotonic())

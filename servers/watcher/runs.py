@@ -143,7 +143,8 @@ class Runs:
             return
         self._asked[run.pk] = time.monotonic()
         engine = ENGINES[run.version.launch.engine]
-        self._questions.ask(run.pk, lambda: (run, looks.serving(endpoint, engine)))
+        path = engine.watched_path(run.version.launch)
+        self._questions.ask(run.pk, lambda: (run, looks.serving(endpoint, engine, path=path)))
 
     def _heard_ready(self, run: Run, said: Serving) -> None:
         engine = ENGINES[run.version.launch.engine]
