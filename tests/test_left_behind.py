@@ -10,7 +10,7 @@ import pytest
 from django.utils import timezone
 
 from servers import lifecycle
-from servers.host.containers import Docker
+from servers.host.containers import Docker, Spec
 from servers.host.throwaway import Question, ask
 from servers.judge import leftbehind as judge
 from servers.judge.leftbehind import Left
@@ -119,6 +119,33 @@ def test_it_is_known_as_ours_when_even_its_container_is_removed(
     (left,) = found(box, "process")
 
     assert (left.pid, left.actions) == (pid, ("kill",))
+
+
+def test_the_database_alone_makes_no_other_program_ours(
+    box: Box, server: Server, docker_host: str
+) -> None:
+    """Whoever can write rows could name any container as one that we had."""
+    other = Docker("somebody-else", docker_host)
+    theirs = other.run(
+        Spec(
+            image=ENGINE,
+            name=f"not-ours-{os.getpid()}",
+            entrypoint=("sleep",),
+            command=("600",),
+            labels={"inferdash.install": "somebody-else"},
+        )
+    )
+    try:
+        run = factories.run(server, State.FAILED, container_id=theirs.id)
+        assert found(box, "process") == [], "it runs"
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Docker, "running", lambda self: [])
+            assert found(box, "process") == [], "its name is no worker's"
+        assert run.container_id == theirs.id
+    finally:
+        other.remove(theirs.id)
+        other.close()
 
 
 def test_one_of_which_nothing_is_known_is_shown_and_not_touched(

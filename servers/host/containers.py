@@ -249,6 +249,11 @@ class Docker:
         numbers = ((each["Labels"]["inferdash.run"], each["Id"]) for each in reversed(found))
         return {int(number): made for number, made in numbers if number.isdigit()}
 
+    def running(self) -> list[str]:
+        """The ids of all containers that run on the box, whoever made them. Raises ContainerError."""
+        with _translated("a list of containers"):
+            return [each["Id"] for each in self._api.containers()]
+
     def keep_kernels(self, image_id: str) -> str:
         """The volume for the kernels that engines of this image compile; made if need be.
 

@@ -33,6 +33,11 @@ def workers(containers: Collection[str], root: Path = Path("/")) -> list[Worker]
     ]
 
 
+def is_worker(process: Process) -> bool:
+    """Whether it is called as engines call the processes that hold their memory."""
+    return bool(_NAME.match(process.name))
+
+
 def _pids(root: Path) -> list[int]:
     try:
         return [int(each.name) for each in (root / "proc").iterdir() if each.name.isdigit()]

@@ -13,7 +13,7 @@ from typing import Any, Literal, Self
 
 from servers.host.containers import Container
 from servers.host.shm import Segment
-from servers.host.workers import Worker
+from servers.host.workers import Worker, is_worker
 
 type Kind = Literal["process", "shm", "container"]
 
@@ -77,6 +77,7 @@ class Ours:
 
     server: str  # the slug
     ended_at: float | None  # None: it was not seen to end
+    is_there: bool = True  # Docker has it; otherwise only the database says that it was ours
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,6 +114,8 @@ def processes(
         if one.container in alive:
             continue
         if owner is None and one.ppid != 1:
+            continue
+        if owner is not None and not owner.is_there and not is_worker(one):
             continue
         if owner is not None and owner.ended_at is not None and now - owner.ended_at < PATIENCE:
             continue
@@ -197,7 +200,7 @@ def _group(maker: str, members: list[Segment], size: int, sees_all: bool) -> Lef
     first = members[0].path
     what = first if len(members) == 1 else f"{len(members)} files /dev/shm/{maker}*"
     left = Left(
-        key=f"shm-{re.sub("[^a-z0-9]", "", maker)}",
+        key=f"shm-{re.sub('[^a-z0-9]', '', maker)}",
         kind="shm",
         what=what,
         why="",

@@ -27,7 +27,7 @@ class Limits:
     devices: tuple[str, ...] = ("/dev/infiniband",)
     cap_add: tuple[str, ...] = ("SYS_NICE", "IPC_LOCK")
     security_opt: tuple[str, ...] = ()
-    reclaim: bool = False  # may the page cache be dropped, which takes root's rights
+    reclaim: bool = False  # may caches of the kernel be dropped, which takes root's rights
     open_ports: bool = True  # may engine ports bind beyond 127.0.0.1
 
 
@@ -54,8 +54,9 @@ host_pid = false
 host_network = true
 host_ipc = true
 
-# true lets a profile have the box's page cache dropped before it is started. That takes root's
-# rights: where inferdash has none, a container that may write kernel settings does just that.
+# true lets a profile have the box's page cache dropped before it is started, and admins reclaim
+# memory from the box's page. That takes root's rights: where inferdash has none, a container that
+# may write kernel settings does just that.
 reclaim = false
 
 # May an engine's port be opened beyond 127.0.0.1?

@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from servers.host import shm
 from servers.host.containers import Container
+from servers.host.kernel import Kernel
 from servers.host.workers import workers
 from servers.judge import leftbehind
 from servers.judge.holders import memory_by_container
@@ -22,7 +23,6 @@ from servers.models.run import ACTIVE, State
 # Nothing outlives a restart of the box; where nobody knows of one, this is long enough.
 _REMEMBERED = timedelta(days=30)
 _MAKING = (State.QUEUED, State.PULLING, State.CREATING)
-_RUNNING = ("running", "paused", "restarting")
 
 
 def look(box: Box, sample: Mapping[str, Any] | None) -> list[Left]:
@@ -30,15 +30,21 @@ def look(box: Box, sample: Mapping[str, Any] | None) -> list[Left]:
     now = timezone.now().timestamp()
     known = sample or {}
     found = creation.docker().list_ours()
-    running = [each.id for each in found if each.state in _RUNNING]
+    # Of others, too: nothing of a container that works is left behind, whoever it belongs to.
+    running = creation.docker().running()
     ours = _ours(box, found)
-    sees_all = os.geteuid() == 0
+    sees_all = os.geteuid() == 0 and _sees_box()
     left = [
         *leftbehind.processes(workers(ours), ours, running, _on_gpu(known), now=now),
         *leftbehind.segments(shm.segments(settings.HOST_ROOT), now=now, sees_all=sees_all),
         *leftbehind.containers(_with_runs(box, found)),
     ]
     return leftbehind.ordered(_sized(left, memory_by_container(known)))
+
+
+def _sees_box() -> bool:
+    """Whether the processes that are looked at for shared memory are the box's."""
+    return str(settings.HOST_ROOT) != "/" or Kernel().sees_host_pids()
 
 
 def _ours(box: Box, found: list[Container]) -> dict[str, Ours]:
@@ -55,7 +61,8 @@ def _ours(box: Box, found: list[Container]) -> dict[str, Ours]:
     ):
         for container in filter(None, ids):
             ended = ended_at.timestamp() if ended_at else None
-            ours.setdefault(container, Ours(server=slug, ended_at=ended))
+            known = Ours(server=slug, ended_at=ended, is_there=False)
+            ours.setdefault(container, known)
     return ours
 
 

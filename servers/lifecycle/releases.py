@@ -30,7 +30,7 @@ def before(
         return None
     # What an earlier run has not given back yet is none of this one's, and may come back under it.
     waiting = Run.objects.filter(server__box=run.server.box, state__in=ENDED, released_at=None)
-    for earlier in waiting.exclude(memory_before=None).exclude(pk=run.pk):
+    for earlier in waiting.filter(memory_before__isnull=False).exclude(pk=run.pk):
         if earlier.release.outcome in ("", "releasing"):
             found = release.lower(found, earlier.memory_before)
     return found
@@ -41,7 +41,7 @@ def watched(box: Box) -> list[Run]:
     has_ended = Q(state__in=ENDED, released_at=None)
     has_container = Q(state__in=ACTIVE) & ~Q(container_id="")
     return list(
-        Run.objects.filter(has_ended | has_container, server__box=box).exclude(memory_before=None)
+        Run.objects.filter(has_ended | has_container, server__box=box, memory_before__isnull=False)
     )
 
 

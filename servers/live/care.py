@@ -32,10 +32,7 @@ class Care:
     actions: tuple[Action, ...]  # of the last day
     may_reclaim: bool
     is_reclaiming: bool
-
-    @property
-    def is_needed(self) -> bool:
-        return bool(self.cures or self.left or self.actions)
+    is_blind: bool  # the box's processes cannot be seen from where its watcher runs
 
 
 # What somebody with an account on the box could do; the others go with starting and stopping.
@@ -52,14 +49,16 @@ def care_of(box: Box, person: User) -> Care:
     told = box.actions.filter(asked_at__gt=since).select_related("asked_by")
     actions = tuple(told[:5])
     open_ones = {(each.kind, each.target) for each in actions if not each.is_over}
+    sample = messages.sample(box.slug)
     return Care(
         pk=box.pk,
         slug=box.slug,
-        cures=cures.cures(messages.sample(box.slug)),
+        cures=cures.cures(sample),
         left=tuple(_offered(each, person, open_ones) for each in box.left_behind),
         actions=actions,
         may_reclaim=may(person, Kind.RECLAIM),
         is_reclaiming=(Kind.RECLAIM, "") in open_ones,
+        is_blind=sample is not None and not sample.get("sees_host_pids"),
     )
 
 

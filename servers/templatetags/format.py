@@ -183,7 +183,7 @@ LIMITS = {
     "devices": "Devices",
     "cap_add": "Capabilities",
     "security_opt": "Security options",
-    "reclaim": "Page cache dropped before a start",
+    "reclaim": "Memory reclaimed (page cache, driver pools)",
     "open_ports": "Ports open to other machines",
 }
 
