@@ -231,6 +231,10 @@ LOG_HEAD = env_count("INFERDASH_LOG_HEAD_MIB", "8") * 2**20
 LOG_TAIL = env_count("INFERDASH_LOG_TAIL_MIB", "64") * 2**20
 LOG_DAYS = env_count("INFERDASH_LOG_DAYS", "180")
 LOG_TOTAL = env_count("INFERDASH_LOG_TOTAL_GIB", "20") * 2**30
+
+# What a machine that shares its memory with its GPU must have left while a model loads; 0: off.
+LOADING_ALARM = env_count("INFERDASH_LOADING_ALARM_GIB", "6") * 2**30
+LOADING_STOP = env_count("INFERDASH_LOADING_STOP_GIB", "3") * 2**30
 # For how long is kept what GPUs did: each second, each ten seconds, and each minute.
 HISTORY_SECONDS_HOURS = env_count("INFERDASH_HISTORY_SECONDS_HOURS", "1")
 HISTORY_TENS_DAYS = env_count("INFERDASH_HISTORY_TENS_DAYS", "1")

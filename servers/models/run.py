@@ -150,6 +150,8 @@ class Run(Starting, Serving, Diagnosed, Releasing):
 
     # Why inferdash itself ended it although nobody had asked, in a sentence; "" where it did not.
     given_up = models.TextField(blank=True)
+    # While it loads on unified memory: that the machine has little left, a sentence; "": enough.
+    strained = models.TextField(blank=True)
     # Which automatic start in a row it is; 0: a person wanted it.
     tries = models.PositiveIntegerField(default=0)
     # When inferdash starts the next one by itself, after this one's end; None: it does not.

@@ -21,6 +21,7 @@ from servers.watcher import boxes, checkpoints, logroom, logs
 from servers.watcher.history import History
 from servers.watcher.images import Images
 from servers.watcher.leftbehind import LeftBehind
+from servers.watcher.loading import Loading
 from servers.watcher.memory import Memory
 from servers.watcher.releases import Releases
 from servers.watcher.runs import Runs
@@ -46,6 +47,7 @@ class Watcher:
         self.runs = Runs(self.box)
         self.images = Images(self.box)
         self.memory = Memory(self.box)
+        self.loading = Loading(self.box)
         self.history = History(self.box)
         self.releases = Releases(self.box)
         self.left_behind = LeftBehind(self.box)
@@ -65,6 +67,7 @@ class Watcher:
             self._docker_events,
             self._wakes,
             self._acting,
+            self._guarding,
             self._asking_images,
             self._looking_at_checkpoints,
         ]
@@ -139,6 +142,15 @@ class Watcher:
             due = time.monotonic() + TICK
             if self.boot_is_noted.is_set():
                 self._surviving(partial(self.runs.tick, within=TICK))
+
+    def _guarding(self) -> None:
+        """Apart from everything else: it must not wait for anything while memory runs out."""
+        last: float | None = None
+        while not self.stopping.wait(TICK):
+            sample = self.sample
+            if sample is not None and sample["t"] != last:
+                last = sample["t"]
+                self._surviving(partial(self.loading.step, sample))
 
     def _asking_images(self) -> None:
         """Apart from everything else: an image takes minutes to answer."""

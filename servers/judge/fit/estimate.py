@@ -167,6 +167,7 @@ def _weighed(
         says=says,
         where=room.named,
         total=room.total,
+        takes=budget.takes + (request or 0 if is_llama else 0),
         lacking=lacking,
         limit=room.others + budget.takes if facts.engine == "vllm" else 0,
         parts=laid_out(_around(parts, room), room.total),
@@ -279,6 +280,7 @@ def _measured(room: Room, past: Past) -> Estimate:
         says=says,
         where=room.named,
         total=room.total,
+        takes=past.peak,
         lacking=max(0, -spare),
         parts=laid_out(_around(parts, room), room.total),
         numbers=(

@@ -48,6 +48,7 @@ class Estimate:
     says: str  # "Fits: …", the verdict in a few words before a colon
     where: str = ""  # "GPU 1"
     total: int = 0  # bytes
+    takes: int | None = None  # bytes that it would hold in the end; None: not known
     lacking: int = 0  # bytes over what there is; 0 unless it does not fit
     limit: int = 0  # bytes on the bar up to which the engine lets itself go; 0: it has none
     parts: tuple[Part, ...] = ()
