@@ -4,14 +4,15 @@ A message says what to look at again, never what it looks like: each consumer re
 truth when it gets to it, so a slow browser skips states and never sees an old one last.
 """
 
+import asyncio
 import json
 import logging
 import threading
 from collections.abc import Callable
+from functools import cache
 from typing import Any, Literal, TypedDict, cast
 
 import redis
-from asgiref.sync import async_to_sync
 from channels.layers import get_channel_layer
 
 from servers.judge import holders
@@ -132,7 +133,20 @@ def _send(group: str, message: Changed | Grew | PersonChanged) -> None:
     layer = get_channel_layer()
     if layer is None:
         raise RuntimeError("CHANNEL_LAYERS is not configured.")
-    _quietly(lambda: async_to_sync(layer.group_send)(group, cast(dict[str, Any], message)))
+
+    def send() -> None:
+        told = layer.group_send(group, cast(dict[str, Any], message))
+        asyncio.run_coroutine_threadsafe(told, _loop()).result()
+
+    _quietly(send)
+
+
+@cache
+def _loop() -> asyncio.AbstractEventLoop:
+    """One for all messages: the layer connects to Redis anew for each loop."""
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="messages", daemon=True).start()
+    return loop
 
 
 _away = threading.Event()

@@ -37,8 +37,10 @@ from servers.watcher.loglines import (
 
 log = logging.getLogger(__name__)
 
-# A line that comes alone is stored at once; in a stream of them, batches this far apart.
-BATCH_EVERY = 0.05
+# A line that comes alone is stored at once; in a stream of them, batches this far apart. Each
+# costs the same whatever its size, so that several busy logs wait longer, each for its own.
+BATCH_EVERY, BATCH_EVERY_AT_MOST = 0.05, 0.5
+BUSY = 20  # lines in a batch
 BATCH_LINES = 8192
 BATCH_BYTES = 4 * 1024 * 1024
 # So many lines wait for the database before Docker has to.
@@ -49,6 +51,8 @@ JOIN_WITHIN = 5.0
 
 _followers: dict[int, "Follower"] = {}
 _lock = threading.Lock()
+# One transaction at a time: SQLite lets those who wait for another sleep, unfairly and for long.
+_appending = threading.Lock()
 
 
 def follow(run_id: int, container_id: str, *, masks: Iterable[str] = ()) -> "Follower":
@@ -61,6 +65,13 @@ def follow(run_id: int, container_id: str, *, masks: Iterable[str] = ()) -> "Fol
         _followers[run_id] = follower
         follower.start()
         return follower
+
+
+def pause_between_batches() -> float:
+    """Seconds; for one busy log as short as it can be."""
+    with _lock:
+        busy = sum(follower.is_busy for follower in _followers.values())
+    return min(BATCH_EVERY * max(1, busy / 2), BATCH_EVERY_AT_MOST)
 
 
 def stop_all() -> None:
@@ -149,6 +160,7 @@ class Follower(threading.Thread):
         self._stream: Stream | None = None
         self._upto = 0
         self._trouble = ""
+        self.is_busy = False
 
     def stop(self) -> None:
         self._stopping.set()
@@ -208,12 +220,14 @@ class Follower(threading.Thread):
                 batch = stream.take()
                 if not batch:
                     break
+                self.is_busy = len(batch) >= BUSY
                 new, is_out_of_step = order.new(batch, datetime.now(UTC))
                 self._store(new)
                 if is_out_of_step:
                     return False
-                self._stopping.wait(0 if stream.has_more else BATCH_EVERY)
+                self._stopping.wait(0 if stream.has_more else pause_between_batches())
         finally:
+            self.is_busy = False
             stream.close()
         if self._stopping.is_set():
             return False
@@ -256,7 +270,8 @@ class Follower(threading.Thread):
 
     def _append(self, batch: list[bytes]) -> bool:
         try:
-            self._upto = LogChunk.objects.append(self.run_id, self._upto, batch)
+            with _appending:
+                self._upto = LogChunk.objects.append(self.run_id, self._upto, batch)
         except Moved:
             # The connection may have been lost after the commit of an earlier attempt.
             upto = self._upto + len(batch)

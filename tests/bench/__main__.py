@@ -10,7 +10,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator
 
-from tests.bench import chat, collector, idle, log, pages, phases, search, start, up
+from tests.bench import chat, collector, follow, idle, log, pages, phases, search, start, up
 from tests.bench.result import Result
 
 BENCHES: dict[str, Callable[[], Iterator[Result]]] = {
@@ -21,6 +21,7 @@ BENCHES: dict[str, Callable[[], Iterator[Result]]] = {
     "start": start.bench,
     "chat": chat.bench,
     "log": log.bench,
+    "follow": follow.bench,
     "search": search.bench,
     "phases": phases.bench,
 }

@@ -27,6 +27,7 @@ from tests.bench.result import Result, percentile, progress
 from tests.browser.chromium import chromium
 from tests.chat_stack import ROOT, Stack, chat_stack
 from tests.images import BASE
+from tests.web_stack import WebStack
 
 LINES = 200_000
 WHOLE, ROTATED = "100m", "10m"  # the lines take about 30 MB as json-file writes them
@@ -110,7 +111,7 @@ def docker_reads(docker: Docker, made: str) -> float:
 
 def first_to_last_stored(stack: Stack) -> float:
     first = 0.0
-    while (lines := log_lines(stack)) < LINES:
+    while (lines := log_lines(stack, stack.run)) < LINES:
         if lines and not first:
             first = time.monotonic()
         time.sleep(0.005)
@@ -208,15 +209,15 @@ def empty(stack: Stack) -> None:
     )
 
 
-def log_lines(stack: Stack) -> int:
+def log_lines(stack: Stack | WebStack, run: int) -> int:
     path = Path(stack.env["INFERDASH_DATA"]) / "inferdash.sqlite3"
     with closing(sqlite3.connect(path, timeout=20)) as database:
         query = "select log_lines from servers_run where id = ?"
-        return int(database.execute(query, [stack.run]).fetchone()[0])
+        return int(database.execute(query, [run]).fetchone()[0])
 
 
 def wait_for(stack: Stack, lines: int) -> None:
-    while log_lines(stack) < lines:
+    while log_lines(stack, stack.run) < lines:
         time.sleep(0.1)
 
 
