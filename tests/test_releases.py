@@ -1,6 +1,6 @@
 """What came of a run's memory is kept on it, whatever watcher looks, and told on its pages."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -46,7 +46,7 @@ def at_work(server: Server, scene: Scene, gib: float = 60.0) -> Run:
 
 def ends(run: Run, scene: Scene, **values: Any) -> None:
     scene.end(100)
-    ended = timezone.datetime.fromtimestamp(scene.t, timezone.get_current_timezone())
+    ended = datetime.fromtimestamp(scene.t, UTC)
     Run.objects.filter(pk=run.pk).update(state=State.STOPPED, ended_at=ended, **values)
 
 
