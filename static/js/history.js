@@ -6,8 +6,7 @@ import { heights, layers } from "./history-stack.js";
 const LEAST = 30; // seconds: a narrower range shows nothing
 const MOST = 400 * 86400;
 const DEFAULT = 86400;
-const RENEW_FAST = 15_000;
-const RENEW_SLOW = 60_000;
+const RENEW = 60_000; // what is new comes once a minute
 const HOUR = 3600;
 
 const when = (seconds, options) => new Date(seconds * 1000).toLocaleString([], { hourCycle: "h23", ...options });
@@ -160,12 +159,12 @@ class BoxHistory extends HTMLElement {
       this.fail(`This part of the history could not be loaded (${error.message}). What is shown is older. `);
     }
     this.setAttribute("aria-busy", "false");
-    if (this.end === null) this.timer = setTimeout(() => this.renew(), this.span <= HOUR ? RENEW_FAST : RENEW_SLOW);
+    if (this.end === null) this.timer = setTimeout(() => this.renew(), RENEW);
   }
 
   renew() {
     if (!document.hidden) this.load();
-    else this.timer = setTimeout(() => this.renew(), RENEW_FAST);
+    else this.timer = setTimeout(() => this.renew(), RENEW / 4);
   }
 
   fail(text) {

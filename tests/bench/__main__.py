@@ -10,11 +10,24 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator
 
-from tests.bench import chat, collector, follow, idle, log, pages, phases, search, start, up
+from tests.bench import (
+    chat,
+    collector,
+    follow,
+    history,
+    idle,
+    log,
+    pages,
+    phases,
+    search,
+    start,
+    up,
+)
 from tests.bench.result import Result
 
 BENCHES: dict[str, Callable[[], Iterator[Result]]] = {
     "collector": collector.bench,
+    "history": history.bench,
     "idle": idle.bench,
     "pages": pages.bench,
     "up": up.bench,

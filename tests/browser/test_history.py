@@ -1,0 +1,183 @@
+"""A box's history in a browser: zoom, pan, another card, and what goes wrong."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, Route, expect
+
+from tests.browser.axe import faults
+from tests.browser.chromium import chromium, new_page
+from tests.web_stack import WebStack, web_stack
+
+pytestmark = pytest.mark.browser
+
+DESK = {"width": 1440, "height": 900}
+PHONE = {"width": 390, "height": 844}
+FILL = """
+import time
+from tests import past
+factories.busy_team()
+box = Box.objects.get(slug="rtx8")
+cards = [{"index": index, "uuid": past.key(index), "name": "RTX PRO 6000"} for index in range(2)]
+Box.objects.filter(pk=box.pk).update(facts={**box.facts, "gpus": cards})
+past.fill(box, int(time.time()) - 30, gpus=2, kept={1: 600, 10: 7200, 60: 86400, 600: 3 * 86400})
+"""
+
+
+@pytest.fixture(scope="module")
+def stack() -> Iterator[WebStack]:
+    with web_stack() as stack:
+        stack.run(FILL)
+        yield stack
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as browser:
+        yield browser
+
+
+@pytest.fixture
+def complaints() -> list[str]:
+    return []
+
+
+@pytest.fixture(params=[DESK, PHONE], ids=["desk", "phone"])
+def page(
+    stack: WebStack, browser: Browser, request: pytest.FixtureRequest, complaints: list[str]
+) -> Iterator[Page]:
+    context = browser.new_context(viewport=request.param)
+    context.add_cookies([stack.cookie("ada")])  # type: ignore[list-item]
+    page = new_page(context, complaints)
+    page.goto(f"{stack.url}/boxes/rtx8/history/")
+    expect(page.locator("[data-chart=memory] canvas")).to_be_visible()
+    settled(page)
+    yield page
+    context.close()
+    assert complaints == []
+
+
+def settled(page: Page) -> None:
+    expect(page.locator("box-history")).to_have_attribute("aria-busy", "false")
+
+
+def shown(page: Page) -> dict[str, Any]:
+    settled(page)
+    code = "(({from, to, width, columns}) => ({from, to, width, names: Object.keys(columns)}))"
+    found: dict[str, Any] = page.evaluate(f"{code}(document.querySelector('box-history').view)")
+    return found
+
+
+def drag(page: Page, first: float, last: float) -> None:
+    area = page.locator("[data-chart=memory] .u-over")
+    area.scroll_into_view_if_needed()
+    box = area.bounding_box()
+    assert box is not None
+    y = box["y"] + box["height"] / 2
+    page.mouse.move(box["x"] + box["width"] * first, y)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * last, y, steps=5)
+    with page.expect_response("**/points.json*"):
+        page.mouse.up()
+
+
+def test_a_day_can_be_zoomed_into_and_out_of(stack: WebStack, page: Page) -> None:
+    day = shown(page)
+    assert round((day["to"] - day["from"]) / 3600) == 24
+    expect(page.locator("[data-legend]")).to_contain_text("minimax-m27")
+
+    drag(page, 0.5, 0.6)
+
+    near = shown(page)
+    assert 2.2 < (near["to"] - near["from"]) / 3600 < 2.6
+    assert abs((near["from"] - day["from"]) / 3600 - 12) < 0.2
+    assert near["width"] < day["width"]
+    assert f"from={near['from']}" in page.url
+    area = page.locator("[data-chart=memory] .u-over")
+    with page.expect_response("**/points.json*"):
+        area.dblclick()
+    far = shown(page)
+    assert far["to"] - far["from"] > 3 * (near["to"] - near["from"])
+    assert faults(page) == []
+
+
+def test_it_is_moved_and_zoomed_by_buttons_and_keys(stack: WebStack, page: Page) -> None:
+    with page.expect_response("**/points.json*"):
+        page.get_by_role("button", name="1 h").click()
+    hour = shown(page)
+    expect(page.get_by_role("button", name="1 h")).to_have_attribute("aria-pressed", "true")
+    with page.expect_response("**/points.json*"):
+        page.get_by_role("button", name="Earlier").click()
+    earlier = shown(page)
+    assert 1750 < hour["to"] - earlier["to"] < 1850
+    chart = page.locator("[data-chart=memory]")
+    chart.focus()
+    for key, share in (("ArrowLeft", -0.25), ("ArrowRight", 0.25)):
+        before = shown(page)
+        with page.expect_response("**/points.json*"):
+            page.keyboard.press(key)
+        moved = shown(page)["to"] - before["to"]
+        assert abs(moved / 3600 - share) < 0.01
+    with page.expect_response("**/points.json*"):
+        page.keyboard.press("+")
+    near = shown(page)
+    assert 1780 < near["to"] - near["from"] < 1820
+    with page.expect_response("**/points.json*"):
+        page.keyboard.press("End")
+    assert shown(page)["to"] >= hour["to"]
+    assert "span=" in page.url
+
+
+def test_one_card_can_be_looked_at_and_the_address_keeps_it(stack: WebStack, page: Page) -> None:
+    with page.expect_response("**/points.json*"):
+        page.get_by_label("Show", exact=True).select_option(label="GPU 0 RTX PRO 6000")
+    alone = shown(page)
+    assert "=server:gpt-oss-120b" not in alone["names"]
+
+    page.reload()
+
+    expect(page.locator("[data-chart=memory] canvas")).to_be_visible()
+    assert shown(page)["names"] == alone["names"]
+    expect(page.get_by_label("Show", exact=True)).to_have_value(
+        "GPU-00000000-1111-2222-3333-444444444444"
+    )
+    link = page.get_by_role("link", name="CSV").get_attribute("href")
+    assert link is not None
+    assert "gpu=GPU-00000000" in link
+
+
+def test_runs_are_listed_and_one_can_be_shown(stack: WebStack, page: Page) -> None:
+    rows = page.locator("[data-runs] tbody tr")
+    expect(rows).to_have_count(4)
+    with page.expect_response("**/points.json*"):
+        rows.filter(has_text="glm-5").get_by_role("button").click()
+    near = shown(page)
+    assert near["to"] - near["from"] < 3600
+
+
+def test_a_time_in_which_nothing_was_recorded_says_so(stack: WebStack, page: Page) -> None:
+    page.goto(f"{stack.url}/boxes/rtx8/history/?from=1700000000&to=1700003600")
+
+    expect(page.get_by_text("Nothing was recorded in this time. The oldest")).to_be_visible()
+    expect(page.locator(".history-charts")).to_be_hidden()
+    assert faults(page) == []
+
+
+def test_a_failure_is_said_and_can_be_tried_again(
+    stack: WebStack, page: Page, complaints: list[str]
+) -> None:
+    def broken(route: Route) -> None:
+        route.fulfill(status=503, body="no")
+
+    page.route("**/points.json*", broken)
+    page.get_by_role("button", name="7 d").click()
+    expect(page.get_by_text("could not be loaded (the server answered 503)")).to_be_visible()
+    expect(page.locator("[data-chart=memory] canvas")).to_be_visible()
+
+    page.unroute("**/points.json*", broken)
+    page.get_by_role("button", name="Try again").click()
+
+    expect(page.locator("[data-error]")).to_be_hidden()
+    assert all("503" in each for each in complaints)
+    complaints.clear()
