@@ -49,6 +49,7 @@ class Engine:
     bridge: str = ""  # without one, containers have no network
     address: str = ""  # of the bridge
     gives_gpus: bool = True
+    live_restore: bool = False  # containers go on while dockerd is restarted
 
     @property
     def socket(self) -> Path:
@@ -79,12 +80,17 @@ class Engine:
             f'disabled_plugins = ["io.containerd.grpc.v1.cri"]\n[grpc]\naddress = "{containerd}"\n'
         )
         self._start("containerd", bin_folder, [f"--config={config}"], containerd.is_socket)
+        self.start_dockerd()
+        return self.host
+
+    def start_dockerd(self) -> None:
+        """Start it beside its containerd, which runs."""
         self._start(
             "dockerd",
-            bin_folder,
+            self.folder / "bin",
             [
                 f"--host={self.host}",
-                f"--containerd={containerd}",
+                f"--containerd={self.folder / 'containerd.sock'}",
                 f"--data-root={self.folder / 'data'}",
                 f"--exec-root={self.folder / 'exec'}",
                 f"--pidfile={self.folder / 'docker.pid'}",
@@ -93,10 +99,14 @@ class Engine:
                 "--iptables=false",
                 "--ip6tables=false",
                 "--ip-masq=false",
+                *(["--live-restore"] if self.live_restore else []),
             ],
             self.answers,
         )
-        return self.host
+
+    def end_dockerd(self, how: signal.Signals) -> None:
+        _end("dockerd", self._pid("dockerd"), how)
+        self.socket.unlink(missing_ok=True)
 
     def down(self) -> None:
         """End it and what it runs. Images stay for the next time."""
@@ -174,6 +184,8 @@ class Engine:
 
 
 ENGINE = Engine(folder=FOLDER / "docker", bridge="ifdt0", address="172.29.241.1/24")
+# Whose dockerd a test may end.
+RESTARTED = Engine(folder=FOLDER / "docker-restarted", bridge="ifdt1", address="172.29.242.1/24")
 WITHOUT_GPUS = Engine(folder=FOLDER / "docker-without-gpus", gives_gpus=False)
 _children: dict[int, subprocess.Popen[bytes]] = {}
 _KEPT = "kept"  # a file: started by hand, so no test session ends it
@@ -201,7 +213,10 @@ def lease(engine: Engine = ENGINE) -> Iterator[str]:
 
 def prepare(engine: Engine) -> None:
     engine.up()
-    if engine.bridge:
+    if engine.folder == RESTARTED.folder:
+        with lease() as host:
+            images.copy_engine(host, engine.host)
+    elif engine.bridge:
         images.build_engine(engine.host)
 
 
@@ -233,8 +248,8 @@ def _pings(path: Path) -> bool:
             return False
 
 
-def _end(program: str, pid: int) -> None:
-    os.kill(pid, signal.SIGTERM)
+def _end(program: str, pid: int, how: signal.Signals = signal.SIGTERM) -> None:
+    os.kill(pid, how)
     if not _within(STOP_WITHIN, lambda: not _is(program, pid)):
         raise DockerEngineError(f"{program} (pid {pid}) does not end")
     if pid in _children:

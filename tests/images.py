@@ -100,6 +100,17 @@ def build_engine(host: str) -> None:
         )
 
 
+def copy_engine(here: str, there: str) -> None:
+    """Give another Docker Engine the test engine's image, unless it has the same."""
+    with (
+        closing(docker.APIClient(here, version="auto", timeout=600)) as source,
+        closing(docker.APIClient(there, version="auto", timeout=600)) as target,
+    ):
+        if _recipe_of(target, ENGINE) != _recipe_of(source, ENGINE):
+            for _progress in target.load_image(source.get_image(ENGINE)):  # type: ignore[no-untyped-call]
+                pass
+
+
 def _engine_files() -> list[Path]:
     found = (HERE / "engine").rglob("*")
     return sorted(path for path in found if path.suffix in (".py", ".txt"))

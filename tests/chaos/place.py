@@ -188,6 +188,10 @@ class Place:
 
         self.waits_for(f"run {run.pk} has more than {lines} lines", is_so)
 
+    def outlook(self, run: Run) -> str:
+        run.refresh_from_db()
+        return run.outlook
+
     def told(self) -> str:
         rows = "\n".join(f"run {run.pk}: {run.state}, {run.failure}" for run in Run.objects.all())
         said = self.log.read_text(errors="replace") if self.log.exists() else ""

@@ -83,9 +83,9 @@ def test_no_line_is_lost_or_doubled_when_every_connection_to_docker_is_cut(place
     )
     watcher = place.watcher()
     run = place.start(place.server("talks", entrypoint=("python3", "-c", program)), nudged=False)
-    for lines in (500, 2500, 4500):
-        place.waits_for_more_than(lines, run)
-        if lines == 2500:
+    for so_far in (500, 2500, 4500):
+        place.waits_for_more_than(so_far, run)
+        if so_far == 2500:
             place.kill(watcher)
             place.watcher()
         else:

@@ -1,0 +1,93 @@
+"""Docker Engine is restarted while servers start, serve and talk."""
+
+import signal
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from servers.models.run import State
+from tests import docker_engine
+from tests.chaos.place import Place
+from tests.docker_engine import RESTARTED, Engine
+
+pytestmark = pytest.mark.docker
+
+TALKS = """
+import time
+for n in range(4000):
+    print("line", n, flush=True)
+    time.sleep(0.002)
+"""
+
+
+@pytest.fixture(scope="module")
+def leased() -> Iterator[None]:
+    with docker_engine.lease(RESTARTED):
+        yield
+
+
+@pytest.fixture
+def engine(leased: None, live_restore: bool) -> Engine:
+    engine = replace(RESTARTED, live_restore=live_restore)
+    engine.end_dockerd(signal.SIGTERM)
+    engine.start_dockerd()
+    return engine
+
+
+@pytest.fixture
+def docker_host(engine: Engine) -> str:
+    return engine.host
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("live_restore", [False, True])
+def test_runs_are_what_docker_says_afterwards(
+    place: Place, engine: Engine, live_restore: bool, how: signal.Signals
+) -> None:
+    place.watcher()
+    slow = {"ENGINE_SECONDS": "600"}
+    serves = place.start(place.server("serves"), nudged=False)
+    loads = place.start(place.server("loads", env=slow), nudged=False)
+    talks = place.start(place.server("talks", entrypoint=("python3", "-c", TALKS)), nudged=False)
+    place.waits_for_state(serves, State.READY)
+    place.waits_for_state(loads, State.STARTING)
+    place.waits_for_more_than(100, talks)
+    before = {run.pk: run.container_id for run in (serves, loads)}
+
+    engine.end_dockerd(how)
+    begun = place.start(place.server("begun"), nudged=False)
+    place.waits_for("the start waits for Docker", lambda: place.outlook(begun) != "")
+    assert "Docker Engine does not answer on this box." in begun.outlook
+    engine.start_dockerd()
+
+    place.waits_for_state(begun, State.READY)
+    assert begun.outlook == ""
+    if live_restore:
+        for run, state in ((serves, State.READY), (loads, State.STARTING)):
+            run.refresh_from_db()
+            assert (run.state, run.container_id) == (state, before[run.pk])
+    else:
+        place.waits_for_state(serves, State.FAILED)
+        place.waits_for_state(loads, State.FAILED)
+        assert "while it was serving" in serves.failure
+    place.waits_until_whole(talks)
+    assert place.lines(talks) == place.dockers_lines(talks.container_id)
+    assert len(place.docker.list_ours()) == 4
+
+
+@pytest.mark.parametrize("live_restore", [False])
+def test_docker_goes_away_while_it_makes_a_container(place: Place, engine: Engine) -> None:
+    """Its answer is lost, and nobody knows whether there is a container."""
+    place.proxy.stop_at(
+        ("POST /containers/create", "after"), lambda: engine.end_dockerd(signal.SIGKILL)
+    )
+    place.watcher()
+    run = place.start(place.server("begun"), nudged=False)
+    place.waits_for("the start waits for Docker", lambda: place.outlook(run) != "")
+    assert run.state == State.CREATING
+
+    engine.start_dockerd()
+
+    place.waits_for_state(run, State.READY)
+    assert [each.id for each in place.docker.list_ours()] == [run.container_id]
