@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,7 +28,7 @@ def database(kind: str, folder: Path) -> Iterator[dict[str, str]]:
         _migrate(environment)
         yield environment
         return
-    with _postgres(folder) as socket_folder:
+    with _postgres() as socket_folder:
         environment["DATABASE_URL"] = f"postgresql://tests@/postgres?host={socket_folder}"
         _migrate(environment)
         yield environment
@@ -52,45 +53,43 @@ def _migrate(environment: dict[str, str]) -> None:
 
 
 @contextmanager
-def _postgres(folder: Path) -> Iterator[Path]:
+def _postgres() -> Iterator[Path]:
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))
     postgres = str(found[-1] if found else shutil.which("postgres"))
     bin_folder = Path(postgres).resolve().parent
-    data, sockets = folder / "data", folder / "sockets"
-    data.mkdir()
-    sockets.mkdir()
-    # It refuses to run as root.
-    as_other: list[str] = []
-    if os.geteuid() == 0:
-        as_other = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"]
-        for each in (data, sockets):
-            shutil.chown(each, "postgres", "postgres")
-        for each in (folder, *folder.parents):
-            if each.stat().st_uid == 0 and each.name.startswith("pytest-"):
-                each.chmod(each.stat().st_mode | 0o011)
-        folder.chmod(0o711)
-    initdb = [str(bin_folder / "initdb"), "-D", str(data), "-U", "tests", "-A", "trust"]
-    subprocess.run(
-        [*as_other, *initdb, "-E", "UTF8"],
-        check=True,
-        stdout=subprocess.DEVNULL,
-        cwd="/",
-    )
-    server = subprocess.Popen(
-        [*as_other, postgres, "-D", str(data), "-k", str(sockets), "-h", "", "-F"],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        cwd="/",
-    )
-    try:
-        _wait(bin_folder, sockets, server)
-        yield sockets
-    finally:
-        server.terminate()
-        server.wait(timeout=20)
+    # Not below pytest's own folder: each pytest that begins shuts that to everybody but root.
+    with tempfile.TemporaryDirectory(prefix="inferdash-postgres-") as name:
+        folder = Path(name)
+        data, sockets, said = folder / "data", folder / "sockets", folder / "said"
+        data.mkdir()
+        sockets.mkdir()
+        # It refuses to run as root.
+        as_other: list[str] = []
+        if os.geteuid() == 0:
+            as_other = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"]
+            for each in (data, sockets):
+                shutil.chown(each, "postgres", "postgres")
+            folder.chmod(0o711)
+        initdb = [str(bin_folder / "initdb"), "-D", str(data), "-U", "tests", "-A", "trust"]
+        subprocess.run(
+            [*as_other, *initdb, "-E", "UTF8"], check=True, stdout=subprocess.DEVNULL, cwd="/"
+        )
+        with said.open("wb") as output:
+            server = subprocess.Popen(
+                [*as_other, postgres, "-D", str(data), "-k", str(sockets), "-h", "", "-F"],
+                stdout=output,
+                stderr=output,
+                cwd="/",
+            )
+        try:
+            _wait(bin_folder, sockets, server, said)
+            yield sockets
+        finally:
+            server.terminate()
+            server.wait(timeout=20)
 
 
-def _wait(bin_folder: Path, sockets: Path, server: "subprocess.Popen[bytes]") -> None:
+def _wait(bin_folder: Path, sockets: Path, server: "subprocess.Popen[bytes]", said: Path) -> None:
     ask = [str(bin_folder / "pg_isready"), "-h", str(sockets), "-q"]
     for _attempt in range(400):
         if subprocess.run(ask, check=False).returncode == 0:
@@ -99,5 +98,5 @@ def _wait(bin_folder: Path, sockets: Path, server: "subprocess.Popen[bytes]") ->
             server.wait(timeout=0.05)
         except subprocess.TimeoutExpired:
             continue
-        raise RuntimeError("PostgreSQL ended while it started.")
-    raise RuntimeError("PostgreSQL did not answer in 20 s.")
+        raise RuntimeError(f"PostgreSQL ended while it started: {said.read_text()}")
+    raise RuntimeError(f"PostgreSQL did not answer in 20 s: {said.read_text()}")
