@@ -35,6 +35,7 @@ def judged(
         "## Why?\n\n1. **Light** is scattered.\n2. *Blue* most.\n3. That is all! ✅✅",
         "Hmm, hmm, hmm: let me think about what I think that I know of the sky.",
         "Blue.",
+        "Air scatters:\n\n| colour | nm |\n|--------------------------|----|\n| blue | 450 |\n\n=====================",
         "",
     ],
 )
@@ -50,6 +51,9 @@ def test_language_is_left_alone(text: str) -> None:
         ("sky" * 30, "only repeats “sky”"),
         ("\n\n/////////////////x/////////////////////", "only repeats “/”"),
         ("�� � �� wor �ld� �� �� ��", "has characters that are none"),
+        # A model of random weights, as vLLM serves it.
+        ("������������ Fr Fr FrBBBBBBBB" + " What" * 20, "gets stuck at “What”"),
+        ("The sky is blue because of the aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "gets stuck at “a”"),
         ("1. 2. 3. 4. 5. 6. 7. 8. 9. 10. 11. 12.", "has hardly a letter"),
         ('"}],{"":[]}}}(*&^%$#@)-=_+|;:.,<>{}[]', "has hardly a letter"),
         ("ologи鏈n的ΩΩ capt ธаreи的यह कि मेंที่คב של שלי إلى иив", "mixes letters of many alphabets"),

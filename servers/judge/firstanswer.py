@@ -10,6 +10,7 @@ import re
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from itertools import groupby
 from typing import Any, Self
 
 from servers.host.questions import Answer
@@ -22,10 +23,11 @@ SLOW = 0.5
 # Characters, or words, that tell language from noise.
 ENOUGH, ENOUGH_WORDS = 16, 8
 MOST_ALPHABETS = 3
-LETTERS = 0.25  # of all characters but blanks, in language
+LETTERS = 0.15  # of all characters but blanks, in language
 REPEATED = 0.9  # of a text that only repeats itself
 LONGEST_PERIOD = 12  # characters
 LONGEST_ERROR = 200  # characters on a card
+WORDS_IN_A_ROW, LETTERS_IN_A_ROW = 10, 20
 LOST = 0.1  # of the characters, which could not be decoded
 
 _FIGURE = re.compile(r"\s*(?:about|around|~|≈|≥|>=?)?\s*(\d{1,5}(?:\.\d{1,3})?)")
@@ -99,6 +101,8 @@ def noise(text: str) -> str:
         return ""
     if repeated := _repeats(text):
         return f"only repeats “{repeated}”"
+    if stuck := _stuck(text):
+        return f"gets stuck at “{stuck}”"
     lost = sum(each == "\ufffd" or not (each.isprintable() or each.isspace()) for each in text)
     if lost >= LOST * len(solid):
         return "has characters that are none"
@@ -123,6 +127,17 @@ def _repeats(text: str) -> str:
         same = sum(one == other for one, other in pairs)
         if same >= REPEATED * max(1, len(text) - period) and len(text) >= 6 * period:
             return text[middle : middle + period].strip()
+    return ""
+
+
+def _stuck(text: str) -> str:
+    """A word, or a letter, that comes so often in a row that nobody means it; "" for none."""
+    for word, run in groupby(text.split()):
+        if any(map(str.isalnum, word)) and len(list(run)) >= WORDS_IN_A_ROW:
+            return word[:LONGEST_PERIOD]
+    for letter, run in groupby(text):
+        if (letter.isalnum() or letter == "!") and len(list(run)) >= LETTERS_IN_A_ROW:
+            return letter
     return ""
 
 
