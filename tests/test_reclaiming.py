@@ -11,7 +11,6 @@ from servers.host import reclaim as host
 from servers.host.containers import Docker
 from servers.lifecycle import actions, creation, reclaiming
 from servers.models import Action, Box, Entry, Role
-from servers.models.action import Kind
 from servers.models.run import State
 from tests import factories
 from tests.test_reclaim import cached
@@ -43,7 +42,7 @@ def box() -> Box:
 
 def asked(box: Box, sample: dict[str, Any] = SPARK, level: int = 3) -> tuple[Action, list[Any]]:
     told: list[Any] = []
-    assert actions.ask(box, Kind.RECLAIM, by=factories.person(), level=level)
+    assert actions.ask_to_reclaim(box, level, by=factories.person())
     assert actions.obey(box, sample, told.append)
     return Action.objects.latest("pk"), told
 

@@ -12,7 +12,7 @@ from servers.judge.facts import Facts
 from servers.judge.fixes import Fix, fitted
 
 # What is done on a box, not in a profile.
-BOX_ACTIONS = ("reboot", "reclaim", "residual", "wait", "jit", "redownload")
+BOX_ACTIONS = ("reboot", "reclaim", "residual", "wait", "jit", "redownload", "pull")
 
 _OWN = {"engine", "when", "says", "box", "adjust"}
 _BLANK = re.compile(r"\{(\w+)\}")

@@ -5,13 +5,15 @@ write rows still cannot have a process ended that no engine has left behind.
 """
 
 import logging
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from hashlib import sha256
 from typing import Any
 
 from django.conf import settings
-from django.db import transaction
+from django.db import close_old_connections, transaction
 from django.utils import timezone
 
 from servers import live
@@ -21,13 +23,16 @@ from servers.host.ending import EndingError
 from servers.host.shm import Segment, ShmError
 from servers.judge.leftbehind import Left
 from servers.judge.pools import GIB
-from servers.lifecycle import adoption, creation, leftbehind, reclaiming
+from servers.lifecycle import adoption, creation, leftbehind, pulling, reclaiming
 from servers.lifecycle.adoption import AdoptionError
 from servers.lifecycle.reclaiming import RefusedError
 from servers.models import Action, Box, Entry, Run, User
 from servers.models.action import GOOD_FOR, Kind
 
 log = logging.getLogger(__name__)
+
+# Actions that threads of this process are at.
+_aside: dict[int, threading.Thread] = {}
 
 GONE = "It is not left behind any more: it has ended, or somebody was faster. Nothing was done."
 
@@ -42,10 +47,23 @@ class Result:
     event: Mapping[str, Any] | None = None
 
 
-def ask(box: Box, kind: Kind, *, by: User, left: Left | None = None, level: int = 0) -> bool:
-    """Note the wish; False where somebody else wants the same at this moment."""
-    target, what = (left.key, left.what) if left else ("", f"memory of {box}")
-    details = {"left": left.to_json()} if left else {"level": level}
+def ask(box: Box, kind: Kind, *, by: User, left: Left) -> bool:
+    """Note a wish about what was left behind; False where somebody wants the same already."""
+    return _ask(box, kind, by, target=left.key, what=left.what, details={"left": left.to_json()})
+
+
+def ask_to_reclaim(box: Box, level: int, *, by: User) -> bool:
+    return _ask(box, Kind.RECLAIM, by, what=f"memory of {box}", details={"level": level})
+
+
+def ask_to_pull(box: Box, reference: str, *, by: User) -> bool:
+    key = sha256(reference.encode()).hexdigest()[:16]
+    return _ask(box, Kind.PULL, by, target=key, what=reference, details={"image": reference})
+
+
+def _ask(
+    box: Box, kind: Kind, by: User, *, what: str, details: dict[str, Any], target: str = ""
+) -> bool:
     with transaction.atomic():
         # One at a time: a second row would be obeyed, too.
         Box.objects.select_for_update().get(pk=box.pk)
@@ -69,7 +87,7 @@ def obey(
     `tell` gets what the judge of the box's memory has to know.
     """
     # One that a watcher was at when it was ended: nobody knows how far it came.
-    cut = box.actions.filter(state=Action.State.DOING)
+    cut = box.actions.filter(state=Action.State.DOING).exclude(pk__in=list(_aside))
     cut.update(
         state=Action.State.REFUSED,
         said="inferdash was ended in the middle of it. Look whether it is done.",
@@ -82,11 +100,47 @@ def obey(
         ):
             continue
         live.box_changed(box.pk)
+        if action.kind == Kind.PULL and not _is_late(action):
+            _aside[action.pk] = threading.Thread(target=_pull, args=[box, action], daemon=True)
+            _aside[action.pk].start()
+            continue
         result = _result(box, action, sample)
         if result.event is not None:
             tell(result.event)
         _end(action, result)
     return bool(asked)
+
+
+def wait_for_threads() -> None:
+    """Until nothing is done aside any more."""
+    for thread in list(_aside.values()):
+        thread.join()
+
+
+def _is_late(action: Action) -> bool:
+    return timezone.now() - action.asked_at > GOOD_FOR
+
+
+def _pull(box: Box, action: Action) -> None:
+    """In a thread of its own: what takes an hour must not keep a process from being ended."""
+    try:
+        reference = str(action.details.get("image"))
+        if not pulling.is_used(box, reference):
+            result = _no(f"No server of {box} runs {reference}.")
+        else:
+            result = Result(said=pulling.pull(reference, partial(_tell, action)))
+    except ContainerError as error:
+        result = _no(str(error))
+    try:
+        _end(action, result)
+    finally:
+        _aside.pop(action.pk)
+        close_old_connections()
+
+
+def _tell(action: Action, said: str) -> None:
+    Action.objects.filter(pk=action.pk).update(said=said)
+    live.box_changed(action.box_id)
 
 
 def _end(action: Action, result: Result) -> None:
@@ -102,7 +156,7 @@ def _end(action: Action, result: Result) -> None:
 
 
 def _result(box: Box, action: Action, sample: Mapping[str, Any] | None) -> Result:
-    if timezone.now() - action.asked_at > GOOD_FOR:
+    if _is_late(action):
         return _no(
             "It was asked for more than a minute ago, while nobody watched the box, and much may "
             "have changed since. Nothing was done; ask again."

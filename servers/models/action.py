@@ -21,6 +21,7 @@ class Kind(models.TextChoices):
     ADOPT = "adopt"  # a container that no run knows becomes one
     REMOVE = "remove"  # a container
     RECLAIM = "reclaim"  # page cache and what the driver keeps
+    PULL = "pull"  # an image, although one of its name is there
 
 
 class Action(models.Model):

@@ -6,7 +6,7 @@ from django import template
 
 from servers.judge.cures import REBOOT
 from servers.judge.leftbehind import Left
-from servers.lifecycle import diagnoses
+from servers.lifecycle import diagnoses, pulling
 from servers.lifecycle.diagnoses import Step, Why
 from servers.models import Box, Run
 from servers.models.action import Kind
@@ -17,6 +17,12 @@ register = template.Library()
 @register.filter
 def explained(run: Run) -> Why:
     return diagnoses.explained(run)
+
+
+@register.filter
+def can_change(image: str) -> bool:
+    """Whether a pull may bring another image."""
+    return pulling.can_change(image)
 
 
 @register.simple_tag

@@ -36,8 +36,10 @@ def box_action_ask(request: HttpRequest, slug: str, kind: str, key: str) -> Http
             "is_allowed": bool(box.facts.get("limits", {}).get("reclaim")),
             "command": reclaiming.command(level),
         }
+    elif wanted == Kind.PULL:
+        context["image"] = _image(box, key)
     else:
-        context["left"] = _left(box, wanted, key)
+        context |= {"left": _left(box, wanted, key)}
     return render(request, "boxes/_action.html", context)
 
 
@@ -47,7 +49,9 @@ def box_action(request: HttpRequest, slug: str, kind: str, key: str) -> HttpResp
     box, wanted = _allowed(request, slug, kind)
     by = cast(User, request.user)
     if wanted == Kind.RECLAIM:
-        is_new = actions.ask(box, wanted, by=by, level=_level(key))
+        is_new = actions.ask_to_reclaim(box, _level(key), by=by)
+    elif wanted == Kind.PULL:
+        is_new = actions.ask_to_pull(box, _image(box, key), by=by)
     else:
         left = _left(box, wanted, key)
         if left is None:
@@ -72,6 +76,16 @@ def _level(key: str) -> int:
     if word != "level" or number not in map(str, reclaiming.LEVELS):
         raise Http404("There is no such level.")
     return int(number)
+
+
+def _image(box: Box, key: str) -> str:
+    """The image that a server would run next, by the server's key; never one that was typed."""
+    word, _hyphen, number = key.partition("-")
+    if word != "server" or not number.isdecimal():
+        raise Http404("There is no such server.")
+    servers = box.servers.select_related("profile__current")
+    server = get_object_or_404(servers, pk=int(number[:9]), profile__current__isnull=False)
+    return server.launch.image
 
 
 def _left(box: Box, kind: Kind, key: str) -> Left | None:

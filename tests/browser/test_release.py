@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.browser.steps import card, eventually
+from tests.browser.chromium import chromium, new_page
+from tests.browser.steps import card, eventually, join
 from tests.images import ENGINE
 from tests.installation import Installation
 from tests.nvml import Machine, profiles
@@ -16,6 +17,17 @@ pytestmark = [pytest.mark.browser, pytest.mark.docker]
 
 GIB = 2**30
 WITHIN = 60_000  # ms
+
+
+@pytest.fixture(scope="module")
+def page(place: Installation) -> Iterator[Page]:
+    """One for all walks: the first link makes one admin only."""
+    complaints: list[str] = []
+    with chromium() as browser:
+        page = new_page(browser.new_context(), complaints)
+        join(page, place)
+        yield page
+    assert complaints == []
 
 
 @pytest.fixture
@@ -116,3 +128,32 @@ def test_a_stop_counts_the_memory_down_and_what_was_left_is_ended_from_the_page(
     expect(page.locator(".server-head")).to_contain_text(told, timeout=WITHIN)
     page.goto(f"{place.url}/activity/")
     expect(page.get_by_role("row", name="kill done")).to_contain_text("has ended after SIGTERM")
+
+
+def test_a_container_that_an_older_database_does_not_know_is_adopted(
+    page: Page, place: Installation
+) -> None:
+    page.goto(f"{place.url}/")
+    server = card(page, "held")
+    server.get_by_role("button", name="Start", exact=True).click()
+    expect(server).to_have_attribute("data-state", "ready", timeout=WITHIN)
+    place.run("Server.objects.update(run=None); Run.objects.all().delete()")
+
+    page.goto(f"{place.url}/boxes/rtx8/")
+    left = page.locator("[data-left]").filter(has_text="no run in the database knows of it")
+    expect(left).to_be_visible(timeout=WITHIN)
+    left.get_by_role("button", name="Adopt").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("the latest run of held")
+    dialog.get_by_role("button", name="Adopt").click()
+    expect(left).to_have_count(0, timeout=WITHIN)
+
+    page.goto(f"{place.url}/servers/held/")
+    expect(page.locator("main header [data-state=ready]")).to_be_visible(timeout=WITHIN)
+    page.get_by_role("button", name="Stop", exact=True).click()
+    dialog.or_(page.locator("main header [data-state=stopped]")).first.wait_for()
+    if dialog.is_visible():
+        dialog.get_by_role("button", name="Stop now").click()
+    expect(page.locator("main header [data-state=stopped]")).to_be_visible(timeout=WITHIN)
+    # From its first line on, which the watcher had stored in the database before.
+    expect(page.locator("#log-lines")).to_contain_text("Application startup", timeout=WITHIN)
