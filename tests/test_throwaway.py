@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from docker import APIClient
 from servers.host import throwaway
 from servers.host.containers import QUESTION, ContainerError, Docker, Spec
 from servers.host.throwaway import Question, Said
+from tests.chaos.docker_proxy import DockerProxy
 from tests.images import BASE
 
 pytestmark = pytest.mark.docker
@@ -34,6 +36,25 @@ def test_an_image_answers_and_nothing_is_left(docker: Docker) -> None:
     said = ask(docker, "echo out; echo err >&2; exit 3")
 
     assert said == Said(end="ended", exit_code=3, output="out\n", errors="err\n")
+    assert left(docker) == []
+
+
+def test_a_program_that_closes_its_output_first_is_waited_for(
+    docker: Docker, tmp_path: Path
+) -> None:
+    with DockerProxy(tmp_path / "docker.sock", docker.host) as proxy:
+        through = Docker(docker.install, proxy.host)
+        said = ask(through, "echo out; exec >&- 2>&-; sleep 1.5; exit 3")
+        through.close()
+
+    assert said == Said(end="ended", exit_code=3, output="out\n")
+    assert proxy.calls.count("POST /containers/ID/wait") == 1
+    # As it starts, when it has ended, and as it is removed.
+    assert proxy.calls.count("GET /containers/ID/json") == 3
+
+
+def test_one_that_closes_its_output_and_stays_is_killed_in_time(docker: Docker) -> None:
+    assert ask(docker, "exec >&- 2>&-; sleep 60", seconds=1).end == "late"
     assert left(docker) == []
 
 

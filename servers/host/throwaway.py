@@ -131,14 +131,11 @@ def _followed(
         if listener.is_cut:
             return listener.said("long")
         if not listener.is_alive():
-            # Docker may take a moment longer than the output; the program may take longer still.
             container = docker.inspect(container_id)
             if container is None:
                 raise ContainerError("The container was removed by somebody.", kind="no_container")
-            if container.has_ended:
-                end: End = "memory" if container.oom_killed else "ended"
-                return listener.said(end, exit_code=container.exit_code)
-            time.sleep(_LOOK_EVERY / 5)
+            end: End = "memory" if container.oom_killed else "ended"
+            return listener.said(end, exit_code=container.exit_code)
         if time.monotonic() > deadline:
             return listener.said("late")
         if not go_on():
@@ -146,7 +143,10 @@ def _followed(
 
 
 class _Listener(threading.Thread):
-    """Takes in what the container says, up to a limit; what is over it is not read."""
+    """Takes in what the container says, up to a limit, and lives until the container has ended.
+
+    What is over the limit is not read. A program may close its output long before it ends.
+    """
 
     def __init__(self, host: str, container_id: str, longest: int) -> None:
         super().__init__(name="throwaway", daemon=True)
@@ -154,7 +154,10 @@ class _Listener(threading.Thread):
         self.is_cut = False
         self._text = {1: bytearray(), 2: bytearray()}
         self._error: DockerSocketError | None = None
-        path = f"/containers/{quote(container_id)}/attach?stream=1&stdout=1&stderr=1"
+        self._is_closed = False
+        self._host = host
+        self._path = f"/containers/{quote(container_id)}"
+        path = f"{self._path}/attach?stream=1&stdout=1&stderr=1"
         try:
             self._answer = Answer(host, path, method="POST")
         except DockerSocketError as error:
@@ -171,8 +174,19 @@ class _Listener(threading.Thread):
                 if received > self.longest:
                     self.is_cut = True
                     return
+            self._await_end()
         except DockerSocketError as error:
             self._error = error
+
+    def _await_end(self) -> None:
+        self._answer.close()
+        if self._is_closed:
+            return
+        with closing(Answer(self._host, f"{self._path}/wait", method="POST")) as waiting:
+            self._answer = waiting
+            if not self._is_closed:  # or else close() may have met the one before
+                while waiting.receive():
+                    pass
 
     def _take_frames(self, buffer: bytearray) -> None:
         while len(buffer) >= _HEADER.size:
@@ -195,6 +209,7 @@ class _Listener(threading.Thread):
         )
 
     def close(self) -> None:
+        self._is_closed = True
         self._answer.close()
         if self.ident is not None:
             self.join()
