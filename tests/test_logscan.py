@@ -80,3 +80,12 @@ def test_an_outline_counts_only_what_is_new() -> None:
     outline.add(1, block)
 
     assert (outline.errors, outline.warnings, outline.ranks) == ([3, 4], [], ["TP1"])
+
+
+def test_lines_that_are_known_are_told_apart() -> None:
+    known = [("(?i)^slow", ("slow",)), ("[0-9]{3}", ())]
+    outline = Outline(after=10, upto=13, known=known)
+    texts = ["slow", "Slow start", "404", "not slow", "slow"]
+    outline.add(10, "\n".join(f"{AT} o {text}" for text in texts))
+
+    assert outline.found == [(11, 0), (12, 1)]

@@ -18,6 +18,7 @@ server:  [first, [[timestamp, stream, text], ...]]   pushed lines
          {"window": [first, [...]]}
          {"picked": [[n, timestamp, stream, text], ...]}
          {"outline": {"errors", "warnings": [n, ...], "ranks": [text, ...],
+                      "harmless": [[why, [n, ...]], ...],
                       "phases", "evidence": [[n, text], ...]}}
          {"found": {"id": k, "numbers": [...], "total": n, "looked": n, "upto": n, "done": bool,
                     "error": text}}                  several, as hits are found

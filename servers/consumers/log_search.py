@@ -10,9 +10,11 @@ from typing import Any
 
 from channels.db import database_sync_to_async
 
+from servers.judge import failurebook
 from servers.judge.loglevel import Level
 from servers.judge.phases.progress import PHASES
 from servers.models import LogChunk, Run
+from servers.models.run import State
 
 # Line numbers that a browser gets; more are only counted.
 MOST_FOUND = 250_000
@@ -92,6 +94,7 @@ class Outline:
         self._errors: list[int] = []
         self._warnings: list[int] = []
         self._ranks: set[str] = set()
+        self._harmless: list[tuple[int, int]] = []
         self._next_look = 0.0
         self._lock = asyncio.Lock()
 
@@ -104,12 +107,23 @@ class Outline:
                 await asyncio.sleep(self._next_look - loop.time())
                 await self._look_on(upto)
                 self._next_look = loop.time() + _LOOK_EVERY
-        told = await database_sync_to_async(_told)(self.run_id)
+        told, is_healthy = await database_sync_to_async(_told)(self.run_id)
         ranks = sorted(self._ranks, key=lambda rank: (len(rank), rank))
-        return {"errors": self._errors, "warnings": self._warnings, "ranks": ranks, **told}
+        harmless = self._reasons() if is_healthy else []
+        marks = {"errors": self._errors, "warnings": self._warnings, "ranks": ranks}
+        return {**marks, "harmless": harmless, **told}
+
+    def _reasons(self) -> list[tuple[str, list[int]]]:
+        """Why lines need worry nobody, each reason with its lines."""
+        found: dict[int, list[int]] = {}
+        for number, which in self._harmless:
+            found.setdefault(which, []).append(number)
+        known = failurebook.harmless()
+        return [(known[which].why, numbers) for which, numbers in found.items()]
 
     async def _look_on(self, upto: int) -> None:
-        wish = {"outline": True}
+        known = [(each.match.regex.pattern, each.match.literals) for each in failurebook.harmless()]
+        wish = {"outline": True, "known": known}
         found = search(self.run_id, wish, near=0, after=self._upto, upto=upto)
         async with contextlib.aclosing(found):
             async for said in found:
@@ -118,21 +132,26 @@ class Outline:
                 self._errors = (self._errors + said["errors"])[:_MOST_MARKS]
                 self._warnings = (self._warnings + said["warnings"])[:_MOST_MARKS]
                 self._ranks.update(said["ranks"])
+                self._harmless = (self._harmless + said["found"])[:_MOST_MARKS]
                 self._upto = upto
 
 
-def _told(run_id: int) -> dict[str, Any]:
-    """The lines at which phases began, and those that tell why the run failed."""
+def _told(run_id: int) -> tuple[dict[str, Any], bool]:
+    """The lines at which phases began, and those that tell why the run failed; whether it is well.
+
+    Of a run that is not, no line is called harmless: some are only where nothing else is wrong.
+    """
     run = Run.objects.filter(pk=run_id).first()
     if run is None:
-        return {"phases": [], "evidence": []}
+        return {"phases": [], "evidence": []}, False
     phases = [
         [each.line, PHASES.get(each.phase, each.phase)]
         for each in run.progress.moments
         if each.line > 0
     ]
     evidence = run.diagnosis.get("evidence", []) if run.cause else []
-    return {"phases": phases, "evidence": [[line, str(text)[:200]] for line, text in evidence]}
+    told = {"phases": phases, "evidence": [[line, str(text)[:200]] for line, text in evidence]}
+    return told, run.state != State.FAILED and not run.diagnosis and run.spins_since is None
 
 
 async def _feed(

@@ -1,7 +1,7 @@
 """Finds lines of a log by text, pattern, level and rank, a block at a time."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from servers.judge import loglevel, logtext
@@ -74,13 +74,21 @@ _RANKS_WITHIN = 20_000  # lines
 _MOST_RANKS = 256
 _MOST_MARKS = 5000
 
+# A pattern, and texts in lower case: a line without any of them cannot match.
+type Known = tuple[str, Sequence[str]]
+
 
 class Outline:
-    """Where a log's errors and warnings are, and which ranks speak in it. Fed with blocks."""
+    """Where a log's errors and warnings are, and which ranks speak in it. Fed with blocks.
 
-    def __init__(self, *, after: int, upto: int) -> None:
+    `known` are lines to be told apart: of each that is found, its number and which it is.
+    """
+
+    def __init__(self, *, after: int, upto: int, known: Sequence[Known] = ()) -> None:
         self.errors: list[int] = []
         self.warnings: list[int] = []
+        self.found: list[tuple[int, int]] = []
+        self._known = [(re.compile(pattern), tuple(texts)) for pattern, texts in known]
         self._ranks: set[str] = set()
         self._after, self._upto = after, upto
 
@@ -95,11 +103,31 @@ class Outline:
         if first <= _RANKS_WITHIN:
             self._ranks.update(each.rank for text in texts for each in logtext.said(text))
             self._ranks.discard("")
-        if not loglevel.may_be_bad(plain.lower()):
+        lowered = plain.lower()
+        self._find(first, texts, lowered)
+        if not loglevel.may_be_bad(lowered):
             return
         for number, level in enumerate(loglevel.levels(texts), first):
             if level > Level.INFO and self._after < number <= self._upto:
                 self._mark(number, level)
+
+    def _find(self, first: int, texts: Sequence[str], lowered: str) -> None:
+        here = [
+            (which, pattern, parts)
+            for which, (pattern, parts) in enumerate(self._known)
+            if not parts or any(part in lowered for part in parts)
+        ]
+        if not here:
+            return
+        for number, text in enumerate(texts, first):
+            if not self._after < number <= self._upto or len(self.found) >= _MOST_MARKS:
+                continue
+            low = text.lower()
+            for which, pattern, parts in here:
+                may_be = not parts or any(part in low for part in parts)
+                if may_be and pattern.search(text[: logtext.LONGEST]):
+                    self.found.append((number, which))
+                    break
 
     def _mark(self, number: int, level: Level) -> None:
         marks = self.errors if level is Level.ERROR else self.warnings

@@ -10,6 +10,7 @@ const KINDS = {
   phase: { mark: "▸", words: "" },
   error: { mark: "✕", words: "An error" },
   warning: { mark: "!", words: "A warning" },
+  harmless: { mark: "" },
 };
 
 export class LogOutline {
@@ -33,6 +34,14 @@ export class LogOutline {
       this.on.show(Number(mark.dataset.line));
     });
     this.notes = new Map();
+    this.greys = true;
+    this.toggle = log.querySelector("[data-action=harmless]");
+  }
+
+  // Whether lines that need worry nobody are shown as such.
+  grey(yes) {
+    this.greys = yes;
+    if (this.outline) this.#show();
   }
 
   // What is known of a line: {kind, mark, words}, or undefined.
@@ -45,6 +54,8 @@ export class LogOutline {
     this.timer = undefined;
     this.notes = new Map();
     this.said = "";
+    this.outline = null;
+    this.toggle.hidden = true;
     this.gutter.replaceChildren();
     this.places.hidden = true;
   }
@@ -62,11 +73,25 @@ export class LogOutline {
     const said = JSON.stringify(outline);
     if (said !== this.said) {
       this.said = said;
-      this.#note(outline);
-      this.#offerPlaces(outline);
+      this.outline = outline;
+      this.toggle.hidden = !outline.harmless.length;
       this.#offerRanks(outline.ranks);
-      this.on.changed();
+      this.#show();
+    } else this.#draw();
+  }
+
+  #show() {
+    const { errors, warnings, phases, evidence } = this.outline;
+    const told = new Set([...phases, ...evidence].map(([number]) => number));
+    const harmless = new Map();
+    for (const [why, numbers] of this.greys ? this.outline.harmless : []) {
+      for (const number of numbers) if (!told.has(number)) harmless.set(number, why);
     }
+    const isBad = (number) => !harmless.has(number);
+    const bad = { errors: errors.filter(isBad), warnings: warnings.filter(isBad), phases, evidence };
+    this.#note(bad, harmless);
+    this.#offerPlaces(bad);
+    this.on.changed();
     this.#draw();
   }
 
@@ -76,8 +101,9 @@ export class LogOutline {
   }
 
   // The one that tells most stands last, and wins.
-  #note({ errors, warnings, phases, evidence }) {
+  #note({ errors, warnings, phases, evidence }, harmless) {
     const notes = new Map();
+    for (const [number, words] of harmless) notes.set(number, { kind: "harmless", ...KINDS.harmless, words });
     for (const number of warnings) notes.set(number, { kind: "warning", ...KINDS.warning });
     for (const number of errors) notes.set(number, { kind: "error", ...KINDS.error });
     for (const [number, words] of phases) notes.set(number, { kind: "phase", ...KINDS.phase, words });
@@ -117,6 +143,7 @@ export class LogOutline {
     const height = this.gutter.parentElement.clientHeight;
     const marks = new Map();
     for (const [number, { kind, words }] of this.notes) {
+      if (kind === "harmless") continue;
       const at = Math.floor((this.on.share(number) * (height - MARK)) / MARK) * MARK;
       const before = marks.get(at);
       if (before && rank(before.kind) <= rank(kind)) before.count += 1;

@@ -17,6 +17,7 @@ export function rowElement(row, mark, address, note) {
   const said = note?.(line.number);
   if (said) element.classList.add(`is-${said.kind}`);
   element.append(numbered(line, address), timed(line.at), marked(line.stream, said), text(row, mark));
+  if (said?.kind === "harmless") element.append(harmless(row, said.words));
   if (row.refreshes > 1) element.append(refreshed(row));
   return element;
 }
@@ -52,6 +53,29 @@ function marked(stream, said) {
   const element = make("span", "log-stream", mark);
   if (words) element.title = words;
   return element;
+}
+
+// The reason is there for who hovers, listens, or presses it.
+function harmless(row, why) {
+  const button = make("button", "log-harmless");
+  button.type = "button";
+  button.dataset.action = "why";
+  button.dataset.line = row.line.number;
+  button.title = why;
+  tell(button, Boolean(row.isExplained));
+  return button;
+}
+
+function tell(button, yes) {
+  button.textContent = yes ? button.title : "harmless";
+  button.ariaExpanded = String(yes);
+}
+
+// Says the reason, or keeps it to itself again; the button stays, and with it the focus.
+export function explain(row, button) {
+  row.isExplained = !row.isExplained;
+  row.height = undefined;
+  tell(button, row.isExplained);
 }
 
 function refreshed(row) {

@@ -4,6 +4,7 @@ import { LogFind } from "./log-find.js";
 import { LogHits } from "./log-hits.js";
 import { LogModel } from "./log-model.js";
 import { LogOutline } from "./log-outline.js";
+import { explain } from "./log-row.js";
 import { LogSocket } from "./log-socket.js";
 import { LogTarget } from "./log-target.js";
 import { LogView } from "./log-view.js";
@@ -71,6 +72,7 @@ class RunLog extends HTMLElement {
     this.addEventListener("keydown", this);
     this.#set("wrap", remembered("log.wrap") !== "no");
     this.#set("times", remembered("log.times") === "yes");
+    this.#set("harmless", remembered("log.harmless") !== "no");
     this.#open();
   }
 
@@ -282,6 +284,7 @@ class RunLog extends HTMLElement {
   #set(name, yes) {
     this.querySelector(`[data-action=${name}]`)?.setAttribute("aria-pressed", String(yes));
     if (name === "wrap") this.view.wrap(yes);
+    else if (name === "harmless") this.outline.grey(yes);
     else if (name === "times") {
       this.classList.toggle("has-times", yes);
       this.view.relayout();
@@ -316,6 +319,7 @@ class RunLog extends HTMLElement {
         return this.find.step(-1);
       case "wrap":
       case "times":
+      case "harmless":
         return this.#set(button.dataset.action, !isPressed);
       case "every-line":
         return this.#roll("every-line", line ? true : !isPressed, line);
@@ -332,6 +336,8 @@ class RunLog extends HTMLElement {
         return this.target.copyLink();
       case "whole":
         return this.#showWhole(line);
+      case "why":
+        return this.#explain(line, button);
     }
   }
 
@@ -347,6 +353,11 @@ class RunLog extends HTMLElement {
     if (!row) return;
     row.isWhole = true;
     this.view.changed([row]);
+  }
+
+  #explain(number, button) {
+    explain(this.view.model.row(number), button);
+    this.view.draw();
   }
 
   #key(event) {
