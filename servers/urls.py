@@ -6,6 +6,7 @@ from servers.views import (
     box_actions,
     boxes,
     chat,
+    checkpoints,
     checks,
     dashboard,
     environments,
@@ -112,6 +113,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("settings/secrets/<int:pk>/replace/", secrets.secret_replace, name="secret_replace"),
     path("settings/secrets/<int:pk>/delete/", secrets.secret_delete, name="secret_delete"),
     path("settings/boxes/<slug:slug>/", settings.box_settings, name="box_settings"),
+    path("checkpoints/", checkpoints.checkpoint, name="checkpoint"),
     path("runs/<int:run_id>/", logs.run, name="run"),
     path("runs/<int:run_id>/log/", logs.run_log, name="run_log"),
 ]

@@ -83,6 +83,7 @@ ROWS = [
     Row(name="group_edit", role=Role.OPERATOR, args=("group",), method="post"),
     Row(name="group_restore", role=Role.OPERATOR, args=("group", "version"), method="post"),
     Row(name="group_delete", role=Role.OPERATOR, args=("group",), method="post"),
+    Row(name="checkpoint", role=Role.VIEWER, data={"of": "Qwen/Qwen3-8B"}),
     Row(name="run", role=Role.VIEWER, args=("run",)),
     Row(name="run_log", role=Role.VIEWER, args=("run",)),
     Row(name="chat", role=Role.OPERATOR),

@@ -15,8 +15,8 @@ from servers.judge.diagnosis import HEAD, TAIL, Diagnosis, Ending, diagnose
 from servers.judge.facts import Facts
 from servers.judge.remedies import Remedy
 from servers.judge.subject import Source
-from servers.lifecycle import checks
-from servers.models import Box, LogChunk, Run
+from servers.lifecycle import attempts, checks
+from servers.models import Box, LogChunk, Run, User
 from servers.models.log import NOTE
 from servers.models.run import ACTIVE, State
 
@@ -62,6 +62,7 @@ class Why:
     last_good: Run | None
     changed: tuple[Changed, ...]
     differences: tuple[Difference, ...]  # between the two launches
+    attempts: int  # to start the same checkpoint that the person may see, with this one
 
 
 def look(box: Box) -> None:
@@ -80,6 +81,7 @@ def surroundings(run: Run) -> dict[str, Any]:
     others = Run.objects.filter(server__box=box, state__in=ACTIVE).exclude(pk=run.pk)
     around: dict[str, Any] = {
         "driver": box.facts.get("driver", ""),
+        "boot": box.boot_id,
         "others": sorted(others.values_list("server__slug", flat=True)),
     }
     free = [card.get("free") for card in (live.sample(box.slug) or {}).get("gpus") or []]
@@ -123,8 +125,8 @@ def _lines(run_id: int) -> Iterator[tuple[int, str]]:
             yield line.number, line.text
 
 
-def explained(run: Run) -> Why:
-    """What to show of a failed run, with the changes that its profile would take now."""
+def explained(run: Run, person: User) -> Why:
+    """What to show this person of a failed run, with the changes that its profile would take now."""
     failure = failurebook.by_id().get(run.cause)
     groups = run.diagnosis.get("groups", {})
     good = _last_good(run)
@@ -138,12 +140,15 @@ def explained(run: Run) -> Why:
         last_good=good,
         changed=tuple(_changed(good, run)) if good else (),
         differences=tuple(diff.compare(good.launch, run.launch)) if good else (),
+        attempts=attempts.of(run.version.launch.checkpoint, person).count(),
     )
 
 
 def change(run: Run, number: int) -> Change | None:
     """What a remedy changes in the profile of this run; None where it changes nothing."""
-    for step in explained(run).steps:
+    failure = failurebook.by_id().get(run.cause)
+    groups = run.diagnosis.get("groups", {})
+    for step in _steps(run, failure.remedies, groups) if failure else ():
         if step.number == number:
             return step.change
     return None

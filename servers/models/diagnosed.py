@@ -10,7 +10,7 @@ class Diagnosed(models.Model):
 
     # {"outcome", "cause", "summary", "evidence": [[line, text]], "groups"}; empty: not looked at yet.
     diagnosis: "models.JSONField[dict[str, Any], dict[str, Any]]" = models.JSONField(default=dict)
-    # {"driver", "others": slugs, "free": bytes of its box's GPU memory} as it started.
+    # {"driver", "boot": its box's boot id, "others": slugs, "free": bytes of its box's GPU memory} as it started.
     around: "models.JSONField[dict[str, Any], dict[str, Any]]" = models.JSONField(default=dict)
 
     failure: "models.TextField[str, str]"

@@ -1,10 +1,14 @@
 """What the runs of a profile have shown: how often it started, how fast, with how much memory."""
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from statistics import median
 from typing import TYPE_CHECKING
 
+from django.db.models import Q
+
+from servers.judge import starting
+from servers.judge.startchart import Start
 from servers.models.run import Run, State
 
 if TYPE_CHECKING:
@@ -12,6 +16,7 @@ if TYPE_CHECKING:
 
 # Older runs were of other versions, images and drivers.
 NEWEST = 50
+CHARTED = 200
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,3 +48,46 @@ def of(profile: "Profile") -> Record:
         tokens_per_second=max((run.peak_tokens_per_second or 0 for run in runs), default=0) or None,
         memory=max((run.peak_memory or 0 for run in runs), default=0) or None,
     )
+
+
+def starts(profile: "Profile") -> list[Start]:
+    """Its newest starts, the oldest first. One that was stopped before it was ready says nothing."""
+    ended = Q(ready_at__isnull=False) | Q(state=State.FAILED, ended_at__isnull=False)
+    runs = Run.objects.filter(ended, server__profile=profile).order_by("-pk")
+    runs = runs.select_related("server__box", "version").defer(
+        "command", "last_lines", "failure_detail", "given", "version__spec"
+    )
+    return [_start(run) for run in reversed(runs[:CHARTED])]
+
+
+def _start(run: Run) -> Start:
+    over = run.ready_at or run.ended_at
+    assert over is not None
+    return Start(
+        run=run.pk,
+        server=run.server.slug,
+        box=run.server.box.slug,
+        version=run.version.number,
+        when=run.created_at,
+        took=max((over - run.created_at).total_seconds(), 0.0),
+        is_ready=run.ready_at is not None,
+        parts=_parts(run, over),
+    )
+
+
+def _parts(run: Run, over: datetime) -> dict[str, float]:
+    """Seconds of each state and phase until then; {} where no phase of the start is known."""
+    if run.started_at is not None and not run.progress.moments:
+        return {}
+    moments = [
+        ("queued", run.created_at),
+        ("pulling", run.pulling_at),
+        ("creating", run.creating_at),
+    ]
+    begins = [(name, at) for name, at in moments if at is not None]
+    ends = [*(at for _name, at in begins[1:]), run.started_at or over]
+    before = {
+        name: max((end - at).total_seconds(), 0.0)
+        for (name, at), end in zip(begins, ends, strict=True)
+    }
+    return before | starting.durations(run.stretches)

@@ -8,15 +8,15 @@ from servers.judge.cures import REBOOT
 from servers.judge.leftbehind import Left
 from servers.lifecycle import diagnoses, pulling
 from servers.lifecycle.diagnoses import Step, Why
-from servers.models import Box, Run
+from servers.models import Box, Run, User
 from servers.models.action import Kind
 
 register = template.Library()
 
 
 @register.filter
-def explained(run: Run) -> Why:
-    return diagnoses.explained(run)
+def explained_to(run: Run, person: User) -> Why:
+    return diagnoses.explained(run, person)
 
 
 @register.filter

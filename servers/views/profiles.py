@@ -15,6 +15,7 @@ from servers import lifecycle, live
 from servers.engines import ENGINES, choices, parameters
 from servers.engines.launch import Launch
 from servers.forms.profile_values import opens_the_box
+from servers.judge import startchart
 from servers.lifecycle import checks, preflight
 from servers.lifecycle.badges import badges
 from servers.models import Box, Entry, ImageFacts, Profile, Role, Run, Server, User, record
@@ -67,6 +68,7 @@ def profile(request: HttpRequest, slug: str) -> HttpResponse:
             "profile": found,
             "launch": found.launch,
             "record": record.of(found),
+            "chart": startchart.chart(record.starts(found)),
             "is_favourite": found.fans.filter(pk=cast(User, request.user).pk).exists(),
             "versions": found.versions.select_related("author"),
             "runs": Run.objects.filter(server__profile=found).select_related("server", "version")[

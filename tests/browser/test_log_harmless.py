@@ -35,7 +35,7 @@ def test_a_harmless_line_is_grey_and_says_why(page: Page, stack: Stack) -> None:
     expect(rows.first.locator(".log-harmless")).to_contain_text(WHY)
     expect(rows.first.locator(".log-harmless")).to_be_focused()
     for scheme in ("light", "dark"):
-        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        page.emulate_media(color_scheme=scheme)
         assert faults(page) == []
     page.keyboard.press("Enter")
     expect(rows.first.locator(".log-harmless")).to_have_text("harmless")
