@@ -19,6 +19,8 @@ server:  [first, [[timestamp, stream, text], ...]]   pushed lines
          {"picked": [[n, timestamp, stream, text], ...]}
          {"outline": {"errors", "warnings": [n, ...], "ranks": [text, ...],
                       "harmless": [[why, [n, ...]], ...],
+                      "figures": {"tokens": of what, "t": seconds, "line": n, "generation", "prompt",
+                                  "running", "queued", "kv": [figure or null, ...]} or {},
                       "phases", "evidence": [[n, text], ...]}}
          {"found": {"id": k, "numbers": [...], "total": n, "looked": n, "upto": n, "done": bool,
                     "error": text}}                  several, as hits are found

@@ -5,7 +5,7 @@ person's pattern is run in the web process. Standard input is the query as a lin
 for every block a line "<first> <size>" and its compressed bytes. Standard output is JSON, a line
 each: {"numbers", "total", "looked"} as they are found, {"error"} where it cannot go on, and
 {"done": true}. A query with "outline" is for what stands beside the log instead of for hits:
-{"errors", "warnings": line numbers, "ranks", "found": [[number, which of "known"]], "done": true}. Knows nothing of Django: it starts in a few hundredths of a second.
+{"errors", "warnings": line numbers, "ranks", "found": [[number, which of "known"]], "figures": as Meter.to_json(), "done": true}. Knows nothing of Django: it starts in a few hundredths of a second.
 """
 
 import json
@@ -16,10 +16,12 @@ import sys
 import time
 import zlib
 from types import FrameType
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
+from servers.judge import logtext
 from servers.judge.loglevel import Level
 from servers.judge.logscan import Known, Outline, PatternError, Query, Scan
+from servers.judge.meter import Meter, Rule
 
 TELL_EVERY = 0.1  # seconds
 # Processor seconds: for a pattern or one block of lines, and for all of it.
@@ -83,11 +85,14 @@ def _search(source: BinaryIO, wish: dict[str, object], teller: "Teller") -> None
 def _outline(source: BinaryIO, wish: dict[str, object]) -> None:
     after, upto = int(str(wish["after"])), int(str(wish["upto"]))
     outline = Outline(after=after, upto=upto, known=cast("list[Known]", wish["known"]))
+    meter = Meter([Rule.from_json(each) for each in cast("list[dict[str, Any]]", wish["meters"])])
     while header := source.readline():
         first, size = map(int, header.split())
-        outline.add(first, zlib.decompress(source.read(size)).decode())
+        block = logtext.plain(zlib.decompress(source.read(size)).decode())
+        outline.add(first, block)
+        meter.add(first, block, after=after, upto=upto)
     said: dict[str, object] = {"errors": outline.errors, "warnings": outline.warnings}
-    said |= {"ranks": outline.ranks, "found": outline.found}
+    said |= {"ranks": outline.ranks, "found": outline.found, "figures": meter.to_json()}
     sys.stdout.write(json.dumps({**said, "done": True}) + "\n")
     sys.stdout.flush()
 

@@ -10,8 +10,10 @@ from typing import Any
 
 from channels.db import database_sync_to_async
 
-from servers.judge import failurebook
+from servers.judge import failurebook, meterbook
 from servers.judge.loglevel import Level
+from servers.judge.meter import Meter
+from servers.judge.meterbook import Book
 from servers.judge.phases.progress import PHASES
 from servers.models import LogChunk, Run
 from servers.models.run import State
@@ -95,6 +97,8 @@ class Outline:
         self._warnings: list[int] = []
         self._ranks: set[str] = set()
         self._harmless: list[tuple[int, int]] = []
+        self._meter = Meter()
+        self._book: Book | None = None
         self._next_look = 0.0
         self._lock = asyncio.Lock()
 
@@ -111,7 +115,14 @@ class Outline:
         ranks = sorted(self._ranks, key=lambda rank: (len(rank), rank))
         harmless = self._reasons() if is_healthy else []
         marks = {"errors": self._errors, "warnings": self._warnings, "ranks": ranks}
-        return {**marks, "harmless": harmless, **told}
+        return {**marks, "harmless": harmless, "figures": self._figures(), **told}
+
+    def _figures(self) -> dict[str, Any]:
+        """What the engine wrote of its own work over time; {} where it wrote nothing."""
+        series = self._meter.series()
+        if not series["t"] or self._book is None:
+            return {}
+        return {"tokens": self._book.tokens, **series}
 
     def _reasons(self) -> list[tuple[str, list[int]]]:
         """Why lines need worry nobody, each reason with its lines."""
@@ -123,7 +134,10 @@ class Outline:
 
     async def _look_on(self, upto: int) -> None:
         known = [(each.match.regex.pattern, each.match.literals) for each in failurebook.harmless()]
-        wish = {"outline": True, "known": known}
+        if self._book is None:
+            self._book = await database_sync_to_async(_book)(self.run_id)
+        meters = self._book.rules if self._book else ()
+        wish = {"outline": True, "known": known, "meters": meters}
         found = search(self.run_id, wish, near=0, after=self._upto, upto=upto)
         async with contextlib.aclosing(found):
             async for said in found:
@@ -133,7 +147,13 @@ class Outline:
                 self._warnings = (self._warnings + said["warnings"])[:_MOST_MARKS]
                 self._ranks.update(said["ranks"])
                 self._harmless = (self._harmless + said["found"])[:_MOST_MARKS]
+                self._meter.merge(said["figures"])
                 self._upto = upto
+
+
+def _book(run_id: int) -> Book | None:
+    spec = Run.objects.filter(pk=run_id).values_list("version__spec", flat=True).first()
+    return meterbook.by_engine().get(spec.get("engine", "")) if spec else None
 
 
 def _told(run_id: int) -> tuple[dict[str, Any], bool]:

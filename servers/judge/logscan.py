@@ -97,13 +97,15 @@ class Outline:
         return sorted(self._ranks, key=lambda rank: (len(rank), rank))[:_MOST_RANKS]
 
     def add(self, first: int, block: str) -> None:
-        """These records (`<at> <stream> <text>`, one a line) are the lines from `first` on."""
-        plain = logtext.plain(block)
-        texts = [record.split(" ", 2)[2] for record in plain.split("\n")]
+        """These records (`<at> <stream> <text>`, one a line) are the lines from `first` on.
+
+        Without colours, see logtext.plain.
+        """
+        texts = [record.split(" ", 2)[2] for record in block.split("\n")]
         if first <= _RANKS_WITHIN:
             self._ranks.update(each.rank for text in texts for each in logtext.said(text))
             self._ranks.discard("")
-        lowered = plain.lower()
+        lowered = block.lower()
         self._find(first, texts, lowered)
         if not loglevel.may_be_bad(lowered):
             return

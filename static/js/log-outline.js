@@ -1,6 +1,8 @@
 // What stands beside the log: marks at errors and warnings, phases of the start, the evidence of a
 // diagnosis; where they are in all of it, what their rows show, and the ranks to choose from.
 
+import { LogFigures } from "./log-figures.js";
+
 const AGAIN = 5000; // ms between two looks while the log grows
 const MARK = 4; // px; what is nearer shares a mark
 const LONGEST = 70; // characters in the list of places
@@ -33,6 +35,7 @@ export class LogOutline {
       event.preventDefault();
       this.on.show(Number(mark.dataset.line));
     });
+    this.figures = new LogFigures(log.querySelector(".log-figures"), on);
     this.notes = new Map();
     this.greys = true;
     this.toggle = log.querySelector("[data-action=harmless]");
@@ -49,12 +52,18 @@ export class LogOutline {
     return this.notes.get(number);
   }
 
+  close() {
+    this.forget();
+    this.figures.close();
+  }
+
   forget() {
     clearTimeout(this.timer);
     this.timer = undefined;
     this.notes = new Map();
     this.said = "";
     this.outline = null;
+    this.figures.forget();
     this.toggle.hidden = true;
     this.gutter.replaceChildren();
     this.places.hidden = true;
@@ -76,6 +85,7 @@ export class LogOutline {
       this.outline = outline;
       this.toggle.hidden = !outline.harmless.length;
       this.#offerRanks(outline.ranks);
+      this.figures.tell(outline.figures);
       this.#show();
     } else this.#draw();
   }

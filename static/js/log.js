@@ -80,7 +80,7 @@ class RunLog extends HTMLElement {
     this.socket?.close();
     this.view.close();
     this.target.close();
-    this.outline.forget();
+    this.outline.close();
     this.removeEventListener("click", this);
     this.removeEventListener("keydown", this);
   }

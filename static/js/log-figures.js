@@ -1,0 +1,188 @@
+// What an engine writes of its own work, over time, beneath the log: tokens a second, requests,
+// the KV cache. A click goes to that place of the log. uPlot is fetched when there is something.
+
+const CHARTS = [
+  {
+    name: "tokens/s",
+    lines: [
+      { key: "generation", words: "generated", colour: "--accent" },
+      { key: "prompt", words: "prompt", colour: "--quiet", dash: [4, 3] },
+    ],
+  },
+  {
+    name: "requests",
+    lines: [
+      { key: "running", words: "running", colour: "--accent" },
+      { key: "queued", words: "waiting", colour: "--attention", dash: [4, 3] },
+    ],
+  },
+  { name: "KV cache", unit: " %", lines: [{ key: "kv", words: "in use", colour: "--accent" }] },
+];
+const HEIGHT = 84; // px of a chart
+const AXIS = 24; // px more for the times, which stand once
+const SIDE = 52;
+const DAY = 86_400;
+
+export class LogFigures {
+  // on: {show(number)}
+  constructor(panel, on) {
+    this.panel = panel;
+    this.on = on;
+    this.body = panel.querySelector(".log-charts");
+    this.summary = panel.querySelector(".log-figures-now");
+    this.plots = [];
+    this.resizing = new ResizeObserver(() => this.#resize());
+    this.resizing.observe(this.body);
+    this.recolour = () => this.#rebuild();
+    document.addEventListener("themechange", this.recolour);
+  }
+
+  close() {
+    this.resizing.disconnect();
+    document.removeEventListener("themechange", this.recolour);
+    this.forget();
+  }
+
+  forget() {
+    this.figures = null;
+    this.panel.hidden = true;
+    this.#clear();
+  }
+
+  async tell(figures) {
+    if (!figures.t) return this.forget();
+    const keys = this.figures && Object.keys(this.figures).join();
+    this.figures = figures;
+    this.panel.hidden = false;
+    this.panel.querySelector(".log-figures-tokens").textContent = `tokens of ${figures.tokens}`;
+    this.summary.textContent = summary(figures);
+    if (keys === Object.keys(figures).join() && this.plots.length) {
+      for (const { plot, lines } of this.plots) plot.setData(columns(figures, lines));
+      return;
+    }
+    this.uPlot ??= (await import("/static/vendor/uplot/uPlot.esm.js")).default;
+    this.#rebuild();
+  }
+
+  #clear() {
+    for (const { plot } of this.plots) plot.destroy();
+    this.plots = [];
+    this.body.replaceChildren();
+  }
+
+  #rebuild() {
+    if (!this.figures || !this.uPlot) return;
+    this.#clear();
+    const shown = CHARTS.map((chart) => ({
+      ...chart,
+      lines: chart.lines.filter(({ key }) => this.figures[key]?.some((value) => value !== null)),
+    })).filter(({ lines }) => lines.length);
+    for (const [index, chart] of shown.entries()) this.#add(chart, index === shown.length - 1);
+  }
+
+  #add({ name, unit = "", lines }, isLast) {
+    const figure = document.createElement("div");
+    figure.className = "log-chart";
+    const head = document.createElement("p");
+    head.className = "log-chart-name";
+    head.append(name);
+    const readouts = lines.map(({ words, colour, dash }) => {
+      const span = document.createElement("span");
+      span.style.setProperty("--line-colour", `var(${colour})`);
+      span.classList.toggle("is-dashed", Boolean(dash));
+      span.textContent = words;
+      head.append(span);
+      return span;
+    });
+    figure.append(head);
+    this.body.append(figure);
+    const colour = (value) => this.#colour(value);
+    const axis = { stroke: colour("--quiet"), grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false }, font: "12px system-ui" };
+    const size = this.#size(isLast);
+    const plot = new this.uPlot(
+      {
+        ...size,
+        padding: [6, 8, 0, 0],
+        legend: { show: false },
+        cursor: {
+          y: false,
+          drag: { x: false, y: false },
+          sync: { key: "log-figures" },
+          points: { size: 5 },
+          bind: { click: (self) => () => this.#go(self.cursor.idx) },
+        },
+        scales: { x: { time: true }, y: { range: (_self, _low, high) => [0, unit ? 100 : Math.max(high ?? 0, 1) * 1.05] } },
+        axes: [
+          { ...axis, show: isLast, size: AXIS, space: 70, values: (_self, splits, _at, _space, step) => splits.map((at) => time(at, step)) },
+          { ...axis, size: SIDE, space: 24, values: (_self, splits) => splits.map((value) => `${short(value)}${unit}`) },
+        ],
+        series: [
+          {},
+          ...lines.map(({ colour: which, dash }) => ({ stroke: colour(which), width: 1.5, dash, points: { size: 4 } })),
+        ],
+        hooks: {
+          setCursor: [
+            ({ cursor: { idx } }) => {
+              for (const [at, { key, words }] of lines.entries()) {
+                const value = idx === null || idx === undefined ? null : this.figures[key]?.[idx];
+                readouts[at].textContent = value === null || value === undefined ? words : `${words} ${short(value)}${unit}`;
+              }
+            },
+          ],
+        },
+      },
+      columns(this.figures, lines),
+      figure,
+    );
+    this.plots.push({ plot, lines, isLast });
+  }
+
+  #go(index) {
+    const number = this.figures.line[index];
+    if (number) this.on.show(number);
+  }
+
+  #size(isLast) {
+    return { width: Math.max(this.body.clientWidth, 200), height: HEIGHT + (isLast ? AXIS : 0) };
+  }
+
+  #resize() {
+    for (const { plot, isLast } of this.plots) plot.setSize(this.#size(isLast));
+  }
+
+  // A custom property comes as written, with light-dark() in it; a real one comes resolved.
+  #colour(name) {
+    this.summary.style.setProperty("color", `var(${name})`);
+    const found = getComputedStyle(this.summary).color;
+    this.summary.style.removeProperty("color");
+    return found;
+  }
+}
+
+function columns(figures, lines) {
+  return [figures.t, ...lines.map(({ key }) => figures[key])];
+}
+
+function summary(figures) {
+  const told = CHARTS.flatMap(({ name, unit = ` ${name}`, lines }) =>
+    lines.flatMap(({ key, words }) => {
+      const values = (figures[key] ?? []).filter((value) => value !== null);
+      if (!values.length) return [];
+      const most = Math.max(...values);
+      const what = unit === " %" ? `KV cache ${words}` : words;
+      return [`${what} ${short(values.at(-1))}${unit}, at most ${short(most)}`];
+    }),
+  );
+  const [from, to] = [figures.t[0], figures.t.at(-1)].map((at) => new Date(at * 1000).toLocaleString());
+  return `Latest: ${told.join("; ")}. From ${from} to ${to}.`;
+}
+
+function short(value) {
+  return value >= 100 ? Math.round(value).toLocaleString() : String(Math.round(value * 10) / 10);
+}
+
+function time(at, step) {
+  const when = new Date(at * 1000);
+  if (step >= DAY) return when.toLocaleDateString([], { month: "short", day: "numeric" });
+  return when.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hourCycle: "h23", ...(step < 60 && { second: "2-digit" }) });
+}
