@@ -1,6 +1,7 @@
 """Figures out of logs: every example of the rules, and how figures are gathered over time."""
 
 import json
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -32,7 +33,7 @@ def test_an_example_gives_its_figures(engine: str, example: dict[str, Any]) -> N
     assert who == example.get("who", "")
 
 
-def block(lines: list[tuple[float, str]]) -> str:
+def block(lines: Sequence[tuple[float, str]]) -> str:
     return "\n".join(
         f"{(START + timedelta(seconds=at)).isoformat()} o {text}" for at, text in lines
     )

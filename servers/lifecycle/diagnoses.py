@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from django.db.models import Q
+from django.utils import timezone
 
 from servers import live
 from servers.engines import diff, parameters
@@ -22,6 +24,8 @@ from servers.models.run import ACTIVE, State
 
 # Failed runs that are looked at in one round.
 AT_ONCE = 3
+# A log that is not whole so long after the end may never be: Docker is away, or cannot read it.
+PATIENCE = timedelta(minutes=2)
 # Chunks of the log's head that are read: some 16 MiB of text at most.
 MOST_CHUNKS = 256
 SHORT = 19  # characters of an id, enough to tell two apart: "sha256:" and twelve
@@ -54,6 +58,7 @@ class Why:
     """All that the page of a failed run tells."""
 
     is_waiting: bool  # the log is not whole yet
+    is_partial: bool  # nor was it when the cause was looked for
     cause: str
     summary: str
     evidence: tuple[tuple[int, str], ...]
@@ -68,10 +73,15 @@ class Why:
 def look(box: Box) -> None:
     """Diagnose what has failed on this box and was not looked at. Short; for every round."""
     is_whole = Q(log_complete=True) | Q(container_id="")
-    open_ones = Run.objects.filter(is_whole, server__box=box, state=State.FAILED, diagnosis={})
+    is_late = Q(ended_at__lt=timezone.now() - PATIENCE)
+    # What was judged by a part of a log is judged again once there is more.
+    is_open = Q(is_whole | is_late, diagnosis={}) | Q(is_whole, diagnosis__is_partial=True)
+    open_ones = Run.objects.filter(is_open, server__box=box, state=State.FAILED)
     for run in open_ones.select_related("server__box", "version", "like").order_by("-pk")[:AT_ONCE]:
         found = diagnose(_ending(run))
-        if Run.objects.filter(pk=run.pk, diagnosis={}).update(diagnosis=_kept(found)):
+        is_partial = not run.log_complete and bool(run.container_id)
+        same = Run.objects.filter(pk=run.pk, diagnosis=run.diagnosis, state=State.FAILED)
+        if same.update(diagnosis=_kept(found) | {"is_partial": is_partial}):
             live.server_changed(run.server_id)
 
 
@@ -103,7 +113,7 @@ def _kept(found: Diagnosis) -> dict[str, Any]:
 def _ending(run: Run) -> Ending:
     docker = f"{run.failure}\n{run.failure_detail}" if not run.container_id else ""
     return Ending(
-        lines=list(_lines(run.pk)),
+        lines=_lines_of(run),
         exit_code=run.exit_code,
         oom_killed=run.oom_killed,
         docker_error=docker,
@@ -111,6 +121,16 @@ def _ending(run: Run) -> Ending:
         was_ready=run.ready_at is not None,
         unheld=run.unheld_at_start,
     )
+
+
+def _lines_of(run: Run) -> list[tuple[int, str]]:
+    """Of a log that is not whole, with those that Docker still gave when the container ended."""
+    stored = list(_lines(run.pk))
+    if run.log_complete or not run.container_id:
+        return stored
+    last = stored[-1][1] if stored else None
+    at = max((n for n, text in enumerate(run.last_lines, 1) if text == last), default=0)
+    return stored + [(0, text) for text in run.last_lines[at:]]
 
 
 def _lines(run_id: int) -> Iterator[tuple[int, str]]:
@@ -132,6 +152,7 @@ def explained(run: Run, person: User) -> Why:
     good = _last_good(run)
     return Why(
         is_waiting=not run.diagnosis,
+        is_partial=bool(run.diagnosis.get("is_partial")),
         cause=failure.id if failure else "",
         summary=run.diagnosis.get("summary", ""),
         evidence=tuple((line, text) for line, text in run.diagnosis.get("evidence", ())),

@@ -8,7 +8,8 @@ from django.db import models
 class Diagnosed(models.Model):
     """Part of Run."""
 
-    # {"outcome", "cause", "summary", "evidence": [[line, text]], "groups"}; empty: not looked at yet.
+    # {"outcome", "cause", "summary", "evidence": [[line, text]], "groups", "is_partial": only a
+    # part of the log was there}; empty: not looked at yet.
     diagnosis: "models.JSONField[dict[str, Any], dict[str, Any]]" = models.JSONField(default=dict)
     # {"driver", "boot": its box's boot id, "others": slugs, "free": bytes of its box's GPU memory} as it started.
     around: "models.JSONField[dict[str, Any], dict[str, Any]]" = models.JSONField(default=dict)
