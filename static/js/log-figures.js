@@ -109,7 +109,7 @@ export class LogFigures {
           drag: { x: false, y: false },
           sync: { key: "log-figures" },
           points: { size: 5 },
-          bind: { click: (self) => () => this.#go(self.cursor.idx) },
+          bind: { click: (self) => (event) => this.#go(self.posToIdx(event.clientX - self.over.getBoundingClientRect().left)) },
         },
         scales: { x: { time: true }, y: { range: (_self, _low, high) => [0, unit ? 100 : Math.max(high ?? 0, 1) * 1.05] } },
         axes: [
