@@ -86,7 +86,8 @@ def test_another_image_under_the_same_name_is_a_change() -> None:
     failed(server, image_id="sha256:" + "2" * 64)
 
     later, _first = rows()
-    assert later.image_changed and not later.is_same
+    assert later.image_changed
+    assert not later.is_same
 
 
 def test_private_profiles_are_for_their_owners_and_admins() -> None:
