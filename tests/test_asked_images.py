@@ -286,6 +286,20 @@ def test_what_no_profile_names_any_more_is_not_going_to_be_asked(asking: Docker,
 
 
 @pytest.mark.docker
+def test_a_round_without_news_asks_the_database_no_more_for_more_images(
+    asking: Docker, box: Box, django_assert_max_num_queries: Any
+) -> None:
+    for number in range(6):
+        place(box, f"no/such:image{number}", f"a-{number}")
+    images = Images(box)
+    images.look(sample=None)
+    assert ImageFacts.objects.filter(asking="absent").count() == 6
+
+    with django_assert_max_num_queries(4):
+        images.look(sample=None)
+
+
+@pytest.mark.docker
 def test_a_watcher_asks_by_itself(
     asking: Docker, own_redis: redis.Redis, settings: Any, tmp_path: Any
 ) -> None:

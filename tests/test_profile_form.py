@@ -214,3 +214,10 @@ def test_what_ready_means_is_checked_beside_its_field(
     form = saved(factories.server(box).profile, editor, **{field: text})
 
     assert says in str(form.errors[field])
+
+
+@pytest.mark.parametrize("name", ["New", "Paste", "check", "Paths!"])
+def test_a_profile_cannot_have_the_name_of_a_page(name: str, box: Box, editor: User) -> None:
+    profile = factories.server(box).profile
+
+    assert "has this name already" in str(saved(profile, editor, name=name).errors["name"])

@@ -8,6 +8,7 @@ from typing import Any, cast
 from django import forms
 from django.core.exceptions import ValidationError
 from django.http import QueryDict
+from django.urls import resolve, reverse
 from django.utils.text import slugify
 
 from servers.commandline import explained, words
@@ -146,6 +147,8 @@ class ProfileForm(ProfileFields):
         slug = slugify(name)[:63]
         if not slug:
             raise ValidationError("The name needs at least one letter or digit.")
+        if resolve(reverse("profile", args=[slug])).url_name != "profile":
+            raise ValidationError("A page of inferdash has this name already. Take another one.")
         taken = Profile.objects.filter(slug=slug)
         if self.profile is not None:
             taken = taken.exclude(pk=self.profile.pk)

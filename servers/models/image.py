@@ -1,6 +1,6 @@
 """What a box's images said of their engines: version and flags, asked once an image."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any, Self
@@ -46,31 +46,36 @@ class ImageFactsQuerySet(models.QuerySet["ImageFacts"]):
         found = self.same_image(box, engine, image_id).defer("flags").order_by("error").first()
         return found.flaglist if found else None
 
+    def on(self, box: Box) -> "dict[tuple[str, str], ImageFacts]":
+        """By engine and reference, without their flags at first."""
+        return {(each.engine, each.reference): each for each in self.filter(box=box).defer("flags")}
+
     def note(self, box: Box, engine: str, reference: str, asking: Asking, **values: Any) -> bool:
         """Write down where the asking stands; whether that says anything new."""
-        wanted: dict[str, Any] = {"asking": asking, "why": "", "again_at": None, **values}
+        wanted = _standing(asking, values)
         facts, is_new = self.defer("flags").get_or_create(
             box=box, reference=reference, engine=engine, defaults=wanted
         )
-        changed = [name for name, value in wanted.items() if getattr(facts, name) != value]
-        if is_new or not changed:
+        if is_new or not facts.differs(asking, values):
             return is_new
         now = timezone.now()
         wanted["changed_at"] = now
-        if "asking" in changed:
+        if facts.asking != asking:
             wanted["since"] = now
         return bool(self.filter(pk=facts.pk).update(**wanted))
 
-    def forget_others(self, box: Box, placed: Collection[tuple[str, str]]) -> None:
-        """Engines and images that no profile of the box names any more are not to be asked."""
-        rest = self.filter(box=box).exclude(asking=Asking.DONE)
+    def forget_others(
+        self, known: "dict[tuple[str, str], ImageFacts]", placed: Collection[tuple[str, str]]
+    ) -> None:
+        """Engines and images that no profile of a box names any more are not to be asked."""
         others = [
-            pk
-            for pk, engine, reference in rest.values_list("pk", "engine", "reference")
-            if (engine, reference) not in placed
+            each.pk
+            for key, each in known.items()
+            if key not in placed and each.asking != Asking.DONE
         ]
-        self.filter(pk__in=others, asked_at=None).delete()
-        self.filter(pk__in=others).update(asking=Asking.DONE, why="", again_at=None)
+        if others:
+            self.filter(pk__in=others, asked_at=None).delete()
+            self.filter(pk__in=others).update(**_standing(Asking.DONE, {}))
 
     def mark(self) -> str:
         """Another text whenever something about any image has changed."""
@@ -122,6 +127,11 @@ class ImageFacts(models.Model):
             return None
         return _flaglist(self.pk, self.asked_at)
 
+    def differs(self, asking: Asking, values: Mapping[str, Any]) -> bool:
+        """Whether it stands elsewhere than that, or something else is known of the image."""
+        wanted = _standing(asking, values)
+        return any(getattr(self, name) != value for name, value in wanted.items())
+
     def is_due(self, image_id: str, now: datetime | None = None) -> bool:
         """Whether the image is another one than was asked, or may answer by now."""
         if self.asked_at is None or image_id != self.image_id:
@@ -135,6 +145,10 @@ class ImageFacts(models.Model):
 
     def entrypoint_or(self, usual: tuple[str, ...]) -> tuple[str, ...]:
         return usual if self.entrypoint is None else tuple(self.entrypoint)
+
+
+def _standing(asking: Asking, values: Mapping[str, Any]) -> dict[str, Any]:
+    return {"asking": asking, "why": "", "again_at": None, **values}
 
 
 @lru_cache(maxsize=64)

@@ -58,6 +58,9 @@ class Images:
         self.box = box
         self._is_tidy = False
         self._tried: dict[tuple[str, str], float] = {}  # in vain, and when
+        # By engine and reference, as read at the beginning of a round: hundreds of profiles
+        # must not cost hundreds of questions to the database every ten seconds.
+        self._known: dict[tuple[str, str], ImageFacts] = {}
         self._seen: dict[str, Image | None] = {}  # what Docker last said of each
 
     def look(
@@ -70,7 +73,8 @@ class Images:
                 throwaway.drop_leftovers(creation.docker())
                 self._is_tidy = True
             pairs = placed(self.box)
-            ImageFacts.objects.forget_others(self.box, pairs)
+            self._known = ImageFacts.objects.on(self.box)
+            ImageFacts.objects.forget_others(self._known, pairs)
             for engine, reference in pairs:
                 due += self._looked_for(ENGINES[engine], reference)
             named = {reference for _engine, reference in pairs}
@@ -100,8 +104,7 @@ class Images:
         if image is None:
             self._note(engine, reference, Asking.ABSENT)
             return []
-        mine = ImageFacts.objects.filter(box=self.box, reference=reference, engine=engine.key)
-        known = mine.defer("flags").first()
+        known = self._known.get((engine.key, reference))
         is_due = known is None or known.is_due(image.id)
         # One at a time: until its turn has come it waits.
         asking = Asking.WAITING if is_due else Asking.DONE
@@ -161,7 +164,10 @@ class Images:
         live.images_changed()
 
     def _note(self, engine: Engine, reference: str, asking: Asking, **values: Any) -> None:
-        if ImageFacts.objects.note(self.box, engine.key, reference, asking, **values):
+        known = self._known.pop((engine.key, reference), None)
+        if known is not None and not known.differs(asking, values):
+            self._known[engine.key, reference] = known
+        elif ImageFacts.objects.note(self.box, engine.key, reference, asking, **values):
             live.images_changed()
 
     def _note_trouble(self, engine: Engine, reference: str, error: ContainerError) -> None:
