@@ -92,7 +92,7 @@ _HINTS = (
         "sglang",
         re.compile(
             r"/sglang/|sgl-workspace|sglang\.srt|sgl_kernel|sglang serve|^\[[\d :-]{19} [TDE]P\d|"
-            r"Received sigquit from a child process|Scheduler hit an exception"
+            r"Received sigquit from a child proces|SIGQUIT received\. signum=|Scheduler hit an exception"
         ),
     ),
     (

@@ -54,7 +54,7 @@ _LOUD = re.compile(r"(?:fatal |main: )?error: ", re.IGNORECASE)
 
 # Signs that a process has ended for good, of themselves no cause.
 DEATH = re.compile(
-    r"Received sigquit from a child process|Scheduler hit an exception|EngineDeadError|"
+    r"Received sigquit from a child proces|SIGQUIT received\. signum=|Scheduler hit an exception|EngineDeadError|"
     r"is already dead|terminating server process|"
     r"EngineCore (?:failed to start|encountered an? (?:fatal error|issue))|"
     r"Engine core initialization failed|Engine process failed to start|died unexpectedly|"
