@@ -17,7 +17,7 @@ from servers import lifecycle
 from servers.engines.places import Place
 from servers.engines.volumes import VolumeError
 from servers.judge.limits import LimitsError
-from servers.lifecycle import folders
+from servers.lifecycle import checkpoints, folders
 from servers.models import Box, Run
 
 log = logging.getLogger(__name__)
@@ -45,6 +45,22 @@ def ask_for_paths(box: Box, wanted: Sequence[Place]) -> None:
     args = (folders.question(box, wanted), [each.path for each in wanted], box.home, box.hf_cache)
     try:
         look_at_paths.apply_async(args=args, queue=box.queue, retry=False, expires=10)
+    except OperationalError as error:
+        log.warning("Redis is away: %s", error)
+
+
+@shared_task(base=DjangoTask, ignore_result=True, name="servers.look_at_checkpoint")
+def look_at_checkpoint(name: str, slug: str, home: str, hf_cache: str) -> None:
+    try:
+        checkpoints.answer(name, Box(slug=slug, home=home, hf_cache=hf_cache))
+    except (LimitsError, VolumeError, OSError, redis.RedisError) as error:
+        log.warning("could not look at the checkpoint of a launch: %s", error)
+
+
+def ask_for_checkpoint(box: Box, name: str) -> None:
+    args = (name, box.slug, box.home, box.hf_cache)
+    try:
+        look_at_checkpoint.apply_async(args=args, queue=box.queue, retry=False, expires=10)
     except OperationalError as error:
         log.warning("Redis is away: %s", error)
 

@@ -60,6 +60,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("profiles/flags.json", flags.profile_flags, name="profile_flags"),
     path("profiles/check/", checks.profile_check, name="profile_check"),
     path("profiles/paths/", checks.profile_paths, name="profile_paths"),
+    path("profiles/fit/", checks.profile_fit, name="profile_fit"),
     path("profiles/fix/<slug:rule>/", checks.profile_fix_form, name="profile_fix_form"),
     path("profiles/<slug:slug>/fix/<slug:rule>/", checks.profile_fix, name="profile_fix"),
     path("profiles/<slug:slug>/", profiles.profile, name="profile"),

@@ -65,6 +65,7 @@ ROWS = [
     Row(name="profile_flags", role=Role.EDITOR, data={"engine": "vllm"}),
     Row(name="profile_check", role=Role.EDITOR, method="post"),
     Row(name="profile_paths", role=Role.EDITOR, method="post"),
+    Row(name="profile_fit", role=Role.EDITOR, method="post"),
     Row(name="profile_fix_form", role=Role.EDITOR, args=("rule",), method="post"),
     Row(name="profile_fix", role=Role.OPERATOR, args=("server", "rule"), method="post"),
     Row(name="profile_export", role=Role.VIEWER, args=("server", "form")),

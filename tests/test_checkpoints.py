@@ -79,6 +79,9 @@ def test_a_checkpoint_is_found_in_the_cache_by_branch_and_by_commit(tmp_path: Pa
     assert checkpoints.commit_of(tmp_path, "org/model") == "c0ffee"
     assert checkpoints.commit_of(tmp_path, "org/model:Q4_K_M", "c0ffee") == "c0ffee"
     assert checkpoints.commit_of(tmp_path, "org/model", "v2") == ""
+    (tmp_path / "secret").mkdir()
+    for out in ("../../../secret", "/secret", "../../secret"):
+        assert checkpoints.snapshot(tmp_path, "org/model", out) is None
     assert checkpoints.commit_of(tmp_path, "org/other") == ""
 
 

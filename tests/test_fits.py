@@ -8,8 +8,11 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from servers import live
-from servers.lifecycle import checks, fits
+from servers import live, tasks
+from servers.engines.launch import Launch
+from servers.host.checkpoints import Found
+from servers.lifecycle import checkpoints, checks, fits
+from servers.live import answers
 from servers.models import Box, CheckpointFacts, Profile, Role, Run, Server
 from servers.models.run import State
 from tests import factories
@@ -172,3 +175,47 @@ def test_a_viewer_sees_it_and_gets_no_button(server: Server) -> None:
 
     assert "<strong>Would be refused:</strong>" in page
     assert "Make it fit" not in page
+
+
+def test_a_model_that_no_profile_names_yet_is_asked_for(
+    box: Box, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worker's answer, without a worker: the task runs as soon as it is asked for."""
+    asked: list[str] = []
+
+    def answer_at_once(on: Box, name: str) -> None:
+        asked.append(name)
+        found = Found(config=models.LLAMA_8B, weights=int(16.1 * GB))
+        answers.give(checkpoints.question(name, on), checkpoints.facts(found))
+
+    monkeypatch.setattr("servers.tasks.ask_for_checkpoint", answer_at_once)
+    sample(box, 94.0, 94.0)
+    eva = browser(Role.EDITOR)
+    form = typed(eva, "/profiles/new/") | {
+        "name": "Fresh", "checkpoint": "org/new", "engine": "vllm", "box": str(box.pk),
+        "image": "vllm/vllm-openai:v0.20.2", "gpus": "0",
+    }  # fmt: skip
+    first = eva.post("/profiles/check/", form).content.decode()
+    assert 'hx-post="/profiles/fit/"' in first
+
+    text = eva.post("/profiles/fit/", form).content.decode()
+
+    assert asked == ["org/new@main"]
+    assert "<strong>Fits:</strong>" in text
+    assert "<strong>Fits:</strong>" in eva.post("/profiles/check/", form).content.decode()
+    assert not CheckpointFacts.objects.exists()
+
+
+def test_a_box_that_has_no_such_model_says_so_once(
+    box: Box, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nothing(on: Box, name: str) -> None:
+        answers.give(checkpoints.question(name, on), {})
+
+    monkeypatch.setattr("servers.tasks.ask_for_checkpoint", nothing)
+    launch = Launch(engine="vllm", image="x", checkpoint="org/none")
+    assert checkpoints.is_to_be_asked(launch, box)
+    tasks.ask_for_checkpoint(box, "org/none@main")
+
+    assert not checkpoints.is_to_be_asked(launch, box)
+    assert checkpoints.known(launch, box) is None

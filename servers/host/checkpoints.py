@@ -3,7 +3,7 @@
 import json
 import re
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from servers.host import gguf
@@ -87,6 +87,8 @@ def snapshot(hub: Path, checkpoint: str, revision: str = "") -> Path | None:
 
     Rule: the layout of huggingface_hub's cache (models--org--name/{refs,snapshots}).
     """
+    if ".." in PurePosixPath(revision).parts or revision.startswith("/"):
+        return None  # leads out of the cache
     folder = hub / ("models--" + checkpoint.split(":")[0].replace("/", "--"))
     commit = _commit(folder, revision or "main")
     return folder / "snapshots" / commit if commit else None

@@ -1,5 +1,9 @@
 """Where a launch's checkpoint lies on its box, and what is known of it."""
 
+import hashlib
+import json
+from typing import Any
+
 from django.conf import settings
 
 from servers.engines import places
@@ -9,6 +13,7 @@ from servers.engines.volumes import VolumeError
 from servers.host import checkpoints
 from servers.judge import limits
 from servers.lifecycle.creation import hub, own_paths
+from servers.live import answers
 from servers.models import Box, CheckpointFacts
 
 
@@ -25,8 +30,67 @@ def source(launch: Launch, box: Box) -> str:
 
 
 def known(launch: Launch, box: Box) -> CheckpointFacts | None:
+    """What the watcher has written down, or the box has answered a moment ago."""
     name = source(launch, box)
-    return CheckpointFacts.objects.filter(box=box, source=name).first() if name else None
+    if not name:
+        return None
+    found = CheckpointFacts.objects.filter(box=box, source=name).first()
+    return found or _told(name, box, answers.kept(question(name, box)))
+
+
+def is_to_be_asked(launch: Launch, box: Box) -> bool:
+    """Whether nobody has looked for it: the watcher does so for profiles that are saved."""
+    name = source(launch, box)
+    if not name or box.is_silent or CheckpointFacts.objects.filter(box=box, source=name).exists():
+        return False
+    return answers.kept(question(name, box)) is None
+
+
+def question(name: str, box: Box) -> str:
+    asked = json.dumps([name, box.home, box.hf_cache])
+    return f"checkpoint:{box.slug}:{hashlib.sha256(asked.encode()).hexdigest()}"
+
+
+def answer(name: str, box: Box) -> None:
+    """Look here, on the box, and tell who asked. `box` need not be saved.
+
+    Raises what look() raises, and redis.RedisError.
+    """
+    found = look(name, box)
+    answers.give(question(name, box), facts(found) if found is not None else {})
+
+
+def _told(name: str, box: Box, said: Any) -> CheckpointFacts | None:
+    return CheckpointFacts(box=box, source=name, **said) if said else None
+
+
+def facts(found: checkpoints.Found) -> dict[str, Any]:
+    """What CheckpointFacts keeps of a checkpoint."""
+    config = _lean(found.config) if found.config is not None else None
+    return {"config": config, "weights": found.weights, "missing": found.missing}
+
+
+# Lists that say what each layer keeps of a request.
+_KEPT_LISTS = (
+    "architectures",
+    "layer_types",
+    "layers_block_type",
+    "attn_type_list",
+    "full_attn_layers",
+    "compress_ratios",
+)
+
+
+def _lean(config: dict[str, Any], *, depth: int = 3) -> dict[str, Any]:
+    """Without most lists of layers: those are most of it, and no rule reads them."""
+    kept: dict[str, Any] = {}
+    for name, value in config.items():
+        if isinstance(value, dict):
+            if depth > 1:
+                kept[name] = _lean(value, depth=depth - 1)
+        elif not isinstance(value, list) or name in _KEPT_LISTS:
+            kept[name] = value
+    return kept
 
 
 def look(name: str, box: Box) -> checkpoints.Found | None:

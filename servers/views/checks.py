@@ -14,7 +14,8 @@ from servers.engines.launch import Launch
 from servers.forms.profile import ProfileForm
 from servers.forms.profile_values import initial
 from servers.judge.subject import Finding
-from servers.lifecycle import checks, folders, preflight
+from servers.lifecycle import checkpoints, checks, folders, preflight
+from servers.live import answers
 from servers.models import Box, ImageFacts, Profile, Role, Server, User
 from servers.views.access import allow
 from servers.views.profiles import find, save_launch
@@ -38,6 +39,7 @@ def profile_check(request: HttpRequest) -> HttpResponse:
         {
             "form": form,
             "checked": checked,
+            "asks_checkpoint": box is not None and checkpoints.is_to_be_asked(launch, box),
             "findings": checked.findings if checked else checks.findings(launch, None),
             "fit": checked.fit if checked else None,
             "preview": lifecycle.preview(launch, box) if box is not None else None,
@@ -61,6 +63,24 @@ def profile_paths(request: HttpRequest) -> HttpResponse:
         tasks.ask_for_paths(box, wanted)
         context = {"wanted": wanted, "places": folders.awaited(box, wanted, seconds=ANSWERS_WITHIN)}
     return render(request, "profiles/_places.html", {"box": box, "was_asked": True, **context})
+
+
+@require_POST
+@allow(Role.EDITOR)
+def profile_fit(request: HttpRequest) -> HttpResponse:
+    """Whether the form's launch fits, once its box has looked at the checkpoint."""
+    form, profile = _form(request)
+    if not form.is_valid():
+        return HttpResponse()
+    launch, box = form.unsaved_launch(), _box(form, profile)
+    if box is None:
+        return HttpResponse()
+    if checkpoints.is_to_be_asked(launch, box):
+        name = checkpoints.source(launch, box)
+        tasks.ask_for_checkpoint(box, name)
+        answers.awaited(checkpoints.question(name, box), seconds=ANSWERS_WITHIN)
+    fit = checks.known(launch, box, profile).fit
+    return render(request, "profiles/_fit.html", {"fit": fit, "in_form": True})
 
 
 def _places(launch: Launch, box: Box | None) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """Looks at the checkpoints that the box's profiles name, now and then."""
 
 import logging
-from typing import Any
 
 from django.utils import timezone
 
@@ -27,12 +26,7 @@ def look(box: Box) -> None:
         return
     CheckpointFacts.objects.filter(box=box).exclude(source__in=found).delete()
     for source, checkpoint in found.items():
-        config = _lean(checkpoint.config) if checkpoint.config is not None else None
-        seen: dict[str, Any] = {
-            "config": config,
-            "weights": checkpoint.weights,
-            "missing": checkpoint.missing,
-        }
+        seen = checkpoints.facts(checkpoint)
         known = CheckpointFacts.objects.filter(box=box, source=source).first()
         if known is None or {name: getattr(known, name) for name in seen} != seen:
             seen["changed_at"] = timezone.now()
@@ -46,26 +40,3 @@ def _named(box: Box) -> set[str]:
         for server in shown.exclude(profile__current=None).select_related("profile__current")
     )
     return {source for each in launches if (source := checkpoints.source(each, box))}
-
-
-# Lists that say what each layer keeps of a request.
-_KEPT_LISTS = (
-    "architectures",
-    "layer_types",
-    "layers_block_type",
-    "attn_type_list",
-    "full_attn_layers",
-    "compress_ratios",
-)
-
-
-def _lean(config: dict[str, Any], *, depth: int = 3) -> dict[str, Any]:
-    """Without most lists of layers: those are most of it, and no rule reads them."""
-    kept: dict[str, Any] = {}
-    for name, value in config.items():
-        if isinstance(value, dict):
-            if depth > 1:
-                kept[name] = _lean(value, depth=depth - 1)
-        elif not isinstance(value, list) or name in _KEPT_LISTS:
-            kept[name] = value
-    return kept

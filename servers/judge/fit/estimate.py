@@ -101,7 +101,7 @@ def _formula(facts: Facts, least: Room) -> Estimate:
     if wanted.weights is None:
         return Estimate(
             verdict="unknown",
-            says="Not known whether it fits: the checkpoint's weights are not on the box.",
+            says="Not known whether it fits: nobody knows how large the weights are.",
             where=least.named,
             total=least.total,
             parts=laid_out(_around([], least), least.total),

@@ -1,0 +1,152 @@
+"""Whether it fits, seen while typing, mended by one click, and asked about before a start."""
+
+import json
+import re
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import BrowserContext, Page, expect
+
+from tests.browser.chromium import chromium, new_page
+from tests.browser.steps import card, join
+from tests.fit.models import LLAMA_8B
+from tests.images import ENGINE
+from tests.installation import Installation, installation
+from tests.nvml import profiles
+
+pytestmark = [pytest.mark.browser, pytest.mark.docker]
+
+WITHIN = 60_000  # ms
+GIB = 2**30
+WEIGHTS = 16_060_522_496  # bytes, as the index of Llama-3.1-8B says
+
+
+@pytest.fixture(scope="module")
+def place(docker_host: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
+    home = tmp_path_factory.mktemp("home")
+    model = home / ".cache/huggingface/hub/models--org--small"
+    snapshot = model / "snapshots" / "c0ffee"
+    snapshot.mkdir(parents=True)
+    (model / "refs").mkdir()
+    (model / "refs" / "main").write_text("c0ffee")
+    (snapshot / "config.json").write_text(json.dumps(LLAMA_8B))
+    with (snapshot / "model.safetensors").open("wb") as file:
+        file.truncate(WEIGHTS)  # sparse
+    gpus = profiles.rtx_pro_6000(2)
+    with installation(docker_host, gpus, INFERDASH_HOME=str(home)) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def admin(place: Installation) -> Iterator[BrowserContext]:
+    with chromium() as browser:
+        context = browser.new_context(viewport={"width": 1280, "height": 900})
+        page = new_page(context, [])
+        join(page, place)
+        # Only now the watcher knows the cards, and the check with it.
+        expect(page.get_by_text("RTX PRO 6000").first).to_be_visible()
+        page.close()
+        yield context
+
+
+@pytest.fixture
+def page(admin: BrowserContext) -> Iterator[Page]:
+    complaints: list[str] = []
+    page = new_page(admin, complaints)
+    yield page
+    page.close()
+    assert complaints == []
+
+
+def fill(page: Page, place: Installation, name: str, **values: str) -> None:
+    page.goto(f"{place.url}/profiles/new/")
+    values = {"name": name, "checkpoint": "org/small", "image": ENGINE, "gpus": "0", **values}
+    values["env"] = "ENGINE_SECONDS=0.3"
+    for field, value in values.items():
+        page.locator(f"#id_{field}").fill(value)
+
+
+def occupy(place: Installation, gib: int) -> None:
+    """Somebody else's process holds so much of the first GPU."""
+    machine = profiles.rtx_pro_6000(2)
+    if gib:
+        machine.cards[0].run(1, gib * GIB)
+    place.gpus.show(machine)
+
+
+def test_a_launch_that_does_not_fit_is_made_to_fit_by_one_click(
+    page: Page, place: Installation
+) -> None:
+    fill(page, place, "Small", flags="--gpu-memory-utilization 0.3 --max-num-seqs 16")
+    fit = page.locator("#check").get_by_role("region", name="Will it fit")
+    expect(fit).to_contain_text("Does not fit: one request of 131,072 tokens takes 16.0 GiB")
+    expect(fit.get_by_role("img")).to_have_attribute("aria-label", _names("weights 15.0 GiB"))
+
+    fit.get_by_role("button", name="Make it fit: --gpu-memory-utilization 0.38").click()
+
+    expect(page.locator("#id_flags")).to_have_value(_names("--gpu-memory-utilization 0.38"))
+    expect(fit).to_contain_text("Fits: room for about")
+    fit.get_by_text("The numbers").click()
+    expect(fit.get_by_role("row", name="KV cache 128.0 KiB a token")).to_be_visible()
+    # Typing changes it at once.
+    page.locator("#id_flags").fill("--gpu-memory-utilization 0.9 --max-model-len 900000")
+    expect(fit).to_contain_text("Does not fit: one request of 900,000 tokens")
+    page.locator("#id_flags").fill("--gpu-memory-utilization 0.9 --max-model-len 32768")
+    expect(fit).to_contain_text("Fits: room for about")
+    page.get_by_role("button", name="Create profile").click()
+    expect(page.get_by_role("heading", name="Small", level=1)).to_be_visible()
+
+
+def test_a_start_that_the_engine_would_refuse_asks_first_and_shows_why(
+    page: Page, place: Installation
+) -> None:
+    fill(page, place, "Crowded", flags="--gpu-memory-utilization 0.9 --max-model-len 32768")
+    page.get_by_role("button", name="Create profile").click()
+    expect(page.get_by_role("heading", name="Crowded", level=1)).to_be_visible()
+    occupy(place, 40)
+    page.goto(f"{place.url}/")
+    expect(page.locator("main")).to_contain_text("40.0")
+
+    card(page, "crowded").get_by_role("button", name="Start", exact=True).click()
+
+    dialog = page.locator("#dialog")
+    expect(dialog).to_contain_text("is less than desired GPU memory utilization")
+    expect(dialog).to_contain_text("Would be refused: GPU 0 has 54.97 of 94.97 GiB free")
+    fixed = dialog.get_by_role("button", name="Make it fit: --gpu-memory-utilization 0.57")
+    expect(fixed).to_be_visible()
+    fixed.click()
+    expect(page.get_by_text("Saved as version 2, with the fix.")).to_be_visible()
+
+    page.goto(f"{place.url}/profiles/crowded/")
+    before = page.locator("details.preflight")
+    before.locator("summary").click()
+    expect(before).to_contain_text("NVIDIA's container toolkit")
+    expect(before).to_contain_text(f"{ENGINE} is there")
+    page.goto(f"{place.url}/")
+    found = card(page, "crowded")
+    found.get_by_role("button", name="Start", exact=True).click()
+    expect(found).to_have_attribute("data-state", "ready", timeout=WITHIN)
+    occupy(place, 0)
+    found.get_by_role("button", name="Stop", exact=True).click()
+    expect(found).to_have_attribute("data-state", "stopped", timeout=WITHIN)
+
+
+def test_a_port_that_somebody_listens_on_is_named_before_the_start(
+    page: Page, place: Installation
+) -> None:
+    port = place.url.rpartition(":")[2]
+    fill(page, place, "Doubled", host_port=port, flags="--max-model-len 32768")
+    page.get_by_role("button", name="Create profile").click()
+    page.goto(f"{place.url}/")
+    found = card(page, "doubled")
+    found.get_by_role("button", name="Start", exact=True).click()
+
+    dialog = page.locator("#dialog")
+    expect(dialog).to_contain_text(f"Port {port} of rtx8 is taken by another program")
+    expect(dialog).to_contain_text("without one a free one is chosen")
+    dialog.get_by_role("button", name="Cancel").click()
+    assert place.ask("Run.objects.filter(server__slug='doubled').count()") == 0
+
+
+def _names(text: str) -> re.Pattern[str]:
+    return re.compile(re.escape(text))
