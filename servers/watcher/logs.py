@@ -160,6 +160,7 @@ class Follower(threading.Thread):
         self._stream: Stream | None = None
         self._upto = 0
         self._trouble = ""
+        self._is_set_back = False  # the database is an older one by now
         self.is_busy = False
 
     def stop(self) -> None:
@@ -209,6 +210,7 @@ class Follower(threading.Thread):
 
     def _read_to_end(self) -> bool:
         """Store what the container writes until the stream ends; whether the log is whole."""
+        self._is_set_back = False
         self._upto = Run.objects.values_list("log_lines", flat=True).get(pk=self.run_id)
         if self.docker.inspect(self.container_id) is None:
             return self._finish()
@@ -223,7 +225,7 @@ class Follower(threading.Thread):
                 self.is_busy = len(batch) >= BUSY
                 new, is_out_of_step = order.new(batch, datetime.now(UTC))
                 self._store(new)
-                if is_out_of_step:
+                if is_out_of_step or self._is_set_back:
                     return False
                 self._stopping.wait(0 if stream.has_more else pause_between_batches())
         finally:
@@ -275,6 +277,10 @@ class Follower(threading.Thread):
         except Moved:
             # The connection may have been lost after the commit of an earlier attempt.
             upto = self._upto + len(batch)
+            if Run.objects.values_list("log_lines", flat=True).get(pk=self.run_id) < self._upto:
+                # What it has lost is read from Docker again, and this batch with it.
+                self._is_set_back = True
+                return True
             if LogChunk.objects.lines(self.run_id, upto - 1, 2) != [_line(upto, batch[-1])]:
                 raise
             self._upto = upto

@@ -1,0 +1,50 @@
+"""The log of a run that an older database has forgotten, while a watcher follows it."""
+
+import threading
+import time
+
+import pytest
+
+from servers.host.containers import Docker
+from servers.models import LogChunk, Run, Server
+from servers.watcher.logs import Follower
+from tests import factories
+from tests.test_logs import container, stored
+
+pytestmark = [
+    pytest.mark.docker,
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.usefixtures("own_redis"),
+]
+
+# Says its last word when it is told to.
+WORDS = """
+import signal, sys
+signal.signal(signal.SIGTERM, lambda *_: (print("last", flush=True), sys.exit(0)))
+print("one", flush=True)
+print("two", flush=True)
+signal.pause()
+"""
+WITHIN = 30.0
+
+
+def test_what_the_database_has_lost_is_read_again(docker: Docker) -> None:
+    run = factories.run(factories.server(factories.box()))
+    engine = container(docker, WORDS)
+    follower = Follower(run.pk, engine, masks=(), docker=docker)
+    follower.start()
+    deadline = time.monotonic() + WITHIN
+    while len(stored(run)) < 2:
+        assert time.monotonic() < deadline
+        threading.Event().wait(0.05)
+
+    # As if the database of before the start were put back, and the container adopted.
+    LogChunk.objects.filter(run_id=run.pk).delete()
+    Server.objects.update(run=None)
+    Run.objects.filter(pk=run.pk).update(log_lines=0, log_size=0)
+    docker.signal(engine, "SIGTERM")
+    follower.join(WITHIN)
+
+    assert not follower.is_alive()
+    assert [line.text for line in stored(run)] == ["one", "two", "last"]
+    assert Run.objects.get(pk=run.pk).log_complete
