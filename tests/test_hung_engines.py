@@ -131,3 +131,22 @@ def test_a_fault_of_ours_in_a_question_is_not_swallowed() -> None:
         list(questions.answers(until=float("inf")))
     questions.ask(1, lambda: json.dumps("again"))
     assert list(questions.answers(until=1e300)) == [(1, '"again"')]
+
+
+def test_the_health_path_is_spared_while_the_figures_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("servers.watcher.runs.ASK_EVERY", 0.0)
+    box = factories.box()
+    with ScriptedEngine() as engine:
+        run = factories.run(factories.server(box, "well", engine="vllm"))
+        at(run, engine.port)
+        runs = Runs(box)
+        for _round in range(4):
+            runs.tick()
+        asked = [each["path"] for each in engine.headers]
+        assert (asked.count("/health"), asked.count("/metrics")) == (1, 4)
+
+        engine.answers |= {"/metrics": (500, ""), "/health": (503, "")}
+        for _round in range(3):
+            runs.tick()
+        asked = [each["path"] for each in engine.headers]
+        assert asked.count("/health") == 4, "now it is the only one to tell"

@@ -64,14 +64,14 @@ class Verdict:
 class Look:
     """One look at a ready engine.
 
-    `answer` is a host.probes.Health of its health path, `took` how long that took in seconds.
-    `requests` run or wait, None: it does not say. `pulse` are the values of Engine.moving_metrics,
+    `answer` is a host.probes.Health of its health path, `took` how long that took in seconds; None:
+    the path was not asked, and its figures answered for it. `requests` run or wait, None: it does not say. `pulse` are the values of Engine.moving_metrics,
     (): it tells none of them.
     """
 
     at: datetime
     answer: str
-    took: float
+    took: float | None
     requests: int | None
     pulse: tuple[float, ...]
 
@@ -85,7 +85,8 @@ class Record:
     answered_so: int = 0  # looks in a row
     answers_so_since: datetime | None = None
     was_ok: bool = False  # its path has answered 200 at some time
-    slow_looks: int = 0  # in a row
+    slow_looks: int = 0  # in a row, of those that asked the path
+    timed_at: datetime | None = None  # the last of those
 
     pulse: tuple[float, ...] = ()
     requests: int = 0
@@ -102,7 +103,10 @@ class Record:
         """The record after one more look."""
         fresh = self.at is None or look.at - self.at > GAP
         same = not fresh and look.answer == self.answer
-        is_slow = look.answer == "ok" and look.took >= SLOW_ANSWER
+        slow_looks = self.slow_looks
+        if look.took is not None:
+            is_slow = look.answer == "ok" and look.took >= SLOW_ANSWER
+            slow_looks = slow_looks + 1 if is_slow and not fresh else int(is_slow)
         has_moved = bool(self.pulse and look.pulse) and look.pulse != self.pulse
         still_since, still_looks = self._stillness(look, begins=fresh or has_moved)
         return replace(
@@ -112,9 +116,10 @@ class Record:
             answered_so=self.answered_so + 1 if same else 1,
             answers_so_since=self.answers_so_since if same else look.at,
             was_ok=self.was_ok or look.answer == "ok",
-            slow_looks=self.slow_looks + 1 if is_slow and not fresh else int(is_slow),
+            slow_looks=slow_looks,
+            timed_at=self.timed_at if look.took is None else look.at,
             pulse=look.pulse or self.pulse,
-            requests=look.requests or 0,
+            requests=self.requests if look.requests is None else look.requests,
             still_since=still_since,
             still_looks=still_looks,
             busy_at=look.at if look.requests or has_moved else self.busy_at,

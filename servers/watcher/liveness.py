@@ -5,11 +5,15 @@ from datetime import datetime, timedelta
 from django.utils import timezone
 
 from servers.engines import ENGINES, purpose
+from servers.host.probes import Health
 from servers.host.questions import Answer
 from servers.judge.health import Asked, Look, Record
 from servers.lifecycle import health
 from servers.models import Run
 from servers.watcher.looks import Serving
+
+# Between two questions to a health path that is well; its figures come every other second.
+HEALTH_EVERY = timedelta(seconds=10)
 
 
 class Liveness:
@@ -27,6 +31,13 @@ class Liveness:
             pulse=said.pulse(engine) if purpose.chats(run.version.launch) else (),
         )
         self._keep(run, self._record(run).looked(look))
+
+    def spares_health(self, run: Run) -> bool:
+        """Whether the health path has said lately that all is well."""
+        record = self._records.get(run.pk)
+        if record is None or record.timed_at is None or record.answer != Health.OK:
+            return False
+        return timezone.now() - record.timed_at < HEALTH_EVERY
 
     def asked(self, run: Run, answer: Answer, at: datetime) -> None:
         """What came of a question, of whatever kind, that was asked at this moment."""

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from servers.engines.engine import Engine
 from servers.host import probes
@@ -25,7 +25,7 @@ class Serving:
     """A ready engine's answer."""
 
     health: Health
-    took: float  # seconds of its health path
+    took: float | None = None  # seconds of its health path; None: it was not asked
     at: float  # of time.monotonic()
     figures: Mapping[str, float] = field(default_factory=dict)
     busy_slots: int | None = None
@@ -53,16 +53,25 @@ def starting(endpoint: Endpoint, engine: Engine, *, path: str, served_name: str)
     return Started(is_ready=True, version=printable[:LONGEST_VERSION])
 
 
-def serving(endpoint: Endpoint, engine: Engine, *, path: str) -> Serving:
+def serving(endpoint: Endpoint, engine: Engine, *, path: str, spare_health: bool) -> Serving:
+    """`spare_health`: the figures alone will do, where there are any. Many images write a line
+    into their log for each question."""
+    found = _figures(endpoint, engine) if spare_health else None
+    if found is not None and found.figures:
+        return found
     asked_at = time.monotonic()
     health = probes.health(endpoint, path)
     took = time.monotonic() - asked_at
     if health in (Health.REFUSED, Health.SILENT):
         return Serving(health=health, took=took, at=time.monotonic())
+    return replace(found or _figures(endpoint, engine), health=health, took=took)
+
+
+def _figures(endpoint: Endpoint, engine: Engine) -> Serving:
     names = {engine.running_metric, engine.waiting_metric, *engine.moving_metrics}
     at = time.monotonic()
     figures = probes.metrics(endpoint, names, engine.metrics_path)
     slots = None
     if engine.running_metric not in figures and engine.slots_path:
         slots = probes.busy_slots(endpoint, engine.slots_path)
-    return Serving(health=health, took=took, at=at, figures=figures, busy_slots=slots)
+    return Serving(health=Health.OK, at=at, figures=figures, busy_slots=slots)

@@ -144,7 +144,11 @@ class Runs:
         self._asked[run.pk] = time.monotonic()
         engine = ENGINES[run.version.launch.engine]
         path = engine.watched_path(run.version.launch)
-        self._questions.ask(run.pk, lambda: (run, looks.serving(endpoint, engine, path=path)))
+        spare = self._liveness.spares_health(run)
+        self._questions.ask(
+            run.pk,
+            lambda: (run, looks.serving(endpoint, engine, path=path, spare_health=spare)),
+        )
 
     def _heard_ready(self, run: Run, said: Serving) -> None:
         engine = ENGINES[run.version.launch.engine]
