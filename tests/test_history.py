@@ -264,6 +264,14 @@ def test_what_is_only_repeated_is_not_kept(box: Box, clock: Clock) -> None:
     assert not HistoryChunk.objects.exists()
 
 
+def test_a_box_without_a_gpu_keeps_nothing(box: Box, clock: Clock) -> None:
+    keeper = History(box)
+    keeper.see({**factories.sample([factories.card(0, [])], []), "t": clock.wall, "gpus": []})
+    keeper.write()
+
+    assert not HistoryChunk.objects.exists()
+
+
 def old(box: Box, step: int, start: int) -> None:
     body = history.pack({"GPU-a": {start: {"util": 1}}})
     HistoryChunk.objects.create(box=box, step=step, start=start, body=body)

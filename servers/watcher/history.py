@@ -46,14 +46,14 @@ class History:
         points = {gpu.key: history.point(gpu) for gpu in holders.gpus(sample, self._names)}
         minute = history.slot(t, MINUTE)
         with self._lock:
-            of_minute = self._waiting.setdefault(minute, {})
             for gpu, point in points.items():
-                of_minute.setdefault(gpu, {})[t] = point
+                if point:
+                    self._waiting.setdefault(minute, {}).setdefault(gpu, {})[t] = point
             for old in sorted(self._waiting)[:-MOST_WAITING]:
                 log.warning("Given up: the GPUs' minute of %d, which was never stored", old)
                 del self._waiting[old]
             # Also when the clock was set back: then the minute that was begun is over, too.
-            is_over = len(self._waiting) > 1
+            is_over = any(each != minute for each in self._waiting)
         if now - self._named_at >= NAMES_EVERY:
             self._named_at = now
             self._names = self._servers()
