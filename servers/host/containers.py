@@ -1,21 +1,17 @@
-"""The only module that talks to Docker Engine. Used by the worker and the watcher alone."""
+"""What is done with Docker Engine. Used by the worker and the watcher alone."""
 
 import io
 import json
-import os
 import tarfile
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from urllib.parse import urlencode
 
-import docker
 import requests
-from docker.auth import get_config_header, resolve_repository_name
-from docker.errors import APIError, DockerException, NotFound
 
+from servers.host.docker_client import APIError, Client, NotFound, translated
 from servers.host.docker_errors import ContainerError, port_taken, translate
 from servers.host.docker_events import EventStream
 from servers.host.docker_facts import (
@@ -29,7 +25,7 @@ from servers.host.docker_facts import (
     unix_time,
 )
 from servers.host.docker_request import creation
-from servers.host.docker_socket import Answer, DockerSocketError
+from servers.host.docker_socket import Answer
 from servers.host.logstream import LogStream, LogStreamError
 from servers.host.ports import listener
 from servers.host.spec import Mount, Port, Spec
@@ -48,8 +44,6 @@ __all__ = [
     "Spec",
 ]
 
-DEFAULT_HOST = "unix:///var/run/docker.sock"
-TIMEOUT = 60  # seconds; creating a container of a large image takes a while
 NOTHING = "inferdash/nothing:1"  # an empty image, to try options with
 QUESTION = "inferdash.question"  # the label of a container that only asks an image something
 # Together they name the one container of a run: its number alone is given again by a database
@@ -57,7 +51,7 @@ QUESTION = "inferdash.question"  # the label of a container that only asks an im
 IDENTITY = ("inferdash.install", "inferdash.run", "inferdash.asked")
 
 
-class Docker:
+class Docker(Client):
     """Docker Engine, with the containers of one install of inferdash.
 
     Whatever is changed must carry the label inferdash.install with this install's id:
@@ -66,35 +60,17 @@ class Docker:
     """
 
     def __init__(self, install: str, host: str = "") -> None:
+        super().__init__(host)
         self.install = install
-        self.host = host or os.environ.get("DOCKER_HOST") or DEFAULT_HOST
-        self._clients = threading.local()
-
-    @property
-    def _api(self) -> docker.APIClient:
-        client: docker.APIClient | None = getattr(self._clients, "client", None)
-        if client is None:
-            client = self._clients.client = self._connect()
-        return client
-
-    def _connect(self) -> docker.APIClient:
-        return docker.APIClient(base_url=self.host, version="auto", timeout=TIMEOUT)
-
-    def close(self) -> None:
-        """Close this thread's connections; the next call opens new ones."""
-        client: docker.APIClient | None = getattr(self._clients, "client", None)
-        if client is not None:
-            client.close()
-            del self._clients.client
 
     def facts(self) -> Facts:
         """Raises ContainerError when the daemon is down or may not be used."""
-        with _translated("a look at it"):
+        with translated("a look at it"):
             return Facts.of(self._api.info())
 
     def image(self, reference: str) -> Image | None:
         """The local image; None when this box does not have it. Raises ContainerError."""
-        with _translated(f"a look at the image {reference}"):
+        with translated(f"a look at the image {reference}"):
             try:
                 found = self._api.inspect_image(reference)  # type: ignore[no-untyped-call]
             except NotFound:
@@ -110,10 +86,10 @@ class Docker:
         query = urlencode({"fromImage": repository, "tag": tag})
         doing = f"to pull {reference}"
         progress = PullProgress()
-        with _translated(doing):
+        with translated(doing):
             path = f"/images/create?{query}"
             answer = Answer(self.host, path, method="POST", headers=self._login(repository))
-        with _translated(doing), closing(answer):
+        with translated(doing), closing(answer):
             for line in map(json.loads, answer.lines()):
                 if "error" in line:
                     raise translate(line["error"], doing=doing)
@@ -179,12 +155,12 @@ class Docker:
 
     def start(self, container_id: str) -> None:
         self._check_ours(container_id)
-        with _translated("to start the container"):
+        with translated("to start the container"):
             self._api.start(container_id)
 
     def inspect(self, name_or_id: str) -> Container | None:
         """The container as it is now; None when there is none. Raises ContainerError."""
-        with _translated("a look at the container"):
+        with translated("a look at the container"):
             try:
                 found = self._api.inspect_container(name_or_id)
             except NotFound:
@@ -197,7 +173,7 @@ class Docker:
         Raises ContainerError, of the kind not_running or no_container when it has ended.
         """
         self._check_ours(container_id)
-        with _translated(f"to send {name}"):
+        with translated(f"to send {name}"):
             self._api.kill(container_id, name)
 
     def remove(self, container_id: str) -> None:
@@ -206,7 +182,7 @@ class Docker:
         One that is gone already is fine. Raises ContainerError.
         """
         if self._check_ours(container_id):
-            with _translated("to remove the container"):
+            with translated("to remove the container"):
                 try:
                     self._api.remove_container(container_id, v=True, force=True)
                 except NotFound:
@@ -221,7 +197,7 @@ class Docker:
 
         Raises ContainerError.
         """
-        with _translated("a list of containers"):
+        with translated("a list of containers"):
             found = self._api.containers(
                 all=True, filters={"label": [f"inferdash.install={self.install}"]}
             )
@@ -237,21 +213,24 @@ class Docker:
         if not labels.keys() >= set(IDENTITY):
             return None
         wanted = [f"{key}={value}" for key, value in _identity(labels).items()]
-        with _translated("a list of containers"):
+        with translated("a list of containers"):
             found = self._api.containers(all=True, filters={"label": wanted})
         return self.inspect(found[0]["Id"]) if found else None
 
-    def runs_of_ours(self) -> dict[int, str]:
-        """The newest container of each run's number, running or not. Raises ContainerError."""
-        label = f"inferdash.install={self.install}"
-        with _translated("a list of containers"):
-            found = self._api.containers(all=True, filters={"label": [label, "inferdash.run"]})
+    def live_runs(self) -> dict[int, str]:
+        """The newest container of each run's number that has not ended. Raises ContainerError."""
+        wanted = {
+            "label": [f"inferdash.install={self.install}", "inferdash.run"],
+            "status": ["created", "running", "paused"],
+        }
+        with translated("a list of containers"):
+            found = self._api.containers(all=True, filters=wanted)
         numbers = ((each["Labels"]["inferdash.run"], each["Id"]) for each in reversed(found))
         return {int(number): made for number, made in numbers if number.isdigit()}
 
     def running(self) -> list[str]:
         """The ids of all containers that run on the box, whoever made them. Raises ContainerError."""
-        with _translated("a list of containers"):
+        with translated("a list of containers"):
             return [each["Id"] for each in self._api.containers()]
 
     def keep_kernels(self, image_id: str) -> str:
@@ -262,7 +241,7 @@ class Docker:
         """
         name = f"inferdash-kernels-{image_id.removeprefix('sha256:')[:12]}"
         labels = {"inferdash.install": self.install, "inferdash.image": image_id}
-        with _translated("to make a volume"):
+        with translated("to make a volume"):
             self._api.create_volume(name, labels=labels)
         return name
 
@@ -273,7 +252,7 @@ class Docker:
         folder of the box. Raises ContainerError.
         """
         labels = {"inferdash.install": self.install, "inferdash.volume": name}
-        with _translated(f"to make the volume {name}"):
+        with translated(f"to make the volume {name}"):
             found = self._api.create_volume(name, labels=labels)
         return found["Labels"] == labels and not found["Options"]
 
@@ -283,7 +262,7 @@ class Docker:
         Raises ContainerError.
         """
         dropped = []
-        with _translated("a look at volumes"):
+        with translated("a look at volumes"):
             filters = {"label": [f"inferdash.install={self.install}"]}
             for volume in self._api.volumes(filters=filters)["Volumes"] or []:
                 image_id = volume["Labels"].get("inferdash.image", "")
@@ -295,7 +274,7 @@ class Docker:
     def processes(self, container_id: str) -> list[int]:
         """Process ids on the box; none when it does not run. Raises ContainerError."""
         try:
-            with _translated("a look at the container's processes"):
+            with translated("a look at the container's processes"):
                 found = self._api.top(container_id, ps_args="-o pid")
         except ContainerError as error:
             if error.kind in ("not_running", "no_container"):
@@ -311,7 +290,7 @@ class Docker:
         label = f'{{"type":["container"],"label":["inferdash.install={self.install}"]}}'
         # Docker answers before it listens: what happens in between is in its memory.
         since = since or f"{time.time():.6f}"
-        with _translated("its events"):
+        with translated("its events"):
             query = urlencode({"since": since, "filters": label})
             return EventStream(Answer(self.host, f"/events?{query}"))
 
@@ -334,7 +313,7 @@ class Docker:
 
     def tail(self, container_id: str, count: int) -> list[str]:
         """The last lines of the log, without timestamps. Raises ContainerError."""
-        with _translated("the container's log"):
+        with translated("the container's log"):
             try:
                 text: bytes = self._api.logs(container_id, tail=count)
             except NotFound:
@@ -342,7 +321,7 @@ class Docker:
         return text.decode(errors="replace").splitlines()[-count:]
 
     def _create(self, spec: Spec) -> str:
-        with _translated("to create the container"):
+        with translated("to create the container"):
             try:
                 made = self._api.create_container(**creation(spec))
             except APIError as error:
@@ -373,7 +352,7 @@ class Docker:
 
     def _named(self, error: ContainerError, spec: Spec) -> ContainerError:
         """The same error, saying who has the port where that can be found out."""
-        with _translated("a list of containers"):
+        with translated("a list of containers"):
             running = self._api.containers()
         publishing = {
             published.get("PublicPort"): found["Names"][0].lstrip("/")
@@ -390,12 +369,6 @@ class Docker:
                 return port_taken(port.host_port, program, error)
         return error
 
-    def _login(self, repository: str) -> dict[str, str]:
-        """What `docker login` has stored for the registry."""
-        registry, _name = resolve_repository_name(repository)
-        header = get_config_header(self._api, registry)
-        return {"X-Registry-Auth": header.decode()} if header else {}
-
     def nothing(self) -> str:
         """An image with no file in it; made if need be. Raises ContainerError."""
         if self.image(NOTHING) is not None:
@@ -403,7 +376,7 @@ class Docker:
         empty = io.BytesIO()
         tarfile.open(fileobj=empty, mode="w").close()
         repository, tag = split_reference(NOTHING)
-        with _translated("an empty image"):
+        with translated("an empty image"):
             self._api.import_image_from_data(empty.getvalue(), repository, tag)
         return NOTHING
 
@@ -422,13 +395,3 @@ class Docker:
 
 def _identity(labels: dict[str, str]) -> dict[str, str]:
     return {name: labels[name] for name in IDENTITY if name in labels}
-
-
-@contextmanager
-def _translated(doing: str) -> Iterator[None]:
-    try:
-        yield
-    except APIError as error:
-        raise translate(str(error.explanation or error), doing=doing) from error
-    except (DockerException, DockerSocketError, requests.RequestException) as error:
-        raise translate(str(error), doing=doing) from error

@@ -56,7 +56,7 @@ def take_up(box: Box) -> None:
     The row is read before its container is looked at: one that ends meanwhile was not started.
     """
     try:
-        made = creation.docker().runs_of_ours()
+        made = creation.docker().live_runs()
         ended = Run.objects.filter(pk__in=made, state__in=ENDED, server__box=box)
         latest = ended.filter(server__run=F("pk"), server__removed_at=None)
         for run in latest.select_related("server__box", "version"):

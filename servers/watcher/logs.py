@@ -162,6 +162,7 @@ class Follower(threading.Thread):
         self._trouble = ""
         self._is_set_back = False  # the database is an older one by now
         self.is_busy = False
+        self._is_out_of_step = False
 
     def stop(self) -> None:
         self._stopping.set()
@@ -183,7 +184,9 @@ class Follower(threading.Thread):
                 return
             got_on = self._upto > before or not self._trouble
             wait = RETRY_FIRST if got_on else min(wait * 2, RETRY_MOST)
-            self._stopping.wait(wait)
+            # A log that runs ahead of its reader is not waited with.
+            is_late = self._is_out_of_step and self._upto > before
+            self._stopping.wait(0 if is_late else wait)
 
     def _attempt(self, work: Callable[[], bool]) -> bool:
         """Do it, or say once what is in the way and return False."""
@@ -223,9 +226,9 @@ class Follower(threading.Thread):
                 if not batch:
                     break
                 self.is_busy = len(batch) >= BUSY
-                new, is_out_of_step = order.new(batch, datetime.now(UTC))
+                new, self._is_out_of_step = order.new(batch, datetime.now(UTC))
                 self._store(new)
-                if is_out_of_step or self._is_set_back:
+                if self._is_out_of_step or self._is_set_back:
                     return False
                 self._stopping.wait(0 if stream.has_more else pause_between_batches())
         finally:

@@ -8,6 +8,7 @@ import pytest
 from servers.models import Run
 from servers.models.run import State
 from tests.chaos.place import Place
+from tests.installation import free_port
 
 pytestmark = pytest.mark.docker
 
@@ -25,7 +26,10 @@ def test_states_follow_what_people_do(place: Place, hands: docker.APIClient, hea
     place.proxy.is_deaf = not hears
     place.watcher()
     names = ("killed", "stopped", "removed", "renamed", "paused", "started")
-    runs = {name: place.start(place.server(name), nudged=False) for name in names}
+    # Of its own, so that nobody has it when a container starts again.
+    runs = {
+        name: place.start(place.server(name, host_port=free_port()), nudged=False) for name in names
+    }
     for run in runs.values():
         place.waits_for_state(run, State.READY)
     hands.kill(runs["started"].container_id)
