@@ -164,6 +164,31 @@ print(json.dumps([*run.last_lines, run.failure, run.failure_detail]))
     assert outcome(code) == ["Segmentation \ufffd fault"] * 3
 
 
+def test_runs_are_counted_on_from_the_number_of_one_that_was_adopted(outcome: Outcome) -> None:
+    code = """
+from datetime import UTC, datetime
+from servers.host.containers import Container, Port
+from servers.lifecycle import adoption
+last = wishes.start(server, by=ada)
+Run.objects.filter(pk=last.pk).update(state=State.STOPPED)
+port = Port(container_port=8000, host_port=18000, host_ip="127.0.0.1")
+made = Container(
+    id="c" * 64, name="x", image_id="sha256:1", state="running", pid=1, exit_code=None,
+    oom_killed=False, error="", started_at=datetime.now(UTC), finished_at=None,
+    labels={"inferdash.run": str(last.pk + 7), "inferdash.version": "1"}, published=(port,),
+)
+adopted = adoption._made(server, made, ada, "")
+Run.objects.filter(pk=adopted.pk).update(state=State.STOPPED)
+numbers = []
+for _ in range(9):
+    run = wishes.start(server, by=ada)
+    numbers.append(run.pk - last.pk)
+    Run.objects.filter(pk=run.pk).update(state=State.STOPPED)
+print(json.dumps([adopted.pk - last.pk, adopted.port, *numbers]))
+"""
+    assert outcome(code) == [7, 18000, *range(8, 17)]
+
+
 def test_profiles_are_found_by_what_they_launch(outcome: Outcome) -> None:
     code = r"""
 from servers.models.profile import Wanted
