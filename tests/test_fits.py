@@ -5,6 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+import redis
+from django.conf import settings
 from django.test import Client
 from django.utils import timezone
 
@@ -204,6 +206,15 @@ def test_a_model_that_no_profile_names_yet_is_asked_for(
     assert "<strong>Fits:</strong>" in text
     assert "<strong>Fits:</strong>" in eva.post("/profiles/check/", form).content.decode()
     assert not CheckpointFacts.objects.exists()
+
+    # A button that was there is answered, however long ago the box had told of the model.
+    tight = form | {"flags": "--gpu-memory-utilization 0.3 --max-num-seqs 16"}
+    with redis.Redis.from_url(settings.REDIS_URL) as client:
+        for key in client.scan_iter("inferdash:answer:*"):
+            client.delete(key)
+    button = "/profiles/fix/memory-fit/?about=--gpu-memory-utilization"
+    fixed = eva.post(button, tight).context["form"].initial["flags"]
+    assert "--gpu-memory-utilization 0.38" in fixed
 
 
 def test_a_box_that_has_no_such_model_says_so_once(

@@ -14,13 +14,15 @@ from servers.engines.launch import Launch
 from servers.forms.profile import ProfileForm
 from servers.forms.profile_values import initial
 from servers.judge.subject import Finding
-from servers.lifecycle import checkpoints, checks, folders, preflight
+from servers.lifecycle import checkpoints, checks, fits, folders, preflight
 from servers.live import answers
 from servers.models import Box, ImageFacts, Profile, Role, Server, User
 from servers.views.access import allow
 from servers.views.profiles import find, save_launch
 
 ANSWERS_WITHIN = 4  # seconds
+
+type Start = tuple[Launch, Server | None]  # and the server that it would be of
 
 
 @require_POST
@@ -75,12 +77,17 @@ def profile_fit(request: HttpRequest) -> HttpResponse:
     launch, box = form.unsaved_launch(), _box(form, profile)
     if box is None:
         return HttpResponse()
+    _ask_for_model(launch, box)
+    fit = checks.known(launch, box, profile).fit
+    return render(request, "profiles/_fit.html", {"fit": fit, "in_form": True})
+
+
+def _ask_for_model(launch: Launch, box: Box) -> None:
+    """What its box says of a checkpoint that nobody has looked for is kept for a minute."""
     if checkpoints.is_to_be_asked(launch, box):
         name = checkpoints.source(launch, box)
         tasks.ask_for_checkpoint(box, name)
         answers.awaited(checkpoints.question(name, box), seconds=ANSWERS_WITHIN)
-    fit = checks.known(launch, box, profile).fit
-    return render(request, "profiles/_fit.html", {"fit": fit, "in_form": True})
 
 
 def _places(launch: Launch, box: Box | None) -> dict[str, Any]:
@@ -97,8 +104,10 @@ def profile_fix_form(request: HttpRequest, rule: str) -> HttpResponse:
     form, profile = _form(request)
     context: dict[str, Any] = {"form": form, "profile": profile, "has_box": Box.objects.exists()}
     if form.is_valid():
-        launch = form.unsaved_launch()
-        fix = _finding(request, rule, [launch], _box(form, profile), profile).fix
+        launch, box = form.unsaved_launch(), _box(form, profile)
+        if rule == fits.RULE and box is not None:
+            _ask_for_model(launch, box)
+        fix = _finding(request, rule, [(launch, None)], box, profile).fix
         if fix is not None:
             typed = {name: form.cleaned_data["env"][name] for name in launch.secret_env}
             changed = replace(fix.apply(launch), secret_env={})
@@ -117,8 +126,10 @@ def profile_fix(request: HttpRequest, slug: str, rule: str) -> HttpResponse:
     found = find(request, slug)
     box = get_object_or_404(Box, slug=request.POST.get("box", ""))
     placed = found.servers.filter(box=box)
-    filled = [parameters.fill(found.launch, server.values) for server in placed]
-    finding = _finding(request, rule, filled or [found.launch], box, found)
+    starts: list[Start] = [
+        (parameters.fill(found.launch, server.values), server) for server in placed
+    ]
+    finding = _finding(request, rule, starts or [(found.launch, None)], box, found)
     if finding.fix is None:
         raise Http404(f"{rule} has no fix.")
     launch = finding.fix.apply(found.launch)
@@ -174,14 +185,14 @@ def _box(form: ProfileForm, profile: Profile | None) -> Box | None:
 def _finding(
     request: HttpRequest,
     rule: str,
-    launches: list[Launch],
+    starts: list[Start],
     box: Box | None,
     profile: Profile | None,
 ) -> Finding:
-    """The first that fits of these launches. One rule may find several things: ?about= says which."""
+    """The first that fits of these. One rule may find several things: ?about= says which."""
     about = request.GET.get("about", "")
-    for launch in launches:
-        for each in checks.known(launch, box, profile).every:
+    for launch, server in starts:
+        for each in checks.known(launch, box, profile, server).every:
             if each.rule == rule and each.about == about:
                 return each
     raise Http404(f"{rule} has nothing to say about {about or 'this profile'} any more.")
