@@ -86,7 +86,7 @@ def page(server: Server) -> str:
 
 def test_the_page_says_what_the_image_has(box: Box) -> None:
     server = factories.server(box, "coder", "gpt-oss-120b", image=ASKED)
-    assert "asked" not in page(server)
+    assert "flags, asked" not in page(server)
 
     image_facts(box, vllm(), asked_at=timezone.now() - timedelta(hours=2))
 
