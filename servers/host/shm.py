@@ -1,6 +1,7 @@
 """Shared memory on the box: what lies in /dev/shm, and whether a process still uses it."""
 
 import os
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 # More is no engine's; and each costs a look at every process.
 _MOST = 2000
 _SHM = "/dev/shm/"  # noqa: S108 - looked at, not written to
+_A_MOMENT = 0.1  # seconds; whoever waits for a disk waits less
 _BLOCK = 512  # bytes, whatever the file system's own block is
 
 
@@ -87,6 +89,9 @@ def _used(root: Path) -> tuple[set[str], bool]:
         if process.name == "1":
             continue  # the first process shares memory with no engine, and often hides itself
         try:
+            if _is_stuck(process):
+                sees_all = False
+                continue
             with (process / "maps").open(errors="replace") as maps:
                 used |= {_whole(name) for line in maps if (name := line.partition(_SHM)[2])}
             targets = (_target(each) for each in (process / "fd").iterdir())
@@ -96,6 +101,15 @@ def _used(root: Path) -> tuple[set[str], bool]:
         except OSError:
             sees_all = False
     return used, sees_all
+
+
+def _is_stuck(process: Path) -> bool:
+    """Whether it hangs in the kernel: a look at its memory's map could then wait for ever."""
+    for _look in range(2):
+        if (process / "stat").read_text(errors="replace").rpartition(")")[2].split()[0] != "D":
+            return False
+        time.sleep(_A_MOMENT)
+    return True
 
 
 def _target(descriptor: Path) -> str:

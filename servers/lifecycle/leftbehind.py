@@ -1,7 +1,7 @@
 """Looks for what engines have left on this box, with what the database knows of them."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -12,6 +12,7 @@ from django.utils import timezone
 from servers.host import shm
 from servers.host.containers import Container
 from servers.host.kernel import Kernel
+from servers.host.shm import Segment
 from servers.host.workers import workers
 from servers.judge import leftbehind
 from servers.judge.holders import memory_by_container
@@ -25,10 +26,17 @@ _REMEMBERED = timedelta(days=30)
 _MAKING = (State.QUEUED, State.PULLING, State.CREATING)
 
 
-def look(box: Box, sample: Mapping[str, Any] | None) -> list[Left]:
-    """Everything that is left behind now. Raises ContainerError when Docker cannot be asked."""
+def look(
+    box: Box, sample: Mapping[str, Any] | None, segments: Sequence[Segment] | None = None
+) -> list[Left]:
+    """Everything that is left behind now. Raises ContainerError when Docker cannot be asked.
+
+    `segments` is the box's shared memory, where somebody has looked at it a moment ago.
+    """
     now = timezone.now().timestamp()
     known = sample or {}
+    if segments is None:
+        segments = shm.segments(settings.HOST_ROOT)
     found = creation.docker().list_ours()
     # Of others, too: nothing of a container that works is left behind, whoever it belongs to.
     running = creation.docker().running()
@@ -36,7 +44,7 @@ def look(box: Box, sample: Mapping[str, Any] | None) -> list[Left]:
     sees_all = os.geteuid() == 0 and _sees_box()
     left = [
         *leftbehind.processes(workers(ours), ours, running, _on_gpu(known), now=now),
-        *leftbehind.segments(shm.segments(settings.HOST_ROOT), now=now, sees_all=sees_all),
+        *leftbehind.segments(segments, now=now, sees_all=sees_all),
         *leftbehind.containers(_with_runs(box, found)),
     ]
     return leftbehind.ordered(_sized(left, memory_by_container(known)))

@@ -169,8 +169,8 @@ class Watcher:
             self.asked.wait(LEFT_BEHIND_EVERY)
 
     def _act(self) -> None:
-        actions.obey(self.box, self.sample, self.memory.tell)
-        self.left_behind.look(self.sample)
+        has_done = actions.obey(self.box, self.sample, self.memory.tell)
+        self.left_behind.look(self.sample, at_all=has_done)
 
     def _looking_at_checkpoints(self) -> None:
         """Apart from everything else: they may lie on a share that hangs."""

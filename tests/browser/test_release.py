@@ -108,6 +108,7 @@ def test_a_stop_counts_the_memory_down_and_what_was_left_is_ended_from_the_page(
     assert page.evaluate("window.neverReloaded")
 
     server.get_by_role("link", name="what was left behind").click()
+    page.wait_for_url(f"{place.url}/boxes/rtx8/")  # loaded: before that a button does nothing
     left = page.locator("[data-left]").filter(has_text=f"Process {worker} (")
     expect(left).to_contain_text("33.0 GiB", timeout=WITHIN)
     left.get_by_role("button", name="End it").click()

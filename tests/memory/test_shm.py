@@ -1,4 +1,5 @@
 import mmap
+import os
 from pathlib import Path
 
 from servers.host.shm import Segment, segments
@@ -21,6 +22,7 @@ def test_what_is_hidden_is_not_accused(tmp_path: Path) -> None:
     (tmp_path / "dev/shm/psm_1").write_bytes(b"x" * 4096)
     maps = tmp_path / "proc/7/maps"
     maps.mkdir(parents=True)  # it is not a file, so it cannot be read
+    (tmp_path / "proc/7/stat").write_text("7 (python3) S 1")
 
     (found,) = segments(tmp_path)
 
@@ -36,3 +38,16 @@ def test_a_file_that_is_only_open_is_used_too() -> None:
             assert Segment(path=str(path), bytes=8192, mapped=True) in segments()
     finally:
         path.unlink()
+
+
+def test_a_process_that_hangs_in_the_kernel_is_not_asked(tmp_path: Path) -> None:
+    """It may hold the lock on its memory for ever: whoever reads its map would wait as long."""
+    (tmp_path / "dev/shm").mkdir(parents=True)
+    (tmp_path / "dev/shm/psm_1").write_bytes(b"x" * 4096)
+    (tmp_path / "proc/7").mkdir(parents=True)
+    (tmp_path / "proc/7/stat").write_text("7 (VLLM::Worker (1)) D 1")
+    os.mkfifo(tmp_path / "proc/7/maps")  # nobody ever writes to it
+
+    (found,) = segments(tmp_path)
+
+    assert found.mapped
