@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from servers.engines import ENGINES
-from servers.judge import failurebook, logtext, phases
+from servers.judge import failurebook, logtext, logwrap, phases
 from servers.judge.diagnosis import Diagnosis, Ending, diagnose, head_and_tail
 
 
@@ -14,7 +14,7 @@ def report(lines: Iterable[str], *, exit_code: int | None = None) -> dict[str, A
 
     `lines` may hold terminal sequences and any number of lines; those of both ends are read.
     """
-    kept = head_and_tail(map(_uncoloured, lines))
+    kept = logwrap.unwrapped(head_and_tail(map(_uncoloured, lines)))
     progress = _progress(kept)
     engine = progress.engine
     if not engine and (engine := _hinted(kept)):
