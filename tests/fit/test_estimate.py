@@ -227,3 +227,34 @@ def test_the_parts_of_the_bar_lie_beside_each_other() -> None:
         for before, after in pairwise(parts):
             assert after.start == pytest.approx(before.start + before.width, abs=0.01)
         assert parts[-1].start + parts[-1].width == pytest.approx(100, abs=0.01)
+
+
+def test_a_cache_that_the_profile_sizes_itself_is_as_large_as_it_says() -> None:
+    found = judged(
+        subject(
+            "vllm", "--kv-cache-memory-bytes", "20G", "--gpu-memory-utilization", "0.5",
+            config=models.LLAMA_8B, weights=16.1 * GB, card=models.H100,
+        )
+    )  # fmt: skip
+    assert number(found, "Left for the KV cache") == 20
+    capped = judged(
+        subject(
+            "sglang", "--max-total-tokens", "50000", config=models.LLAMA_8B, weights=16.1 * GB,
+            card=models.H100,
+        )
+    )  # fmt: skip
+    assert number(capped, "Tokens that fit") == 50_000
+    assert capped.verdict == "tight"
+
+
+def test_yarn_makes_the_context_longer() -> None:
+    rope = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}
+    found = judged(
+        subject("vllm", config=models.QWEN3_8B | {"rope_scaling": rope}, weights=16.4 * GB)
+    )
+    assert number(found, "Longest request") == 131_072
+    deepseek = models.DEEPSEEK_V3 | {
+        "rope_scaling": {"type": "yarn", "factor": 40, "original_max_position_embeddings": 4096}
+    }
+    found = judged(subject("sglang", "--tp", "8", config=deepseek, weights=380 * GB, count=8))
+    assert number(found, "Longest request") == 163_840

@@ -5,6 +5,7 @@ arg_groups/memory_hook.py, where it chooses --mem-fraction-static), llama-server
 """
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from servers.judge.conditions import OFF
@@ -94,7 +95,18 @@ def _context(facts: Facts, config: Config) -> int | None:
     if typed is not None and typed.value not in ("0", "auto", "-1"):
         return tokens(typed.value)
     text = text_config(config)
-    return whole(text.get("max_position_embeddings")) or whole(text.get("seq_length")) or None
+    said = whole(text.get("max_position_embeddings")) or whole(text.get("seq_length"))
+    return max(said, _stretched(text, said)) or None
+
+
+def _stretched(text: Config, said: int) -> int:
+    """How far YaRN stretches what the model was trained for; 0: it does not."""
+    rope = text.get("rope_scaling") or text.get("rope_parameters")
+    if not isinstance(rope, Mapping) or "yarn" not in (rope.get("type"), rope.get("rope_type")):
+        return 0
+    factor = rope.get("factor")
+    trained = whole(rope.get("original_max_position_embeddings")) or said
+    return int(trained * factor) if isinstance(factor, int | float) else 0
 
 
 def _chooses_context(facts: Facts) -> bool:

@@ -6,7 +6,7 @@ from servers.engines import parameters
 from servers.judge import admission
 from servers.judge.facts import Facts
 from servers.judge.fit import attention, weights
-from servers.judge.fit.asked import GIB, Asked, asked
+from servers.judge.fit.asked import GIB, Asked, asked, tokens
 from servers.judge.fit.attention import Cache, cache
 from servers.judge.fit.changes import changes
 from servers.judge.fit.overhead import overhead
@@ -127,6 +127,11 @@ def _budget(facts: Facts, room: Room, wanted: Demand, held: int) -> _Budget:
     """`held`: the weights. Rules: vLLM's gpu_worker.py, SGLang's model_runner.py."""
     free = room.total if room.free is None else room.free
     share = wanted.asked.share
+    said = facts.flag("--kv-cache-memory-bytes") if facts.engine == "vllm" else None
+    if said is not None and (size := tokens(said.value)):
+        # It takes this much whatever the utilization says, if it is there.
+        there = free - held - wanted.overhead
+        return _Budget(room=min(size, there), free=free, takes=held + wanted.overhead + size)
     if facts.engine == "vllm" and share is not None:
         budget = min(int(room.total * share), free)
         return _Budget(room=budget - held - wanted.overhead, free=free, takes=budget)
@@ -149,6 +154,8 @@ def _weighed(
     if facts.engine == "sglang" and kept and kept.state:
         for_tokens = int(budget.room / (1 + STATES_PART))
     longest = kept.longest(for_tokens, chunk=said.chunk) if kept else None
+    if longest is not None and facts.engine == "sglang":
+        longest = min(longest, facts.number("--max-total-tokens", 0) or longest)
     verdict, says = _verdict(facts, room, wanted, budget, request, longest)
     is_llama = facts.engine == "llamacpp"
     pool = 0 if is_llama else max(0, budget.room - (request or 0))
