@@ -13,13 +13,13 @@ const FIGURES = {
 };
 
 const DAY = 86_400;
-const text = (seconds, options) => new Date(seconds * 1000).toLocaleString([], { hourCycle: "h23", ...options });
+const said = (seconds, options) => new Date(seconds * 1000).toLocaleString([], { hourCycle: "h23", ...options });
 
 /** The label of a place on the time axis: the time, and below it the day where a new one begins. */
 function moment(at, before, step) {
-  const day = (seconds) => text(seconds, { day: "numeric", month: "short" });
+  const day = (seconds) => said(seconds, { day: "numeric", month: "short" });
   if (step >= DAY) return day(at);
-  const time = text(at, { hour: "2-digit", minute: "2-digit", ...(step < 60 ? { second: "2-digit" } : {}) });
+  const time = said(at, { hour: "2-digit", minute: "2-digit", ...(step < 60 ? { second: "2-digit" } : {}) });
   return before === undefined || day(before) !== day(at) ? `${time}\n${day(at)}` : time;
 }
 
@@ -107,7 +107,7 @@ export class Charts {
     const plot = new uPlot(
       {
         ...this.size(place),
-        padding: [8, 8, 0, 0],
+        padding: [8, 20, 0, 0],
         legend: { show: false },
         cursor: {
           y: false,
@@ -150,7 +150,10 @@ export class Charts {
     ctx.beginPath();
     ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
     ctx.clip();
-    ctx.strokeStyle = ctx.fillStyle = resolved(plot.root, "--text");
+    const [text, ground] = ["--text", "--raised"].map((name) => resolved(plot.root, name));
+    ctx.strokeStyle = text;
+    ctx.textAlign = "left";
+    ctx.textBaseline = "alphabetic";
     ctx.lineWidth = density;
     ctx.font = `${11 * density}px system-ui`;
     const marks = this.view.runs
@@ -174,8 +177,13 @@ export class Charts {
       const row = ends.findIndex((end) => end < left);
       if (row < 0) continue;
       ends[row] = left + width + 8 * density;
+      const top = bbox.top + row * 16 * density;
+      ctx.globalAlpha = 0.8;
+      ctx.fillStyle = ground;
+      ctx.fillRect(left - 2 * density, top + density, width + 4 * density, 14 * density);
       ctx.globalAlpha = 1;
-      ctx.fillText(said, left, bbox.top + (row * 14 + 12) * density);
+      ctx.fillStyle = text;
+      ctx.fillText(said, left, top + 12 * density);
     }
     ctx.restore();
   }
