@@ -51,9 +51,10 @@ def replicas(facts: Facts) -> int:
 def unknown(facts: Facts) -> tuple[str, ...]:
     """What would come on top, or be less, and is not counted."""
     found = []
-    names = ("--speculative-draft-model-path", "--speculative-config", "--model-draft")
-    if any("model" in (each.value if each.name == names[1] else "model")
-           for name in names if (each := facts.flag(name))):  # fmt: skip
+    config = facts.flag("--speculative-config")
+    has_draft = config is not None and '"model"' in config.value
+    drafts = ("--speculative-draft-model-path", "--model-draft")
+    if has_draft or any(facts.flag(name) for name in drafts):
         found.append("the draft model's weights")
     if facts.flag("--enable-lora"):
         found.append("the LoRA adapters")
