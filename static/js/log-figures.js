@@ -102,14 +102,13 @@ export class LogFigures {
     const plot = new this.uPlot(
       {
         ...size,
-        padding: [6, 8, 0, 0],
+        padding: [6, 8, isLast ? 0 : 6, 0],
         legend: { show: false },
         cursor: {
           y: false,
           drag: { x: false, y: false },
           sync: { key: "log-figures" },
           points: { size: 5 },
-          bind: { click: (self) => (event) => this.#go(self.posToIdx(event.clientX - self.over.getBoundingClientRect().left)) },
         },
         scales: { x: { time: true }, y: { range: (_self, _low, high) => [0, unit ? 100 : Math.max(high ?? 0, 1) * 1.05] } },
         axes: [
@@ -134,6 +133,9 @@ export class LogFigures {
       columns(this.figures, lines),
       figure,
     );
+    plot.over.addEventListener("click", ({ clientX }) => {
+      this.#go(plot.posToIdx(clientX - plot.over.getBoundingClientRect().left));
+    });
     this.plots.push({ plot, lines, isLast });
   }
 
@@ -173,7 +175,7 @@ function summary(figures) {
       return [`${what} ${short(values.at(-1))}${unit}, at most ${short(most)}`];
     }),
   );
-  const [from, to] = [figures.t[0], figures.t.at(-1)].map((at) => new Date(at * 1000).toLocaleString());
+  const [from, to] = [figures.t[0], figures.t.at(-1)].map((at) => new Date(at * 1000).toLocaleString([], { hourCycle: "h23" }));
   return `Latest: ${told.join("; ")}. From ${from} to ${to}.`;
 }
 

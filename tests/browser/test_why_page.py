@@ -1,0 +1,77 @@
+"""The page of a failed run, on a telephone too: nothing runs out of it, nothing is cut off."""
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.axe import faults
+from tests.browser.chromium import chromium, new_page
+from tests.web_stack import WebStack, web_stack
+
+pytestmark = pytest.mark.browser
+
+SEED = """
+from servers.lifecycle import diagnoses
+from servers.models import LogChunk
+box = factories.box("rtx8")
+server = factories.server(box, "tight", model="minimax-m2.7", flags=("--tensor-parallel-size", "2"))
+good = factories.run(server, State.STOPPED, age=90000, stopped_by=factories.person())
+Run.objects.filter(pk=good.pk).update(around={"driver": "580.82", "others": []})
+run = factories.run(
+    server, State.FAILED, container_id="c" * 64, log_complete=True, exit_code=1,
+    failure="The engine ended by itself before it was ready, with exit code 1.",
+    image_id="sha256:" + "7" * 64, around={"driver": "580.95", "others": ["a-server-with-a-long-name"]},
+)
+said = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
+line = f"2026-11-21T08:00:00.000000000Z e (EngineCore pid=64) ERROR 11-21 08:00:03 [core.py:936] {said}"
+LogChunk.objects.append(run.pk, 0, [line.encode()])
+diagnoses.look(box)
+"""
+
+
+@pytest.fixture(scope="module")
+def stack() -> Iterator[WebStack]:
+    with web_stack() as stack:
+        stack.run(SEED)
+        yield stack
+
+
+@pytest.fixture
+def page(stack: WebStack) -> Iterator[Page]:
+    complaints: list[str] = []
+    with chromium() as browser:
+        context = browser.new_context(viewport={"width": 390, "height": 844})
+        context.add_cookies([stack.cookie("ada")])  # type: ignore[list-item]
+        yield new_page(context, complaints)
+    assert complaints == []
+
+
+@pytest.mark.parametrize("path", ["/servers/tight/", "/profiles/tight/"])
+def test_a_telephone_shows_all_of_it_without_going_sideways(
+    page: Page, stack: WebStack, path: str
+) -> None:
+    page.goto(f"{stack.url}{path}")
+    expect(page.get_by_role("heading", level=1)).to_have_text("tight")
+
+    assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+
+
+def test_what_changed_and_what_to_do_are_legible_there(page: Page, stack: WebStack) -> None:
+    page.goto(f"{stack.url}/servers/tight/")
+    why = page.get_by_role("region", name="Why it failed")
+    expect(why).to_contain_text("580.82 → 580.95")
+    expect(why.get_by_role("button")).to_have_text(
+        "Change it and start: --gpu-memory-utilization 0.87"
+    )
+    cut = "[...document.querySelectorAll('.failure .facts dd')].filter(e => e.scrollWidth > e.clientWidth).length"
+    assert page.evaluate(cut) == 0
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        assert faults(page) == []
+
+    why.get_by_role("link", name="2 attempts with this model").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("lukealonso/MiniMax-M2.7-NVFP4")
+    expect(page.get_by_role("row").nth(1)).to_contain_text("GPU memory ran out")
+    assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+    assert faults(page) == []
