@@ -40,8 +40,10 @@ def docker_host(engine: Engine) -> str:
     return engine.host
 
 
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
-@pytest.mark.parametrize("live_restore", [False, True])
+@pytest.mark.parametrize(
+    ("live_restore", "how"),
+    [(False, signal.SIGTERM), (False, signal.SIGKILL), (True, signal.SIGKILL)],
+)
 def test_runs_are_what_docker_says_afterwards(
     place: Place, engine: Engine, live_restore: bool, how: signal.Signals
 ) -> None:

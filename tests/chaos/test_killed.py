@@ -81,7 +81,7 @@ def test_the_watcher_is_killed_at_any_step_of_a_start(place: Place) -> None:
         place.kill(watcher)
 
 
-@pytest.mark.parametrize("state", [State.CREATING, State.STARTING, State.READY])
+@pytest.mark.parametrize("state", [State.CREATING, State.READY])
 def test_both_are_killed_as_soon_as_a_state_is_seen(place: Place, state: State) -> None:
     worker, watcher = place.worker(), place.watcher()
     run = place.start(place.server("killed"))
