@@ -30,6 +30,7 @@ from servers.models import (
 from servers.models.environment import only_variables
 from servers.models.run import ENDED, State, Wanted
 from servers.watcher import snapshots
+from tests.awkward import LEFT
 
 GIB = 2**30
 ASKED = "registry.example/team/vllm:nightly"  # its tag says nothing of its version
@@ -377,7 +378,7 @@ def many(count: int = 50) -> Box:
 
 def awkward() -> Box:
     """Everything that breaks a layout: long names, missing figures, hostile text."""
-    on = box("the-box-in-the-basement-behind-the-printer-room-2-left-shelf")
+    on = box("the-box-in-the-basement-behind-the-printer-room-2-left-shelf", left_behind=LEFT)
     long = server(on, "qwen3-235b-a22b-instruct-2507-fp8-with-a-very-long-name-indeed-tp8-ep8")
     run(
         long,
