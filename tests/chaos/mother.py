@@ -3,6 +3,7 @@
 Reads a word a line, "worker" or "watcher", and answers with the new process's id.
 """
 
+import ctypes
 import os
 import signal
 import sys
@@ -10,6 +11,7 @@ import sys
 import django
 from django.core.management import call_command
 
+PR_SET_PDEATHSIG = 1
 WORKER = (
     *("--quiet", "worker", "-Q", "box.rtx8", "--pool", "threads", "--concurrency", "4"),
     *("--loglevel", "INFO", "--without-gossip", "--without-mingle", "--without-heartbeat"),
@@ -30,6 +32,8 @@ def main() -> None:
             continue
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         os.setsid()
+        # They end with her, and she with the tests, however those end.
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         # Their output is the mother's log, and her pipes end with her.
         os.dup2(2, 1)
         os.close(0)
