@@ -148,7 +148,7 @@ def test_a_kind_that_is_not_told_is_found_out(of: Snapshot, verdict: str) -> Non
         "MemTotal": 503 * GIB, "MemFree": 400 * GIB, "MemAvailable": 480 * GIB, "Buffers": 0,
         "Cached": 90 * GIB, "AnonPages": 10 * GIB, "Slab": 2 * GIB,
     }  # fmt: skip
-    gpu = card("GPU-1", 30, **({"kind": "of another time"} | of))
+    gpu = card("GPU-1", 30) | {"kind": "of another time"} | of
     assert told(lambda t: snapshot(t, [gpu], meminfo=main))["GPU-1"][-1] == verdict
 
 
