@@ -9,7 +9,7 @@ from servers.host.containers import Docker
 from servers.models import LogChunk, Run, Server
 from servers.watcher.logs import Follower
 from tests import factories
-from tests.test_logs import container, stored
+from tests.logs.store import container, stored
 
 pytestmark = [
     pytest.mark.docker,

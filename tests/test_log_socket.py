@@ -17,7 +17,7 @@ from websockets.typing import Origin
 
 from servers.host.containers import Docker
 from tests.chat_stack import ROOT, Stack, chat_stack
-from tests.test_logs import AT, container
+from tests.logs.store import AT, container
 
 
 @pytest.fixture(scope="module")

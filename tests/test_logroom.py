@@ -12,7 +12,7 @@ from servers.models.run import State
 from servers.watcher import logroom
 from servers.watcher.logs import Follower
 from tests import factories
-from tests.test_logs import container, stamped
+from tests.logs.store import container, stamped
 
 pytestmark = pytest.mark.django_db
 

@@ -3,7 +3,6 @@
 import shlex
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -13,9 +12,7 @@ from django.utils import timezone
 from docker import APIClient
 
 from servers import live
-from servers.engines import ENGINES, asked
-from servers.engines.flaghelp import HelpError, parse_help
-from servers.engines.flaglist import FlagList, shipped
+from servers.engines import ENGINES
 from servers.host.containers import Docker
 from servers.lifecycle import creation
 from servers.models import Box, ImageFacts, Server
@@ -23,24 +20,24 @@ from servers.models.run import State
 from servers.watcher.images import Images, has_room, may_ask, placed
 from servers.watcher.loop import Watcher
 from tests import factories
+from tests.asked.boxes import HELP, vllm_32
 from tests.images import BASE, ENGINE
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("own_redis")]
 
+
 VLLM = "/usr/local/bin/vllm"
+
+
 ASKED_BY_TESTS = "inferdash-test/asked"
+
+
 IMAGE = "registry.example/team/vllm:nightly"
 
 
 @pytest.fixture
 def box() -> Box:
     return factories.box()
-
-
-def vllm_32() -> FlagList:
-    found = shipped("vllm", "0.32.0")
-    assert found is not None
-    return found
 
 
 def place(box: Box, image: str = IMAGE, name: str = "coder", **values: Any) -> Server:
@@ -65,17 +62,6 @@ def fake_vllm(asking: Docker) -> Iterator[Callable[[str, str], str]]:
         yield make
         for image in made:
             client.remove_image(image, force=True)
-
-
-HELP = """\
-options:
-  --model MODEL         Which. (default: None)
-  --tensor-parallel-size N, -tp N
-                        How many. (default: 1)
-  --max-model-len N     How long. (default: None)
-  --port PORT           Where. (default: 8000)
-  --brand-new           Only here. (default: False)
-"""
 
 
 @pytest.mark.docker
@@ -360,87 +346,3 @@ def test_memory_that_is_not_there_is_not_taken() -> None:
     assert has_room(None)
     assert has_room({"meminfo": {"MemAvailable": 100 << 30}})
     assert not has_room({"meminfo": {"MemAvailable": 3 << 30}})
-
-
-@pytest.mark.parametrize(
-    ("engine", "entrypoint", "words"),
-    [
-        ("vllm", (), ("vllm", "serve", "--help=all")),
-        ("vllm", ("vllm", "serve"), ("vllm", "serve", "--help=all")),
-        ("vllm", ("/opt/bin/vllm",), ("/opt/bin/vllm", "serve", "--help=all")),
-        ("vllm", ("/nv/entry.sh",), ("/nv/entry.sh", "vllm", "serve", "--help=all")),
-        ("llamacpp", ("/usr/bin/llama-server",), ("/usr/bin/llama-server", "--help")),
-        ("sglang", (), ("python3", "-m", "sglang.launch_server", "--help")),
-        ("sglang", ("sglang", "serve"), ("sglang", "serve", "--help")),
-        ("sglang", ("python3",), ("python3", "-m", "sglang.launch_server", "--help")),
-        (
-            "vllm",
-            ("python3", "-m", "vllm.entrypoints.openai.api_server"),
-            ("python3", "-m", "vllm.entrypoints.openai.api_server", "--help=all"),
-        ),
-    ],
-)
-def test_an_image_is_asked_as_it_is_started(
-    engine: str, entrypoint: tuple[str, ...], words: tuple[str, ...]
-) -> None:
-    known = ENGINES[engine]
-
-    assert asked.words(known, known.help_commands[0], entrypoint) == words
-    if engine != "llamacpp":
-        assert asked.words(known, known.version_command, entrypoint) == known.version_command
-
-
-@pytest.mark.parametrize(
-    ("engine", "text", "version"),
-    [
-        ("vllm", "INFO 11-21 a line of a log\n0.32.0+cpu\n", "0.32.0+cpu"),
-        ("sglang", "0.5.12.post1\n", "0.5.12.post1"),
-        ("llamacpp", "version: 6123 (0c1e570)\nbuilt with cc for x86_64\n", "b6123-0c1e570"),
-        ("vllm", "Traceback (most recent call last):\n", ""),
-    ],
-)
-def test_the_version_is_read(engine: str, text: str, version: str) -> None:
-    assert asked.version_in(ENGINES[engine], text) == version
-
-
-def test_a_llama_cpp_build_is_found_among_the_shipped_lists() -> None:
-    assert shipped("llamacpp", "b6123-0c1e570") is not None
-
-
-def test_an_answer_takes_what_help_does_not_tell_from_the_same_release() -> None:
-    raw = parse_help("vllm", HELP, version="0.32.0+cu130")
-
-    whole = asked.completed(raw, ENGINES["vllm"])
-
-    found = whole.find("--tensor-parallel-size")
-    assert found is not None
-    assert found.type == "int"
-    assert whole.env == vllm_32().env
-    assert "--calculate-kv-scales" in whole.removed
-    unknown = asked.completed(parse_help("vllm", HELP, version="0.99.0"), ENGINES["vllm"])
-    assert unknown.env is None
-    assert "--calculate-kv-scales" in unknown.removed
-
-
-def test_a_flag_whose_help_is_suppressed_is_no_unknown_one() -> None:
-    release = shipped("sglang", "0.5.23")
-    assert release is not None
-    sglang = ENGINES["sglang"]
-    told = replace(
-        release, flags=tuple(flag for flag in release.flags if flag.name not in sglang.hidden_flags)
-    )
-
-    assert set(asked.completed(told, sglang).names) == set(release.names)
-    other = asked.completed(replace(told, version="0.5.99"), sglang)
-    assert "--forward-pass-metrics-worker-id" not in other.names
-
-
-def test_a_part_of_a_list_is_none() -> None:
-    with pytest.raises(HelpError, match="only a part"):
-        asked.flags_in(ENGINES["vllm"], HELP.replace("--port", "--p0rt"), version="")
-
-
-def test_a_help_of_any_size_is_read_in_time() -> None:
-    hostile = HELP + "                        " + "(default: " * 90_000
-
-    assert len(parse_help("vllm", hostile).flags) == 5

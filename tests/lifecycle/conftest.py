@@ -1,0 +1,56 @@
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+
+from servers import lifecycle
+from servers.host.containers import Docker
+from servers.lifecycle import creation
+from servers.models import Box, Run, Server
+from tests import factories
+from tests.images import ENGINE
+from tests.lifecycle.starts import wait_until_ended
+
+
+@pytest.fixture(autouse=True)
+def _worker(
+    docker: Docker,
+    own_redis: redis.Redis,
+    settings: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """This process is the worker of a box that allows tmp_path to be mounted."""
+    settings.INSTALL = docker.install
+    settings.BOX_FILE = tmp_path / "box.toml"
+    settings.BOX_FILE.write_text(f'mount_roots = ["{tmp_path}"]\n')
+    monkeypatch.setattr(creation, "docker", lambda: docker)
+
+
+@pytest.fixture
+def box() -> Box:
+    return factories.box("rtx8", home="/home/ada")
+
+
+@pytest.fixture
+def server(box: Box) -> Callable[..., Server]:
+    def make(**launch: Any) -> Server:
+        values = {"image": ENGINE, "env": {"ENGINE_SECONDS": "0.1"}, "gpus": "none", **launch}
+        return factories.server(box, **values)
+
+    return make
+
+
+@pytest.fixture
+def ended(docker: Docker) -> Callable[[Run], Run]:
+    """Let the container end, and observe it as the watcher does."""
+
+    def observe(run: Run) -> Run:
+        wait_until_ended(docker, run)
+        lifecycle.observe(run)
+        run.refresh_from_db()
+        return run
+
+    return observe

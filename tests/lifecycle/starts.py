@@ -1,0 +1,17 @@
+from servers import lifecycle
+from servers.host.containers import Docker
+from servers.models import Run, Server
+from tests import factories
+
+
+def started(server: Server) -> Run:
+    run = lifecycle.start(server, by=factories.person())
+    assert run is not None
+    lifecycle.advance(run)
+    run.refresh_from_db()
+    return run
+
+
+def wait_until_ended(docker: Docker, run: Run) -> None:
+    for _line in docker.logs(run.container_id, follow=True):
+        pass

@@ -1,0 +1,117 @@
+import gc
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from servers import lifecycle
+from servers.host.containers import Docker
+from servers.lifecycle import creation
+from servers.models import Run, Server
+from servers.models.run import State, Wanted
+from tests import factories
+from tests.lifecycle.starts import started
+
+pytestmark = [pytest.mark.docker, pytest.mark.django_db(transaction=True)]
+
+
+def test_a_stop_before_the_container_makes_none(
+    server: Callable[..., Server], docker: Docker
+) -> None:
+    run = lifecycle.start(server(), by=factories.person())
+    assert run is not None
+    lifecycle.stop(run, by=factories.person("ben"))
+    run.refresh_from_db()
+
+    lifecycle.advance(run)
+
+    run.refresh_from_db()
+    assert run.state == State.STOPPED
+    assert docker.list_ours() == []
+
+
+def test_a_stop_sends_sigterm_and_says_how_it_ended(
+    server: Callable[..., Server], ended: Callable[[Run], Run]
+) -> None:
+    run = started(server())
+    lifecycle.stop(run, by=factories.person())
+    run.refresh_from_db()
+
+    lifecycle.advance(run)
+
+    run.refresh_from_db()
+    assert run.state in (State.STOPPING, State.STOPPED)
+    assert ended(run).state == State.STOPPED
+    assert run.failure == ""
+    assert run.time_to_stop is not None
+
+
+def test_a_drained_stop_waits_for_the_requests(server: Callable[..., Server]) -> None:
+    run = started(server())
+    Run.objects.filter(pk=run.pk).update(state=State.READY, requests_running=2)
+    lifecycle.stop(run, by=factories.person(), after_requests=True)
+    run.refresh_from_db()
+
+    lifecycle.advance(run)
+    run.refresh_from_db()
+    assert run.state == State.READY
+
+    Run.objects.filter(pk=run.pk).update(requests_running=0)
+    run.refresh_from_db()
+    lifecycle.advance(run)
+    run.refresh_from_db()
+    assert run.state in (State.STOPPING, State.STOPPED)
+
+
+def test_stop_now_overrides_a_drained_stop_and_not_the_reverse(
+    server: Callable[..., Server],
+) -> None:
+    run = started(server())
+    by = factories.person()
+
+    assert lifecycle.stop(run, by=by, after_requests=True)
+    assert lifecycle.stop(run, by=by)
+    assert not lifecycle.stop(run, by=by, after_requests=True)
+
+    run.refresh_from_db()
+    assert run.wanted == Wanted.STOPPED
+
+
+def test_an_end_that_nobody_wanted_is_a_failure_with_its_last_lines(
+    server: Callable[..., Server], ended: Callable[[Run], Run]
+) -> None:
+    run = ended(started(server(env={"ENGINE_SCRIPT": "crash"})))
+
+    assert run.state == State.FAILED
+    assert run.exit_code == 1
+    assert "before it was ready" in run.failure
+    assert run.last_lines
+
+
+def test_a_container_that_somebody_removed_is_told(
+    server: Callable[..., Server], docker: Docker
+) -> None:
+    run = started(server())
+    docker.remove(run.container_id)
+
+    lifecycle.observe(run)
+
+    run.refresh_from_db()
+    assert run.state == State.FAILED
+    assert "removed by somebody outside" in run.failure
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_nothing_is_claimed_while_docker_is_away(
+    server: Callable[..., Server], docker: Docker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    run = started(server())
+    away = Docker(docker.install, f"unix://{tmp_path}/none.sock")
+    monkeypatch.setattr(creation, "docker", lambda: away)
+
+    lifecycle.observe(run)
+
+    run.refresh_from_db()
+    assert run.state == State.STARTING
+    # docker-py leaves the socket of a failed connection to the collector.
+    gc.collect()

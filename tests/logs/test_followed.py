@@ -1,0 +1,159 @@
+from pathlib import Path
+
+import pytest
+
+from servers.host import logstream
+from servers.host.containers import Docker
+from servers.models import LogChunk, Run
+from servers.models.log import NOTE
+from servers.models.secret import MASK
+from servers.watcher.loglines import LONGEST, records
+from servers.watcher.logs import Follower
+from tests.cutting_proxy import CuttingProxy
+from tests.logs.store import append, container, stored
+
+
+def follow(run: Run, container_id: str, docker: Docker, *masks: str) -> Run:
+    Follower(run.pk, container_id, masks=masks, docker=docker).follow()
+    run.refresh_from_db()
+    return run
+
+
+# Following
+
+
+@pytest.mark.docker
+def test_a_containers_log_is_stored_whole(run: Run, docker: Docker) -> None:
+    made = container(
+        docker,
+        "import sys\n"
+        "for n in range(3000): print('out', n)\n"
+        "print('hf_sesame and hf_' + 'a1' * 17, file=sys.stderr)\n"
+        "sys.stdout.buffer.write(b'w' * 40000 + b'\\n\\xff\\x00 no newline')",
+    )
+
+    follow(run, made, docker, "hf_sesame")
+
+    assert run.log_complete
+    lines = stored(run)
+    out = [line.text for line in lines if line.stream == "o"]
+    assert out == [*(f"out {n}" for n in range(3000)), "w" * 40000, "�\x00 no newline"]
+    assert [line.text for line in lines if line.stream == "e"] == [f"{MASK} and hf_{MASK}"]
+    assert run.log_lines == len(lines) == 3003
+
+
+@pytest.mark.docker
+def test_a_line_without_end_is_handed_on_before_its_end(docker: Docker) -> None:
+    """A program that never prints a newline must not fill the watcher's memory."""
+    program = "import os, time; os.write(1, b'x' * 3_000_000); time.sleep(60)"
+    stream = docker.logs(container(docker, program), follow=True)
+
+    lines = iter(stream)
+    first, second = next(lines), next(lines)
+    stream.close()
+
+    assert first[0] < second[0], "else the second one would pass for the first one repeated"
+    assert len(first[2]) == len(second[2]) == logstream.LONGEST
+    assert set(first[2] + second[2]) == {ord("x")}
+
+
+@pytest.mark.docker
+def test_the_parts_of_a_line_make_the_line(run: Run, docker: Docker) -> None:
+    size = 2 * logstream.LONGEST
+    program = f"import os\nfor end in (b'', b'\\n', b'y\\n'): os.write(1, b'x' * {size} + end)"
+
+    follow(run, container(docker, program), docker)
+
+    lines = stored(run)
+    assert "".join(line.text for line in lines) == "x" * 3 * size + "y"
+    assert {len(line.text) for line in lines} == {LONGEST, 1}
+
+
+@pytest.mark.docker
+def test_a_flood_of_long_lines_is_stored_whole(run: Run, docker: Docker) -> None:
+    made = container(docker, "for n in range(60): print(n, 'x' * 300_000)")
+
+    follow(run, made, docker)
+
+    assert run.log_complete
+    texts = [line.text for line in stored(run)]
+    assert [text.split()[0] for text in texts[::2]] == [str(n) for n in range(60)]
+    assert sum(map(len, texts)) == sum(len(f"{n} ") + 300_000 for n in range(60))
+
+
+@pytest.mark.docker
+def test_no_line_is_lost_or_doubled_when_the_connection_to_docker_breaks(
+    run: Run, docker: Docker, tmp_path: Path
+) -> None:
+    made = container(docker, "for n in range(60000): print(n)")
+    cuts = [300_000, 1_000_000, 700_001]
+
+    with CuttingProxy(tmp_path / "docker.sock", docker.host, cuts=cuts) as proxy:
+        through = Docker(docker.install, proxy.host)
+        follow(run, made, through)
+        through.close()
+
+    assert cuts == []
+    assert run.log_complete
+    assert [line.text for line in stored(run)] == [str(n) for n in range(60000)]
+
+
+@pytest.mark.docker
+def test_rotation_doubles_no_line_and_loses_none_of_a_reader_who_keeps_up(
+    run: Run, docker: Docker
+) -> None:
+    made = container(
+        docker,
+        "import time\n"
+        "for n in range(6000):\n"
+        "    print('a line of the log', n)\n"
+        "    if n % 50 == 0: time.sleep(0.03)",
+        log_max_size="64k",
+        log_max_files=3,
+    )
+
+    follow(run, made, docker)
+
+    assert [line.text for line in stored(run)] == [f"a line of the log {n}" for n in range(6000)]
+
+
+@pytest.mark.docker
+def test_lines_that_were_rotated_away_meanwhile_leave_a_note(run: Run, docker: Docker) -> None:
+    made = container(
+        docker,
+        "import time\n"
+        "print('first')\n"
+        "time.sleep(2)\n"
+        "for n in range(6000): print('a line of the log', n)",
+        log_max_size="64k",
+        log_max_files=2,
+    )
+    follower = Follower(run.pk, made, masks=[], docker=docker)
+    # The first line, then nobody looks until the end.
+    first = next(records(docker.logs(made, follow=True), None))
+    LogChunk.objects.append(run.pk, 0, [first])
+    for _line in docker.logs(made, follow=True):
+        pass
+
+    follower.follow()
+
+    lines = stored(run)
+    assert lines[0].text == "first"
+    assert lines[1].stream == "i"
+    assert "Docker had rotated them away" in lines[1].text
+    assert lines[-1].text == "a line of the log 5999"
+
+
+@pytest.mark.docker
+def test_a_container_that_somebody_removed_ends_its_log_with_a_note(
+    run: Run, docker: Docker
+) -> None:
+    append(run, 3)
+
+    follow(run, "0" * 64, docker)
+
+    assert run.log_complete
+    *lines, last = stored(run)
+    assert len(lines) == 3
+    assert (last.stream, last.number) == (NOTE, 4)
+    assert "lines may be missing" in last.text
