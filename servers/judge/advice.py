@@ -41,7 +41,9 @@ NO_PROCESSES = _said(
 def fine(size: int, warn: int, is_bad: bool) -> Said:
     if is_bad or size <= warn:
         return _said("All memory in use is accounted for.")
-    return _said(f"{_gib(size)} are in use without an owner: too little, or for too short a time, to mean a loss.")
+    return _said(
+        f"{_gib(size)} are in use without an owner: too little, or for too short a time, to mean a loss."
+    )
 
 
 def booting(size: int) -> Said:

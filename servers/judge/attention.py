@@ -89,8 +89,10 @@ def _low_memory(box: BoxState, sample: Mapping[str, Any]) -> list[Notice]:
 def _strays(box: BoxState) -> list[Notice]:
     if not box.strays:
         return []
-    are = "1 container runs that no run" if box.strays == 1 else (
-        f"{box.strays} containers run that no run"
+    are = (
+        "1 container runs that no run"
+        if box.strays == 1
+        else f"{box.strays} containers run that no run"
     )
     return [
         _about(
