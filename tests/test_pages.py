@@ -289,3 +289,13 @@ def test_the_socket_looks_at_every_box_when_it_is_asked_to(db: Any) -> None:
     assert f'"#box-{box.pk}"' in html
     assert "health-silent" in html
     assert '"#servers"' not in html
+
+
+@pytest.mark.parametrize("name", ["groups", "recipes", "profiles"])
+def test_the_top_bar_knows_the_pages_of_profiles(name: str, ada: Client) -> None:
+    page = text(ada, reverse(name))
+    assert f'<a href="{reverse("profiles")}" aria-current="page">Profiles</a>' in page
+
+
+def test_the_top_bar_marks_nothing_of_profiles_elsewhere(ada: Client) -> None:
+    assert 'aria-current="page">Profiles</a>' not in text(ada, reverse("settings"))

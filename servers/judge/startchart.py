@@ -93,6 +93,11 @@ class Chart:
     parts: tuple[tuple[str, str], ...]  # that are drawn: key and words of PARTS
     medians: tuple[tuple[int, float, int], ...]  # version, seconds, good starts; newest first
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether one of the starts has failed."""
+        return any(not bar.start.is_ready for bar in self.bars)
+
 
 def chart(starts: Sequence[Start]) -> Chart | None:
     """The chart of these starts, the oldest first; None where there is none. Sizes are in px."""

@@ -14,6 +14,9 @@ from servers.models import Box, Run, User
 
 register = template.Library()
 
+# Pages that a link of the top bar leads to, although their addresses are not below its own.
+BELOW = {"profiles": ("groups", "recipes", "checkpoint")}
+
 
 @register.simple_tag
 def all_boxes() -> QuerySet[Box]:
@@ -24,7 +27,8 @@ def all_boxes() -> QuerySet[Box]:
 def page_link(context: dict[str, Any], name: str, title: str) -> SafeString:
     """A link of the top bar, marked on its own page and on the pages below it."""
     address = reverse(name)
-    is_here = context["request"].path.startswith(address)
+    path = context["request"].path
+    is_here = any(path.startswith(reverse(each)) for each in (name, *BELOW.get(name, ())))
     return format_html(
         '<a href="{}"{}>{}</a>',
         address,

@@ -6,4 +6,5 @@ import "./dialog.js";
 import "./keys.js";
 import "./stale.js";
 import "./time.js";
+import "./title.js";
 import "./trouble.js";

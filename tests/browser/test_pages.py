@@ -167,6 +167,7 @@ def test_a_failure_is_told_on_every_open_page(
     card = page.locator("article", has=page.get_by_role("heading", name="gpt-oss-120b"))
     expect(card).to_have_attribute("data-state", "starting")
 
+    before = page.locator("#attention .notice").count()
     busy.run(
         "run = Run.objects.get(server__slug='gpt-oss-120b')\n"
         "Run.objects.filter(pk=run.pk).move(old=[State.STARTING], new=State.FAILED,"
@@ -177,6 +178,9 @@ def test_a_failure_is_told_on_every_open_page(
     expect(card.locator(".card-failure")).to_have_text("It fell over.")
     expect(card.get_by_role("link", name="Why")).to_be_visible()
     expect(page.locator("#attention")).to_contain_text("gpt-oss-120b failed. It fell over.")
+    said = page.locator("#attention .notice")
+    assert said.count() == before + 1
+    expect(page).to_have_title(f"({before + 1}) Dashboard · inferdash")
     expect(other.locator(".failure")).to_contain_text("SIGSEGV")
     expect(other.locator(".failure pre")).to_contain_text("bye")
 
