@@ -252,7 +252,8 @@ def test_errors_and_ranks_are_told_apart(empty: Stack) -> None:
         outline = ask(socket, outline=True)["outline"]
     assert [(each[0], each[3]) for each in picked] == [(2, lines[1]), (7, lines[6])]
     assert outline == {"errors": [2, 5, 6, 7], "warnings": [4], "ranks": ["TP1"],
-                       "harmless": [], "phases": [], "evidence": []}  # fmt: skip
+                       "harmless": [], "figures": {}, "phases": [],
+                       "evidence": []}  # fmt: skip
 
 
 @pytest.mark.parametrize(
