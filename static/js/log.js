@@ -234,8 +234,8 @@ class RunLog extends HTMLElement {
     if (where.from && this.view.isFollowing) {
       // The end is on its way already, and without it is asked for at once: nobody who follows
       // walks there a window at a time.
-      if (this.pushed < this.model.upto) return;
-      where = { before: this.model.upto + 1 };
+      if (!this.isOnly && this.pushed < this.model.upto) return;
+      where = { before: this.view.model.upto + 1 };
     }
     let wish = where.near
       ? { from: Math.max(where.near - WINDOW / 2, 1), limit: WINDOW }
