@@ -5,7 +5,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page
 
 from tests.browser.chromium import chromium, new_page
-from tests.browser.flags.form import DESK, opened
+from tests.browser.form.opened import DESK, opened
 from tests.web_stack import WebStack, web_stack
 
 

@@ -5,7 +5,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.axe import faults
 from tests.browser.chromium import new_page
-from tests.browser.flags.form import DESK, knows, opened, write
+from tests.browser.form.opened import DESK, knows, opened, write
 from tests.factories import ASKED
 from tests.web_stack import WebStack
 

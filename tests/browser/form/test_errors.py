@@ -5,42 +5,15 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
+from playwright.sync_api import BrowserContext, Locator, Page, expect
 
 from tests.browser.axe import faults
-from tests.browser.chromium import chromium, new_page
-from tests.web_stack import WebStack, web_stack
+from tests.browser.chromium import new_page
+from tests.web_stack import WebStack
 
 pytestmark = pytest.mark.browser
 
-DESK = {"width": 1280, "height": 900}
 OPEN_QUOTE = "Line 1: a quotation mark is opened and never closed."
-
-
-@pytest.fixture(scope="module")
-def stack() -> Iterator[WebStack]:
-    with web_stack() as stack:
-        stack.run("factories.busy_team()")
-        yield stack
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as browser:
-        yield browser
-
-
-@pytest.fixture(scope="module")
-def eva(stack: WebStack) -> Any:
-    return stack.cookie("eva", "EDITOR")
-
-
-@pytest.fixture
-def context(browser: Browser, eva: Any) -> Iterator[BrowserContext]:
-    context = browser.new_context(viewport=DESK)  # type: ignore[arg-type]
-    context.add_cookies([eva])
-    yield context
-    context.close()
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.flags.form import knows, write
+from tests.browser.form.opened import knows, write
 
 """Help and completion in the profile form's boxes of flags and variables, in a browser."""
 
