@@ -1,18 +1,41 @@
 # Two commands: `make up` runs inferdash, `make test` tries all of it. Both install what they need.
 PYTHON := .venv/bin/python
 UV := uv
+PROCESSES := 2
+# The tests start some hundred processes of Python: compiling all of it anew takes as long as they.
+unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: up test test-fast test-vllm test-fresh bench lint format lock install-dev
+.PHONY: up install uninstall rollback bundle test test-fast test-vllm test-fresh bench soak lint format lock install-dev
 
 # Installs what the lock files say, then starts Redis, web, worker and watcher and stays in front.
 up:
 	@exec sh inferdash/up/up.sh
 
+# As services of systemd, that start with the machine (docs/install.md). The same command upgrades.
+# RUN_AS=ada: as that person, not as a user of its own. FROM=var: with the data of a make up.
+install:
+	@INFERDASH_PROGRAM=inferdash.service exec sh inferdash/up/up.sh install \
+		$(if $(RUN_AS),--as $(RUN_AS)) $(if $(FROM),--from $(FROM)) $(if $(NO_SNAPSHOT),--no-snapshot)
+
+# Engines keep running, data stay; PURGE=1 takes them away.
+uninstall:
+	@INFERDASH_PROGRAM=inferdash.service exec sh inferdash/up/up.sh uninstall $(if $(PURGE),--purge)
+
+# Back to the release and the database before the last upgrade.
+rollback:
+	@INFERDASH_PROGRAM=inferdash.service exec sh inferdash/up/up.sh rollback
+
+# dist/inferdash-…-<architecture>.tar.gz: installs without internet. ARCH="x86_64 aarch64", IMAGES="…".
+bundle:
+	@INFERDASH_PROGRAM=inferdash.service.bundle exec sh inferdash/up/up.sh \
+		$(if $(ARCH),--arch $(ARCH)) $(if $(IMAGES),--images $(IMAGES))
+
 # Everything that CI runs. ALLOW_MISSING=1 lets it pass where a part of it cannot run.
+# PROCESSES=4 shares it among more (three of four wait for something most of the time).
 test: install-dev
 	@$(PYTHON) -m tests.machine
 	@$(MAKE) --no-print-directory lint
-	$(PYTHON) -m pytest
+	$(PYTHON) -m pytest --durations=25 -n $(PROCESSES) --dist loadfile --no-loadscope-reorder
 
 # The tests that need neither containers nor a browser: while you write.
 test-fast: install-dev
@@ -32,6 +55,11 @@ test-fresh: install-dev
 bench: install-dev
 	@$(PYTHON) -m tests.machine
 	@$(PYTHON) -m tests.bench
+
+# Half an hour of streams through the gateway: MINUTES=5 make soak
+soak: install-dev
+	@$(PYTHON) -m tests.machine
+	@$(PYTHON) -m tests.bench.soak --minutes $(or $(MINUTES),30)
 
 lint: install-dev
 	.venv/bin/ruff format --check .

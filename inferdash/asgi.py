@@ -1,4 +1,4 @@
-"""HTTP goes to Django, WebSockets to servers.routing."""
+"""What engines answer goes through the gateway, other HTTP to Django, WebSockets to servers.routing."""
 
 import os
 
@@ -16,12 +16,14 @@ from inferdash.middleware import (  # noqa: E402
     SameOriginSockets,
     unknown_socket,
 )
+from servers.gateway import Gateway  # noqa: E402
 from servers.routing import websocket_urlpatterns  # noqa: E402
 
+gateway = Gateway(LimitedBodies(django_application))
 sockets = [*websocket_urlpatterns, re_path("", unknown_socket)]  # type: ignore[arg-type]
 application = ProtocolTypeRouter(
     {
-        "http": LimitedBodies(django_application),
+        "http": gateway,
         "websocket": SameOriginSockets(AuthMiddlewareStack(LoggedInSockets(URLRouter(sockets)))),  # type: ignore[arg-type]
     }
 )

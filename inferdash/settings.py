@@ -16,9 +16,11 @@ from django.core.exceptions import ImproperlyConfigured
 from django.utils.csp import CSP
 
 from inferdash.dotenv import read_env_file
+from servers.judge import thresholds
 
 BASE_DIR = Path(__file__).resolve().parent.parent
-read_env_file(BASE_DIR / ".env")
+# Services of systemd have theirs in /etc.
+read_env_file(Path(os.environ.get("INFERDASH_SETTINGS", "").strip() or BASE_DIR / ".env"))
 
 
 def env(name: str, default: str = "") -> str:
@@ -44,6 +46,20 @@ def env_count(name: str, default: str) -> int:
     if not value.isdecimal() or len(value) > 9:
         raise ImproperlyConfigured(f"{name} is {value!r}: write a whole number, 0 or more.")
     return int(value)
+
+
+def env_token(name: str) -> str:
+    value = env(name)
+    if value and len(value) < 16:
+        raise ImproperlyConfigured(f"{name} can be guessed: write at least 16 characters.")
+    return value
+
+
+def memory_thresholds(text: str) -> thresholds.Thresholds:
+    try:
+        return thresholds.read(text)
+    except ValueError as error:
+        raise ImproperlyConfigured(f"INFERDASH_MEMORY_THRESHOLDS: {error}") from error
 
 
 def env_list(name: str) -> list[str]:
@@ -106,6 +122,39 @@ def database(url: str) -> dict[str, Any]:
     }
 
 
+def public_url(names: list[str]) -> str:
+    host = next((name.lstrip(".") for name in names), "127.0.0.1")
+    return f"https://{host}" if BEHIND_TLS else f"http://{host}:{PORT}"
+
+
+def mailers(url: str) -> tuple[dict[str, Any], str]:
+    """Django's mailers for INFERDASH_EMAIL_URL, and who mail is from: "" where there is none."""
+    if not url:
+        # Django wants one; who sends looks at the sender first.
+        return {"default": {"BACKEND": "django.core.mail.backends.dummy.EmailBackend"}}, ""
+    parts = urlsplit(url)
+    ports = {"smtp": 25, "smtp+starttls": 587, "smtps": 465}
+    if parts.scheme not in ports or not parts.hostname:
+        raise ImproperlyConfigured(
+            "INFERDASH_EMAIL_URL begins with none of smtp://, smtp+starttls:// and smtps://, or "
+            "names no server: smtp+starttls://user:password@mail.example.org?from=box@example.org."
+        )
+    user = unquote(parts.username or "")
+    named = dict(parse_qsl(parts.query)).get("from", "")
+    options = {
+        "host": parts.hostname,
+        "port": parts.port or ports[parts.scheme],
+        "username": user,
+        "password": unquote(parts.password or ""),
+        "use_tls": parts.scheme == "smtp+starttls",
+        "use_ssl": parts.scheme == "smtps",
+        "timeout": 15,
+    }
+    backend = "django.core.mail.backends.smtp.EmailBackend"
+    sender = named or (user if "@" in user else f"inferdash@{socket.getfqdn()}")
+    return {"default": {"BACKEND": backend, "OPTIONS": options}}, sender
+
+
 # Containers carry it as a label: inferdash touches none that carries another.
 INSTALL = kept_secret("install.id", lambda: str(uuid.uuid4()))
 
@@ -125,6 +174,12 @@ if "*" in ALLOWED_HOSTS:
 
 # True behind a reverse proxy that ends TLS and sets X-Forwarded-Proto.
 BEHIND_TLS = env_bool("INFERDASH_TLS")
+# What links in messages begin with. Left out: the first name that people may type.
+PUBLIC_URL = env("INFERDASH_URL", public_url(env_list("INFERDASH_ALLOWED_HOSTS"))).rstrip("/")
+if not PUBLIC_URL.startswith(("http://", "https://")):
+    raise ImproperlyConfigured(
+        f"INFERDASH_URL is {PUBLIC_URL!r}: write the whole address, such as https://rtx8.example.org."
+    )
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if BEHIND_TLS else None
 SECURE_HSTS_SECONDS = 3600 if BEHIND_TLS else 0
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = BEHIND_TLS
@@ -223,6 +278,19 @@ BOX = env("INFERDASH_BOX", re.sub(r"[^a-z0-9-]+", "-", socket.gethostname().lowe
 BOX_FILE = Path(env("INFERDASH_BOX_FILE", str(DATA / "box.toml")))
 # Where this process sees the box's "/": a folder where inferdash itself runs in a container.
 HOST_ROOT = Path(env("INFERDASH_HOST_ROOT", "/"))
+# Where it sees the box's /proc and /sys.
+KERNEL_ROOT = Path(env("INFERDASH_KERNEL_ROOT", "/"))
+# From when on something about the GPUs' memory is said: docs/gpu-memory.md.
+MEMORY_THRESHOLDS = memory_thresholds(env("INFERDASH_MEMORY_THRESHOLDS"))
+# Who is asked for the size of models that no box has yet; "": nobody.
+HUB = env("INFERDASH_HUB", "https://huggingface.co").rstrip("/")
+if HUB == "off":
+    HUB = ""
+elif not HUB.startswith(("http://", "https://")):
+    raise ImproperlyConfigured(f"INFERDASH_HUB is {HUB!r}: write a whole address, or off.")
+# Hours between two questions to registries whether a tag that a profile names has a newer build;
+# 0: nobody asks, unless a person presses the button. Without the Hub the box may have no network.
+NEWER_IMAGES_EVERY = env_count("INFERDASH_NEWER_IMAGES_HOURS", "12" if HUB else "0")
 # Recipes of one's own, such as a git checkout; None: those that ship alone.
 RECIPES = Path(env("INFERDASH_RECIPES", "")) if env("INFERDASH_RECIPES", "") else None
 # What is kept of logs: of each run's its beginning and its end (bytes), and of those of ended runs
@@ -239,8 +307,13 @@ LOADING_STOP = env_count("INFERDASH_LOADING_STOP_GIB", "3") * 2**30
 HISTORY_SECONDS_HOURS = env_count("INFERDASH_HISTORY_SECONDS_HOURS", "1")
 HISTORY_TENS_DAYS = env_count("INFERDASH_HISTORY_TENS_DAYS", "1")
 HISTORY_DAYS = env_count("INFERDASH_HISTORY_DAYS", "30")
+# Who has it may read /metrics; "": only who has a key.
+METRICS_TOKEN = env_token("INFERDASH_METRICS_TOKEN")
 # Where ~ in a profile leads, until an admin says otherwise for the box.
 HOME = env("INFERDASH_HOME", str(Path.home()))
+
+# By which server alerts are mailed; without a sender: not at all.
+MAILERS, DEFAULT_FROM_EMAIL = mailers(env("INFERDASH_EMAIL_URL"))
 
 CELERY_BROKER_URL = re.sub(r"^unix://", "redis+socket://", REDIS_URL)
 CELERY_TASK_DEFAULT_QUEUE = f"box.{BOX}"

@@ -1,6 +1,11 @@
 from django.urls import include, path
 
-urlpatterns = [path("", include("servers.urls"))]
+from inferdash.terminal.download import program
+
+urlpatterns = [
+    path("inferdash.pyz", program, name="terminal"),
+    path("", include("servers.urls")),
+]
 
 handler400 = "servers.views.errors.bad_request"
 handler403 = "servers.views.errors.forbidden"

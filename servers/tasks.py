@@ -17,8 +17,8 @@ from servers import lifecycle
 from servers.engines.places import Place
 from servers.engines.volumes import VolumeError
 from servers.judge.limits import LimitsError
-from servers.lifecycle import checkpoints, folders
-from servers.models import Box, Run
+from servers.lifecycle import checkpoints, discarding, downloading, folders
+from servers.models import Box, Run, StoredCheckpoint
 
 log = logging.getLogger(__name__)
 
@@ -61,6 +61,45 @@ def ask_for_checkpoint(box: Box, name: str) -> None:
     args = (name, box.slug, box.home, box.hf_cache)
     try:
         look_at_checkpoint.apply_async(args=args, queue=box.queue, retry=False, expires=10)
+    except OperationalError as error:
+        log.warning("Redis is away: %s", error)
+
+
+@shared_task(base=DjangoTask, ignore_result=True, name="servers.look_at_hub")
+def look_at_hub(asked: str, slug: str, repository: str, revision: str) -> None:
+    box = Box.objects.filter(slug=slug).first()
+    if box is None:
+        return
+    try:
+        downloading.answer(asked, box, repository, revision)
+    except redis.RedisError as error:
+        log.warning("could not tell what the Hub has: %s", error)
+
+
+def ask_hub(box: Box, asked: str, repository: str, revision: str) -> None:
+    args = (asked, box.slug, repository, revision)
+    try:
+        look_at_hub.apply_async(args=args, queue=box.queue, retry=False, expires=30)
+    except OperationalError as error:
+        log.warning("Redis is away: %s", error)
+
+
+@shared_task(base=DjangoTask, ignore_result=True, name="servers.look_at_stored")
+def look_at_stored(asked: str, pk: int) -> None:
+    """What goes with a model that somebody thinks of deleting."""
+    stored = StoredCheckpoint.objects.select_related("box").filter(pk=pk).first()
+    if stored is None:
+        return
+    try:
+        discarding.answer(asked, stored)
+    except redis.RedisError as error:
+        log.warning("could not tell what goes with a model: %s", error)
+
+
+def ask_about_stored(stored: StoredCheckpoint, asked: str) -> None:
+    args, queue = (asked, stored.pk), stored.box.queue
+    try:
+        look_at_stored.apply_async(args=args, queue=queue, retry=False, expires=10)
     except OperationalError as error:
         log.warning("Redis is away: %s", error)
 

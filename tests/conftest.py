@@ -1,13 +1,18 @@
 """What the tests share: real parts, started once a session."""
 
+import os
+import tempfile
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from django.conf import settings
 from django.db import connections
 
 from servers.host.containers import Docker
+from servers.judge import limits
 from servers.lifecycle import creation
 from tests import docker_engine
 
@@ -36,6 +41,39 @@ def django_db_modify_db_settings(tmp_path_factory: pytest.TempPathFactory) -> No
 
 
 @pytest.fixture
+def short_path() -> Iterator[Path]:
+    """For sockets, whose path the kernel takes only up to 107 bytes: pytest's own is longer."""
+    with tempfile.TemporaryDirectory(prefix="ifd-") as folder:
+        yield Path(folder)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quick_passwords() -> None:
+    """People of a test are made in no time: hashing a password as it ought to be takes 0.6 s."""
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_ports() -> None:
+    """Each process of tests has engines' ports of its own, so that one can hold a port on purpose
+    without another's engine taking it first. Stacks started as programs keep the usual ones."""
+    process = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    ports = creation.HOST_PORTS
+    creation.HOST_PORTS = range(
+        ports.start + (1 + process) * len(ports), ports.stop + (1 + process) * len(ports)
+    )
+
+
+@pytest.fixture
+def root(tmp_path: Path, settings: Any) -> Path:
+    """The disks of a box, of the test's own and empty so far, with the limits of a new box."""
+    settings.HOST_ROOT = tmp_path / "root"
+    settings.BOX_FILE = tmp_path / "box.toml"
+    settings.BOX_FILE.write_text(limits.default_text("/home/ada"))
+    return tmp_path / "root"
+
+
+@pytest.fixture
 def docker(docker_host: str) -> Iterator[Docker]:
     """Docker for an install of its own; what a test leaves behind is removed."""
     client = Docker(str(uuid.uuid4()), docker_host)
@@ -54,3 +92,15 @@ def asking(docker: Docker, monkeypatch: pytest.MonkeyPatch) -> Iterator[Docker]:
     yield docker
     creation.docker().close()
     creation.docker.cache_clear()
+
+
+@pytest.fixture
+def worker(
+    docker: Docker, settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Docker:
+    """This process is the worker of a box: its Docker is the tests' own, its box.toml says nothing."""
+    settings.INSTALL = docker.install
+    settings.BOX_FILE = tmp_path / "box.toml"
+    settings.BOX_FILE.write_text("")
+    monkeypatch.setattr(creation, "docker", lambda: docker)
+    return docker

@@ -22,6 +22,7 @@ from tests import images
 # Kept between runs, so that images are built once.
 FOLDER = Path(os.environ.get("INFERDASH_TEST_CACHE", Path.home() / ".cache/inferdash-tests"))
 START_WITHIN = 60.0
+LINK_LOCAL, NO_ADDRESS = "0", "1"  # of addr_gen_mode
 STOP_WITHIN = 30.0
 SYSTEM_PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin:/usr/libexec/docker:/usr/lib/docker"
 HOOK = "nvidia-container-runtime-hook"
@@ -115,6 +116,8 @@ class Engine:
                 _end(program, self._pid(program))
             (self.folder / f"{program}.started").unlink(missing_ok=True)
         self._unmount()
+        if not any(each.answers() for each in (ENGINE, RESTARTED) if each != self):
+            _give_addresses(LINK_LOCAL)
         for left in ("docker.sock", "docker.pid", "containerd.sock"):
             (self.folder / left).unlink(missing_ok=True)
 
@@ -173,6 +176,7 @@ class Engine:
     def _make_bridge(self) -> str:
         if not self.bridge:
             return "none"
+        _give_addresses(NO_ADDRESS)
         if not Path(f"/sys/class/net/{self.bridge}").exists():
             for words in (
                 ["link", "add", self.bridge, "type", "bridge"],
@@ -181,6 +185,18 @@ class Engine:
             ):
                 subprocess.run(["ip", *words], check=True)
         return self.bridge
+
+
+def _give_addresses(mode: str) -> None:
+    """What interfaces that are made from now on get by themselves over IPv6.
+
+    A link-local address comes with the host's side of every container's network and goes with it.
+    Each time Chromium drops the requests that wait for a connection (ERR_NETWORK_CHANGED), and a
+    page that a test looks at lacks a script.
+    """
+    setting = Path("/proc/sys/net/ipv6/conf/default/addr_gen_mode")
+    if setting.exists():  # a kernel without IPv6 gives none
+        setting.write_text(mode)
 
 
 ENGINE = Engine(folder=FOLDER / "docker", bridge="ifdt0", address="172.29.241.1/24")

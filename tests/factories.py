@@ -14,27 +14,33 @@ from servers import live
 from servers.engines.flaglist import FlagList
 from servers.engines.launch import Launch
 from servers.judge import holders
+from servers.judge.hardware import Hardware
 from servers.judge.memory import Judge
 from servers.models import (
+    Alert,
+    Boot,
     Box,
+    Download,
     Entry,
     EnvironmentGroup,
     ImageFacts,
+    Outlet,
     Profile,
     ProfileVersion,
     Role,
     Run,
     Server,
+    StoredCheckpoint,
     User,
 )
+from servers.models.download import key_of
 from servers.models.environment import only_variables
 from servers.models.run import ENDED, State, Wanted
 from servers.watcher import snapshots
 from tests.awkward import LEFT
+from tests.samples import GIB, card, process, sample, unified
 
-GIB = 2**30
 ASKED = "registry.example/team/vllm:nightly"  # its tag says nothing of its version
-RTX = "NVIDIA RTX PRO 6000 Blackwell Server Edition"
 
 MODELS = {
     "qwen3-8b": ("sglang", "lmsysorg/sglang:v0.5.12-cu130", "Qwen/Qwen3-8B"),
@@ -53,7 +59,7 @@ def clear() -> None:
     """Nothing but people: as after the first start, before any watcher has run."""
     Server.objects.update(run=None)
     Profile.objects.update(current=None)
-    for model in (Run, Server, ProfileVersion, Profile, Entry, Box):
+    for model in (Run, Server, ProfileVersion, Profile, Entry, Outlet, Box):
         model._default_manager.all().delete()
     with redis.Redis.from_url(settings.REDIS_URL) as client:
         for key in client.scan_iter("inferdash:*"):
@@ -80,6 +86,20 @@ def box(slug: str = "rtx8", **values: Any) -> Box:
     }
     defaults = {"home": "/home/ada", "seen_at": now, "facts": facts}
     return Box.objects.create(slug=slug, **{**defaults, **values})
+
+
+def stored(on: Box, name: str = "Qwen/Qwen3-8B", **values: Any) -> StoredCheckpoint:
+    usual = {
+        "path": f"/mnt/models/{name}", "format": "safetensors", "weights": 16 * GIB,
+        "size": 16 * GIB, "files": 5, "state": "complete", "changed_at": timezone.now(),
+    }  # fmt: skip
+    return StoredCheckpoint.objects.create(box=on, name=name, **usual | values)
+
+
+def download(on: Box, name: str = "Qwen/Qwen3-8B", **values: Any) -> Download:
+    """That waits for its turn, unless they say otherwise."""
+    key = key_of(name, "main", [], values.get("into", ""))
+    return Download.objects.create(box=on, repository=name, key=key, **values)
 
 
 def server(on: Box, name: str = "qwen3-8b", model: str = "", **launch: Any) -> Server:
@@ -136,6 +156,37 @@ def image_facts(of: Box, flags: FlagList | None = None, **values: Any) -> ImageF
     return ImageFacts.objects.create(box=of, **{**defaults, **values})
 
 
+def alert(on: Box, **values: Any) -> Alert:
+    """Of an engine that died, unless they say otherwise."""
+    defaults: dict[str, Any] = {
+        "kind": "died",
+        "subject": "glm-5",
+        "server_name": "glm-5",
+        "severity": "critical",
+        "title": f"glm-5 on {on} died after 3 h",
+        "detail": "The engine was ended by SIGSEGV (exit code 139) while it was serving.",
+        "memory": "Released 61.2 GiB in 9 s.",
+        "advice": "Its page shows the log's last lines.",
+    }
+    return Alert.objects.create(box=on, **{**defaults, **values})
+
+
+def boot(of: Box, **values: Any) -> Boot:
+    return Boot.objects.create(
+        box=of, **{"boot_id": "after", "booted_at": timezone.now(), **values}
+    )
+
+
+def outlet(
+    name: str = "Team chat", address: str = "http://127.0.0.1:9/hook", **values: Any
+) -> Outlet:
+    key = values.pop("key", "")
+    made = Outlet(name=name, **{"kind": "json", **values})
+    made.keep(address, key, "127.0.0.1:9")
+    made.save()
+    return made
+
+
 NCCL = {"NCCL_P2P_LEVEL": "SYS", "NCCL_IB_DISABLE": "1"}
 NCCL_REASONS = {"NCCL_P2P_LEVEL": "The cards hang on two sockets."}
 
@@ -148,129 +199,12 @@ def group(name: str = "Blackwell NCCL", **values: Any) -> EnvironmentGroup:
     return made
 
 
-def card(index: int, held: list[tuple[int, float]], **values: Any) -> dict[str, Any]:
-    """A discrete card of the collector's sample; `held` are pids with GiB."""
-    total, reserved = int(95.6 * GIB), int(0.6 * GIB)
-    used = int(sum(size for _pid, size in held) * GIB + 0.4 * GIB)
-    is_busy = bool(held)
-    return {
-        "index": index,
-        "uuid": f"GPU-{index:08d}-1111-2222-3333-444444444444",
-        "name": RTX,
-        "compute_capability": "12.0",
-        "kind": "discrete",
-        "total": total,
-        "free": total - reserved - used,
-        "used": used,
-        "reserved": reserved,
-        "util": 40 + index * 7 if is_busy else 0,
-        "mem_util": 31 if is_busy else 0,
-        "temperature_c": 58 + index if is_busy else 31,
-        "power_w": 312.4 + index * 9 if is_busy else 14.2,
-        "power_limit_w": 600.0,
-        "sm_mhz": 2422 if is_busy else 180,
-        "sm_max_mhz": 2617,
-        "mem_mhz": 14001,
-        "mem_max_mhz": 14001,
-        "throttle": ["sw_power_cap"] if index == 3 else [],
-        "fan": 54,
-        "pcie_gen": 5,
-        "pcie_gen_max": 5,
-        "pcie_width": 16,
-        "pcie_width_max": 16,
-        "processes": [{"pid": pid, "used": int(size * GIB)} for pid, size in held],
-        "fault": None,
-        **values,
-    }
-
-
-SILENT_ON_GB10 = (
-    *("power_limit_w", "mem_util", "mem_mhz", "mem_max_mhz", "fan", "reserved"),
-    *("pcie_gen", "pcie_gen_max", "pcie_width", "pcie_width_max"),
-)
-
-
-def unified(free: float, held: list[tuple[int, float]], **values: Any) -> dict[str, Any]:
-    """A GB10: its memory is the machine's, and much is not reported."""
-    total = int(119.6 * GIB)
-    values = {
-        **dict.fromkeys(SILENT_ON_GB10),
-        "name": "NVIDIA GB10",
-        "uuid": "GPU-gb10",
-        "compute_capability": "12.1",
-        "kind": "unified",
-        "total": total,
-        "free": int(free * GIB),
-        "used": total - int(free * GIB),
-        "util": 96,
-        "power_w": 38.2,
-        "temperature_c": 61,
-        "sm_mhz": 2418,
-        "sm_max_mhz": 3003,
-        **values,
-    }
-    return card(0, held, **values)
-
-
-def process(pid: int, container: str | None = None, **values: Any) -> dict[str, Any]:
-    return {
-        "pid": pid,
-        "start": 1000 + pid,
-        "started_at": None,
-        "ppid": 1,
-        "name": "VLLM::EngineCore",
-        "title": values.get("name", "VLLM::EngineCore"),
-        "state": "S",
-        "user": "root",
-        "container": container,
-        **values,
-    }
-
-
-def sample(
-    gpus: list[dict[str, Any]], processes: list[dict[str, Any]], **values: Any
-) -> dict[str, Any]:
-    is_unified = any(each["kind"] == "unified" for each in gpus)
-    free = gpus[0]["free"] if is_unified else int(412.3 * GIB)
-    total = int((119.6 if is_unified else 503.5) * GIB)
-    held = sum(each["used"] or 0 for gpu in gpus for each in gpu["processes"] or [])
-    cached, at_once = int(free * 0.5), int(free * 0.4)
-    kernel = int(2.1 * GIB)
-    # What neither a GPU nor the kernel nor a file has is the programs'.
-    own = max(0, total - at_once - cached - kernel - (held if is_unified else 0) - int(0.9 * GIB))
-    return {
-        "t": round(timezone.now().timestamp(), 3),
-        "boot_id": "9f0c5d0e",
-        "uptime_s": 521_000.0,
-        "driver": "580.142",
-        "driver_params": {},
-        "sees_host_pids": True,
-        "collector_ok": True,
-        "stale_s": None,
-        "error": None,
-        "meminfo": {
-            "MemTotal": total,
-            "MemAvailable": free,
-            "MemFree": at_once,
-            "Cached": cached,
-            "AnonPages": own,
-            "Slab": kernel,
-            "Shmem": int(0.2 * GIB),
-            "SwapTotal": 16 * GIB,
-            "SwapFree": 16 * GIB,
-        },
-        "gpus": gpus,
-        "processes": processes,
-        "programs": [],
-        **values,
-    }
-
-
 def tell(on: Box, newest: dict[str, Any]) -> None:
     """Put a sample where the watcher puts it, judged as there."""
     judged = Judge().step(newest | {"containers": snapshots.containers(on)})
     verdicts = [each.to_json() for each in judged]
-    live.box_sampled(on.slug, on.pk, {"verdicts": verdicts, **newest})
+    findings = [each.to_json() for each in Hardware().step(newest)]
+    live.box_sampled(on.slug, on.pk, {"verdicts": verdicts, "findings": findings, **newest})
 
 
 def past(on: Box, newest: dict[str, Any], seconds: int = 900) -> None:

@@ -62,6 +62,7 @@ def installation(docker_host: str, machine: Machine, **variables: str) -> Iterat
             "DATABASE_URL": "",
             "INFERDASH_BOX": "rtx8",
             "DOCKER_HOST": docker_host,
+            "INFERDASH_HUB": "off",
             "SSH_CONNECTION": "",
             "NO_COLOR": "1",
             **variables,

@@ -7,7 +7,7 @@ ALLOW_MISSING=1. Loaded by `-p tests.parts`.
 
 import os
 import shutil
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 
 import pytest
 
@@ -52,16 +52,16 @@ MISSING: dict[str, Callable[[], str | None]] = {
     "vllm": _vllm,
 }
 
-_not_run = pytest.StashKey[dict[str, str]]()
-_skipped_modules: list[str] = []  # collection reports know no config
+# By test. Of the module, as reports know no config; those of other processes come here, too.
+_not_run: dict[str, str] = {}
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.stash[_not_run] = {}
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """The quick ones first: what takes minutes comes after what fails in seconds.
 
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The quick ones first: what takes minutes comes after what fails in seconds."""
+    Where several processes share the work the slow ones come first: then none of them has
+    minutes left to do when the others have ended.
+    """
     order = list(MISSING)
 
     def slowest(item: pytest.Item) -> int:
@@ -69,7 +69,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             (order.index(m.name) for m in item.iter_markers() if m.name in order), default=-1
         )
 
-    items.sort(key=slowest)
+    items.sort(key=slowest, reverse=hasattr(config, "workerinput"))
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -79,35 +79,27 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
             pytest.skip(f"{marker}: {reason}")
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(
-    item: pytest.Item, call: pytest.CallInfo[None]
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    report = yield
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     if report.skipped and not hasattr(report, "wasxfail"):
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
-        item.config.stash[_not_run][item.nodeid] = reason.removeprefix("Skipped: ")
-    return report
+        _not_run[report.nodeid] = reason.removeprefix("Skipped: ")
 
 
 def pytest_collectreport(report: pytest.CollectReport) -> None:
     if report.skipped:  # a whole module, by importorskip or skip at its top
-        _skipped_modules.append(report.nodeid)
+        _not_run[report.nodeid] = "the whole module"
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    missing = session.config.stash[_not_run]
-    missing.update(dict.fromkeys(_skipped_modules, "the whole module"))
-    if missing and exitstatus == pytest.ExitCode.OK and os.environ.get("ALLOW_MISSING") != "1":
+    if _not_run and exitstatus == pytest.ExitCode.OK and os.environ.get("ALLOW_MISSING") != "1":
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    missing = terminalreporter.config.stash[_not_run]
-    if not missing:
+    if not _not_run:
         return
     terminalreporter.section("NOT RUN", red=True)
-    for test, reason in missing.items():
+    for test, reason in _not_run.items():
         terminalreporter.line(f"{test}: {reason}")
     if os.environ.get("ALLOW_MISSING") != "1":
         terminalreporter.line("Exit code 1 because of these; ALLOW_MISSING=1 passes without them.")

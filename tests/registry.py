@@ -1,5 +1,6 @@
 """A registry on loopback with one image, for tests of pulls. Docker takes http from 127.0.0.0/8."""
 
+import base64
 import gzip
 import hashlib
 import io
@@ -29,10 +30,12 @@ class Registry:
     blobs: dict[str, bytes]
     manifest: bytes
     hold: bool = False
+    whole: int = 0  # so many layers come whole all the same, the first ones
     go_on: threading.Event = field(default_factory=threading.Event)
     # Set when a client leaves in the middle of a layer.
     left: threading.Event = field(default_factory=threading.Event)
     port: int = 0
+    login: str = ""  # "name:password" that it wants; "": everybody is let in
 
     @property
     def image(self) -> str:
@@ -69,6 +72,10 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(with_body=True)
 
     def _answer(self, *, with_body: bool) -> None:
+        wanted = base64.b64encode(self.serves.login.encode()).decode()
+        if self.serves.login and self.headers.get("Authorization") != f"Basic {wanted}":
+            self._refuse()
+            return
         kind, content = self._find()
         self.send_response(404 if content is None else 200)
         body = b'{"errors":[{"code":"MANIFEST_UNKNOWN","message":"manifest unknown"}]}'
@@ -82,13 +89,28 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             self.wfile.write(body[:PIECE])
             rest = memoryview(body)[PIECE:]
-            while rest and kind == LAYER and self.serves.hold and not self.serves.go_on.wait(0.05):
+            while rest and self._is_held(body) and not self.serves.go_on.wait(0.05):
                 # In silence Docker would not notice that nobody wants the layer any more.
                 self.wfile.write(rest[:1])
                 rest = rest[1:]
             self.wfile.write(rest)
         except OSError:
             self.serves.left.set()
+
+    def _is_held(self, body: bytes) -> bool:
+        if not self.serves.hold:
+            return False
+        listed = json.loads(self.serves.manifest)["layers"][self.serves.whole :]
+        return _digest(body) in {each["digest"] for each in listed}
+
+    def _refuse(self) -> None:
+        body = b'{"errors":[{"code":"UNAUTHORIZED","message":"authentication required"}]}'
+        self.send_response(401)
+        self.send_header("WWW-Authenticate", 'Basic realm="tests"')
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
 
     def _find(self) -> tuple[str, bytes | None]:
         words = self.path.strip("/").split("/")

@@ -31,7 +31,7 @@ vllm:nan NaN
 class Script:
     """How to answer one question. A question that is not JSON is answered word by word."""
 
-    deltas: list[dict[str, Any]]
+    deltas: list[dict[str, Any]]  # "logprobs" of one go beside it, not into it
     delay: float = 0.0  # seconds before each delta
     first_delay: float = 0.0
     finish: str = "stop"
@@ -40,6 +40,8 @@ class Script:
     error: Any = None  # with a status: its body; else an error event after the deltas
     then: str = "done"  # done, drop, hang, end (without [DONE])
     content_type: str = "text/event-stream"
+    used: dict[str, Any] = field(default_factory=dict)  # in the usage besides
+    timings: dict[str, Any] | None = None  # as llama.cpp sends them with the last chunk
     # What every chunk carries besides.
     common: dict[str, Any] = field(default_factory=lambda: {"model": MODEL})
 
@@ -52,6 +54,16 @@ class Script:
             return cls(deltas=[{"content": word + " "} for word in words])
 
 
+def words(content: str | list[dict[str, Any]] | None) -> str:
+    """The texts of a message; its pictures are acknowledged in words."""
+    if not isinstance(content, list):
+        return content or ""
+    pictures = sum(part["type"] == "image_url" for part in content)
+    texts = [part["text"] for part in content if part["type"] == "text"]
+    text = " ".join(texts)
+    return text if text.startswith("{") else f"{text} ({pictures} pictures)".strip()
+
+
 @dataclass
 class ScriptedEngine:
     """Use as a context manager. `answers` maps a path to status and body."""
@@ -62,7 +74,7 @@ class ScriptedEngine:
     sent: int = 0  # deltas, of all chats
     # From the body of a chat to how it is answered.
     plan: "Callable[[dict[str, Any]], Script]" = field(
-        default=lambda body: Script.of(body["messages"][-1]["content"])
+        default=lambda body: Script.of(words(body["messages"][-1]["content"]))
     )
     # Called when their path is asked for.
     hooks: "dict[str, Callable[[], None]]" = field(default_factory=dict)
@@ -158,7 +170,10 @@ class ScriptedEngine:
             await asyncio.wait({gone, playing}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             self.running -= 1
-        if gone.done() and not playing.done():
+        is_over = playing.done() and playing.exception() is None
+        if not is_over:  # whoever asked is gone, which writing may have found first
+            if gone.done():
+                gone.exception()  # who resets the connection has gone, too
             playing.cancel()
             self.outcomes.put("cancelled")
             return False
@@ -176,9 +191,11 @@ class ScriptedEngine:
         _event(writer, script, {"choices": [{"delta": {"role": "assistant", "content": None}}]})
         for delta in script.deltas:
             await asyncio.sleep(script.delay)
-            _event(
-                writer, script, {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
-            )
+            said = {name: value for name, value in delta.items() if name != "logprobs"}
+            choice = {"index": 0, "delta": said, "finish_reason": None}
+            if "logprobs" in delta:
+                choice["logprobs"] = delta["logprobs"]
+            _event(writer, script, {"choices": [choice]})
             self.sent += 1
             await writer.drain()
         if script.then == "hang":
@@ -195,7 +212,9 @@ class ScriptedEngine:
         if script.usage and script.error is None:
             tokens = len(script.deltas)
             used = {"prompt_tokens": 7, "completion_tokens": tokens, "total_tokens": 7 + tokens}
-            _event(writer, script, {"choices": [], "usage": used})
+            _event(writer, script, {"choices": [], "usage": used | script.used})
+        if script.timings is not None:
+            _event(writer, script, {"choices": [], "timings": script.timings})
         if script.then == "done":
             _chunk(writer, b"data: [DONE]\n\n")
         writer.write(b"0\r\n\r\n")

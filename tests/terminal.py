@@ -74,8 +74,11 @@ class Started:
         assert len(found) >= times, f"{pattern!r} was not said:\n{self.said}"
         return found[-1]
 
+    def types(self, text: str) -> None:
+        os.write(self.terminal, text.encode())
+
     def press_ctrl_c(self) -> None:
-        os.write(self.terminal, b"\x03")
+        self.types("\x03")
 
     def ends(self, within: float | None = None) -> int:
         code: int = self.process.wait(within or self.patience)

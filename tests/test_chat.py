@@ -1,5 +1,7 @@
+import asyncio
 import json
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -8,10 +10,13 @@ from django.conf import settings
 from django.http import StreamingHttpResponse
 from django.test import AsyncClient, Client
 from django.urls import reverse
+from django.utils import timezone
 
 from servers.engines.launch import Launch
 from servers.forms.chat import PARAMETERS, AskError, read
-from servers.models import Box, Entry, Profile, Role, Run, Secret, Server, User
+from servers.forms.chat_messages import BODY_LIMIT
+from servers.gateway.routes import PASSING
+from servers.models import Box, Entry, Profile, Request, Role, Run, Secret, Server, Use, User
 from servers.models.run import State, Wanted
 from servers.views import chat as views
 from tests.scripted_engine import MODEL, ScriptedEngine
@@ -74,16 +79,12 @@ def test_a_question_becomes_the_engines_request() -> None:
         (asked(run=True), "names no server"),
         (asked(messages=[]), "no message"),
         (asked(messages=[{"role": "user", "content": "x"}] * 2001), "2000 is the limit"),
-        (asked(messages=[{"role": "tool", "content": "x"}]), "the assistant's"),
-        (
-            asked(messages=[{"role": "user", "content": [{"type": "image_url"}]}]),
-            "must have a text",
-        ),
+        (asked(messages=[{"role": "root", "content": "x"}]), "the assistant's"),
         (asked(params=[]), "JSON object"),
         (asked(params={"temperature": 3}), "Temperature must be a number from 0 to 2"),
         (asked(params={"temperature": True}), "Temperature"),
         (asked(params={"top_p": "1"}), "Top-p"),
-        (asked(params={"max_tokens": 0}), "Max tokens must be a whole number above 0"),
+        (asked(params={"max_tokens": 0}), "Max tokens must be a whole number of 1 or more"),
     ],
 )
 def test_a_question_that_cannot_be_sent_says_why(body: bytes, said: str) -> None:
@@ -154,7 +155,7 @@ async def test_a_long_wait_for_the_first_token_is_kept_alive(
 
     text = await complete(ada, run.pk, first_delay=0.3)
 
-    assert text.startswith(": the engine has not begun to answer\n\n")
+    assert "\n\n: the engine has not begun to answer\n\n" in text
     assert text.endswith("data: [DONE]\n\n")
 
 
@@ -166,6 +167,42 @@ async def test_who_uses_a_run_is_noted_once(run: Run, ada: User) -> None:
 
     noted = [entry async for entry in Entry.objects.filter(action="chat")]
     assert [(entry.by_id, entry.subject) for entry in noted] == [(ada.pk, "tiny")]
+
+
+@pytest.mark.asyncio
+@pytest.mark.django_db(transaction=True)
+async def test_what_is_asked_stands_beside_what_programs_ask(run: Run, ada: User) -> None:
+    await complete(ada, run.pk)
+    await complete(ada, run.pk, status=400, error={"error": {"message": "too long"}})
+    await complete(ada, run.pk, then="drop", delay=0.05)
+    await Run.objects.filter(pk=run.pk).aupdate(state=State.STARTING)
+    await complete(ada, run.pk)
+
+    rows = [row async for row in Request.objects.order_by("pk")]
+    assert [row.status for row in rows] == [200, 400, 502, 503]
+    assert {(row.person_id, row.key_id, row.server, row.what) for row in rows} == {
+        (ada.pk, None, "tiny", "chat/completions")
+    }
+    assert rows[0].completion_tokens == 1
+    assert rows[0].first is not None
+    assert "too long" in rows[1].error
+    assert "starting" in rows[3].error
+    assert PASSING[run.pk] == 0
+
+
+@pytest.mark.asyncio
+@pytest.mark.django_db(transaction=True)
+async def test_who_hangs_up_is_said_to_have(run: Run, ada: User, engine: ScriptedEngine) -> None:
+    answer = asyncio.create_task(whole(await post(ada, scripted(run.pk, then="hang"))))
+    await asyncio.to_thread(engine.arrived.get, timeout=5)
+    assert PASSING[run.pk] == 1
+
+    answer.cancel()  # as Django does for whoever is gone
+    with pytest.raises(asyncio.CancelledError):
+        await answer
+
+    assert (await Request.objects.aget()).cancelled
+    assert engine.outcomes.get(timeout=5) == "cancelled"
 
 
 @pytest.mark.asyncio
@@ -199,10 +236,10 @@ async def test_a_server_that_is_stopped_in_mid_answer_is_named_as_the_reason(
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"state": State.STARTING}, "tiny is starting, not ready"),
-        ({"state": State.FAILED}, "tiny is failed, not ready"),
+        ({"state": State.STARTING}, "tiny is starting. Ask again a little later"),
+        ({"state": State.FAILED}, "tiny is not running. Start it on its page"),
         ({"wanted": Wanted.DRAINED}, "tiny was told to stop"),
-        ({"port": None}, "not ready"),
+        ({"port": None}, "nobody knows its port"),
     ],
 )
 @pytest.mark.asyncio
@@ -236,7 +273,7 @@ async def test_a_run_that_is_gone_is_said(ada: User) -> None:
 @pytest.mark.asyncio
 @pytest.mark.django_db(transaction=True)
 async def test_a_conversation_that_is_too_large_is_said(run: Run, ada: User) -> None:
-    message = {"role": "user", "content": "x" * settings.DATA_UPLOAD_MAX_MEMORY_SIZE}
+    message = {"role": "user", "content": "x" * BODY_LIMIT}
 
     response = await post(ada, asked(run=run.pk, messages=[message]))
 
@@ -295,3 +332,17 @@ def test_a_secret_key_is_revealed_to_the_endpoint_only(run: Run, ada: User) -> N
     assert run.endpoint is not None
     assert run.endpoint.key == "sk-sealed"
     assert "sk-sealed" not in repr(run.endpoint)
+
+
+def test_a_chat_notes_who_uses_a_run_once_a_person(run: Run, ada: User) -> None:
+    lin = User.objects.create(username="lin", role=Role.OPERATOR)
+    assert run.endpoint is not None
+    target = views.Target(
+        run_id=run.pk, server="tiny", model=MODEL, engine="vllm", endpoint=run.endpoint
+    )
+    for person in (lin, ada, lin):
+        views._note(target, person)
+
+    assert [use.by for use in Use.objects.lately()] == [lin, ada]
+    Use.objects.filter(by=lin).update(at=timezone.now() - timedelta(minutes=16))
+    assert [use.by for use in Use.objects.lately()] == [ada]

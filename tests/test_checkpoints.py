@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from servers.host import checkpoints
-from servers.judge import holders, limits
+from servers.judge import holders
 from servers.lifecycle import checks
 from servers.lifecycle.badges import badges
 from servers.lifecycle.checkpoints import source
 from servers.models import Box, CheckpointFacts, Profile, Server
 from servers.watcher import checkpoints as watcher
-from tests import factories
+from tests import factories, samples
 
 CONFIG = {
     "architectures": ["Qwen3ForCausalLM"],
@@ -83,14 +83,6 @@ def test_a_checkpoint_is_found_in_the_cache_by_branch_and_by_commit(tmp_path: Pa
     for out in ("../../../secret", "/secret", "../../secret"):
         assert checkpoints.snapshot(tmp_path, "org/model", out) is None
     assert checkpoints.commit_of(tmp_path, "org/other") == ""
-
-
-@pytest.fixture
-def root(tmp_path: Path, settings: Any) -> Path:
-    settings.HOST_ROOT = tmp_path / "root"
-    settings.BOX_FILE = tmp_path / "box.toml"
-    settings.BOX_FILE.write_text(limits.default_text("/home/ada"))
-    return tmp_path / "root"
 
 
 @pytest.fixture
@@ -183,12 +175,12 @@ def test_one_quantization_of_many_is_not_measured_by_all(box: Box) -> None:
     server = factories.server(box, "gemma-tiny")
 
     assert server.profile.launch.engine == "llamacpp"
-    assert source(server.profile.launch, box) == ""
+    assert source(server.profile.launch, box) == "unsloth/gemma-3-4b-it-GGUF:@main"
 
 
 def sample() -> dict[str, Any]:
-    cards = [factories.card(0, [(100, 30.0), (101, 1.0)])]
-    return factories.sample(cards, [factories.process(100, "mine"), factories.process(101, None)])
+    cards = [samples.card(0, [(100, 30.0), (101, 1.0)])]
+    return samples.sample(cards, [samples.process(100, "mine"), samples.process(101, None)])
 
 
 def test_others_are_whoever_holds_gpu_memory_beside_the_own_container() -> None:

@@ -10,9 +10,9 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.browser.chromium import new_page
+from tests.browser.conftest import browser  # noqa: F401 - a fixture
 from tests.browser.steps import card, join
 from tests.browser.test_walk import (  # noqa: F401 - the same steps, against this installation
-    browser,
     complaints,
     make,
     operator,

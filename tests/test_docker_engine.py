@@ -12,8 +12,8 @@ pytestmark = pytest.mark.docker
 
 
 @pytest.fixture
-def engine(tmp_path: Path) -> Engine:
-    return Engine(folder=tmp_path / "engine")
+def engine(short_path: Path) -> Engine:
+    return Engine(folder=short_path / "engine")
 
 
 def test_the_last_one_to_leave_ends_it(engine: Engine) -> None:

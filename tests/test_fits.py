@@ -17,7 +17,7 @@ from servers.lifecycle import checkpoints, checks, fits
 from servers.live import answers
 from servers.models import Box, CheckpointFacts, Profile, Role, Run, Server
 from servers.models.run import State
-from tests import factories
+from tests import factories, samples
 from tests.fit import models
 from tests.fit.models import GB, GIB
 from tests.test_checks import browser, typed
@@ -30,7 +30,7 @@ TOTAL = 95 * GIB
 @pytest.fixture
 def box() -> Box:
     made = factories.box(hf_cache="~/.cache/huggingface")
-    card = {"name": factories.RTX, "compute_capability": "12.0", "total": TOTAL}
+    card = {"name": samples.RTX, "compute_capability": "12.0", "total": TOTAL}
     cards = [{"index": index, "kind": "discrete", **card} for index in range(2)]
     made.facts = {**made.facts, "gpus": cards, "driver": "580.142"}
     made.save()
@@ -65,7 +65,7 @@ def sample(box: Box, *free: float, held: dict[str, float] | None = None) -> None
     ]
     cards = [
         {
-            "index": index, "uuid": f"GPU-{index}", "name": factories.RTX, "kind": "discrete",
+            "index": index, "uuid": f"GPU-{index}", "name": samples.RTX, "kind": "discrete",
             "total": TOTAL, "free": int(size * GIB), "reserved": 0,
             "processes": used if index == 0 else [],
         }

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from servers.engines import ENGINES
+from servers.engines import SERVING
 from servers.engines.flaglist import all_shipped, newest
 from servers.models import Role
 from tests import factories
@@ -81,7 +81,7 @@ def test_a_list_that_says_everything_borrows_nothing_about_it(eva: Client) -> No
     assert "lent_env" not in said
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", SERVING)
 def test_every_engine_has_flags_and_its_own_variables(eva: Client, engine: str) -> None:
     said = asked(eva, engine=engine)
 
@@ -89,7 +89,7 @@ def test_every_engine_has_flags_and_its_own_variables(eva: Client, engine: str) 
     assert any(name.startswith(tuple(said["env_prefixes"])) for name in said["env"])
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", SERVING)
 def test_flags_that_inferdash_writes_itself_are_named(eva: Client, engine: str) -> None:
     said = asked(eva, engine=engine)
 

@@ -30,6 +30,14 @@ QUERIES = {
     "nvmlDeviceGetMaxPcieLinkGeneration": ["pcie_gen_max"],
     "nvmlDeviceGetCurrPcieLinkWidth": ["pcie_width"],
     "nvmlDeviceGetMaxPcieLinkWidth": ["pcie_width_max"],
+    "nvmlDeviceGetPcieReplayCounter": ["pcie_replays"],
+    "nvmlDeviceGetPciInfo_v3": ["pci"],
+    "nvmlDeviceGetPerformanceState": ["pstate"],
+    "nvmlDeviceGetPersistenceMode": ["persistence"],
+    "nvmlDeviceGetMarginTemperature": ["margin_c"],
+    "nvmlDeviceGetTemperatureThreshold": ["slowdown_c", "shutdown_c"],
+    "nvmlDeviceGetTotalEccErrors": ["ecc"],
+    "nvmlDeviceGetRemappedRows": ["rows"],
 }
 
 
@@ -85,6 +93,11 @@ def test_a_card_says_everything_it_knows(tmp_path: Path, card: Card) -> None:
         "mem_mhz": 3201, "mem_max_mhz": 3201, "throttle": ["sw_power_cap", "hw_thermal"],
         "fan": 40, "pcie_gen": 5, "pcie_gen_max": 5, "pcie_width": 16, "pcie_width_max": 16,
         "processes": [], "numa_node": None, "node_meminfo": None, "fault": None,
+        "fault_kind": None, "pci": "0000:18:00", "pstate": 0, "margin_c": 55, "slowdown_c": 87,
+        "shutdown_c": 92, "persistence": True, "pcie_replays": 0, "retired": None,
+        "ecc": {"corrected": 0, "uncorrected": 0, "corrected_ever": 0, "uncorrected_ever": 0},
+        "rows": {"corrected": 0, "uncorrected": 0, "pending": False, "failed": False,
+                 "without_spare": 0},
     }  # fmt: skip
 
 
@@ -216,7 +229,7 @@ def test_processes_come_with_what_the_kernel_knows(tmp_path: Path, card: Card) -
     found = sample(tmp_path, Machine(cards=[card]))
 
     assert [process["pid"] for process in found["processes"]] == [os.getpid()]
-    assert "pytest" in found["processes"][0]["title"]
+    assert found["processes"][0]["title"].startswith(sys.orig_argv[0])
     assert found["processes"][0]["ppid"] == os.getppid()
     assert len(found["gpus"][0]["processes"]) == 2
 
@@ -324,3 +337,28 @@ def test_without_the_library_the_memory_is_still_told(tmp_path: Path) -> None:
 
     assert "libnvidia-ml.so.1 is not here" in found["error"]
     assert found["meminfo"]["MemTotal"] > 0
+
+
+def test_a_person_sees_in_a_terminal_what_the_driver_says(tmp_path: Path) -> None:
+    standin = StandIn(tmp_path)
+    standin.show(profiles.rtx_pro_6000())
+
+    def run(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "servers.host.gpus", "--once", *words],
+            env=standin.env | env,
+            cwd=CHECKOUT,
+            capture_output=True,
+            text=True,
+        )
+
+    said = run("--json")
+    cards = sample(tmp_path, profiles.rtx_pro_6000())["gpus"]
+    assert [each["uuid"] for each in json.loads(said.stdout)] == [each["uuid"] for each in cards]
+    assert [each["total"] for each in json.loads(said.stdout)] == [each["total"] for each in cards]
+    assert len(run().stdout.splitlines()) == len(cards)
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty" / "libnvidia-ml.so.1").touch()
+    missing = run(LD_LIBRARY_PATH=str(tmp_path / "empty"))
+    assert (missing.returncode, missing.stdout) == (1, "")
+    assert "No GPU can be read" in missing.stderr

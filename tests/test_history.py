@@ -13,8 +13,8 @@ from servers.judge import history, holders
 from servers.judge.history import SPANS, Point, Series
 from servers.models import Box, HistoryChunk
 from servers.watcher.history import History
-from tests import factories
-from tests.factories import GIB
+from tests import factories, samples
+from tests.samples import GIB
 
 NOON = 1_795_262_400  # by UTC
 COLUMN = st.sampled_from(["util", "power", "used", "=free", "=server:a", "=process:b", "=cache"])
@@ -94,8 +94,8 @@ def test_what_was_recorded_for_an_hour_only_is_fine_in_a_longer_range_too() -> N
 
 def test_a_point_keeps_the_largest_holders_by_name_and_adds_up() -> None:
     held = [(pid, 1.0 + pid / 10) for pid in range(12)]
-    known = [factories.process(pid, name=f"job-{pid}") for pid in range(12)]
-    (gpu,) = holders.gpus(factories.sample([factories.card(0, held)], known), {})
+    known = [samples.process(pid, name=f"job-{pid}") for pid in range(12)]
+    (gpu,) = holders.gpus(samples.sample([samples.card(0, held)], known), {})
 
     found = history.point(gpu)
 
@@ -151,7 +151,7 @@ def box() -> Box:
 
 
 def seen(keeper: History, clock: Clock, seconds: int, held: float = 40.0) -> None:
-    told = factories.sample([factories.card(0, [(1, held)])], [factories.process(1)])
+    told = samples.sample([samples.card(0, [(1, held)])], [samples.process(1)])
     for _second in range(seconds):
         keeper.see({**told, "t": clock.wall})
         clock.passes(1)
@@ -204,7 +204,7 @@ def test_a_minute_that_two_watchers_share_is_rolled_up_as_one(box: Box, clock: C
 
 
 def test_a_day_is_rolled_up_without_gaps_across_restarts(box: Box, clock: Clock) -> None:
-    told = factories.sample([factories.card(0, [(1, 9.0)])], [factories.process(1)])
+    told = samples.sample([samples.card(0, [(1, 9.0)])], [samples.process(1)])
     for begins, ends in itertools.pairwise([0, 1000, 1777, 5000, 7200]):
         keeper = History(box)
         for second in range(begins, ends, 5):
@@ -241,7 +241,7 @@ def test_a_database_that_is_away_for_a_while_costs_nothing(
             raise OperationalError("database is locked")
 
         away.setattr(HistoryChunk, "save", refuse)
-        told = factories.sample([factories.card(0, [])], [])
+        told = samples.sample([samples.card(0, [])], [])
         failures = 0
         for _second in range(300):
             try:
@@ -258,7 +258,7 @@ def test_a_database_that_is_away_for_a_while_costs_nothing(
 
 def test_what_is_only_repeated_is_not_kept(box: Box, clock: Clock) -> None:
     keeper = History(box)
-    keeper.see({**factories.sample([factories.card(0, [])], []), "t": clock.wall, "stale_s": 6.0})
+    keeper.see({**samples.sample([samples.card(0, [])], []), "t": clock.wall, "stale_s": 6.0})
     keeper.write()
 
     assert not HistoryChunk.objects.exists()
@@ -266,7 +266,7 @@ def test_what_is_only_repeated_is_not_kept(box: Box, clock: Clock) -> None:
 
 def test_a_box_without_a_gpu_keeps_nothing(box: Box, clock: Clock) -> None:
     keeper = History(box)
-    keeper.see({**factories.sample([factories.card(0, [])], []), "t": clock.wall, "gpus": []})
+    keeper.see({**samples.sample([samples.card(0, [])], []), "t": clock.wall, "gpus": []})
     keeper.write()
 
     assert not HistoryChunk.objects.exists()
@@ -315,8 +315,8 @@ def test_a_clock_that_jumps_a_year_ahead_costs_no_old_points(box: Box, clock: Cl
 
 def test_all_gpus_are_read_as_one_or_each_for_itself(box: Box, clock: Clock) -> None:
     keeper = History(box)
-    cards = [factories.card(0, [(1, 40.0)]), factories.card(1, [(2, 20.0)])]
-    told = factories.sample(cards, [factories.process(1), factories.process(2)])
+    cards = [samples.card(0, [(1, 40.0)]), samples.card(1, [(2, 20.0)])]
+    told = samples.sample(cards, [samples.process(1), samples.process(2)])
     for _second in range(120):
         keeper.see({**told, "t": clock.wall})
         clock.passes(1)

@@ -3,13 +3,15 @@
 import csv
 import io
 import time
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from asgiref.sync import sync_to_async
 from django.test import AsyncClient, Client
 
-from servers.models import Box
+from servers.judge.phases import Reader
+from servers.models import Box, Run
 from servers.models.run import State
 from tests import factories, past
 
@@ -84,6 +86,26 @@ def test_runs_of_the_time_are_told_with_their_moments(client: Client, box: Box) 
     assert found[0]["ready"] == run.ready_at.timestamp()
     assert found[0]["end"] > found[0]["ready"] > found[0]["start"]
     assert points(client, box, **{"from": NOW - 86400, "to": NOW - 43200})["runs"] == []
+
+
+def test_the_phases_of_a_start_are_told_with_their_moments(client: Client, box: Box) -> None:
+    run = factories.run(factories.server(box, "minimax-m2.7"), age=7200)
+    assert run.started_at is not None
+    reader = Reader("vllm")
+    lines = {60: "Loading safetensors checkpoint shards:   0% Completed | 0/4 [00:00<?, ?it/s]",
+             400: "Capturing CUDA graphs (mixed prefill-decode, PIECEWISE):   2%|▏         | 1/51 [00:00<00:30,  1.6it/s]"}  # fmt: skip
+    for number, (after, line) in enumerate(lines.items(), 1):
+        at = run.started_at + timedelta(seconds=after)
+        reader.feed(number, line, at.isoformat().replace("+00:00", "Z"))
+    Run.objects.filter(pk=run.pk).update(reader=reader.to_json())
+
+    [found] = points(client, box, **{"from": NOW - 86400, "to": NOW + 7200})["runs"]
+
+    assert [each["words"] for each in found["phases"]][-2:] == [
+        "loading weights",
+        "capturing CUDA graphs",
+    ]
+    assert found["phases"][-1]["at"] == run.started_at.timestamp() + 400
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ def test_this_machine_can_be_read() -> None:
     me = Processes(kernel).read({os.getpid()})[0]
     assert me.ppid == os.getppid()
     assert me.state == "R"
-    assert "pytest" in me.title
+    assert me.title.startswith(sys.orig_argv[0])
     assert me.started_at is not None
 
 

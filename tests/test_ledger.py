@@ -10,9 +10,9 @@ from servers.judge import holders
 from servers.judge.ledger import Ledger
 from servers.judge.memory import Judge
 from servers.judge.pools import BUCKETS
-from tests.factories import GIB, card, process, sample, unified
 from tests.memory.scenes import Scene, crashed
 from tests.memory.test_properties import lives
+from tests.samples import GIB, card, process, sample, unified
 
 KINDS = ["unified", "discrete", "numa"]
 

@@ -4,7 +4,6 @@ import os
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 from django.utils import timezone
@@ -25,16 +24,12 @@ from tests.orphans import has_ended, orphans
 pytestmark = [
     pytest.mark.docker,
     pytest.mark.django_db(transaction=True),
-    pytest.mark.usefixtures("own_redis"),
+    pytest.mark.usefixtures("own_redis", "worker"),
 ]
 
 
 @pytest.fixture(autouse=True)
-def _worker(docker: Docker, settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    settings.INSTALL = docker.install
-    settings.BOX_FILE = tmp_path / "box.toml"
-    settings.BOX_FILE.write_text("")
-    monkeypatch.setattr(creation, "docker", lambda: docker)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(judge, "PATIENCE", 0.0)
 
 

@@ -14,7 +14,7 @@ from django.utils import timezone
 from servers import live
 from servers.models import Box, Role, Run, Server
 from servers.models.run import State
-from tests import factories
+from tests import factories, samples
 
 
 @pytest.fixture(autouse=True)
@@ -114,21 +114,21 @@ def test_what_a_box_lacks_is_one_sentence_with_the_way_to_get_it(ada: Client) ->
 
 def test_a_machine_short_of_memory_needs_attention(ada: Client) -> None:
     box = factories.box("spark-1")
-    factories.tell(box, factories.sample([factories.unified(3.2, [])], []))
+    factories.tell(box, samples.sample([samples.unified(3.2, [])], []))
 
     assert "only 3.2 GiB of memory are left" in text(ada, "/")
 
 
 def test_a_box_without_gpus_can_still_start_engines(ada: Client) -> None:
-    factories.tell(factories.box(), factories.sample([], [], driver=None))
+    factories.tell(factories.box(), samples.sample([], [], driver=None))
 
     assert "No GPU is seen on this box." in text(ada, "/")
 
 
 def test_a_figure_that_a_card_does_not_report_is_not_shown_as_0(ada: Client) -> None:
     silent = dict.fromkeys(("util", "temperature_c", "power_w", "fan", "sm_mhz", "throttle"))
-    gpu = factories.card(0, [], **silent)
-    factories.tell(factories.box(), factories.sample([gpu], []))
+    gpu = samples.card(0, [], **silent)
+    factories.tell(factories.box(), samples.sample([gpu], []))
 
     said = text(ada, "/boxes/rtx8/")
 
@@ -140,9 +140,7 @@ def test_memory_is_put_to_the_server_whose_container_holds_it(ada: Client) -> No
     box = factories.box()
     server = factories.server(box, "glm-5")
     run = factories.run(server)
-    held = factories.sample(
-        [factories.card(0, [(11, 40.0)])], [factories.process(11, run.container_id)]
-    )
+    held = samples.sample([samples.card(0, [(11, 40.0)])], [samples.process(11, run.container_id)])
     factories.tell(box, held)
 
     assert 'title="glm-5 40.0 GiB"' in text(ada, "/")
@@ -206,7 +204,7 @@ def test_the_stop_dialog_counts_what_would_be_lost(ada: Client) -> None:
 
 def test_charts_get_the_last_quarter_of_an_hour(ada: Client) -> None:
     box = factories.box()
-    newest = factories.sample([factories.card(0, [(1, 40.0)])], [])
+    newest = samples.sample([samples.card(0, [(1, 40.0)])], [])
     factories.past(box, newest, seconds=20)
     factories.tell(box, newest)
 
@@ -218,8 +216,8 @@ def test_charts_get_the_last_quarter_of_an_hour(ada: Client) -> None:
 
 def test_a_repeated_sample_of_a_hanging_driver_is_no_point_of_a_chart(ada: Client) -> None:
     box = factories.box()
-    factories.tell(box, factories.sample([factories.card(0, [])], []))
-    factories.tell(box, factories.sample([factories.card(0, [])], [], stale_s=7.0, error="Hangs."))
+    factories.tell(box, samples.sample([samples.card(0, [])], []))
+    factories.tell(box, samples.sample([samples.card(0, [])], [], stale_s=7.0, error="Hangs."))
 
     assert len(live.history("rtx8")) == 1
     assert "Hangs." in text(ada, "/")

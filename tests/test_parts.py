@@ -3,9 +3,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parent.parent
 
-PROGRAM = """
+TESTS = """
 import pytest
 
 pytestmark = []
@@ -21,13 +23,16 @@ def test_that_passes():
     pass
 """
 
+MODULE = 'import pytest\npytest.skip("none of it", allow_module_level=True)\n'
 
-def run(folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    (folder / "test_sample.py").write_text(PROGRAM)
+
+def run(folder: Path, *options: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    (folder / "test_sample.py").write_text(TESTS)
     (folder / "pytest.ini").write_text(
         f"[pytest]\npythonpath = {ROOT}\naddopts = -p tests.parts\nmarkers =\n    docker: -\n"
     )
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:django", "-p", "no:cacheprovider"]
+    command += options
     return subprocess.run(
         command,
         cwd=folder,
@@ -38,13 +43,16 @@ def run(folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_what_was_not_run_is_named_and_fails(tmp_path: Path) -> None:
-    result = run(tmp_path, PATH="/nonexistent")
+@pytest.mark.parametrize("processes", [0, 2])
+def test_what_was_not_run_is_named_and_fails(tmp_path: Path, processes: int) -> None:
+    (tmp_path / "test_module.py").write_text(MODULE)
+    result = run(tmp_path, "-n", str(processes), PATH="/nonexistent")
 
     assert result.returncode == 1
     listed = result.stdout.partition("NOT RUN")[2]
     assert "test_sample.py::test_with_an_engine: docker: " in listed
     assert "test_sample.py::test_that_skips_itself: no reason worth having" in listed
+    assert "test_module.py: the whole module" in listed
     assert "test_that_passes" not in listed
 
 

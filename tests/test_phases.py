@@ -255,3 +255,13 @@ def test_an_engine_that_is_not_known_has_no_phases() -> None:
     progress = phases.read(["hello", "world"], "")
     assert (progress.engine, progress.phase, progress.percent) == ("", "", None)
     assert phases.read(["Load weight begin. avail mem=1.0 GB"], "trtllm").engine in ("", "sglang")
+
+
+def test_an_engine_without_rules_is_read_on_and_has_no_phases() -> None:
+    reader = Reader("other")
+    reader.feed(1, "INFO 11-22 00:00:00 [core.py:1] Initializing a V1 LLM engine")
+
+    again = Reader.from_json(reader.to_json())
+    again.feed(2, "ready")
+
+    assert (again.progress.phase, again.to_json()["tracks"]) == ("", {})

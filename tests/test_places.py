@@ -11,7 +11,6 @@ from servers.engines.launch import Launch
 from servers.engines.placement import Site
 from servers.engines.places import places
 from servers.engines.volumes import VolumeError
-from servers.judge import limits
 from servers.lifecycle import folders
 from servers.models import Box, Role
 from servers.views import checks
@@ -63,13 +62,10 @@ def test_a_mount_without_a_home_is_told() -> None:
 
 
 @pytest.fixture
-def root(tmp_path: Path, settings: Any) -> Path:
-    for folder in ("root/data/models/GLM-5", "root/home/ada/GLM-6", "root/etc"):
-        (tmp_path / folder).mkdir(parents=True)
-    settings.HOST_ROOT = tmp_path / "root"
-    settings.BOX_FILE = tmp_path / "box.toml"
-    settings.BOX_FILE.write_text(limits.default_text("/home/ada"))
-    return tmp_path
+def root(root: Path) -> Path:
+    for folder in ("data/models/GLM-5", "home/ada/GLM-6", "etc"):
+        (root / folder).mkdir(parents=True)
+    return root.parent
 
 
 @pytest.fixture
@@ -118,6 +114,25 @@ def test_the_form_tells_what_its_box_has(eva: Client, monkeypatch: pytest.Monkey
             "<code>/home/ada/GLM-6</code>" in text
         )
         assert "<code>/etc</code> will not be mounted: /etc lies outside" in text
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("own_redis", "root")
+def test_the_form_tells_which_model_lies_there_and_where_a_missing_one_lies(eva: Client) -> None:
+    box = factories.box()
+    factories.stored(box, "GLM-5", path="/data/models/GLM-5", size=131 * 2**30)
+    factories.stored(
+        box, "far", path="/mnt/a/b/c/d/e/f/GLM-7", state="partial", because="b is gone"
+    )
+    volumes = "/data/models/GLM-5:/model\n/data/GLM-7:/seven"
+    answered(box, launch(*volumes.split("\n")))
+
+    text = eva.post("/profiles/check/", form(eva, box, volumes)).content.decode()
+
+    text = " ".join(text.split())
+    assert '<code>/data/models/GLM-5</code> is there: <a href="/models/' in text
+    assert ">131 GiB, complete</a>" in text
+    assert "the same name lies at <code>/mnt/a/b/c/d/e/f/GLM-7</code>" in text
 
 
 @pytest.mark.django_db

@@ -23,7 +23,7 @@ from servers.models import (
     Supplies,
 )
 from servers.models.run import State
-from tests import factories
+from tests import factories, samples
 from tests.fit import models
 from tests.fit.models import GB, GIB, subject
 from tests.test_checks import browser
@@ -210,7 +210,7 @@ def test_a_profile_that_was_made_for_other_gpus() -> None:
 @pytest.fixture
 def box(own_redis: None) -> Box:
     made = factories.box(hf_cache="~/.cache/huggingface")
-    card = {"name": factories.RTX, "compute_capability": "12.0", "total": 95 * GIB}
+    card = {"name": samples.RTX, "compute_capability": "12.0", "total": 95 * GIB}
     cards = [{"index": index, "kind": "discrete", **card} for index in range(2)]
     made.facts = {**made.facts, "gpus": cards, "driver": "580.142"}
     made.save()

@@ -11,7 +11,7 @@ from servers.models import ImageFacts, Profile, Role, Run, Server, record
 from servers.models.profile import Health, Wanted
 from servers.models.run import State
 from servers.watcher.runs import Runs
-from tests import factories
+from tests import factories, samples
 
 pytestmark = pytest.mark.django_db
 
@@ -113,11 +113,11 @@ def test_the_most_memory_that_a_run_held_is_remembered() -> None:
     run = Run.objects.get(server__slug="works", state=State.READY)
     runs = Runs(run.server.box)
     container = run.container_id
-    processes = [factories.process(100, container), factories.process(101, container)]
+    processes = [samples.process(100, container), samples.process(101, container)]
 
     for size in (30.0, 40.0, 20.0):
-        cards = [factories.card(0, [(100, size)]), factories.card(1, [(101, size)])]
-        runs.measure(factories.sample(cards, processes))
+        cards = [samples.card(0, [(100, size)]), samples.card(1, [(101, size)])]
+        runs.measure(samples.sample(cards, processes))
 
     run.refresh_from_db()
     assert run.peak_memory == 80 * GIB

@@ -92,3 +92,33 @@ User.objects.all().delete()
 print(json.dumps(sum(at_once(*[lambda name=name: join(name) for name in ("Ada", "ada", "ADA")]))))
 """
     assert outcome(code, environment) == 1
+
+
+def test_of_starts_at_once_on_one_pool_of_memory_one_loads(environment: dict[str, str]) -> None:
+    code = """
+import logging
+from servers import lifecycle
+from servers.lifecycle import turns
+from servers.models.run import State
+from tests import factories
+
+logging.disable(logging.ERROR)
+User.objects.all().delete()  # another test's Ada is no ada
+card = {"index": 0, "name": "NVIDIA GB10", "compute_capability": "12.1", "kind": "unified"}
+box = factories.box("spark-1", facts={"gpus": [{**card, "total": 119 << 30}]})
+servers = [factories.server(box, f"model-{number}", model="gemma-tiny") for number in range(6)]
+
+def start(server):
+    run = lifecycle.start(server, by=None)
+    with turns.alone(run) as is_alone:
+        if is_alone:
+            Run.objects.filter(pk=run.pk).move(old=[State.QUEUED], new=State.CREATING)
+
+loading = []
+for number in range(5):
+    at_once(*[lambda each=each: start(each) for each in servers])
+    loading.append(Run.objects.filter(state=State.CREATING).count())
+    Run.objects.update(state=State.STOPPED)
+print(json.dumps(loading))
+"""
+    assert outcome(code, environment) == [1] * 5

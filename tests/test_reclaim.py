@@ -13,7 +13,7 @@ from servers.host.containers import ContainerError, Docker
 from servers.lifecycle import creation
 from servers.models import Run
 from servers.models.run import State
-from tests import factories
+from tests import factories, samples
 from tests.images import ENGINE
 
 pytestmark = [
@@ -48,7 +48,7 @@ def worker(docker: Docker, settings: Any, tmp_path: Path, monkeypatch: pytest.Mo
 def started(*, clients: bool = False) -> Run:
     box = factories.box("rtx8")
     held = [(100, 30.0)] if clients else []
-    factories.tell(box, factories.sample([factories.card(0, held)], [factories.process(100)]))
+    factories.tell(box, samples.sample([samples.card(0, held)], [samples.process(100)]))
     run = lifecycle.start(
         factories.server(box, image=ENGINE, gpus="none", drop_cache=True), by=None
     )

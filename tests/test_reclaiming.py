@@ -9,10 +9,10 @@ from django.test import Client
 
 from servers.host import reclaim as host
 from servers.host.containers import Docker
-from servers.lifecycle import actions, creation, reclaiming
+from servers.lifecycle import actions, reclaiming
 from servers.models import Action, Box, Entry, Role
 from servers.models.run import State
-from tests import factories
+from tests import factories, samples
 from tests.test_reclaim import cached
 
 pytestmark = [
@@ -23,15 +23,12 @@ pytestmark = [
 
 __all__ = ["cached"]
 
-SPARK = factories.sample([factories.unified(51, [])], [])
+SPARK = samples.sample([samples.unified(51, [])], [])
 
 
 @pytest.fixture(autouse=True)
-def limits(docker: Docker, settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    settings.INSTALL = docker.install
-    settings.BOX_FILE = tmp_path / "box.toml"
+def limits(worker: Docker, settings: Any) -> Path:
     settings.BOX_FILE.write_text("reclaim = true\n")
-    monkeypatch.setattr(creation, "docker", lambda: docker)
     return Path(settings.BOX_FILE)
 
 
@@ -83,9 +80,9 @@ def test_it_is_refused_while_an_engine_serves_or_loads(box: Box, cached: Callabl
 def test_it_is_refused_while_somebody_elses_program_is_on_the_gpu(
     box: Box, cached: Callable[[], int]
 ) -> None:
-    busy = factories.sample(
-        [factories.unified(51, [(7100, 9.1), (7200, 0.1)])],
-        [factories.process(7100, name="serve_asr"), factories.process(7200, name="gnome-shell")],
+    busy = samples.sample(
+        [samples.unified(51, [(7100, 9.1), (7200, 0.1)])],
+        [samples.process(7100, name="serve_asr"), samples.process(7200, name="gnome-shell")],
     )
 
     done, _told = asked(box, busy)

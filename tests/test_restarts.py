@@ -15,7 +15,7 @@ from servers.judge.available import unheld
 from servers.lifecycle import creation, restarts
 from servers.models import Box, Entry, Run, Server
 from servers.models.run import State, Wanted
-from tests import factories
+from tests import factories, samples
 from tests.images import ENGINE
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("own_redis")]
@@ -203,26 +203,26 @@ def test_a_removed_server_is_not_started_again(box: Box) -> None:
 def test_on_unified_memory_it_waits_until_the_memory_is_back() -> None:
     spark = factories.box("spark-1")
     server = factories.server(spark, restart="on-failure")
-    before = factories.sample([factories.unified(100, [])], [])
+    before = samples.sample([samples.unified(100, [])], [])
     run = failed(server, unheld_at_start=unheld(before))
     make_due(run)
 
     # 41 GiB are another server's; 33 GiB nobody's.
-    leaky = factories.sample([factories.unified(26, [(7001, 41.0)])], [])
+    leaky = samples.sample([samples.unified(26, [(7001, 41.0)])], [])
     factories.tell(spark, leaky)
     lifecycle.start_due(spark)
 
     assert latest(server) == run
     assert "33 GiB more than at its start are in use, and no GPU process" in card(server)
 
-    factories.tell(spark, factories.sample([factories.unified(59, [(7001, 41.0)])], []))
+    factories.tell(spark, samples.sample([samples.unified(59, [(7001, 41.0)])], []))
     lifecycle.start_due(spark)
 
     assert latest(server) != run
 
 
 def test_cards_with_memory_of_their_own_are_not_waited_for() -> None:
-    assert unheld(factories.sample([factories.card(0, [])], [])) is None
+    assert unheld(samples.sample([samples.card(0, [])], [])) is None
 
 
 def test_the_card_says_which_try_comes_when(box: Box) -> None:

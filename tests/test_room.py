@@ -1,7 +1,6 @@
 """A start that waits until its GPUs have the memory free that the profile names."""
 
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,28 +8,18 @@ from django.test import Client
 from django.utils import timezone
 
 from servers import lifecycle
-from servers.host.containers import Docker
 from servers.judge import available
-from servers.lifecycle import creation
 from servers.models import Box, Run, Server
 from servers.models.run import State
-from tests import factories
-from tests.factories import GIB
+from tests import factories, samples
 from tests.images import ENGINE
+from tests.samples import GIB
 
 pytestmark = [
     pytest.mark.docker,
     pytest.mark.django_db(transaction=True),
-    pytest.mark.usefixtures("own_redis"),
+    pytest.mark.usefixtures("own_redis", "worker"),
 ]
-
-
-@pytest.fixture(autouse=True)
-def _worker(docker: Docker, settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    settings.INSTALL = docker.install
-    settings.BOX_FILE = tmp_path / "box.toml"
-    settings.BOX_FILE.write_text("")
-    monkeypatch.setattr(creation, "docker", lambda: docker)
 
 
 @pytest.fixture
@@ -48,9 +37,7 @@ def queued(box: Box, **launch: Any) -> Run:
 
 
 def holding(*held: float) -> dict[str, Any]:
-    return factories.sample(
-        [factories.card(i, [(100 + i, each)]) for i, each in enumerate(held)], []
-    )
+    return samples.sample([samples.card(i, [(100 + i, each)]) for i, each in enumerate(held)], [])
 
 
 def advanced(run: Run) -> Run:
@@ -133,6 +120,6 @@ def test_after_a_pull_it_waits_too(box: Box) -> None:
 
 
 def test_on_unified_memory_it_is_what_programs_may_still_have() -> None:
-    said = factories.sample([factories.unified(51, [(1, 41.0)])], [])
+    said = samples.sample([samples.unified(51, [(1, 41.0)])], [])
 
     assert available.free(said, "all") == {0: int(51 * GIB)}

@@ -10,7 +10,7 @@ from servers.judge import stuck
 from servers.models import Run
 from servers.models.run import State
 from servers.watcher.starts import Starts
-from tests import factories
+from tests import factories, samples
 from tests.test_phases import started
 from tests.test_starts import fresh, page, starting_run, write
 
@@ -26,18 +26,18 @@ def minutes(count: float) -> datetime:
 @pytest.mark.parametrize(
     ("card", "says"),
     [
-        (factories.card(0, [(1, 60.0)], **WEDGED), True),
-        (factories.card(0, [(1, 60.0)], util=96, mem_util=42, power_w=410.0), False),
-        (factories.card(0, [(1, 60.0)], util=96, mem_util=1, power_w=410.0), False),
-        (factories.card(0, [(1, 60.0)], util=12, mem_util=0, power_w=90.0), False),
-        (factories.card(0, [(1, 60.0)], util=None), None),
-        (factories.card(0, [(1, 60.0)], util=96, mem_util=None), None),
-        (factories.card(0, [(1, 60.0)], util=96, mem_util=0, power_w=None), True),
-        (factories.unified(50.0, [(1, 60.0)], **WEDGED_GB10), True),
-        (factories.unified(50.0, [(1, 60.0)], util=96, power_w=45.0, sm_mhz=2400), False),
+        (samples.card(0, [(1, 60.0)], **WEDGED), True),
+        (samples.card(0, [(1, 60.0)], util=96, mem_util=42, power_w=410.0), False),
+        (samples.card(0, [(1, 60.0)], util=96, mem_util=1, power_w=410.0), False),
+        (samples.card(0, [(1, 60.0)], util=12, mem_util=0, power_w=90.0), False),
+        (samples.card(0, [(1, 60.0)], util=None), None),
+        (samples.card(0, [(1, 60.0)], util=96, mem_util=None), None),
+        (samples.card(0, [(1, 60.0)], util=96, mem_util=0, power_w=None), True),
+        (samples.unified(50.0, [(1, 60.0)], **WEDGED_GB10), True),
+        (samples.unified(50.0, [(1, 60.0)], util=96, power_w=45.0, sm_mhz=2400), False),
         # Held back by its firmware, which only taking the mains away cures: no deadlock.
-        (factories.unified(50.0, [(1, 60.0)], util=96, power_w=19.5, sm_mhz=799), False),
-        (factories.unified(50.0, [(1, 60.0)], util=96, power_w=None), None),
+        (samples.unified(50.0, [(1, 60.0)], util=96, power_w=19.5, sm_mhz=799), False),
+        (samples.unified(50.0, [(1, 60.0)], util=96, power_w=None), None),
     ],
 )
 def test_one_card_tells_whether_it_only_spins(card: dict[str, Any], says: bool | None) -> None:
@@ -45,10 +45,10 @@ def test_one_card_tells_whether_it_only_spins(card: dict[str, Any], says: bool |
 
 
 def test_every_card_has_to_spin() -> None:
-    wedged = factories.card(0, [(1, 60.0)], **WEDGED)
+    wedged = samples.card(0, [(1, 60.0)], **WEDGED)
     assert stuck.all_spin([wedged, wedged])
-    assert not stuck.all_spin([wedged, factories.card(1, [(2, 60.0)], util=50)])
-    assert not stuck.all_spin([wedged, factories.card(1, [(2, 60.0)], util=None)])
+    assert not stuck.all_spin([wedged, samples.card(1, [(2, 60.0)], util=50)])
+    assert not stuck.all_spin([wedged, samples.card(1, [(2, 60.0)], util=None)])
     assert not stuck.all_spin([])
 
 
@@ -83,9 +83,9 @@ def test_words_and_remedy_name_the_place_and_the_engines_flag() -> None:
 
 
 def sample_of(run: Run, **values: Any) -> dict[str, Any]:
-    cards = [factories.card(index, [(100 + index, 60.0)], **values) for index in range(2)]
-    processes = [factories.process(100 + index, run.container_id) for index in range(2)]
-    return factories.sample(cards, processes)
+    cards = [samples.card(index, [(100 + index, 60.0)], **values) for index in range(2)]
+    processes = [samples.process(100 + index, run.container_id) for index in range(2)]
+    return samples.sample(cards, processes)
 
 
 @pytest.mark.django_db(transaction=True)

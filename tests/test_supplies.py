@@ -17,7 +17,7 @@ from servers.lifecycle import creation, preflight
 from servers.models import Box, Server, Supplies
 from servers.watcher import boxes, supplies
 from servers.watcher.images import Images
-from tests import factories
+from tests import factories, samples
 from tests.images import BASE, ENGINE
 
 NEEDY = "inferdash-test/needy:1"
@@ -80,7 +80,7 @@ def needy(asking: Docker) -> Iterator[str]:
 @pytest.fixture
 def box(own_redis: None) -> Box:
     made = factories.box(hf_cache="~/.cache/huggingface")
-    card = {"name": factories.RTX, "compute_capability": "12.0", "total": 95 << 30}
+    card = {"name": samples.RTX, "compute_capability": "12.0", "total": 95 << 30}
     made.facts = {**made.facts, "gpus": [{"index": 0, "kind": "discrete", **card}]}
     made.facts["driver"] = "550.54"
     made.save()
@@ -111,6 +111,7 @@ def test_what_docker_says_of_images_and_of_itself_stops_a_start(
     assert known.found["architecture"] == platform.machine()
     assert "runc" in known.found["runtimes"]
     assert known.found["disks"]["images"]["free"] > 0
+    assert abs(known.found["clock"]["seconds"]) < 1  # Redis runs on this machine
     told = {}
     for server in servers:
         checked = preflight.check(server.profile.launch, box, server.profile, server)

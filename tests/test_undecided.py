@@ -138,8 +138,8 @@ def test_a_renamed_container_is_found_by_whoever_goes_on(server: Server, asking:
 def test_the_container_of_an_earlier_run_is_not_taken_up(server: Server, asking: Docker) -> None:
     earlier = advance(asked_for(server))
     asking.signal(earlier.container_id, "SIGKILL")
-    for _line in asking.logs(earlier.container_id, follow=True):
-        pass
+    # Its log ends before Docker has given its port back.
+    by_hand(asking, lambda hands: hands.wait(earlier.container_id))
     lifecycle.observe(earlier)
     assert earlier.port is not None
     with socket.create_server(("127.0.0.1", earlier.port)):
@@ -156,6 +156,6 @@ def test_the_container_of_an_earlier_run_is_not_taken_up(server: Server, asking:
     assert found.state == "running"
 
 
-def by_hand(asking: Docker, do: Callable[[library.APIClient], None]) -> None:
+def by_hand(asking: Docker, do: Callable[[library.APIClient], object]) -> None:
     with closing(library.APIClient(asking.host, version="auto")) as hands:
         do(hands)

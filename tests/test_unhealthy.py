@@ -17,7 +17,6 @@ from servers.host import probes
 from servers.host.containers import Docker
 from servers.host.probes import Endpoint, EngineError
 from servers.judge import health
-from servers.lifecycle import creation
 from servers.models import Box, Entry, Run, Server
 from servers.models.run import State, Wanted
 from servers.watcher import asking
@@ -34,17 +33,14 @@ BECAUSE = "answers /health, but has generated nothing with 1 request running"
 
 @pytest.fixture(autouse=True)
 def _worker(
-    docker: Docker,
+    worker: Docker,
     own_redis: object,
     settings: Any,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The worker of a box whose watcher has little patience."""
-    settings.INSTALL = docker.install
-    settings.BOX_FILE = tmp_path / "box.toml"
     settings.BOX_FILE.write_text(f'mount_roots = ["{tmp_path}"]\n')
-    monkeypatch.setattr(creation, "docker", lambda: docker)
     monkeypatch.setattr("servers.watcher.runs.ASK_EVERY", 0.0)
     monkeypatch.setattr(health, "ASK_AGAIN", AT_ONCE)
     monkeypatch.setattr(health, "AFTER", dict.fromkeys(health.AFTER, AT_ONCE))

@@ -25,7 +25,7 @@ from django.utils import timezone
 from servers import live
 from servers.models import *
 from servers.models.run import State, Wanted
-from tests import factories
+from tests import factories, samples
 """
 LOG_IN = """
 import json
@@ -107,9 +107,7 @@ def web_stack() -> Iterator[WebStack]:
 
 
 def _serve(env: dict[str, str]) -> "subprocess.Popen[bytes]":
-    words = ("-m", "uvicorn", "inferdash.asgi:application", "--timeout-graceful-shutdown", "2")
-    command = [sys.executable, *words, "--port", env["PORT"], "--log-level", "warning"]
-    return subprocess.Popen(command, cwd=ROOT, env=env)
+    return subprocess.Popen([sys.executable, "-m", "inferdash.up.web"], cwd=ROOT, env=env)
 
 
 def _free_port() -> int:

@@ -7,6 +7,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+ROOT = Path(__file__).resolve().parent.parent.parent
+
 
 class PipError(Exception):
     """Which packages could not be installed, and what to do about it."""
@@ -23,32 +25,49 @@ def make_venv(folder: Path) -> None:
     if folder.exists():
         shutil.rmtree(folder)
     if _has_uv():
-        _run(["uv", "venv", "--quiet", "--python", sys.executable, str(folder)])
+        run(["uv", "venv", "--quiet", "--python", sys.executable, str(folder)])
         return
     # Never with pip at once: Debian keeps what that needs in a package of its own.
-    _run([sys.executable, "-m", "venv", "--without-pip", str(folder)])
+    run([sys.executable, "-m", "venv", "--without-pip", str(folder)])
 
 
 def install(venv: Path, requirements: Path) -> None:
     """Install a compiled requirements file, every package checked against its hash."""
     python = venv / "bin/python"
+    offline = _offline()
     if _has_uv():
         arguments = ["uv", "pip", "install", "--quiet", "--python", str(python)]
         try:
-            _run([*arguments, "--require-hashes", "-r", str(requirements)])
+            run([*arguments, *offline, "--require-hashes", "-r", str(requirements)])
         except PipError as error:
             # uv does not read pip's configuration, where a mirror may be named.
             print(f"inferdash: {error}\ninferdash: trying pip instead", file=sys.stderr)
         else:
             return
     if not _has_pip(python):
-        _add_pip(python)
+        add_pip(python)
     arguments = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    _run([*arguments, "--no-input", "--require-hashes", "-r", str(requirements)])
+    run([*arguments, "--no-input", *offline, "--require-hashes", "-r", str(requirements)])
 
 
-def _add_pip(venv_python: Path) -> None:
+def wheels() -> Path | None:
+    """A folder with all that the lock files name, as a bundle has it; None: ask the registries."""
+    named = os.environ.get("INFERDASH_WHEELS")
+    folder = Path(named) if named else ROOT / "wheels"
+    return folder if folder.is_dir() else None
+
+
+def _offline() -> list[str]:
+    folder = wheels()
+    return ["--no-index", "--find-links", str(folder)] if folder else []
+
+
+def add_pip(venv_python: Path) -> None:
+    """Raises PipError where this machine has none, and cannot get one."""
     python = str(venv_python)
+    if (folder := wheels()) and (bundled := sorted(folder.glob("pip-*.whl"))):
+        _install_pip(python, bundled[-1])
+        return
     if _try([python, "-m", "ensurepip"]):
         return
     for pip in (["pip"], ["pip3"], ["python3", "-m", "pip"]):
@@ -59,8 +78,12 @@ def _add_pip(venv_python: Path) -> None:
         wheel = _system_wheel(Path("/")) or _downloaded_wheel(Path(scratch))
         if wheel is None:
             raise PipError(_NO_PIP)
-        # A wheel is a zip file, which Python can run from: pip installs itself.
-        _run([python, f"{wheel}/pip", "install", "--quiet", "--no-index", "--no-deps", str(wheel)])
+        _install_pip(python, wheel)
+
+
+def _install_pip(python: str, wheel: Path) -> None:
+    # A wheel is a zip file, which Python can run from: pip installs itself.
+    run([python, f"{wheel}/pip", "install", "--quiet", "--no-index", "--no-deps", str(wheel)])
 
 
 def _system_wheel(root: Path) -> Path | None:
@@ -84,7 +107,7 @@ def _downloaded_wheel(scratch: Path) -> Path | None:
         if not _try([download[0], *own, *download[1:]], folder=scratch):
             return None
     for package in scratch.glob("python3-pip-whl_*.deb"):
-        _run(["dpkg-deb", "-x", str(package), str(scratch / "unpacked")])
+        run(["dpkg-deb", "-x", str(package), str(scratch / "unpacked")])
     return _system_wheel(scratch / "unpacked")
 
 
@@ -105,7 +128,7 @@ def _try(command: list[str], folder: Path | None = None) -> bool:
     return result.returncode == 0
 
 
-def _run(command: list[str]) -> None:
+def run(command: list[str]) -> None:
     result = subprocess.run(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
     )

@@ -1,6 +1,8 @@
 #!/bin/sh
-# Finds a Python 3.12 or newer and hands over to inferdash.up.install, which needs nothing else.
+# Finds a Python 3.12 or newer and hands over to inferdash.up.install, which needs nothing else;
+# INFERDASH_PROGRAM names another module.
 set -eu
+program=${INFERDASH_PROGRAM:-inferdash.up.install}
 cd "$(dirname "$0")/../.."
 
 is_new_enough() {
@@ -12,13 +14,13 @@ is_new_enough() {
 for python in .venv/bin/python python3.12 python3.13 python3.14 python3 \
     "${PYENV_ROOT:-$HOME/.pyenv}"/versions/3.1[2-9].*/bin/python3; do
     if command -v "$python" >/dev/null 2>&1 && is_new_enough "$python"; then
-        exec "$python" -m inferdash.up.install "$@"
+        exec "$python" -m "$program" "$@"
     fi
 done
 
 if command -v uv >/dev/null 2>&1 && python=$(uv python find '>=3.12' 2>/dev/null ||
     { uv python install 3.12 >&2 && uv python find '>=3.12'; }); then
-    exec "$python" -m inferdash.up.install "$@"
+    exec "$python" -m "$program" "$@"
 fi
 
 found=$(python3 --version 2>/dev/null || echo "no python3 at all")

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 Kind = Literal["docker_run", "compose", "engine_command"]
-EngineKey = Literal["vllm", "sglang", "llamacpp"]
+EngineKey = Literal["vllm", "sglang", "llamacpp", "other"]
 
 
 class PasteError(ValueError):

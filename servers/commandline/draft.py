@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from servers.commandline import engine_flags, engine_words, restart, words
+from servers.commandline import engine_flags, engine_words, option_words, restart, words
 from servers.commandline.command import Command, EngineKey
-from servers.commandline.export import HF_CACHE, HF_TOKEN
+from servers.commandline.export import HF_TOKEN
 from servers.commandline.reasons import reasons
 from servers.engines import ENGINES, official_image
 from servers.engines.launch import Launch
@@ -92,6 +92,8 @@ class _Drafter:
 
     def draft(self) -> Draft:
         command = self.command
+        if command.engine == "other":
+            return self._other()
         found = engine_words.engine_words(command)
         if command.engine is None and command.image and command.command:
             raise UnknownEngineError(
@@ -130,11 +132,51 @@ class _Drafter:
             remarks=tuple(self.remarks),
         )
 
+    def _other(self) -> Draft:
+        """A program that serves no models: its image, its words, and where it listens."""
+        command = self.command
+        if not command.image:
+            raise DraftError(
+                "This command runs no container: a profile of another program needs one."
+            )
+        self._environment()
+        container = self._container()
+        published = [each for text in command.ports if (each := option_words.port(text))]
+        port = published[0] if published else ("127.0.0.1", 0, 0)
+        for text in command.ports[1:]:
+            self._remark("ignored", f"-p {text}: one port is published, the first.")
+        launch = Launch(
+            engine="other",
+            image=command.image,
+            checkpoint="",
+            flags=command.command,
+            env=self.env,
+            pass_hf_token=False,
+            mount_hf_cache=False,
+            gpus=self._gpus(),
+            host_address=port[0],
+            host_port=port[1],
+            port=port[2],
+            network="host" if command.network == "host" else command.network or "bridge",
+            **container,
+        )
+        if not launch.port:
+            self._remark("unresolved", "The paste names no port: write where the program listens.")
+        self._remark("unresolved", "Write the path that answers when it is ready, such as /health.")
+        self._tell_rest(launch)
+        return Draft(
+            name=self._name(launch),
+            launch=launch,
+            secrets=self.secrets,
+            remarks=tuple(self.remarks),
+        )
+
     def _remark(self, kind: Kind, says: str) -> None:
         self.remarks.append(Remark(kind=kind, says=says))
 
     def _name(self, launch: Launch) -> str:
         said = self.command.name or self.command.service or launch.served_name or launch.checkpoint
+        said = said or launch.image.partition("@")[0].rpartition("/")[2].partition(":")[0]
         return said.rstrip("/").rsplit("/", 1)[-1][:100]
 
     def _image(self) -> str:
@@ -182,7 +224,7 @@ class _Drafter:
     def _mounts_cache(self) -> bool:
         # A container of the paste has the mounts that it names, and no other.
         if self.command.kind != "engine_command":
-            return any(_is_cache(volume) for volume in self.command.volumes)
+            return any(option_words.is_cache(volume) for volume in self.command.volumes)
         self._remark(
             "assumed", "The box's Hugging Face cache is mounted, so that weights are kept."
         )
@@ -225,7 +267,7 @@ class _Drafter:
         if self.command.kind == "engine_command":
             return values
         wanted = port or engine.default_port
-        published = [_port(text) for text in self.command.ports]
+        published = [option_words.port(text) for text in self.command.ports]
         mine = next((each for each in published if each and each[2] == wanted), None)
         if mine is not None:
             values |= {"host_address": mine[0], "host_port": mine[1]}
@@ -247,7 +289,7 @@ class _Drafter:
 
     def _container(self) -> dict[str, Any]:
         command = self.command
-        entrypoint = _kept_script(command)
+        entrypoint = option_words.kept_script(command)
         values: dict[str, Any] = {
             "volumes": tuple(self._volumes()),
             "shm_size": self._size(command.shm_size),
@@ -285,7 +327,7 @@ class _Drafter:
             if ":" not in text:
                 self._remark("ignored", f"-v {text}: a volume without a source keeps nothing.")
                 continue
-            if _is_cache(text):
+            if option_words.is_cache(text):
                 self._remark("assumed", f"{text} is the box's own Hugging Face cache.")
                 continue
             if source.startswith("."):
@@ -322,7 +364,7 @@ class _Drafter:
     def _tell_rest(self, launch: Launch) -> None:
         command = self.command
         for option in command.ignored:
-            self._remark("ignored", f"{option}: {_why_ignored(option)}")
+            self._remark("ignored", f"{option}: {option_words.why_ignored(option)}")
         for name in command.unresolved:
             if not any(name in remark.says for remark in self.remarks):
                 self._remark("unresolved", f"${name} has no value in the paste: write it.")
@@ -340,40 +382,3 @@ class _Drafter:
                 "The engine's port is open to the network without a key, as the paste says. "
                 "127.0.0.1 as the address keeps it on the box.",
             )
-
-
-def _is_cache(volume: str) -> bool:
-    return volume.replace("${HOME}", "~").replace("$HOME", "~") == HF_CACHE
-
-
-def _kept_script(command: Command) -> tuple[str, ...]:
-    """The shell and its script, where the script does more than start the engine."""
-    entrypoint = command.entrypoint
-    first = (entrypoint,) if isinstance(entrypoint, str) and entrypoint else entrypoint or ()
-    argv = (*first, *command.command)
-    script = engine_words.shell_script(argv)
-    if script is None or len(engine_words.simple_commands(script)) < 2:
-        return ()
-    return (*argv[: argv.index(script)], script)
-
-
-def _port(text: str) -> tuple[str, int, int] | None:
-    """Address, port on the host, port in the container; None for ranges and other protocols."""
-    match = re.fullmatch(
-        r"(?:(\[[0-9a-fA-F:]+\]|\d+\.[\d.]+|localhost):)?(?:(\d*):)?(\d+)(?:/tcp)?", text
-    )
-    if match is None:
-        return None
-    address = (match[1] or "0.0.0.0").strip("[]")  # noqa: S104 - what Docker does
-    return "127.0.0.1" if address == "localhost" else address, int(match[2] or 0), int(match[3])
-
-
-def _why_ignored(option: str) -> str:
-    name = option.split()[0].partition("=")[0]
-    if name in ("-it", "-i", "-t", "--interactive", "--tty"):
-        return "an engine needs no terminal; its log is on the page."
-    if name in ("-d", "--detach", "-itd", "-dit"):
-        return "containers always run in the background here."
-    if name == "--rm":
-        return "inferdash removes the container itself, once its log is kept."
-    return "a profile has no place for it."

@@ -9,11 +9,13 @@ _CHECKPOINT: dict[EngineKey, tuple[str, ...]] = {
     "vllm": ("--model",),
     "sglang": ("--model-path", "--model"),
     "llamacpp": ("-m", "--model", "-hf", "-hfr", "--hf-repo"),
+    "other": (),
 }
 _NAME: dict[EngineKey, tuple[str, ...]] = {
     "vllm": ("--served-model-name",),
     "sglang": ("--served-model-name",),
     "llamacpp": ("-a", "--alias"),
+    "other": (),
 }
 # vLLM's options that take several words, so that the last one is no checkpoint.
 _SEVERAL = ("--served-model-name", "--lora-modules", "--allowed-origins", "--middleware")

@@ -18,8 +18,9 @@ def command_of(launch: Launch, *, name: str = "") -> Command:
     launch = parameters.fill(launch)
     engine = ENGINES[launch.engine]
     env: dict[str, str | None] = {**launch.env, **dict.fromkeys(launch.secret_env)}
-    if launch.pass_hf_token and HF_TOKEN not in env:
+    if launch.serves_models and launch.pass_hf_token and HF_TOKEN not in env:
         env[HF_TOKEN] = None
+    cache = (HF_CACHE,) if launch.serves_models and launch.mount_hf_cache else ()
     on_host = launch.network == "host"
     return Command(
         kind="docker_run",
@@ -29,7 +30,7 @@ def command_of(launch: Launch, *, name: str = "") -> Command:
         entrypoint=launch.entrypoint or None,
         command=engine.command(launch, launch.entrypoint or usual_entrypoint(launch.image)),
         env=env,
-        volumes=launch.volumes + ((HF_CACHE,) if launch.mount_hf_cache else ()),
+        volumes=launch.volumes + cache,
         ports=() if on_host else (_published(launch, engine.port(launch)),),
         ipc=launch.ipc or None,
         shm_size=sizes.shown(launch.shm_size) if launch.shm_size else None,

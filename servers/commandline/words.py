@@ -110,6 +110,22 @@ def parameters(text: str) -> dict[str, str]:
     return found
 
 
+def aliases(text: str) -> tuple[str, ...]:
+    """Names of a model, one a line or with commas between. Raises WordsError."""
+    try:
+        return notation.aliases(text.replace(",", "\n").splitlines())
+    except ValueError as error:
+        raise WordsError(str(error)) from None
+
+
+def held(text: str) -> int:
+    """Seconds of 5m for which a request is held; empty is 0, not at all. Raises WordsError."""
+    try:
+        return notation.held(text)
+    except ValueError as error:
+        raise WordsError(str(error)) from None
+
+
 def log_texts(text: str) -> tuple[str, ...]:
     """Plain texts to look for in a log, one a line. Raises WordsError."""
     try:

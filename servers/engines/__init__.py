@@ -2,12 +2,14 @@
 
 from servers.engines.engine import Engine
 from servers.engines.llamacpp import LLAMACPP
+from servers.engines.other import OTHER
 from servers.engines.sglang import SGLANG
 from servers.engines.vllm import VLLM
 
-__all__ = ["ENGINES", "Engine", "choices", "official_image", "usual_entrypoint"]
+__all__ = ["ENGINES", "SERVING", "Engine", "choices", "official_image", "usual_entrypoint"]
 
-ENGINES: dict[str, Engine] = {engine.key: engine for engine in (VLLM, SGLANG, LLAMACPP)}
+SERVING: dict[str, Engine] = {engine.key: engine for engine in (VLLM, SGLANG, LLAMACPP)}
+ENGINES: dict[str, Engine] = {**SERVING, OTHER.key: OTHER}
 
 
 def choices() -> list[tuple[str, str]]:
@@ -23,7 +25,7 @@ def official_image(key: str) -> str:
 def usual_entrypoint(image: str) -> tuple[str, ...]:
     """The entrypoint of an official image; () for others. For people to read: a start asks Docker."""
     name = _repository(image)
-    for engine in ENGINES.values():
+    for engine in SERVING.values():
         if name == _repository(engine.image):
             return engine.image_entrypoint
     return ()

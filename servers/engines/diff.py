@@ -10,6 +10,8 @@ from servers.host import durations, sizes
 
 # Shown flag by flag, variable by variable.
 _ITEMISED = ("flags", "env", "secret_env", "reasons")
+# Lengths of time.
+_SPANS = ("ready_limit", "restart_unhealthy", "ask_every", "hold_requests", "stop_idle")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +83,7 @@ def field_text(name: str, value: object) -> str | None:
     """The value of a field of Launch as people write it; None where it says nothing."""
     if name in ("shm_size", "free_memory") and isinstance(value, int):
         return sizes.shown(value) if value else None
-    if name in ("ready_limit", "restart_unhealthy", "ask_every") and isinstance(value, int):
+    if name in _SPANS and isinstance(value, int):
         return durations.shown(value) if value else None
     if isinstance(value, bool):
         return "yes" if value else "no"

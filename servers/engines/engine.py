@@ -22,6 +22,8 @@ class Engine:
     image_entrypoint: tuple[str, ...] = ()
     # The program as it is typed where the image has no entrypoint of its own.
     program: tuple[str, ...]
+    # Whether it serves models by OpenAI's API: else it has no chat, no figures and no flags.
+    serves_models: bool = True
     # Answers 200 when ready and costs no generation.
     health_path: str
     # A variable with which the health path does cost one, unless it is off; "" where none does.
@@ -68,20 +70,29 @@ class Engine:
             return int(flag)
         return launch.port or self.default_port
 
-    def watched_path(self, launch: Launch) -> str:
-        """What a ready engine is asked every other second: free of generations, whatever it says."""
-        value = launch.env.get(self.health_generates, "0").lower()
+    def watched_path(self, launch: Launch, *, is_ours: bool = True) -> str:
+        """What a ready engine is asked every other second: free of generations, whatever it says.
+
+        `is_ours`: inferdash has started it, with the variables that it sets itself.
+        """
+        if not self.serves_models:
+            return launch.ready_path or self.health_path
+        usual = "0" if is_ours or not self.health_generates else "1"
+        value = launch.env.get(self.health_generates, usual).lower()
         return self.health_path if value in ("0", "false", "no", "off") else self.models_path
 
     def served_name(self, launch: Launch) -> str:
-        """The name that requests must give: what the engine lists under its models path."""
+        """The name that requests must give: what the engine lists under its models path.
+
+        "" for what serves no models.
+        """
         names = (
             flag_value(launch.flags, "--served-model-name"),
             flag_value(launch.flags, "--alias"),
             launch.served_name,
             launch.checkpoint,
         )
-        return next(name for name in names if name)
+        return next((name for name in names if name), "")
 
     def is_open(self, launch: Launch) -> bool:
         """Whether other machines reach the port: a host address or network beyond loopback."""

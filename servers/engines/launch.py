@@ -11,6 +11,10 @@ class Launch:
     engine: str  # a key of servers.engines.ENGINES
     image: str
     checkpoint: str  # Hugging Face id, or an absolute path inside the container
+    # What makes an image of the profile's own, to be built on its box and then named by `image`;
+    # and the small files beside it, by name.
+    dockerfile: str = ""
+    build_files: dict[str, str] = field(default_factory=dict)
     revision: str = ""
     served_name: str = ""
     flags: tuple[str, ...] = ()  # words of the engine's command line
@@ -53,6 +57,13 @@ class Launch:
         0  # seconds of being unhealthy after which it is ended and started again
     )
     start_with_box: bool = False  # after a restart of the box, if it was wanted then
+    # Through the gateway: other names to ask for it by; whether a request starts it, how many
+    # seconds one is held meanwhile, and after how many without requests what one has started is
+    # stopped (0: never).
+    aliases: tuple[str, ...] = ()
+    start_on_request: bool = False
+    hold_requests: int = 300
+    stop_idle: int = 0
     ask_when_ready: bool = True  # one short question, to see whether it answers, and how fast
     ask_every: int = 0  # seconds without requests after which it is asked for one token; 0 = never
 
@@ -65,6 +76,11 @@ class Launch:
     hardware: str = ""  # what it was made for: "4x RTX PRO 6000"; "" = not said
     # What its source promises, as written: {"tokens per second": "30-35"}.
     expected: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def serves_models(self) -> bool:
+        """Whether it is an engine that answers chats or embeds, and not any other program."""
+        return self.engine != "other"
 
     def to_json(self) -> dict[str, Any]:
         """Only what differs from the defaults, so that a later field needs no migration."""

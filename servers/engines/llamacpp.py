@@ -1,7 +1,10 @@
 """llama.cpp: `llama-server -m FILE` or `-hf USER/REPO`."""
 
+from servers.engines.change import split_flags
 from servers.engines.engine import Engine, names, unless_set
 from servers.engines.launch import Launch
+
+_HF_FILE = ("--hf-file", "-hff")
 
 
 def _own_flags(launch: Launch, host: str, entrypoint: tuple[str, ...]) -> tuple[str, ...]:
@@ -14,6 +17,20 @@ def _own_flags(launch: Launch, host: str, entrypoint: tuple[str, ...]) -> tuple[
         (("--host",), host),
         (("--port",), str(LLAMACPP.port(launch))),
     )
+
+
+def of_hub(launch: Launch) -> tuple[str, str] | None:
+    """The repository of a launch, and which file or quantization of it; None: it names a path.
+
+    "" as the second leaves the choice to llama.cpp.
+    """
+    name, _colon, quantization = launch.checkpoint.partition(":")
+    if name.startswith("/") or name.endswith(".gguf"):
+        return None
+    for flag, values in split_flags(launch.flags):
+        if flag in _HF_FILE and values:
+            return name, values[-1]
+    return name, quantization
 
 
 def _behind(entrypoint: tuple[str, ...]) -> tuple[str, ...]:

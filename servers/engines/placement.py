@@ -39,14 +39,20 @@ def volumes(launch: Launch, site: Site) -> list[Volume]:
     """Every mount with its path on the box. Raises VolumeError for one that cannot be resolved."""
     found = [parse(text, home=site.home) for text in launch.volumes]
     targets = {volume.target for volume in found}
-    if launch.mount_hf_cache and site.hf_cache and HF_HOME not in targets:
+    has_cache = launch.mount_hf_cache and ENGINES[launch.engine].serves_models
+    if has_cache and site.hf_cache and HF_HOME not in targets:
         cache = resolve(site.hf_cache, home=site.home)
         found.append(Volume(kind="bind", source=cache, target=HF_HOME, read_only=False))
     return found
 
 
 def environment(launch: Launch, site: Site, *, keeps_kernels: bool) -> dict[str, str]:
-    """The container's variables: inferdash's own, then the profile's over them, then secrets."""
+    """The container's variables: inferdash's own, then the profile's over them, then secrets.
+
+    What serves no models gets none of inferdash's, the box's token least of all.
+    """
+    if not ENGINES[launch.engine].serves_models:
+        return launch.env | site.secrets
     own = dict(TQDM)
     if launch.mount_hf_cache and site.hf_cache:
         own["HF_HOME"] = HF_HOME
@@ -79,7 +85,7 @@ def spec(
     """
     engine = ENGINES[launch.engine]
     # The volume belongs to root: an engine that runs as somebody else could not write to it.
-    keeps_kernels = bool(kernels_volume) and not launch.user
+    keeps_kernels = bool(kernels_volume) and not launch.user and engine.serves_models
     mounts = [
         Mount(kind=v.kind, source=v.source, target=v.target, read_only=v.read_only)
         for v in volumes(launch, site)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from servers.engines.engine import flag_value
 from servers.engines.launch import Launch
+from servers.engines.other import OTHER
 
 # Flag -> the values that mean another task; () is any, also none.
 _OTHER_TASKS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
@@ -22,6 +23,8 @@ _ON = ("1", "true", "on", "enabled", "yes")
 def chats(launch: Launch) -> bool:
     """Whether to expect an answer to a chat; what launches do not say, such as that a checkpoint
     only embeds, is not known here."""
+    if launch.engine == OTHER.key:
+        return False
     for flag, values in _OTHER_TASKS.get(launch.engine, {}).items():
         said = flag_value(launch.flags, flag)
         if said is not None and (not values or said in values):

@@ -198,12 +198,14 @@ class SecretChoice(forms.ModelChoiceField):  # type: ignore[type-arg]
 class BoxForm(forms.ModelForm):  # type: ignore[type-arg]
     class Meta:
         model = Box
-        fields = ("home", "hf_cache", "hf_token")
+        fields = ("home", "hf_cache", "model_folders", "hf_token")
         field_classes = {"hf_token": SecretChoice}
         labels = {"home": "Home folder", "hf_token": "Hugging Face token"}
         help_texts = {
             "home": "Where ~ and $HOME in a profile's volumes lead.",
             "hf_cache": "Mounted into every engine unless its profile says otherwise.",
+            "model_folders": "Where to look for models, one folder a line. Empty: ~/models, "
+            "ModelScope’s cache, and the folders that profiles may mount.",
             "hf_token": "Passed as HF_TOKEN unless the profile says otherwise.",
         }
 
@@ -224,11 +226,22 @@ class BoxForm(forms.ModelForm):  # type: ignore[type-arg]
     def clean_hf_cache(self) -> str:
         return self._path("hf_cache")
 
+    def clean_model_folders(self) -> str:
+        lines = [line.strip() for line in self.cleaned_data["model_folders"].splitlines()]
+        for line in filter(None, lines):
+            _resolved(line, home=self.cleaned_data.get("home") or "")
+        return "\n".join(filter(None, lines))
+
     def _path(self, name: str) -> str:
         text: str = self.cleaned_data[name].strip()
         if text:
-            try:
-                resolve(text, home=self.cleaned_data.get("home") or "")
-            except VolumeError as error:
-                raise ValidationError(str(error)) from error
+            _resolved(text, home=self.cleaned_data.get("home") or "")
         return text
+
+
+def _resolved(path: str, *, home: str) -> str:
+    """Raises ValidationError for what is no folder of a box."""
+    try:
+        return resolve(path, home=home)
+    except VolumeError as error:
+        raise ValidationError(str(error)) from error

@@ -11,8 +11,9 @@ from django.http import QueryDict
 from django.urls import resolve, reverse
 from django.utils.text import slugify
 
-from servers.commandline import explained, words
+from servers.commandline import beside, explained, words
 from servers.engines.launch import Launch
+from servers.engines.other import OTHER
 from servers.engines.volumes import VolumeError, parse
 from servers.forms.environment import read_variables
 from servers.forms.profile_fields import ProfileFields
@@ -22,6 +23,7 @@ from servers.forms.profile_values import (
     starts_the_same,
     to_launch,
 )
+from servers.judge import dockerfile
 from servers.models import Profile, Secret, User
 from servers.models.profile import ABOUT
 
@@ -49,7 +51,7 @@ class ProfileForm(ProfileFields):
 
     GROUPS = (
         ("What it is", ("name", "box", "tags", "is_private", "notes")),
-        ("Model", ("checkpoint", "revision", "served_name", "parameters")),
+        ("Model", ("checkpoint", "revision", "served_name", "aliases", "parameters")),
         ("Engine", ("engine", "image", "flags")),
         ("Environment", ("env", "mount_hf_cache", "pass_hf_token")),
         ("GPUs and memory", ("gpus", "free_memory", "shm_size", "ipc_host", "drop_cache")),
@@ -60,12 +62,15 @@ class ProfileForm(ProfileFields):
             (
                 *("grace", "init", "ready_path", "ready_limit"),
                 *("restart", "restart_tries", "restart_unhealthy", "start_with_box"),
+                *("start_on_request", "hold_requests", "stop_idle"),
                 *("ask_when_ready", "ask_every", "log_must", "log_must_not"),
             ),
         ),
         ("Where it comes from", ("source", "hardware", "expected")),
     )
     RARE = (
+        "dockerfile",
+        "build_files",
         "runtime",
         "entrypoint",
         "ulimits",
@@ -100,6 +105,10 @@ class ProfileForm(ProfileFields):
         if given is not None:
             kwargs["initial"] = given
         super().__init__(*args, **kwargs)
+        # What serves no models has none, and nobody else knows where it listens.
+        is_other = self.is_bound and self.data.get("engine") == OTHER.key
+        self.fields["checkpoint"].required = not is_other
+        self.fields["port"].required = self.fields["ready_path"].required = is_other
         if profile is None:
             del self.fields["message"], self.fields["saves"]
         else:
@@ -175,6 +184,13 @@ class ProfileForm(ProfileFields):
     def clean_digests(self) -> dict[str, str]:
         return _read(words.digests, self.cleaned_data["digests"])
 
+    def clean_dockerfile(self) -> str:
+        text: str = self.cleaned_data["dockerfile"].replace("\r\n", "\n")
+        return f"{text.rstrip()}\n" if text.strip() else ""
+
+    def clean_build_files(self) -> dict[str, str]:
+        return _read(beside.files, self.cleaned_data["build_files"])
+
     def clean_gpus(self) -> str:
         return _read(words.gpus, self.cleaned_data["gpus"])
 
@@ -189,6 +205,15 @@ class ProfileForm(ProfileFields):
 
     def clean_ask_every(self) -> int:
         return _read(words.minutes, self.cleaned_data["ask_every"])
+
+    def clean_aliases(self) -> tuple[str, ...]:
+        return _read(words.aliases, self.cleaned_data["aliases"])
+
+    def clean_hold_requests(self) -> int:
+        return _read(words.held, self.cleaned_data["hold_requests"])
+
+    def clean_stop_idle(self) -> int:
+        return _read(words.minutes, self.cleaned_data["stop_idle"])
 
     def clean_parameters(self) -> dict[str, str]:
         return _read(words.parameters, self.cleaned_data["parameters"])
@@ -243,6 +268,15 @@ class ProfileForm(ProfileFields):
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
+        if cleaned.get("engine") == OTHER.key:
+            # Whatever was written before another engine was chosen.
+            cleaned |= {"checkpoint": "", "revision": "", "served_name": ""}
+        text, files = cleaned.get("dockerfile", ""), cleaned.get("build_files", {})
+        if text:
+            for fault in dockerfile.faults(text, files):
+                self.add_error("dockerfile", fault)
+        elif files:
+            self.add_error("build_files", "There is no Dockerfile that could take these files.")
         if not self.person.may_administer:
             self._check_dangerous(cleaned)
         return cleaned

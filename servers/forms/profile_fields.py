@@ -56,7 +56,8 @@ class ProfileFields(forms.Form):
     checkpoint = forms.CharField(
         label="Model",
         max_length=300,
-        help_text="A Hugging Face id (Qwen/Qwen3-8B), or a path inside the container.",
+        help_text="A Hugging Face id (Qwen/Qwen3-8B), or a path inside the container. Nothing "
+        "where the engine is Other.",
     )
     revision = forms.CharField(required=False, max_length=64, help_text="Branch, tag or commit.")
     served_name = forms.CharField(
@@ -66,8 +67,33 @@ class ProfileFields(forms.Form):
         help_text="What requests call it. Empty: the model's own name.",
     )
 
-    engine = forms.ChoiceField(choices=choices)
+    aliases = forms.CharField(
+        required=False,
+        max_length=4_000,
+        label="Other names",
+        help_text="By which programs may ask the gateway for it, too: gpt-4o-mini, default.",
+    )
+
+    engine = forms.ChoiceField(
+        choices=choices,
+        help_text="Other: any program with a port and a path that answers when it is ready. It "
+        "needs both, and no model; it has a log and memory, and no chat.",
+    )
     image = forms.CharField(max_length=300, validators=[image_reference])
+    dockerfile = forms.CharField(
+        required=False,
+        max_length=64 << 10,
+        label="Dockerfile",
+        widget=text_box(4, "FROM vllm/vllm-openai:v0.20.2\nRUN pip install transformers==5.3.0"),
+        help_text="For an image of its own: a patched one. It is built on the profile’s page.",
+    )
+    build_files = forms.CharField(
+        required=False,
+        max_length=1 << 20,
+        label="Files beside the Dockerfile",
+        widget=text_box(2, "==> fix.patch <==\n--- a/…"),
+        help_text="Small texts that COPY takes, each below a line ==> name <==.",
+    )
     flags = forms.CharField(
         label="Engine flags",
         required=False,
@@ -201,6 +227,26 @@ class ProfileFields(forms.Form):
         required=False,
         label="Start with the box",
         help_text="After a restart of the box, unless somebody had stopped it before.",
+    )
+    start_on_request = forms.BooleanField(
+        required=False,
+        label="Start it when it is asked for",
+        help_text="A request to the gateway starts it. Room is made by stopping idle servers that "
+        "requests have started, never one that serves or that a person has started.",
+    )
+    hold_requests = forms.CharField(
+        required=False,
+        initial="5m",
+        max_length=20,
+        label="Hold requests for",
+        help_text="While it starts. Whoever waits longer, or would, is told when to ask again. "
+        "Empty: requests are not held.",
+    )
+    stop_idle = forms.CharField(
+        required=False,
+        max_length=20,
+        label="Stop it when idle for",
+        help_text="30m without a request, if a request had started it. Empty: it stays.",
     )
     ask_when_ready = forms.BooleanField(
         required=False,

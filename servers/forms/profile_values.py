@@ -4,16 +4,13 @@ import shlex
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from servers.commandline import explained, words
+from servers.commandline import beside, explained, words
 from servers.engines import flagtext
 from servers.engines.launch import Launch
 from servers.forms.environment import parted
 from servers.host import durations
+from servers.judge.privileges import opens_the_box as opens_the_box
 from servers.models.secret import MASK
-
-# Admins alone: whoever controls these controls the box.
-DANGEROUS = ("privileged", "devices", "security_opt", "cap_add", "pid", "user")
-HARMLESS_CAPABILITIES = {"SYS_NICE", "IPC_LOCK"}
 
 # The form's value is the launch's.
 _SAME = (
@@ -23,17 +20,11 @@ _SAME = (
     "user", "workdir", "pid", "privileged", "init", "ready_path", "ready_limit",
     "restart", "restart_tries", "restart_unhealthy", "start_with_box",
     "ask_when_ready", "ask_every", "log_must", "log_must_not",
-    "parameters", "free_memory", "drop_cache", "digests",
+    "aliases", "start_on_request", "hold_requests", "stop_idle",
+    "parameters", "free_memory", "drop_cache", "digests", "dockerfile", "build_files",
 )  # fmt: skip
 # The same, but it only says something: the container does not depend on it.
 _SAID = ("hardware", "expected")
-
-
-def opens_the_box(values: Mapping[str, Any]) -> list[str]:
-    """Which of a launch's values only an admin may set."""
-    given = {name: values.get(name) for name in DANGEROUS}
-    given["cap_add"] = set(given["cap_add"] or ()) - HARMLESS_CAPABILITIES
-    return [name for name, value in given.items() if value]
 
 
 def starts_the_same(cleaned: Mapping[str, Any], old: Launch) -> bool:
@@ -77,6 +68,7 @@ def initial(launch: Launch, *, secrets: Mapping[str, str] | None = None) -> dict
         "env": explained.environment_text(env, launch.reasons),
         "volumes": "\n".join(launch.volumes),
         "digests": "\n".join(f"{digest}  {path}" for path, digest in launch.digests.items()),
+        "build_files": beside.text(launch.build_files),
         "devices": "\n".join(launch.devices),
         "parameters": "\n".join(f"{k}={v}" for k, v in launch.parameters.items()),
         "log_must": "\n".join(launch.log_must),
@@ -89,6 +81,9 @@ def initial(launch: Launch, *, secrets: Mapping[str, str] | None = None) -> dict
         "ready_limit": _span(launch.ready_limit),
         "restart_unhealthy": _span(launch.restart_unhealthy),
         "ask_every": _span(launch.ask_every),
+        "aliases": ", ".join(launch.aliases),
+        "hold_requests": _span(launch.hold_requests),
+        "stop_idle": _span(launch.stop_idle),
         "ipc_host": launch.ipc == "host",
         "port": launch.port or None,
         "host_port": launch.host_port or None,

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from servers.host import gguf
+from servers.host import gguf, llamafiles
 
 _WEIGHTS = (".safetensors", ".gguf", ".bin", ".pt")
 # config.json of the largest models is a few hundred KiB, for the layers that are quantised.
 _LONGEST_CONFIG = 4 << 20
 _LONGEST_INDEX = 64 << 20
 _MOST_FILES = 5000
-_INDEX = "model.safetensors.index.json"
+INDEX = "model.safetensors.index.json"
 _SPLIT = re.compile(r"(?P<name>.+)-00001-of-(?P<count>[0-9]{5})\.gguf")
 
 
@@ -42,6 +42,22 @@ def look(path: Path) -> Found | None:
         return None
 
 
+def look_for_gguf(folder: Path, wanted: str) -> Found | None:
+    """The model that llama.cpp would load of a repository's folder; None where it is not whole.
+
+    `wanted` is as llamafiles.model() has it.
+    """
+    try:
+        there = {str(each.relative_to(folder)): each for each in folder.rglob("*.gguf")}
+        parts = llamafiles.model(there, wanted)
+        if not llamafiles.is_whole(parts):
+            return None
+        size = sum(there[name].stat().st_size for name in parts)
+    except OSError:  # a link in a cache that leads to nothing yet, too
+        return None
+    return Found(config=_header(there[parts[0]]), weights=size)
+
+
 def _header(path: Path) -> dict[str, Any] | None:
     if path.suffix != ".gguf":
         return None
@@ -66,20 +82,35 @@ def _indexed(folder: Path) -> tuple[int, int] | None:
     A repository may hold the same weights under two names (Mistral's consolidated files); only
     the index says which are loaded. None without an index, or where it does not tell.
     """
-    index = _config(folder / _INDEX, longest=_LONGEST_INDEX)
-    named = (index or {}).get("weight_map")
-    if not isinstance(named, dict) or not named:
+    index = _index(folder)
+    files = _named(index)
+    if files is None:
         return None
-    files = {each for each in named.values() if isinstance(each, str) and "/" not in each}
     there = [folder / each for each in files if (folder / each).is_file()]
     size = sum(each.stat().st_size for each in there)
     if len(there) == len(files):
         return size, 0
-    metadata = (index or {}).get("metadata")
+    metadata = index.get("metadata")
     total = metadata.get("total_size") if isinstance(metadata, dict) else None
     if not isinstance(total, int) or total <= 0:
         return None
     return max(size, total), max(0, total - size)
+
+
+def index_of(folder: Path) -> set[str] | None:
+    """The files of weights that a folder's safetensors index names; None without an index."""
+    return _named(_index(folder))
+
+
+def _index(folder: Path) -> dict[str, Any]:
+    return _config(folder / INDEX, longest=_LONGEST_INDEX) or {}
+
+
+def _named(index: dict[str, Any]) -> set[str] | None:
+    named = index.get("weight_map")
+    if not isinstance(named, dict) or not named:
+        return None
+    return {each for each in named.values() if isinstance(each, str) and "/" not in each}
 
 
 def snapshot(hub: Path, checkpoint: str, revision: str = "") -> Path | None:

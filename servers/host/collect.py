@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from servers.host.gpus import GpuError, Nvml
+from servers.host.happenings import Happenings
 from servers.host.kernel import Kernel, KernelError, Processes
+from servers.host.kernel_log import KernelLog
 from servers.host.programs import Programs
 from servers.host.readings import Reading
 
@@ -34,8 +36,10 @@ class Sampler:
         self._nvml_retry = nvml_retry
         self._processes = Processes(kernel)
         self._programs = Programs(kernel)
+        self._log = KernelLog(kernel.root)
+        self._happenings = Happenings()
         self._nvml: Nvml | None = None
-        self._error: str | None = None
+        self._error: GpuError | None = None
         self._try_again_at = 0.0
 
     def sample(self) -> dict[str, Any]:
@@ -46,6 +50,7 @@ class Sampler:
         kernel = self._kernel
         meminfo = kernel.meminfo()
         readings = self._read_gpus(meminfo)
+        self._hear(readings)
         pids = {holder.pid for reading in readings for holder in reading.processes or []}
         params = kernel.driver_params()
         pressure = kernel.memory_pressure()
@@ -64,14 +69,29 @@ class Sampler:
             "sees_host_pids": kernel.sees_host_pids(),
             "collector_ok": self._error is None,
             "stale_s": None,
-            "error": self._error,
+            "error": str(self._error) if self._error else None,
+            "error_kind": self._error.kind if self._error else None,
             "meminfo": meminfo,
             "pressure": dataclasses.asdict(pressure) if pressure else None,
             "swap": {"in": swapped[0], "out": swapped[1]} if swapped else None,
             "gpus": [dataclasses.asdict(reading) for reading in readings],
+            "happened": self._happenings.told(),
+            "unseen": self._unseen(),
             "processes": [dataclasses.asdict(process) for process in processes],
             "programs": [dataclasses.asdict(program) for program in programs],
         }
+
+    def _hear(self, readings: list[Reading]) -> None:
+        self._happenings.know(readings)
+        if self._nvml is not None:
+            self._happenings.add(self._nvml.happened(readings))
+        self._happenings.add(self._log.happened())
+
+    def _unseen(self) -> dict[str, str]:
+        """Where nothing would be heard of an error, and why."""
+        nvml = self._nvml.xids_unseen if self._nvml else "NVML cannot be used."
+        reasons = {"nvml_xids": nvml, "kernel_log": self._log.unseen}
+        return {source: why for source, why in reasons.items() if why is not None}
 
     def _read_gpus(self, meminfo: dict[str, int]) -> list[Reading]:
         try:
@@ -82,7 +102,7 @@ class Sampler:
             self._error = None
             return self._nvml.read_all(meminfo)
         except GpuError as error:
-            self._error = str(error)
+            self._error = error
             self._try_again_at = time.monotonic() + self._nvml_retry
             if self._nvml is not None:
                 self._nvml.close()

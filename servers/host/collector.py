@@ -331,6 +331,7 @@ def _nothing() -> dict[str, Any]:
         "pressure": None,
         "swap": None,
         "gpus": [],
+        "happened": [],
         "processes": [],
         "programs": [],
     }

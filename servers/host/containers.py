@@ -1,17 +1,16 @@
 """What is done with Docker Engine. Used by the worker and the watcher alone."""
 
 import io
-import json
 import tarfile
 import time
 from collections.abc import Callable
-from contextlib import closing
 from dataclasses import replace
 from urllib.parse import urlencode
 
 import requests
 
-from servers.host.docker_client import APIError, Client, NotFound, translated
+from servers.host.builds import Builds
+from servers.host.docker_client import APIError, Login, NotFound, translated
 from servers.host.docker_errors import ContainerError, port_taken, translate
 from servers.host.docker_events import EventStream
 from servers.host.docker_facts import (
@@ -19,8 +18,6 @@ from servers.host.docker_facts import (
     Event,
     Facts,
     Image,
-    Progress,
-    PullProgress,
     split_reference,
     unix_time,
 )
@@ -28,6 +25,7 @@ from servers.host.docker_request import creation
 from servers.host.docker_socket import Answer
 from servers.host.logstream import LogStream, LogStreamError
 from servers.host.ports import listener
+from servers.host.pulls import Progress
 from servers.host.spec import Mount, Port, Spec
 
 __all__ = [
@@ -38,6 +36,7 @@ __all__ = [
     "EventStream",
     "Facts",
     "Image",
+    "Login",
     "Mount",
     "Port",
     "Progress",
@@ -51,7 +50,7 @@ QUESTION = "inferdash.question"  # the label of a container that only asks an im
 IDENTITY = ("inferdash.install", "inferdash.run", "inferdash.asked")
 
 
-class Docker(Client):
+class Docker(Builds):
     """Docker Engine, with the containers of one install of inferdash.
 
     Whatever is changed must carry the label inferdash.install with this install's id:
@@ -59,44 +58,16 @@ class Docker(Client):
     from several threads.
     """
 
-    def __init__(self, install: str, host: str = "") -> None:
-        super().__init__(host)
+    def __init__(
+        self, install: str, host: str = "", logins: Callable[[], list[Login]] | None = None
+    ) -> None:
+        super().__init__(host, logins)
         self.install = install
 
     def facts(self) -> Facts:
         """Raises ContainerError when the daemon is down or may not be used."""
         with translated("a look at it"):
             return Facts.of(self._api.info())
-
-    def image(self, reference: str) -> Image | None:
-        """The local image; None when this box does not have it. Raises ContainerError."""
-        with translated(f"a look at the image {reference}"):
-            try:
-                found = self._api.inspect_image(reference)  # type: ignore[no-untyped-call]
-            except NotFound:
-                return None
-        return Image.of(found)
-
-    def pull(self, reference: str, tell: Callable[[Progress], bool]) -> None:
-        """Pull an image. `tell` hears of progress and returns False to give up.
-
-        Raises ContainerError, also when it was given up.
-        """
-        repository, tag = split_reference(reference)
-        query = urlencode({"fromImage": repository, "tag": tag})
-        doing = f"to pull {reference}"
-        progress = PullProgress()
-        with translated(doing):
-            path = f"/images/create?{query}"
-            answer = Answer(self.host, path, method="POST", headers=self._login(repository))
-        with translated(doing), closing(answer):
-            for line in map(json.loads, answer.lines()):
-                if "error" in line:
-                    raise translate(line["error"], doing=doing)
-                if not tell(progress.hear(line)):
-                    raise ContainerError("The pull was given up.", kind="given_up")
-        if self.image(reference) is None:
-            raise ContainerError(f"{reference} was pulled but is not there.", kind="no_image")
 
     def run(self, spec: Spec) -> Container:
         """Create and start a container, or find the one of these labels, started if need be.
@@ -228,11 +199,6 @@ class Docker(Client):
         numbers = ((each["Labels"]["inferdash.run"], each["Id"]) for each in reversed(found))
         return {int(number): made for number, made in numbers if number.isdigit()}
 
-    def running(self) -> list[str]:
-        """The ids of all containers that run on the box, whoever made them. Raises ContainerError."""
-        with translated("a list of containers"):
-            return [each["Id"] for each in self._api.containers()]
-
     def keep_kernels(self, image_id: str) -> str:
         """The volume for the kernels that engines of this image compile; made if need be.
 
@@ -294,7 +260,14 @@ class Docker(Client):
             query = urlencode({"since": since, "filters": label})
             return EventStream(Answer(self.host, f"/events?{query}"))
 
-    def logs(self, container_id: str, *, since: str = "", follow: bool = False) -> LogStream:
+    def logs(
+        self,
+        container_id: str,
+        *,
+        since: str = "",
+        follow: bool = False,
+        has_terminal: bool = False,
+    ) -> LogStream:
         """The log's lines from `since` (an RFC 3339 timestamp of a line, inclusive).
 
         Never by attaching: a client that attached and stops reading blocks the container's
@@ -302,23 +275,12 @@ class Docker(Client):
         LogStreamError while it is read.
         """
         try:
+            since = unix_time(since) if since else ""
             return LogStream(
-                self.host,
-                container_id,
-                since=unix_time(since) if since else "",
-                follow=follow,
+                self.host, container_id, since=since, follow=follow, has_terminal=has_terminal
             )
         except LogStreamError as error:
             raise translate(str(error), doing="the container's log") from error
-
-    def tail(self, container_id: str, count: int) -> list[str]:
-        """The last lines of the log, without timestamps. Raises ContainerError."""
-        with translated("the container's log"):
-            try:
-                text: bytes = self._api.logs(container_id, tail=count)
-            except NotFound:
-                return []
-        return text.decode(errors="replace").splitlines()[-count:]
 
     def _create(self, spec: Spec) -> str:
         with translated("to create the container"):

@@ -1,9 +1,12 @@
 """The only module that connects to Docker Engine by its library; its errors become our own."""
 
+import base64
+import json
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 import docker
 import requests
@@ -13,17 +16,47 @@ from docker.errors import APIError, DockerException, NotFound
 from servers.host.docker_errors import translate
 from servers.host.docker_socket import DockerSocketError
 
-__all__ = ["APIError", "Client", "NotFound", "translated"]
+__all__ = ["APIError", "Client", "Login", "NotFound", "server_address", "translated"]
 
 DEFAULT_HOST = "unix:///var/run/docker.sock"
 TIMEOUT = 60  # seconds; creating a container of a large image takes a while
 
 
-class Client:
-    """A connection a thread, made on first use."""
+@dataclass(frozen=True, kw_only=True)
+class Login:
+    """Who is let in at a registry, which is called as in references: docker.io, ghcr.io."""
 
-    def __init__(self, host: str = "") -> None:
+    registry: str
+    username: str
+    password: str = field(repr=False)
+
+    def to_json(self) -> dict[str, str]:
+        return {
+            "username": self.username,
+            "password": self.password,
+            "serveraddress": server_address(self.registry),
+        }
+
+    @property
+    def header(self) -> str:
+        """What Docker takes as X-Registry-Auth."""
+        return base64.urlsafe_b64encode(json.dumps(self.to_json()).encode()).decode()
+
+
+def server_address(registry: str) -> str:
+    """How Docker calls a registry where it keeps log-ins."""
+    return "https://index.docker.io/v1/" if registry == "docker.io" else registry
+
+
+class Client:
+    """A connection a thread, made on first use.
+
+    `logins` are those that inferdash itself keeps, asked for anew each time.
+    """
+
+    def __init__(self, host: str = "", logins: Callable[[], list[Login]] | None = None) -> None:
         self.host = host or os.environ.get("DOCKER_HOST") or DEFAULT_HOST
+        self.logins: Callable[[], list[Login]] = logins or list
         self._clients = threading.local()
 
     @property
@@ -44,8 +77,11 @@ class Client:
             del self._clients.client
 
     def _login(self, repository: str) -> dict[str, str]:
-        """What `docker login` has stored for the registry."""
+        """What inferdash keeps for the registry, else what `docker login` has stored."""
         registry, _name = resolve_repository_name(repository)
+        for login in self.logins():
+            if login.registry == registry:
+                return {"X-Registry-Auth": login.header}
         header = get_config_header(self._api, registry)
         return {"X-Registry-Auth": header.decode()} if header else {}
 

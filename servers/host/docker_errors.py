@@ -61,10 +61,21 @@ _KNOWN: list[tuple[str, str, str]] = [
         "engine fits the image, and the profile's entrypoint.",
     ),
     (
+        r"image is being used by|image has dependent child images|image is referenced in",
+        "image_in_use",
+        "The image is still used: by a container, or by another image that was made from it. "
+        "Remove those first.",
+    ),
+    (
+        r"no basic auth credentials|authentication required",
+        "pull_denied",
+        "The registry wants a log-in for this image. An admin can keep one under Images.",
+    ),
+    (
         r"toomanyrequests",
         "rate_limit",
-        "The registry lets nobody pull so often without an account. Wait an hour, or run "
-        "`docker login` on the box.",
+        "The registry lets nobody pull so often without an account. Wait an hour, let an admin "
+        "keep a log-in under Images, or run `docker login` on the box.",
     ),
     (
         r"manifest unknown|manifest for \S+ not found|not found: manifest",
@@ -75,8 +86,8 @@ _KNOWN: list[tuple[str, str, str]] = [
         r"pull access denied|repository does not exist|insufficient_scope|unauthorized"
         r"|requested access to the resource is denied",
         "pull_denied",
-        "The registry has no such image, or wants a login. Check the name, or run `docker login` "
-        "on the box.",
+        "The registry has no such image, or wants a log-in for it. Check the name, let an admin "
+        "keep a log-in under Images, or run `docker login` on the box.",
     ),
     (
         r"no matching manifest for (?P<what>\S+)",

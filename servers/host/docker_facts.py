@@ -19,10 +19,14 @@ class Facts:
     cgroup_version: str  # "1" or "2"; empty before Docker 20.10
     system: str  # "Ubuntu 24.04.2 LTS"
     architecture: str  # x86_64, aarch64
+    # Whether layers of a pull that was cut off stay: containerd keeps them for a day, Docker's own
+    # store (overlay2) drops whatever is no whole image yet (measured on 20.10).
+    keeps_layers: bool = False
 
     @classmethod
     def of(cls, info: Json) -> "Facts":
         return cls(
+            keeps_layers="io.containerd.snapshotter" in str(info.get("DriverStatus") or ""),
             version=info["ServerVersion"],
             root=info["DockerRootDir"],
             runtimes=tuple(sorted(info.get("Runtimes") or {})),
@@ -80,6 +84,8 @@ class Container:
     ports: tuple[Port, ...] = ()  # as published now; as asked for while none are
     published: tuple[Port, ...] = ()  # as published now
     mounts: tuple[Mount, ...] = ()
+    ended_before: datetime | None = None  # while it runs: the end of its life before this one
+    has_terminal: bool = False  # `docker run -t`: its log is one raw stream
 
     @property
     def has_ended(self) -> bool:
@@ -119,15 +125,9 @@ class Container:
                 for mount in found.get("Mounts") or ()
                 if mount["Type"] in ("bind", "volume")
             ),
+            ended_before=None if ended else _time(state["FinishedAt"]),
+            has_terminal=bool(found["Config"].get("Tty")),
         )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Progress:
-    """A pull so far, in bytes; total is None until Docker knows a layer's size."""
-
-    done: int
-    total: int | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,37 +136,20 @@ class Event:
     container_id: str
     run: int | None  # by its label
     at: str = ""  # unix time, seconds.nanoseconds
+    exit_code: int | None = None  # of a "die"
 
     @classmethod
     def of(cls, found: Json) -> "Event":
         attributes = found["Actor"].get("Attributes") or {}
-        run = attributes.get("inferdash.run", "")
+        run, code = attributes.get("inferdash.run", ""), attributes.get("exitCode", "")
         seconds, nanoseconds = divmod(found["timeNano"], 10**9)
         return cls(
             action=found["Action"],
             container_id=found["Actor"]["ID"],
             run=int(run) if run.isdigit() else None,
             at=f"{seconds}.{nanoseconds:09}",
+            exit_code=int(code) if code.isdigit() else None,
         )
-
-
-class PullProgress:
-    """Adds up what Docker tells of a pull's layers."""
-
-    def __init__(self) -> None:
-        self._layers: dict[str, tuple[int, int]] = {}
-
-    def hear(self, line: Json) -> Progress:
-        status, layer = line.get("status"), line.get("id", "")
-        detail = line.get("progressDetail") or {}
-        if status == "Downloading" and detail.get("total"):
-            self._layers[layer] = (detail["current"], detail["total"])
-        elif status in ("Download complete", "Pull complete") and layer in self._layers:
-            _done, total = self._layers[layer]
-            self._layers[layer] = (total, total)
-        done = sum(done for done, _total in self._layers.values())
-        total = sum(total for _done, total in self._layers.values())
-        return Progress(done=done, total=total or None)
 
 
 def unix_time(timestamp: str) -> str:

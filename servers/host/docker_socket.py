@@ -31,6 +31,7 @@ class Answer:
         method: str = "GET",
         headers: dict[str, str] | None = None,
         body: bytes = b"",
+        content_type: str = "application/json",
     ) -> None:
         self._lock = threading.Lock()
         self._is_receiving = False
@@ -44,7 +45,7 @@ class Answer:
             lines = [f"{method} {path} HTTP/1.0", "Host: docker"]
             lines += [f"{name}: {value}" for name, value in (headers or {}).items()]
             if body:
-                lines += ["Content-Type: application/json", f"Content-Length: {len(body)}"]
+                lines += [f"Content-Type: {content_type}", f"Content-Length: {len(body)}"]
             self._socket.sendall("\r\n".join([*lines, "", ""]).encode() + body)
             self._first = self._head()
             self._socket.settimeout(None)

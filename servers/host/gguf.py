@@ -19,6 +19,16 @@ _MOST_PAIRS = 4096
 _LONGEST_TEXT = 1 << 20
 _MOST_ITEMS = 4 << 20
 _KEPT_ITEMS = 1024
+_MOST_TENSORS = 1 << 20
+
+# Values a block and bytes a block, by the number of a tensor's type (ggml.h, GGML_TYPE_*).
+_BLOCKS = {
+    0: (1, 4), 1: (1, 2), 2: (32, 18), 3: (32, 20), 6: (32, 22), 7: (32, 24), 8: (32, 34),
+    9: (32, 36), 10: (256, 84), 11: (256, 110), 12: (256, 144), 13: (256, 176), 14: (256, 210),
+    15: (256, 292), 16: (256, 66), 17: (256, 74), 18: (256, 98), 19: (256, 50), 20: (32, 18),
+    21: (256, 110), 22: (256, 82), 23: (256, 136), 24: (1, 1), 25: (1, 2), 26: (1, 4), 27: (1, 8),
+    28: (1, 8), 29: (256, 56), 30: (1, 2), 34: (256, 54), 35: (256, 66), 39: (32, 17),
+}  # fmt: skip
 
 _NAMES = {
     "block_count": "num_hidden_layers",
@@ -50,7 +60,7 @@ def config(path: Path) -> dict[str, Any]:
     """
     with path.open("rb") as file:
         try:
-            pairs = _pairs(file)
+            pairs, _tensors = _pairs(file)
         except (struct.error, UnicodeDecodeError) as error:
             raise GgufError(f"{path} ends within its header.") from error
     kind = str(pairs.get("general.architecture") or "")
@@ -69,21 +79,52 @@ def config(path: Path) -> dict[str, Any]:
     return found
 
 
-def _pairs(file: BinaryIO) -> dict[str, Any]:
+def length(path: Path) -> int:
+    """Bytes that the file has when it is whole, by the places of its tensors.
+
+    Of a tensor whose type is not known only its beginning counts. Raises GgufError, and OSError
+    when the file cannot be read.
+    """
+    with path.open("rb") as file:
+        try:
+            pairs, tensors = _pairs(file)
+            ends = [_tensor_end(file) for _ in range(tensors)]
+        except (struct.error, UnicodeDecodeError) as error:
+            raise GgufError(f"{path} ends within its header.") from error
+        alignment = pairs.get("general.alignment", 32)
+        if not isinstance(alignment, int) or alignment <= 0:
+            raise GgufError(f"An alignment of {alignment!r} is none.")
+        header = file.tell()
+    # One without tensors is a vocabulary, and ends where its header does.
+    return -(-header // alignment) * alignment + max(ends) if ends else header
+
+
+def _tensor_end(file: BinaryIO) -> int:
+    """Where the data of the next tensor ends, counted from the beginning of all data."""
+    _skip_text(file)
+    values = 1
+    for _ in range(_number(file, "I")):
+        values *= _number(file, "Q")
+    kind, offset = _number(file, "I"), _number(file, "Q")
+    per_block, size = _BLOCKS.get(kind, (1, 0))
+    return int(offset + values // per_block * size)
+
+
+def _pairs(file: BinaryIO) -> tuple[dict[str, Any], int]:
+    """The values of the header, and how many tensors are described after them."""
     if file.read(4) != _MAGIC:
         raise GgufError("It does not begin as a GGUF file does.")
     version = _number(file, "I")
     if version not in (2, 3):
         raise GgufError(f"Version {version} of GGUF is not known.")
-    _number(file, "Q")  # tensors
-    count = _number(file, "Q")
-    if count > _MOST_PAIRS:
-        raise GgufError(f"A header of {count} values is not read.")
+    tensors, count = _number(file, "Q"), _number(file, "Q")
+    if count > _MOST_PAIRS or tensors > _MOST_TENSORS:
+        raise GgufError(f"A header of {count} values and {tensors} tensors is not read.")
     found = {}
     for _ in range(count):
         name = _text(file)
         found[name] = _value(file, _number(file, "I"))
-    return found
+    return found, tensors
 
 
 def _value(file: BinaryIO, kind: int) -> Any:

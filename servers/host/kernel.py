@@ -15,6 +15,7 @@ _INITIAL_PID_NAMESPACE = "pid:[4026531836]"
 _CONTAINER = re.compile(r"(?:^|[/:-])([0-9a-f]{64})(?:\.scope)?(?=$|/)", re.MULTILINE)
 _DRIVER_VERSION = re.compile(r"^NVRM version:.*?\s(\d+\.\d+(?:\.\d+)?)\s", re.MULTILINE)
 _RSS_ANON = re.compile(r"^RssAnon:\s+(\d+) kB$", re.MULTILINE)
+_UID = re.compile(r"^Uid:\s+(\d+)", re.MULTILINE)
 _SECRET_NAME = re.compile(r"(?:key|token|secret|password|passwd)$", re.IGNORECASE)
 _SECRET_VALUE = re.compile(r"\b(?:hf_|sk-|Bearer\s+)\S+")
 
@@ -40,6 +41,15 @@ class Process:
     user: str | None  # login name, or the number where /etc/passwd has no such user
     container: str | None  # 64 hexadecimal digits
     own: int | None = None  # bytes of RssAnon: heap and stacks, nothing of the GPU's
+
+
+@dataclass(frozen=True, kw_only=True)
+class Brief:
+    """What every process tells of itself, whoever asks."""
+
+    start: int  # clock ticks after boot
+    ppid: int
+    state: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +91,11 @@ class Kernel:
     def boot_id(self) -> str | None:
         """A UUID that is new at each boot."""
         text = self._text("proc/sys/kernel/random/boot_id")
+        return None if text is None else text.strip()
+
+    def release(self) -> str | None:
+        """Its version, such as 6.8.0-88-generic."""
+        text = self._text("proc/sys/kernel/osrelease")
         return None if text is None else text.strip()
 
     def uptime(self) -> float | None:
@@ -143,6 +158,24 @@ class Kernel:
         found = _RSS_ANON.search(self._text(f"proc/{pid}/status") or "")
         return int(found[1]) * 1024 if found else None
 
+    def life(self, pid: int) -> Brief | None:
+        """None when there is no such process."""
+        stat = self._text(f"proc/{pid}/stat")
+        if stat is None:
+            return None
+        # The name stands in brackets and may itself hold brackets and spaces.
+        fields = stat[stat.rindex(")") + 2 :].split()
+        return Brief(state=fields[0], ppid=int(fields[1]), start=int(fields[19]))
+
+    def uid(self, pid: int) -> int | None:
+        """The real user's number; None when it is gone."""
+        found = _UID.search(self._text(f"proc/{pid}/status") or "")
+        return int(found[1]) if found else None
+
+    def cgroup(self, pid: int) -> str:
+        """The lines of its cgroups; "" when it is gone."""
+        return self._text(f"proc/{pid}/cgroup") or ""
+
     def pids(self) -> list[int]:
         """Every process there is; nothing where /proc cannot be listed."""
         try:
@@ -189,7 +222,6 @@ class Processes:
         stat = self._kernel._text(f"proc/{pid}/stat")
         if stat is None:
             return None
-        # The name stands in brackets and may itself hold brackets and spaces.
         name = stat[stat.index("(") + 1 : stat.rindex(")")]
         fields = stat[stat.rindex(")") + 2 :].split()
         state, ppid, start = fields[0], int(fields[1]), int(fields[19])
@@ -222,9 +254,8 @@ class Processes:
         return masked(self._kernel._text(f"proc/{pid}/cmdline") or "") or name
 
     def _user(self, pid: int) -> str | None:
-        status = self._kernel._text(f"proc/{pid}/status") or ""
-        found = re.search(r"^Uid:\s+(\d+)", status, re.MULTILINE)
-        return self._users.get(int(found[1]), found[1]) if found else None
+        uid = self._kernel.uid(pid)
+        return None if uid is None else self._users.get(uid, str(uid))
 
     def _container(self, pid: int) -> str | None:
         ids = _CONTAINER.findall(self._kernel._text(f"proc/{pid}/cgroup") or "")

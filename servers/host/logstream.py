@@ -28,10 +28,14 @@ class LogStreamError(Exception):
 class LogStream:
     """An iterator over lines. close() ends it, also from another thread.
 
+    A container with a terminal (`docker run -t`) has one stream, which Docker hands out as it is.
     Raises LogStreamError when Docker refuses, and while it is read when Docker breaks off.
     """
 
-    def __init__(self, host: str, container: str, *, since: str, follow: bool) -> None:
+    def __init__(
+        self, host: str, container: str, *, since: str, follow: bool, has_terminal: bool = False
+    ) -> None:
+        self._has_terminal = has_terminal
         query = {"stdout": "1", "stderr": "1", "timestamps": "1", "follow": str(int(follow))}
         if since:
             query["since"] = since
@@ -45,7 +49,7 @@ class LogStream:
 
     def __iter__(self) -> Iterator[Line]:
         try:
-            yield from self._lines()
+            yield from self._raw_lines() if self._has_terminal else self._lines()
         except DockerSocketError as error:
             if not self._answer.is_closed:
                 raise LogStreamError(str(error)) from error
@@ -86,6 +90,12 @@ class LogStream:
         for kind, (first, line) in pieces.items():
             if line:
                 yield first, "e" if kind == 2 else "o", bytes(line)
+
+    def _raw_lines(self) -> Iterator[Line]:
+        """Each after its timestamp; a terminal ends its lines with \\r\\n."""
+        for line in self._answer.lines():
+            stamp, _space, text = line.partition(b" ")
+            yield stamp.decode("ascii", "replace"), "o", text.removesuffix(b"\r")
 
 
 def _microsecond_later(stamp: str) -> str:

@@ -24,6 +24,7 @@ class Disk:
     path: str  # on the box
     free: int  # bytes that this user may write
     total: int
+    device: int  # of the kernel's; folders on one file system have the same
 
 
 def disk(path: str, *, root: Path = Path("/")) -> Disk | None:
@@ -45,7 +46,10 @@ def disk(path: str, *, root: Path = Path("/")) -> Disk | None:
 def _disk(path: str, seen: Path) -> Disk:
     found = os.statvfs(seen)
     return Disk(
-        path=path, free=found.f_bavail * found.f_frsize, total=found.f_blocks * found.f_frsize
+        path=path,
+        free=found.f_bavail * found.f_frsize,
+        total=found.f_blocks * found.f_frsize,
+        device=seen.stat().st_dev,
     )
 
 

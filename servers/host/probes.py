@@ -9,15 +9,14 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
-from http.cookiejar import DefaultCookiePolicy
 from typing import Any
 
 import httpx
 
-from servers.host import prometheus
+from servers.host import connections, prometheus
+from servers.host.connections import PROBE_TIMEOUT
+from servers.host.prometheus import Exposed
 
-# Seconds. A healthy engine answers these in milliseconds, also under full load.
-PROBE_TIMEOUT = 5.0
 # An answer to a probe is a few KiB, vLLM's metrics some hundred; more is not an engine.
 PROBE_LIMIT = 8 * 1024 * 1024
 ERROR_LIMIT = 64 * 1024
@@ -88,15 +87,59 @@ def health(endpoint: Endpoint, path: str) -> Health:
 
 
 def models(endpoint: Endpoint, path: str = "/v1/models") -> list[str] | None:
-    """The names that requests may give as model; None when the engine does not say.
+    """The names that requests may give as model; None when the engine does not say."""
+    listed = _listed(_get_json(endpoint, path))
+    return None if listed is None else [str(model["id"]) for model in listed]
 
-    The OpenAI format, which all engines follow: {"data": [{"id": name}]}.
-    """
-    answer = _get_json(endpoint, path)
+
+def _listed(answer: Any) -> list[dict[str, Any]] | None:
+    """The models of an answer in OpenAI's format, which all engines follow: {"data": [{"id"}]}."""
     listed = answer.get("data") if isinstance(answer, dict) else None
     if not isinstance(listed, list):
         return None
-    return [str(model["id"]) for model in listed if isinstance(model, dict) and "id" in model]
+    return [model for model in listed if isinstance(model, dict) and "id" in model]
+
+
+class Kind(StrEnum):
+    """What answers on a port of which nobody knows what it is."""
+
+    NOTHING = "nothing"  # nothing listens, or what does hangs up without a word
+    OTHER = "other"  # something that lists no models
+    LOADING = "loading"  # 503
+    LOCKED = "locked"  # it wants a key
+    MODELS = "models"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Listing:
+    kind: Kind
+    names: tuple[str, ...] = ()
+    owners: frozenset[str] = frozenset()  # what the models say that they belong to
+
+
+def listing(endpoint: Endpoint, path: str = "/v1/models") -> Listing:
+    """Ask one question, a GET that no program takes for more, and tell what answers. Never raises."""
+    try:
+        status, body = _get(endpoint, path)
+    except httpx.TransportError:
+        return Listing(kind=Kind.NOTHING)
+    except _TooMuchError:
+        return Listing(kind=Kind.OTHER)
+    if status in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
+        return Listing(kind=Kind.LOCKED)
+    if status == httpx.codes.SERVICE_UNAVAILABLE:
+        return Listing(kind=Kind.LOADING)
+    try:
+        found = _listed(json.loads(body)) if status == httpx.codes.OK else None
+    except (ValueError, RecursionError):
+        found = None
+    if found is None:
+        return Listing(kind=Kind.OTHER)
+    return Listing(
+        kind=Kind.MODELS,
+        names=tuple(str(each["id"]) for each in found),
+        owners=frozenset(str(each.get("owned_by") or "") for each in found),
+    )
 
 
 def version(endpoint: Endpoint, path: str, key: str) -> str | None:
@@ -112,13 +155,24 @@ def metrics(endpoint: Endpoint, names: Collection[str], path: str = "/metrics") 
     A name that the engine does not report is absent; the result is empty where metrics
     are switched off (SGLang answers 404 then, llama.cpp 501) or the engine is away.
     """
+    return dict(exposed(endpoint, names, path=path).totals)
+
+
+def exposed(
+    endpoint: Endpoint,
+    names: Collection[str],
+    histograms: Collection[str] = (),
+    *,
+    path: str = "/metrics",
+) -> Exposed:
+    """The same with the buckets of histograms."""
     try:
         status, body = _get(endpoint, path)
     except (httpx.TransportError, _TooMuchError):
-        return {}
+        return Exposed()
     if status != httpx.codes.OK:
-        return {}
-    return prometheus.totals(body.decode(errors="replace"), names)
+        return Exposed()
+    return prometheus.read(body.decode(errors="replace"), names, histograms)
 
 
 def busy_slots(endpoint: Endpoint, path: str) -> int | None:
@@ -138,14 +192,14 @@ async def chat(
     every engine takes as "stop generating". Raises EngineError when the engine cannot be
     reached, refuses, or goes away before the answer is complete.
     """
-    request = _async_client().build_request(
+    request = connections.client().build_request(
         "POST",
         endpoint.url(path),
         json=body,
         headers=endpoint.headers | {"Accept": "text/event-stream", "Accept-Encoding": "identity"},
     )
     try:
-        response = await _async_client().send(request, stream=True)
+        response = await connections.send(request)
     except httpx.ConnectError as exc:
         raise EngineError(
             "The engine does not answer on its port: it has just died or is stopping. "
@@ -160,7 +214,7 @@ async def chat(
     # Not `async with client.stream(...)`: leaving it by an exception of ours would read on.
     try:
         await _raise_for_refusal(response)
-        async with aclosing(_raw(response)) as pieces:
+        async with aclosing(connections.pieces(response)) as pieces:
             async for piece in pieces:
                 yield piece
     except httpx.TransportError as exc:
@@ -170,24 +224,17 @@ async def chat(
             detail=str(exc) or type(exc).__name__,
         ) from exc
     finally:
-        await response.aclose()
-
-
-def _raw(response: httpx.Response) -> AsyncGenerator[bytes]:
-    # Typed as an iterator, but it is a generator, and must be closed like one.
-    pieces = response.aiter_raw()
-    if not isinstance(pieces, AsyncGenerator):
-        raise TypeError("httpx no longer streams by an async generator.")
-    return pieces
+        await connections.let_go(response)
 
 
 async def _raise_for_refusal(response: httpx.Response) -> None:
     if response.status_code != httpx.codes.OK:
         body = b""
-        async for piece in response.aiter_raw():
-            body += piece
-            if len(body) > ERROR_LIMIT:
-                break
+        async with aclosing(connections.pieces(response)) as pieces:
+            async for piece in pieces:
+                body += piece
+                if len(body) > ERROR_LIMIT:
+                    break
         raise _refusal(response.status_code, body)
     content_type = response.headers.get("content-type", "")
     if not content_type.startswith("text/event-stream"):
@@ -256,21 +303,21 @@ def waited_for[Found](work: Coroutine[Any, Any, Found]) -> Found:
 
 async def _ask(endpoint: Endpoint, path: str) -> tuple[int, bytes]:
     headers = endpoint.headers | {"Accept-Encoding": "identity"}
-    request = _async_client().build_request("GET", endpoint.url(path), headers=headers)
+    request = connections.client().build_request("GET", endpoint.url(path), headers=headers)
     try:
         async with asyncio.timeout(PROBE_TIMEOUT):
-            response = await _async_client().send(request, stream=True)
+            response = await connections.send(request)
             try:
                 return response.status_code, await _whole(response)
             finally:
-                await response.aclose()
+                await connections.let_go(response)
     except TimeoutError as exc:
         raise _TooMuchError from exc
 
 
 async def _whole(response: httpx.Response) -> bytes:
     body = bytearray()
-    async with aclosing(_raw(response)) as pieces:
+    async with aclosing(connections.pieces(response)) as pieces:
         async for piece in pieces:
             body += piece
             if len(body) > PROBE_LIMIT:
@@ -286,8 +333,8 @@ def _probing() -> asyncio.AbstractEventLoop:
     thread.start()
 
     def end() -> None:
-        if client := _async_clients.pop(loop, None):
-            asyncio.run_coroutine_threadsafe(client.aclose(), loop).result(PROBE_TIMEOUT)
+        ending = connections.forget(loop)
+        asyncio.run_coroutine_threadsafe(ending, loop).result(PROBE_TIMEOUT)
         loop.call_soon_threadsafe(loop.stop)
         thread.join(PROBE_TIMEOUT)
         loop.close()
@@ -303,38 +350,3 @@ def _get_json(endpoint: Endpoint, path: str) -> Any:
         return json.loads(body) if status == httpx.codes.OK else None
     except (httpx.TransportError, _TooMuchError, ValueError, RecursionError):
         return None
-
-
-def _without_cookies(client: httpx.AsyncClient) -> httpx.AsyncClient:
-    # Cookies ignore ports: one engine's would be sent to the next one on this host.
-    client.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=[]))
-    return client
-
-
-def _options() -> dict[str, Any]:
-    # No proxies, netrc or certificates from the environment, and no redirects: they would
-    # lead away from the endpoint.
-    return {"trust_env": False, "follow_redirects": False}
-
-
-# A connection belongs to the event loop that opened it. The web process has one loop, and
-# so have the probes.
-_async_clients: dict[asyncio.AbstractEventLoop, httpx.AsyncClient] = {}
-
-
-def _async_client() -> httpx.AsyncClient:
-    loop = asyncio.get_running_loop()
-    if loop not in _async_clients:
-        client = httpx.AsyncClient(
-            # A long prompt on a busy engine may take many minutes to its first token:
-            # people press Stop, not a clock.
-            timeout=httpx.Timeout(None, connect=PROBE_TIMEOUT),
-            # uvicorn, in which vLLM and SGLang run, closes idle connections after 5 s:
-            # let go before, or a request meets a connection that is being closed.
-            limits=httpx.Limits(
-                max_connections=None, max_keepalive_connections=32, keepalive_expiry=4
-            ),
-            **_options(),
-        )
-        _async_clients[loop] = _without_cookies(client)
-    return _async_clients[loop]

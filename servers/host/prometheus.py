@@ -1,38 +1,77 @@
 """Reads the figures that matter out of Prometheus' text format."""
 
 import re
-from collections.abc import Collection
-from math import isfinite
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from math import inf, isfinite
 
 _LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\]|\\.)*)"')
 # Ranks that do the same work together report the same figure each, when they all report.
-_SAME_WORK = {"tp_rank", "pp_rank"}
+_SAME_WORK = {"tp_rank", "pp_rank", "moe_ep_rank"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exposed:
+    """What was asked for and is there: nothing at all where metrics are off.
+
+    `totals` are summed over a metric's series, `series` says over how many. `buckets` are those of
+    histograms, summed too: by its upper bound, how many were seen that are at most so large.
+    """
+
+    totals: Mapping[str, float] = field(default_factory=dict)
+    series: Mapping[str, int] = field(default_factory=dict)
+    buckets: Mapping[str, Mapping[float, float]] = field(default_factory=dict)
 
 
 def totals(text: str, names: Collection[str]) -> dict[str, float]:
     """The value of each of these metrics, summed over its series; absent ones are left out.
 
-    Series that differ only by tensor- or pipeline-parallel rank count once: SGLang repeats
+    Series that differ only by a rank that works on the same requests count once: SGLang repeats
     them with --enable-metrics-for-all-schedulers. Lines that cannot be read are skipped.
     """
+    return dict(read(text, names).totals)
+
+
+def read(text: str, names: Collection[str], histograms: Collection[str] = ()) -> Exposed:
+    """These metrics, and the buckets of these histograms; see totals()."""
+    of_bucket = {f"{name}_bucket": name for name in histograms}
+    wanted = {*names, *of_bucket}
     series: dict[tuple[str, frozenset[tuple[str, str]]], float] = {}
     for line in text.splitlines():
+        # Most lines are not asked for, and are not looked at any closer.
+        if not line or line[0] == "#" or line.partition("{")[0].split(None, 1)[0] not in wanted:
+            continue
         name, labels, value = _split(line)
-        if name not in names or value is None:
+        if value is None:
             continue
         pairs = _LABEL.findall(labels)
         kept = frozenset((key, text) for key, text in pairs if key not in _SAME_WORK)
         series.setdefault((name, kept), value)
-    found: dict[str, float] = {}
-    for (name, _labels), value in series.items():
-        found[name] = found.get(name, 0.0) + value
-    return found
+    sums: dict[str, float] = {}
+    counts: dict[str, int] = {}
+    buckets: dict[str, dict[float, float]] = {}
+    for (name, kept), value in series.items():
+        if name not in of_bucket:
+            sums[name] = sums.get(name, 0.0) + value
+            counts[name] = counts.get(name, 0) + 1
+        elif (bound := _bound(kept)) is not None:
+            mine = buckets.setdefault(of_bucket[name], {})
+            mine[bound] = mine.get(bound, 0.0) + value
+    return Exposed(totals=sums, series=counts, buckets=buckets)
+
+
+def _bound(labels: frozenset[tuple[str, str]]) -> float | None:
+    """A bucket's upper bound; None where it has none that can be read."""
+    text = dict(labels).get("le", "")
+    try:
+        bound = float(text)
+    except ValueError:
+        return None
+    return bound if isfinite(bound) or bound == inf else None
 
 
 def _split(line: str) -> tuple[str, str, float | None]:
     """One line as name, label text and value; the value is None for what is no sample."""
-    if line.startswith("#"):
-        return "", "", None
     name, brace, rest = line.partition("{")
     if brace:
         labels, _, tail = rest.rpartition("}")

@@ -89,7 +89,7 @@ def _used(root: Path) -> tuple[set[str], bool]:
         if process.name == "1":
             continue  # the first process shares memory with no engine, and often hides itself
         try:
-            if _is_stuck(process):
+            if is_stuck(process):
                 sees_all = False
                 continue
             with (process / "maps").open(errors="replace") as maps:
@@ -103,7 +103,7 @@ def _used(root: Path) -> tuple[set[str], bool]:
     return used, sees_all
 
 
-def _is_stuck(process: Path) -> bool:
+def is_stuck(process: Path) -> bool:
     """Whether it hangs in the kernel: a look at its memory's map could then wait for ever."""
     for _look in range(2):
         if (process / "stat").read_text(errors="replace").rpartition(")")[2].split()[0] != "D":

@@ -49,6 +49,15 @@ def _vllm_free_memory(facts: Facts) -> Iterator[Hit]:
     )
 
 
+def lacking(facts: Facts) -> int:
+    """Bytes that vLLM would miss on the GPU with the least before it loads anything; else 0."""
+    rooms = [room for room in used(facts) if room.free is not None]
+    if facts.engine != "vllm" or not rooms:
+        return 0
+    share = asked(facts, memory=rooms[0].total).share or 0.0
+    return max(0, *(math.ceil(room.total * share) - (room.free or 0) for room in rooms))
+
+
 def _share(facts: Facts, rooms: list[Room]) -> Change | None:
     """The utilization that every GPU has free, with room for the driver's own context."""
     part = min(((room.free or 0) - CONTEXT) / room.total for room in rooms)

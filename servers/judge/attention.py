@@ -1,7 +1,7 @@
 """What a person should look at first, most urgent first."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 GIB = 2**30
@@ -10,6 +10,11 @@ GIB = 2**30
 LOW_UNIFIED = 6 * GIB
 # Below this the kernel's OOM killer is near on any machine.
 LOW_MACHINE = 2 * GIB
+
+# The kind of alert that tells of a rule of the hardware's health; of the others it is "hardware".
+KIND_OF_RULE = {"thermal": "thermal", "disk": "disk"}
+# What a rule tells better than a box's own problem does.
+SAME_AS = {"driver": "No GPU is seen", "collector": "No GPU is seen"}
 
 # What is said of verdicts that somebody can do something about.
 _MEMORY = {
@@ -26,6 +31,25 @@ class Notice:
     slug: str  # of the server or box
     what: str  # what happened
     fix: str = ""  # what to do next
+    # Of the alert that tells the same; "" where none ever does.
+    kind: str = ""
+    subject: str = ""
+    alert: int | None = None  # its key, where there is one
+
+
+@dataclass(frozen=True, kw_only=True)
+class Told:
+    """An open alert."""
+
+    pk: int
+    box: str
+    server: str  # "" where it is about the box, or the server is gone
+    kind: str
+    subject: str
+    severity: str
+    title: str
+    fix: str
+    is_known: bool  # somebody has acknowledged it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +64,49 @@ class BoxState:
     strays: int = 0  # containers of ours that work although no run holds them
 
 
+# What alerts may tell of a server that pages see by themselves.
+_OF_SERVERS = ("failed", "died", "unhealthy")
+
+
+def with_alerts(notices: Iterable[Notice], alerts: Iterable[Told]) -> list[Notice]:
+    """Both, each thing once; without what somebody has acknowledged."""
+    left = list(alerts)
+    found = []
+    for notice in notices:
+        same = [each for each in left if _is_same(notice, each)]
+        left = [each for each in left if each not in same]
+        if not same:
+            found.append(notice)
+        elif not all(each.is_known for each in same):
+            found.append(replace(notice, alert=same[0].pk))
+    return found + [_of_alert(each) for each in left if not each.is_known]
+
+
+def _is_same(notice: Notice, alert: Told) -> bool:
+    if notice.about == "server":
+        return alert.server == notice.slug and alert.kind in _OF_SERVERS
+    if not notice.kind or alert.box != notice.slug or alert.kind != notice.kind:
+        return False
+    # A load that takes the box's last memory is the same little memory.
+    return alert.subject == notice.subject or notice.kind == "floor"
+
+
+def _of_alert(alert: Told) -> Notice:
+    what = alert.title
+    for before in (f"{alert.server} on {alert.box} ", f"{alert.box}: ", f"{alert.box} "):
+        what = what.removeprefix(before)
+    return Notice(
+        level="failed" if alert.severity == "critical" else "attention",
+        about="server" if alert.server else "box",
+        slug=alert.server or alert.box,
+        what=what.replace(f" on {alert.box} ", " ", 1),
+        fix=alert.fix,
+        kind=alert.kind,
+        subject=alert.subject,
+        alert=alert.pk,
+    )
+
+
 def of_boxes(boxes: Iterable[BoxState]) -> list[Notice]:
     """Notices on boxes. A silent box gets one only: the rest of what is known of it is old."""
     found: list[Notice] = []
@@ -47,11 +114,16 @@ def of_boxes(boxes: Iterable[BoxState]) -> list[Notice]:
         if box.is_silent:
             found.append(_silence(box))
             continue
-        found += [_about(box, what, fix) for what, fix in box.problems]
+        told = {SAME_AS.get(each["rule"]) for each in _findings(box)}
+        found += [
+            _about(box, what, fix, of=("box", what[:200]))
+            for what, fix in box.problems
+            if what not in told
+        ]
         found += _strays(box)
         if box.sample is not None:
             found += _low_memory(box, box.sample)
-            found += _faults(box, box.sample)
+            found += _hardware(box, box.sample)
             found += _memory(box, box.sample)
     return found
 
@@ -64,6 +136,7 @@ def _silence(box: BoxState) -> Notice:
             "Engines go on running. On the box, see whether inferdash runs and what its log says; "
             "if the box does not answer at all, it may hang.",
             level="failed",
+            of=("silent", "box"),
         )
     return _about(
         box,
@@ -83,7 +156,7 @@ def _low_memory(box: BoxState, sample: Mapping[str, Any]) -> list[Notice]:
         if unified
         else "This is main memory, not GPU memory. Stop what needs most of it."
     )
-    return [_about(box, left, fix, level="failed")]
+    return [_about(box, left, fix, level="failed", of=("floor", "box"))]
 
 
 def _strays(box: BoxState) -> list[Notice]:
@@ -104,7 +177,29 @@ def _strays(box: BoxState) -> list[Notice]:
     ]
 
 
-def _faults(box: BoxState, sample: Mapping[str, Any]) -> list[Notice]:
+def of_finding(finding: Mapping[str, Any]) -> tuple[str, str]:
+    """Kind and subject of the alert that tells of it."""
+    subject = f"{finding['rule']}:{finding['subject']}"[:200]
+    return KIND_OF_RULE.get(finding["rule"], "hardware"), subject
+
+
+def _findings(box: BoxState) -> Sequence[Mapping[str, Any]]:
+    return (box.sample or {}).get("findings") or ()
+
+
+def _hardware(box: BoxState, sample: Mapping[str, Any]) -> list[Notice]:
+    if "findings" in sample:
+        return [
+            _about(
+                box,
+                each["title"],
+                f"{each['because']} {each['advice']}",
+                level="failed" if each["severity"] == "critical" else "attention",
+                of=of_finding(each),
+            )
+            for each in _findings(box)
+            if each["severity"] != "info"
+        ]
     return [
         _about(box, f"GPU {card['index']} has a fault", card["fault"], level="failed")
         for card in sample.get("gpus") or []
@@ -120,6 +215,7 @@ def _memory(box: BoxState, sample: Mapping[str, Any]) -> list[Notice]:
             f"GPU {indices[each['gpu']]} {_MEMORY[each['verdict']]}",
             f"{each['reason']} {each['advice']}".strip(),
             level="failed" if each["verdict"] == "leaked" else "attention",
+            of=(each["verdict"], each["gpu"]),
         )
         for each in sample.get("verdicts") or []
         if each["verdict"] in _MEMORY and each["gpu"] in indices
@@ -127,6 +223,14 @@ def _memory(box: BoxState, sample: Mapping[str, Any]) -> list[Notice]:
 
 
 def _about(
-    box: BoxState, what: str, fix: str, *, level: Literal["failed", "attention"] = "attention"
+    box: BoxState,
+    what: str,
+    fix: str,
+    *,
+    level: Literal["failed", "attention"] = "attention",
+    of: tuple[str, str] = ("", ""),
 ) -> Notice:
-    return Notice(level=level, about="box", slug=box.slug, what=what, fix=fix)
+    kind, subject = of
+    return Notice(
+        level=level, about="box", slug=box.slug, what=what, fix=fix, kind=kind, subject=subject
+    )

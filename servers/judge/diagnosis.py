@@ -38,6 +38,7 @@ class Ending:
     lines: Sequence[tuple[int, str]]
     exit_code: int | None = None
     oom_killed: bool = False
+    is_over: bool = False  # it has surely ended, though nobody has heard with which exit code
     docker_error: str = ""  # Docker's own words, where it made no container
     subject: Subject | None = None  # the launch and its box; None: a log from anywhere
     engine: str = ""  # a key of ENGINES; "": not known, and then that of the subject
@@ -125,7 +126,7 @@ def _is_hang(hit: _Hit) -> bool:
 
 
 def _has_died(ending: Ending, lines: list[Line], was_ready: bool, log: Log) -> bool:
-    if ending.oom_killed or ending.docker_error:
+    if ending.oom_killed or ending.docker_error or ending.is_over:
         return True
     signs = (line for line in lines if not line.is_quiet and telling.DEATH.search(line.text))
     if any(not log.was_stopped_before(line) for line in signs):

@@ -173,6 +173,16 @@ def _summed(differences: Iterable[int | None]) -> list[int | None]:
     return made
 
 
+def together_by(series: Series, since: int, until: int, width: int) -> Times:
+    """All GPUs of the series as one, in points of `width` seconds of this range."""
+    spans: dict[int, list[Point]] = {}
+    for times in series.values():
+        within = {t: each for t, each in times.items() if since <= t < until}
+        for t, each in rolled_up(within, width).items():
+            spans.setdefault(t, []).append(each)
+    return {t: each[0] if len(each) == 1 else together(each) for t, each in spans.items()}
+
+
 def plan(
     since: float, until: float, *, reach: Mapping[int, float], first: float, most: int
 ) -> tuple[int, int]:

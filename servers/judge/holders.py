@@ -48,7 +48,7 @@ class Gpu:
     throttle: tuple[str, ...] | None
     fan: int | None
     pcie: str
-    fault: str
+    fault: str  # why nothing is known of it; "" = it answers
     verdict: "Told | None"  # None: not judged yet, or nothing but in order
 
     @property
@@ -87,6 +87,17 @@ def memory_by_container(sample: Mapping[str, Any]) -> dict[str, int]:
             before, used = held.get(container, 0), process.get("used")
             held[container] = None if before is None or used is None else before + used
     return {container: size for container, size in held.items() if size is not None}
+
+
+def cards_by_container(sample: Mapping[str, Any]) -> dict[str, frozenset[int]]:
+    """The indices of the GPUs on which each container has a process."""
+    containers = {each["pid"]: each.get("container") for each in sample.get("processes") or []}
+    found: dict[str, frozenset[int]] = {}
+    for card in sample.get("gpus") or []:
+        for process in card.get("processes") or []:
+            if container := containers.get(process["pid"]):
+                found[container] = found.get(container, frozenset()) | {card["index"]}
+    return found
 
 
 def others(sample: Mapping[str, Any], own: Collection[str]) -> tuple[str, ...] | None:
@@ -140,7 +151,8 @@ def _gpu(card: Mapping[str, Any], of: Ledger | None, verdict: Told | None) -> Gp
         throttle=None if throttle is None else tuple(throttle),
         fan=card.get("fan"),
         pcie=_pcie(card),
-        fault=card.get("fault") or "",
+        # After an odd answer to one question the card is as good as ever.
+        fault="" if card.get("fault_kind") == "odd" else card.get("fault") or "",
         verdict=verdict,
     )
 

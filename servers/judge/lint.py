@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 
-from servers.engines import parameters
+from servers.engines import ENGINES, parameters
 from servers.judge import admission, parallelism, rulebook, surroundings, vocabulary
 from servers.judge.check import Check
 from servers.judge.facts import Facts
@@ -28,8 +28,9 @@ def lint(subject: Subject) -> list[Finding]:
     """
     subject = replace(subject, launch=parameters.fill(subject.launch))
     facts = Facts(subject)
+    checks = CHECKS if ENGINES[facts.engine].serves_models else surroundings.CHECKS
     found = [finding for rule in rulebook.shipped() if (finding := rule.judge(facts))]
-    for check in CHECKS:
+    for check in checks:
         hits = check.judge(facts)
         found += [each for each in hits if not _is_said(each, found, check.gives_way)]
     return sorted(found, key=lambda each: SEVERITIES.index(each.severity))

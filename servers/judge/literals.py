@@ -1,8 +1,8 @@
 """Which plain words a pattern cannot do without: asked first, they spare most lines the pattern."""
 
 from collections.abc import Iterable
-from re import _constants as codes  # type: ignore[attr-defined]
-from re import _parser as parser  # type: ignore[attr-defined]
+from re import _constants as codes  # type: ignore[attr-defined, unused-ignore]
+from re import _parser as parser  # type: ignore[attr-defined, unused-ignore]
 from typing import Any
 
 SHORTEST = 4  # a shorter word is in too many lines

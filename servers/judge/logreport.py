@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from servers.engines import ENGINES
+from servers.engines import SERVING
 from servers.judge import failurebook, logtext, logwrap, phases
 from servers.judge.diagnosis import Diagnosis, Ending, diagnose, head_and_tail
 
@@ -30,7 +30,7 @@ def report(lines: Iterable[str], *, exit_code: int | None = None) -> dict[str, A
     if not engine and found.cause:
         engine = failurebook.by_id()[found.cause].engine
     return {
-        "engine": engine if engine in ENGINES else None,
+        "engine": engine if engine in SERVING else None,
         "phases": _reached(progress.coarse, found),
         "outcome": found.outcome,
         "cause": found.cause,

@@ -4,13 +4,12 @@ The rule is that of docs/gpu-memory.md. Sizes are in bytes, times in seconds.
 """
 
 from collections import deque
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from servers.judge import advice
 from servers.judge.pools import (
-    GIB,
     Client,
     Pool,
     Snapshot,
@@ -19,50 +18,13 @@ from servers.judge.pools import (
     sees_processes,
 )
 from servers.judge.stops import Stops
+from servers.judge.thresholds import Thresholds
 
 type Name = Literal["ok", "settling", "page_cache", "reclaimable", "residual", "leaked", "unknown"]
 
 ALARMS: tuple[Name, ...] = ("residual", "leaked")
 # Engines that look at what is available; others at what is free, page cache being in use.
 _IGNORE_CACHE = ("vllm", "sglang", "llamacpp", "llama.cpp")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Thresholds:
-    """Each by the kind of pool where that makes a difference."""
-
-    baseline: Mapping[str, int] = field(
-        default_factory=lambda: {"unified": 3 * GIB, "discrete": 600 << 20, "numa": 2 * GIB}
-    )
-    # A baseline that was measured counts up to here: it may have been measured after a loss.
-    baseline_most: Mapping[str, int] = field(
-        default_factory=lambda: {"unified": 6 * GIB, "discrete": 2 * GIB, "numa": 6 * GIB}
-    )
-    baseline_growth: int = 2 * GIB  # over the best of earlier boots
-    grace: Mapping[str, float] = field(
-        default_factory=lambda: {"unified": 240.0, "discrete": 30.0, "numa": 240.0}
-    )
-    falling: int = GIB // 2  # within `falling_within`: it is on its way back
-    falling_within: float = 10.0
-    falling_grace: float = 60.0
-    warn: tuple[int, float] = (2 * GIB, 0.02)  # the larger of bytes and share of the pool
-    bad: tuple[int, float] = (6 * GIB, 0.05)
-    enter_after: float = 60.0
-    leave_after: float = 30.0
-    leave_below: float = 0.7  # of `bad`
-    residual: int = GIB // 2
-    missing_for: float = 30.0  # a process that the driver lists and the kernel does not have
-    stuck_for: float = 60.0
-    stuck_running_for: float = 300.0  # while its container runs: it may be reading a slow disk
-    reclaim_takes: float = 30.0
-    reclaim_unchanged: float = 0.9  # of what was missing before
-    booting: float = 120.0
-    idle_after_stop: float = 300.0
-    cache_share: float = 0.1
-    host_growth: int = 8 * GIB
-
-    def of(self, limit: tuple[int, float], total: int) -> int:
-        return max(limit[0], int(limit[1] * total))
 
 
 @dataclass(frozen=True, kw_only=True)

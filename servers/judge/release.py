@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
-from servers.judge.memory import Thresholds
 from servers.judge.pools import GIB, Client, Pool, Snapshot, orphaned_shm, pools
+from servers.judge.thresholds import Thresholds
 
 type Outcome = Literal["", "releasing", "back", "held", "shm", "missing", "unsure", "boot"]
 type Before = Mapping[str, Any]
@@ -26,7 +26,7 @@ _MOST_HOLDERS = 8
 # Seconds in which a process may still be on its way out.
 _HELD_AFTER = 30.0
 
-_THRESHOLDS = Thresholds()
+USUAL = Thresholds()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,6 +136,7 @@ def look(
     began: float | None = None,
     ended: float | None = None,
     pids: Collection[int] = (),
+    thresholds: Thresholds = USUAL,
 ) -> Look | None:
     """What a snapshot says of the memory of the engine in this container.
 
@@ -181,29 +182,37 @@ def look(
         is_back=is_back and left <= TOLERANCE["unified"],
         others=others,
         doubt=doubts[0] if doubts else "",
-        grace=max(_THRESHOLDS.grace[kind] for kind in kinds),
+        grace=max(thresholds.grace[kind] for kind in kinds),
         holders=tuple(_holders(mine, held)),
         shm=(left, paths),
     )
 
 
 def step(
-    so_far: Release, seen: Look | None, earlier: Before, *, ended: float, now: float
+    so_far: Release,
+    seen: Look | None,
+    earlier: Before,
+    *,
+    ended: float,
+    now: float,
+    thresholds: Thresholds = USUAL,
 ) -> Release:
     """What to say of it now. `seen` is None while the collector tells nothing."""
     if seen is not None and seen.boot != earlier["boot"]:
         return replace(so_far, outcome="boot", to_come=0, holders=(), doubt="")
     if so_far.outcome in ("", "releasing"):
-        return _during(so_far, seen, ended=ended, now=now)
+        return _during(so_far, seen, thresholds, ended=ended, now=now)
     if so_far.is_over or seen is None or seen.doubt or not seen.is_back:
         return so_far
     # It came in the end: whoever held it is part of the story.
     return replace(so_far, outcome="back", to_come=seen.size, seconds=seen.t - ended)
 
 
-def _during(so_far: Release, seen: Look | None, *, ended: float, now: float) -> Release:
+def _during(
+    so_far: Release, seen: Look | None, thresholds: Thresholds, *, ended: float, now: float
+) -> Release:
     if seen is None or seen.t < ended:
-        if now - ended > max(_THRESHOLDS.grace.values()):
+        if now - ended > max(thresholds.grace.values()):
             why = "the collector told nothing while it was to come back"
             return replace(so_far, outcome="unsure", to_come=0, holders=(), doubt=why)
         return so_far
@@ -215,9 +224,9 @@ def _during(so_far: Release, seen: Look | None, *, ended: float, now: float) -> 
     moves = not is_first and abs(seen.others - so_far.others) > min(TOLERANCE.values()) // 4
     until = so_far.until or ended + seen.grace
     mark = so_far.mark if not is_first else (seen.t, seen.size)
-    if seen.t - mark[0] >= _THRESHOLDS.falling_within:
-        if mark[1] - seen.size >= _THRESHOLDS.falling:
-            until = max(until, seen.t + _THRESHOLDS.falling_grace)
+    if seen.t - mark[0] >= thresholds.falling_within:
+        if mark[1] - seen.size >= thresholds.falling:
+            until = max(until, seen.t + thresholds.falling_grace)
         mark = (seen.t, seen.size)
     new = replace(
         so_far,

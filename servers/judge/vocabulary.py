@@ -216,7 +216,7 @@ def _variables(facts: Facts) -> Iterator[Hit]:
     for name in (*facts.launch.env, *facts.launch.secret_env):
         # SGLang reads SGL_X as SGLANG_X; llama.cpp's LLAMA_ARG_NO_X switches X off.
         meant = re.sub(r"^SGL_", "SGLANG_", name).replace("LLAMA_ARG_NO_", "LLAMA_ARG_")
-        if not name.startswith(ENV_PREFIXES[facts.engine]) or {name, meant} & known:
+        if not name.startswith(ENV_PREFIXES.get(facts.engine, ())) or {name, meant} & known:
             continue
         near = nearest_value(meant, tuple(sorted(known)), likeness=0.9)
         yield Hit(

@@ -13,9 +13,11 @@ from servers.lifecycle.moves import (
 )
 from servers.lifecycle.preview import preview
 from servers.lifecycle.restarts import start_due
-from servers.lifecycle.wishes import call_off, remove, restart, start, stop
+from servers.lifecycle.watching import unwatch
+from servers.lifecycle.wishes import Patience, call_off, remove, restart, start, stop
 
 __all__ = [
+    "Patience",
     "advance",
     "call_off",
     "check_limit",
@@ -32,4 +34,5 @@ __all__ = [
     "start_due",
     "stop",
     "take_up",
+    "unwatch",
 ]

@@ -19,14 +19,29 @@ from django.utils import timezone
 from servers import live
 from servers.host import ending, shm
 from servers.host.containers import ContainerError
+from servers.host.discard import DiscardError
 from servers.host.ending import EndingError
 from servers.host.shm import Segment, ShmError
+from servers.judge.found import Found
 from servers.judge.leftbehind import Left
 from servers.judge.pools import GIB
-from servers.lifecycle import adoption, creation, leftbehind, pulling, reclaiming
+from servers.lifecycle import (
+    adoption,
+    creation,
+    discarding,
+    leftbehind,
+    profiling,
+    pulling,
+    reclaiming,
+    takeover,
+    watching,
+)
 from servers.lifecycle.adoption import AdoptionError
+from servers.lifecycle.profiling import ProfileError
 from servers.lifecycle.reclaiming import RefusedError
-from servers.models import Action, Box, Entry, Run, User
+from servers.lifecycle.strangers import WatchError
+from servers.lifecycle.takeover import TakeOverError
+from servers.models import Action, Box, Entry, Run, Stock, StoredCheckpoint, User
 from servers.models.action import GOOD_FOR, Kind
 
 log = logging.getLogger(__name__)
@@ -54,6 +69,27 @@ def ask(box: Box, kind: Kind, *, by: User, left: Left) -> bool:
 
 def ask_to_reclaim(box: Box, level: int, *, by: User) -> bool:
     return _ask(box, Kind.RECLAIM, by, what=f"memory of {box}", details={"level": level})
+
+
+def ask_to_watch(box: Box, found: Found, *, by: User) -> bool:
+    details = {"container": found.container}
+    return _ask(box, Kind.WATCH, by, target=found.key, what=found.name, details=details)
+
+
+def ask_for_profile(box: Box, found: Found, *, by: User) -> bool:
+    details = {"container": found.container}
+    return _ask(box, Kind.PROFILE, by, target=found.key, what=found.name, details=details)
+
+
+def ask_to_take_over(box: Box, found: Found, *, by: User) -> bool:
+    details = {"container": found.container, "started_at": found.started_at}
+    return _ask(box, Kind.TAKE_OVER, by, target=found.key, what=found.name, details=details)
+
+
+def ask_to_delete(stored: StoredCheckpoint, *, by: User) -> bool:
+    key = sha256(stored.path.encode()).hexdigest()[:16]
+    details = {"path": stored.path}
+    return _ask(stored.box, Kind.DELETE, by, target=key, what=stored.name, details=details)
 
 
 def ask_to_pull(box: Box, reference: str, *, by: User) -> bool:
@@ -100,8 +136,9 @@ def obey(
         ):
             continue
         live.box_changed(box.pk)
-        if action.kind == Kind.PULL and not _is_late(action):
-            _aside[action.pk] = threading.Thread(target=_pull, args=[box, action], daemon=True)
+        aside = _ASIDE.get(Kind(action.kind))
+        if aside is not None and not _is_late(action):
+            _aside[action.pk] = threading.Thread(target=aside, args=[box, action], daemon=True)
             _aside[action.pk].start()
             continue
         result = _result(box, action, sample)
@@ -138,6 +175,43 @@ def _pull(box: Box, action: Action) -> None:
         close_old_connections()
 
 
+def _take_over(box: Box, action: Action) -> None:
+    """In a thread of its own, too: an engine takes its time to end, and to give memory back."""
+    try:
+        said = takeover.take_over(box, action, tell=partial(_tell, action))
+        result = Result(said=said)
+    except (TakeOverError, ContainerError) as error:
+        result = _no(str(error), getattr(error, "command", ""))
+    try:
+        _end(action, result)
+    finally:
+        _aside.pop(action.pk)
+        close_old_connections()
+
+
+def _delete(box: Box, action: Action) -> None:
+    """In a thread of its own, too: some file systems take minutes to forget what is large."""
+    try:
+        result = Result(said=discarding.delete(box, action))
+    except DiscardError as error:
+        result = _no(str(error))
+    try:
+        _end(action, result)
+        Stock.objects.update_or_create(box=box, defaults={"wanted_at": timezone.now()})
+        live.stock_changed()
+        live.wake_watcher(box.slug)
+    finally:
+        _aside.pop(action.pk)
+        close_old_connections()
+
+
+_ASIDE: dict[Kind, Callable[[Box, Action], None]] = {
+    Kind.DELETE: _delete,
+    Kind.PULL: _pull,
+    Kind.TAKE_OVER: _take_over,
+}
+
+
 def _tell(action: Action, said: str) -> None:
     Action.objects.filter(pk=action.pk).update(said=said)
     live.box_changed(action.box_id)
@@ -162,6 +236,10 @@ def _result(box: Box, action: Action, sample: Mapping[str, Any] | None) -> Resul
             "have changed since. Nothing was done; ask again."
         )
     try:
+        if action.kind == Kind.WATCH:
+            return _watched(box, action)
+        if action.kind == Kind.PROFILE:
+            return _profiled(box, action)
         if action.kind == Kind.RECLAIM:
             return _reclaimed(box, sample, int(action.details.get("level") or 0))
         found = {each.key: each for each in leftbehind.look(box, sample)}
@@ -173,8 +251,21 @@ def _result(box: Box, action: Action, sample: Mapping[str, Any] | None) -> Resul
         return _VERBS[Kind(action.kind)](box, left, action)
     except RefusedError as refusal:
         return _no(str(refusal), refusal.command)
-    except (EndingError, ShmError, AdoptionError, ContainerError) as error:
+    except _TROUBLE as error:
         return _no(str(error), _command(action))
+
+
+_TROUBLE = (EndingError, ShmError, AdoptionError, WatchError, ProfileError, ContainerError)
+
+
+def _profiled(box: Box, action: Action) -> Result:
+    profile = profiling.make(box, str(action.details.get("container")), by=action.asked_by)
+    return Result(said=f"{profile} is the profile of {action.what}. Nothing of it was touched.")
+
+
+def _watched(box: Box, action: Action) -> Result:
+    run = watching.watch(box, str(action.details.get("container")), by=action.asked_by)
+    return Result(said=f"{action.what} is watched as {run.server}. Nothing of it was touched.")
 
 
 def _no(said: str, command: str = "") -> Result:

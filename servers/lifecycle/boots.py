@@ -6,7 +6,7 @@ from django.db import transaction
 
 from servers import live
 from servers.lifecycle import creation, moves, restarts
-from servers.models import Box, Run
+from servers.models import Boot, Box, Run
 from servers.models.run import State, Wanted
 
 # A box that goes down ends its containers a while before the watcher.
@@ -23,11 +23,69 @@ def note_boot(box: Box, boot_id: str, booted_at: datetime, *, seen_before: datet
     if box.boot_id == boot_id:
         return
     if box.boot_id:
+        _remember(box, boot_id, booted_at, seen_before)
         for server in box.servers.filter(removed_at=None).select_related("run__version", "box"):
             if server.run is not None and server.run.wanted == Wanted.RUNNING:
                 _take_up(server.run, booted_at, seen_before)
     box.boot_id, box.booted_at = boot_id, booted_at
     Box.objects.filter(pk=box.pk).update(boot_id=boot_id, booted_at=booted_at)
+
+
+def _remember(box: Box, boot_id: str, booted_at: datetime, seen_before: datetime | None) -> None:
+    """Before anything is taken up, and before the box's facts are those of this boot."""
+    Boot.objects.get_or_create(
+        box=box,
+        boot_id=boot_id,
+        defaults={
+            "booted_at": booted_at,
+            "last_seen_at": seen_before,
+            "before": versions(box),
+            "runs": _wanted(box, booted_at, seen_before),
+        },
+    )
+
+
+def _wanted(box: Box, booted_at: datetime, seen_before: datetime | None) -> list[int]:
+    """The runs that people wanted when it went down, in the order in which they were started."""
+    servers = box.servers.filter(removed_at=None, run__wanted=Wanted.RUNNING)
+    servers = servers.select_related("run").order_by("run__started_at", "run__pk")
+    return [
+        run.pk
+        for run in (server.run for server in servers)
+        if run is not None
+        and (
+            run.is_active
+            or (restarts.was_before_boot(run, booted_at) and _went_down(run, seen_before))
+        )
+    ]
+
+
+def note_versions(box: Box) -> None:
+    """What the box is like since its last restart, as far as is known by now."""
+    boot = Boot.objects.filter(box=box, boot_id=box.boot_id).first()
+    if boot is None or boot.after.keys() >= boot.before.keys():
+        return
+    if (known := versions(box) | boot.after) != boot.after:
+        Boot.objects.filter(pk=boot.pk).update(after=known)
+
+
+def versions(box: Box) -> dict[str, str]:
+    """Of what may be upgraded while a box is down, as its row has them."""
+    facts = box.facts
+    found = {
+        "driver": facts.get("driver") or "",
+        "docker": (facts.get("docker") or {}).get("version") or "",
+        "kernel": facts.get("kernel") or "",
+    }
+    return {name: version for name, version in found.items() if version}
+
+
+def _went_down(run: Run, seen_before: datetime | None) -> bool:
+    """Whether one that has failed was ended by the shutdown, before inferdash could know why."""
+    if run.state != State.FAILED or run.stopped_by_id is not None:
+        return False
+    at_the_end = run.ended_at and seen_before and run.ended_at >= seen_before - SHUTDOWN
+    return bool(at_the_end or run.restart_at is not None)
 
 
 def _take_up(run: Run, booted_at: datetime, seen_before: datetime | None) -> None:
@@ -40,11 +98,8 @@ def _take_up(run: Run, booted_at: datetime, seen_before: datetime | None) -> Non
             with transaction.atomic():
                 if moves.went_down_with_box(run, container, tail):
                     _note(run)
-    elif run.state == State.FAILED and run.stopped_by_id is None:
-        # inferdash saw it end, and was itself ended before it could know why.
-        went_down = run.ended_at and seen_before and run.ended_at >= seen_before - SHUTDOWN
-        if went_down or run.restart_at is not None:
-            _note(run)
+    elif _went_down(run, seen_before):
+        _note(run)
 
 
 def _note(run: Run) -> None:

@@ -6,27 +6,46 @@ from typing import Any
 
 from django.conf import settings
 
-from servers.engines import places
+from servers.engines import llamacpp, places
 from servers.engines.launch import Launch
-from servers.engines.placement import Site
+from servers.engines.placement import HF_HOME, Site
 from servers.engines.volumes import VolumeError
 from servers.host import checkpoints
+from servers.host import hub as remote
+from servers.host.hub import Remote
 from servers.judge import limits
 from servers.lifecycle.creation import hub, own_paths
 from servers.live import answers
 from servers.models import Box, CheckpointFacts
+from servers.models.secret import SecretError
+
+# The Hub's cache in containers.
+_HUB = f"{HF_HOME}/hub"
 
 
 def source(launch: Launch, box: Box) -> str:
     """What CheckpointFacts calls it; "" for one that inferdash cannot find on a box."""
+    if not launch.checkpoint:
+        return ""  # what serves no models
     if launch.checkpoint.startswith("/"):
         try:
             return places.checkpoint(launch, Site(home=box.home, hf_cache=box.hf_cache))
         except VolumeError:
             return ""
-    if launch.engine == "llamacpp" or not (launch.mount_hf_cache and box.hf_cache):
-        return ""  # one repository holds every quantization, and one of them is loaded
+    if not (launch.mount_hf_cache and box.hf_cache):
+        return ""
+    if launch.engine == "llamacpp":
+        return _gguf_source(launch)
     return f"{launch.checkpoint}@{launch.revision or 'main'}"
+
+
+def _gguf_source(launch: Launch) -> str:
+    """One repository holds every quantization, and one of them is loaded: org/name:Q4_K_M@main."""
+    named = llamacpp.of_hub(launch)
+    if named is None or launch.env.get("LLAMA_CACHE", _HUB) != _HUB:
+        return ""  # it keeps what it downloads elsewhere
+    repository, wanted = named
+    return f"{repository}:{wanted}@main"
 
 
 def known(launch: Launch, box: Box) -> CheckpointFacts | None:
@@ -66,8 +85,39 @@ def _told(name: str, box: Box, said: Any) -> CheckpointFacts | None:
 
 def facts(found: checkpoints.Found) -> dict[str, Any]:
     """What CheckpointFacts keeps of a checkpoint."""
-    config = _lean(found.config) if found.config is not None else None
-    return {"config": config, "weights": found.weights, "missing": found.missing}
+    config = lean(found.config) if found.config is not None else None
+    return {"config": config, "weights": found.weights, "missing": found.missing, "remote": ""}
+
+
+def remote_facts(found: Remote) -> dict[str, Any]:
+    """The same of one that is still to be downloaded, all of it."""
+    config = lean(found.config) if found.config is not None else None
+    return {
+        "config": config,
+        "weights": found.weights,
+        "missing": found.weights or 0,
+        "remote": found.access,
+    }
+
+
+def ask_hub(name: str, box: Box) -> Remote | None:
+    """What the Hub says of a model that the box does not have; None where nobody is to be asked.
+
+    Raises HubError.
+    """
+    if name.startswith("/") or not settings.HUB:
+        return None
+    checkpoint, _at, revision = name.rpartition("@")
+    repository, colon, wanted = checkpoint.partition(":")
+    gguf = wanted if colon else None
+    return remote.look(settings.HUB, repository, revision, hub_token(box), gguf=gguf)
+
+
+def hub_token(box: Box) -> str:
+    try:
+        return box.hf_token.reveal() if box.hf_token else ""
+    except SecretError:
+        return ""  # a start says so; here only the private ones stay unknown
 
 
 # Lists that say what each layer keeps of a request.
@@ -81,13 +131,13 @@ _KEPT_LISTS = (
 )
 
 
-def _lean(config: dict[str, Any], *, depth: int = 3) -> dict[str, Any]:
+def lean(config: dict[str, Any], *, depth: int = 3) -> dict[str, Any]:
     """Without most lists of layers: those are most of it, and no rule reads them."""
     kept: dict[str, Any] = {}
     for name, value in config.items():
         if isinstance(value, dict):
             if depth > 1:
-                kept[name] = _lean(value, depth=depth - 1)
+                kept[name] = lean(value, depth=depth - 1)
         elif not isinstance(value, list) or name in _KEPT_LISTS:
             kept[name] = value
     return kept
@@ -102,7 +152,10 @@ def look(name: str, box: Box) -> checkpoints.Found | None:
     if not name.startswith("/"):
         checkpoint, _at, revision = name.rpartition("@")
         folder = checkpoints.snapshot(hub(box), checkpoint, revision)
-        return checkpoints.look(folder) if folder else None
+        if folder is None:
+            return None
+        _repository, colon, wanted = checkpoint.partition(":")
+        return checkpoints.look_for_gguf(folder, wanted) if colon else checkpoints.look(folder)
     allowed = limits.read(settings.BOX_FILE)
     if limits.mount_refusal(name, allowed, root=settings.HOST_ROOT, own=own_paths()):
         return None

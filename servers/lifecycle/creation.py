@@ -16,6 +16,7 @@ from servers.host.containers import Container, ContainerError, Docker, Image, Sp
 from servers.host.ports import listener
 from servers.judge import limits
 from servers.lifecycle import cards, files
+from servers.lifecycle.images import built, logins
 from servers.lifecycle.secrets import Refused, masked, remember, site
 from servers.models import Box, ImageFacts, Run
 from servers.models.run import ACTIVE
@@ -38,7 +39,7 @@ class Made:
 
 @cache
 def docker() -> Docker:
-    return Docker(settings.INSTALL)
+    return Docker(settings.INSTALL, logins=logins.kept)
 
 
 def container_name(run: Run) -> str:
@@ -61,12 +62,22 @@ def image(run: Run) -> Image | None:
     names it to a registry.
     """
     if not run.pinned_image:
-        return docker().image(run.version.launch.image)
+        return _named(run, run.version.launch.image)
     found = docker().image(run.pinned_image)
     if found is None and not (run.like and run.like.image_digest):
         raise Refused(
             f"The image that it ran, {run.pinned_image[:19]}, is no longer on {run.server.box}. "
             f"Start the profile as it is: that takes what {run.version.launch.image} names today."
+        )
+    return found
+
+
+def _named(run: Run, reference: str) -> Image | None:
+    found = docker().image(reference)
+    if found is None and built.is_ours(reference):
+        raise Refused(
+            f"{reference} is made by the Dockerfile of its profile, and it is not on "
+            f"{run.server.box}. Build it on the page of {run.server.profile}, then start again."
         )
     return found
 
@@ -90,7 +101,7 @@ def create(run: Run) -> Made:
         gpus = cards.settle(run)
     except cards.CardsError as error:
         raise Refused(str(error)) from error
-    kernels = docker().keep_kernels(found.id)
+    kernels = docker().keep_kernels(found.id) if engine.serves_models else ""
     known = ImageFacts.objects.flaglist_of(run.server.box, launch.engine, found.id)
     refused_ports: set[int] = set()
     name = container_name(run)
@@ -111,7 +122,7 @@ def create(run: Run) -> Made:
             )
         except VolumeError as error:
             raise Refused(str(error)) from error
-        _check(spec, kernels)
+        check(spec, kernels)
         files.check(spec, launch.digests)
         try:
             container = docker().run(spec)
@@ -193,7 +204,8 @@ def allowed() -> limits.Limits:
         ) from None
 
 
-def _check(spec: Spec, kernels: str) -> None:
+def check(spec: Spec, kernels: str) -> None:
+    """Raises Refused for what this box does not allow; `kernels` is the volume of inferdash's."""
     limit = allowed()
     if refusals := limits.refusals(spec, limit, root=settings.HOST_ROOT, own=own_paths()):
         raise Refused(" ".join(refusals))
@@ -274,12 +286,14 @@ def _is_free(address: str, port: int) -> bool:
 def remove_predecessors(run: Run) -> None:
     """Delete the containers of this server's earlier runs; their logs are in the database."""
     for earlier in run.server.runs.exclude(pk=run.pk).exclude(container_id="").order_by("-pk")[:5]:
-        if not earlier.is_active and earlier.log_complete:
+        if not earlier.is_active and earlier.log_complete and not earlier.is_watched:
             remove_container(earlier)
 
 
 def remove_container(run: Run) -> None:
     """Delete the container of a run that has ended, once its log was read whole."""
+    if run.is_watched:
+        raise Refused(f"The container of run {run.pk} is somebody else's: it stays.")
     docker().remove(run.container_id)
     Run.objects.filter(pk=run.pk).update(container_id="", container_was=run.container_id)
 

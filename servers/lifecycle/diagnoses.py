@@ -116,6 +116,7 @@ def _ending(run: Run) -> Ending:
         lines=_lines_of(run),
         exit_code=run.exit_code,
         oom_killed=run.oom_killed,
+        is_over=run.is_watched and run.exit_code is None,
         docker_error=docker,
         subject=checks.subject(run.launch, run.server.box),
         was_ready=run.ready_at is not None,

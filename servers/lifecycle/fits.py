@@ -23,7 +23,8 @@ _NO_MATTER = (
     "reasons", "hardware", "expected", "served_name", "port", "host_address", "host_port",
     "network", "digests", "drop_cache", "free_memory", "grace", "ready_path", "ready_limit",
     "restart", "restart_tries", "start_with_box", "log_must", "log_must_not", "parameters",
-    "pass_hf_token",
+    "pass_hf_token", "dockerfile", "build_files", "aliases", "start_on_request", "hold_requests",
+    "stop_idle",
 )  # fmt: skip
 
 
@@ -38,7 +39,9 @@ def rooms(box: Box, profile: Profile | None, server: Server | None = None) -> tu
 def estimate(
     subject: Subject, box: Box, profile: Profile | None, server: Server | None = None
 ) -> Estimate | None:
-    """None for a launch without GPUs. `subject` holds the rooms."""
+    """None for a launch without GPUs or models. `subject` holds the rooms."""
+    if not subject.launch.serves_models:
+        return None
     past = _past(subject, box, profile, server) if profile is not None else None
     return judged(subject, past)
 

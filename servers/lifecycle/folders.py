@@ -18,7 +18,7 @@ from servers.host import lookup
 from servers.judge import limits
 from servers.lifecycle.creation import own_paths
 from servers.live import answers
-from servers.models import Box
+from servers.models import Box, StoredCheckpoint
 
 # A launch with more has been written by a program.
 MOST = 30
@@ -31,6 +31,7 @@ class Told:
     of: str = ""
     elsewhere: tuple[str, ...] = ()
     refusal: str = ""  # why the box would not mount it
+    stored: StoredCheckpoint | None = None  # the model that lies there
 
 
 def needed(launch: Launch, box: Box) -> tuple[Place, ...]:
@@ -49,12 +50,12 @@ def question(box: Box, wanted: Sequence[Place]) -> str:
 
 def kept(box: Box, wanted: Sequence[Place]) -> list[Told] | None:
     """What the box has said of them in the last minute; None: it has to be asked."""
-    return _told(wanted, answers.kept(question(box, wanted)))
+    return _told(box, wanted, answers.kept(question(box, wanted)))
 
 
 def awaited(box: Box, wanted: Sequence[Place], *, seconds: float) -> list[Told] | None:
     """What the box says, once it was asked; None when it does not answer in time."""
-    return _told(wanted, answers.awaited(question(box, wanted), seconds=seconds))
+    return _told(box, wanted, answers.awaited(question(box, wanted), seconds=seconds))
 
 
 def answer(asked: str, paths: Iterable[str], *, home: str, hf_cache: str) -> None:
@@ -79,14 +80,23 @@ def _look(path: str, roots: list[str], allowed: limits.Limits) -> Told:
     return Told(path=path, lies=found.lies, elsewhere=found.elsewhere)
 
 
-def _told(wanted: Sequence[Place], answered: Any) -> list[Told] | None:
+def _told(box: Box, wanted: Sequence[Place], answered: Any) -> list[Told] | None:
     if answered is None:
         return None
+    stored = {each.path: each for each in box.stored.defer("texts", "config")}
     told: list[Told] = []
     for place, said in zip(wanted, answered, strict=True):
         # What lies in a missing folder is missing, too.
         above = [each for each in told if each.lies != "there"]
         if not any(PurePosixPath(place.path).is_relative_to(each.path) for each in above):
-            values = said | {"of": place.of, "elsewhere": tuple(said["elsewhere"])}
-            told.append(Told(**values))
+            # The watcher has looked deeper than a question may.
+            known = _named_alike(place.path, stored) if said["lies"] == "missing" else ()
+            elsewhere = tuple(dict.fromkeys([*said["elsewhere"], *known]))[: lookup.MOST_FOUND]
+            added = {"of": place.of, "elsewhere": elsewhere, "stored": stored.get(place.path)}
+            told.append(Told(**said | added))
     return told
+
+
+def _named_alike(path: str, stored: Iterable[str]) -> list[str]:
+    name = PurePosixPath(path).name.casefold()
+    return sorted(each for each in stored if PurePosixPath(each).name.casefold() == name)

@@ -41,7 +41,7 @@ def note(run: Run, verdict: Verdict) -> None:
 
 def _end_if_wanted(run: Run) -> None:
     limit = run.version.launch.restart_unhealthy
-    if not limit or run.unhealthy_since is None or run.wanted != Wanted.RUNNING:
+    if not limit or run.is_watched or run.unhealthy_since is None or run.wanted != Wanted.RUNNING:
         return
     if timezone.now() - run.unhealthy_since < timedelta(seconds=limit):
         return

@@ -59,7 +59,8 @@ def _ours(box: Box, found: list[Container]) -> dict[str, Ours]:
     """Every container that this install has, or has had since the boot, by its id."""
     since = box.booted_at or timezone.now() - _REMEMBERED
     lately = Q(ended_at__gt=since) | Q(state__in=ACTIVE)
-    runs = Run.objects.filter(lately, server__box=box)
+    # What watched containers leave is not inferdash's to end.
+    runs = Run.objects.filter(lately, server__box=box, is_watched=False)
     ours: dict[str, Ours] = {}
     for each in found:
         ended = each.finished_at.timestamp() if each.finished_at else None

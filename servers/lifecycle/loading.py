@@ -43,6 +43,8 @@ def strain(run: Run, says: str) -> None:
 
 def stop(run: Run, says: str) -> bool:
     """Kill it now: an engine that loads does not hear SIGTERM for minutes. False if it is over."""
+    if run.is_watched:
+        return False  # its alarm is all that inferdash may do
     loading = Run.objects.filter(pk=run.pk, state=State.STARTING, wanted=Wanted.RUNNING)
     now = timezone.now()
     given_up = f"{says} {WHY}"

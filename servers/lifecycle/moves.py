@@ -5,7 +5,7 @@ nudge, the watcher on events and every few seconds, and neither knows of the oth
 """
 
 import logging
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from django.utils import timezone
@@ -14,7 +14,18 @@ from servers import live
 from servers.host import durations
 from servers.host.containers import Container, ContainerError
 from servers.judge import available
-from servers.lifecycle import byhand, creation, diagnoses, releases, restarts, room, secrets, wishes
+from servers.lifecycle import (
+    byhand,
+    creation,
+    diagnoses,
+    ends,
+    releases,
+    restarts,
+    room,
+    secrets,
+    turns,
+    wishes,
+)
 from servers.lifecycle.cards import CardsError
 from servers.lifecycle.making import making
 from servers.models import Box, Run
@@ -26,15 +37,10 @@ TAIL = 20  # lines
 # Characters: the page of a failed run shows them all; the log has the rest.
 LONGEST_LAST_LINE = 4000
 
-# What a container's init or shell ends with when it cannot run the program.
-NO_PROGRAM = (126, 127)
-SIGNALS = {1: "SIGHUP", 2: "SIGINT", 3: "SIGQUIT", 4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS"}
-SIGNALS |= {8: "SIGFPE", 9: "SIGKILL", 11: "SIGSEGV", 13: "SIGPIPE", 15: "SIGTERM"}
-
 
 def advance(run: Run) -> None:
-    """Take the next step of a run, whatever it is."""
-    if run.wanted != Wanted.RUNNING:
+    """Take the next step of a run, whatever it is; none of one that is only watched."""
+    if run.wanted != Wanted.RUNNING and not run.is_watched:
         _wind_down(run)
     elif run.state == State.QUEUED:
         _begin(run)
@@ -52,7 +58,7 @@ def _begin(run: Run) -> None:
         _fail(run, str(refusal))
         return
     except ContainerError as error:
-        if error.is_undecided and not room.is_out_of_patience(run):
+        if error.is_undecided and (run.waits or not room.is_out_of_patience(run)):
             _wait_for_docker(run, error)
         else:
             _fail(run, str(error), detail=error.detail, may_pass=True)
@@ -66,25 +72,27 @@ def _begin(run: Run) -> None:
 
 
 def _has_room(run: Run) -> bool:
-    """Whether the memory that it waits for is free; if not, that is told, and not for ever."""
+    """Whether what it waits for is free; if not, that is told, and not for ever."""
     try:
-        short = room.short_of(run)
+        wait = turns.look(run)
     except CardsError as error:
         _fail(run, str(error))
         return False
-    if short and room.is_out_of_patience(run):
+    if wait and run.waits and turns.is_over(run):
+        _move(run, old=[State.QUEUED], new=State.STOPPED, **turns.given_up(run, wait))
+    elif wait and not run.waits and not wait.is_for_turn and room.is_out_of_patience(run):
         minutes = int(room.PATIENCE.total_seconds() / 60)
         advice = f"The page of {run.server.box} says who holds the rest."
-        _fail(run, f"{short} It waited {minutes} minutes. {advice}", may_pass=True)
-    elif short != run.outlook:
-        Run.objects.filter(pk=run.pk, state=State.QUEUED).update(outlook=short)
+        _fail(run, f"{wait} It waited {minutes} minutes. {advice}", may_pass=True)
+    elif str(wait) != run.outlook:
+        Run.objects.filter(pk=run.pk, state=State.QUEUED).update(outlook=str(wait))
         live.server_changed(run.server_id)
-    return not short
+    return not wait
 
 
 def finish_pull(run: Run) -> None:
     """The image is there now."""
-    if not run.version.launch.free_memory:
+    if not run.version.launch.free_memory and not run.waits:
         _create(run, old=State.PULLING)
     elif _move(run, old=[State.PULLING], new=State.QUEUED):
         _begin(run)
@@ -101,7 +109,7 @@ def _create(run: Run, *, old: State) -> None:
             return
         if old == State.CREATING:
             run.refresh_from_db()
-        elif not _move(run, old=[old], new=State.CREATING):
+        elif not _take_turn(run, old):
             return
         if run.state != State.CREATING or not _make(run, is_again=old == State.CREATING):
             return
@@ -109,6 +117,18 @@ def _create(run: Run, *, old: State) -> None:
     run.refresh_from_db()
     if run.wanted != Wanted.RUNNING:
         _wind_down(run)
+
+
+def _take_turn(run: Run, old: State) -> bool:
+    """Go on to *creating*, or back to wait for who has got there first."""
+    with turns.alone(run) as is_alone:
+        new = State.CREATING if is_alone else State.QUEUED
+        if new == old or not _move(run, old=[old], new=new):
+            return False
+    live.server_changed(run.server_id)  # now others can see it, too
+    if is_alone:
+        turns.leave(run)
+    return is_alone
 
 
 def _make(run: Run, *, is_again: bool) -> bool:
@@ -174,7 +194,7 @@ def check_limit(run: Run) -> None:
     """Stop a start that takes longer than its profile allows. No profile does unless it says so."""
     limit = run.version.launch.ready_limit
     is_starting = run.state == State.STARTING and run.wanted == Wanted.RUNNING
-    if not limit or not is_starting or run.started_at is None:
+    if not limit or run.is_watched or not is_starting or run.started_at is None:
         return
     if timezone.now() - run.started_at <= timedelta(seconds=limit):
         return
@@ -193,6 +213,7 @@ def _wind_down(run: Run) -> None:
     if run.state in (State.QUEUED, State.PULLING):
         ended = {"ended_at": timezone.now(), "outlook": ""}
         if _move(run, old=[State.QUEUED, State.PULLING], new=State.STOPPED, **ended):
+            turns.leave(run)
             _follow_up(run)
     elif run.state == State.CREATING:
         # Whoever creates looks at what is wanted as soon as Docker has answered.
@@ -255,7 +276,7 @@ def _signal(run: Run, name: str) -> None:
 
 def observe(run: Run) -> None:
     """Look at the run's container and record an end that it has come to."""
-    if run.state not in (State.STARTING, State.READY, State.STOPPING):
+    if run.is_watched or run.state not in (State.STARTING, State.READY, State.STOPPING):
         return
     try:
         container = creation.docker().inspect(run.container_id)
@@ -315,38 +336,17 @@ def _ended(run: Run, container: Container, tail: list[str]) -> None:
     elif run.wanted != Wanted.RUNNING:
         moved = _move(run, old=active, new=State.STOPPED, **seen)
     else:
-        if run.ready_at or container.exit_code not in NO_PROGRAM:
+        if run.ready_at or container.exit_code not in ends.NO_PROGRAM:
             seen |= restarts.plan(run)
         moved = _move(
-            run, old=active, new=State.FAILED, failure=why_ended(run.ready_at, container), **seen
+            run,
+            old=active,
+            new=State.FAILED,
+            failure=ends.why_ended(run.ready_at, container),
+            **seen,
         )
     if moved:
         _follow_up(run)
-
-
-def why_ended(ready_at: datetime | None, container: Container) -> str:
-    """One sentence on an end that nobody asked for.
-
-    An exit code of 0 is no success here: SGLang as PID 1 exits 0 when its start fails,
-    vLLM when its engine dies while serving.
-    """
-    when = "while it was serving" if ready_at else "before it was ready"
-    code = container.exit_code
-    if container.oom_killed:
-        return (
-            f"The kernel killed the engine {when}: it wanted more memory than its container may "
-            "use (OOMKilled). This is main memory, not GPU memory."
-        )
-    if code is None:
-        return f"The engine ended {when}; Docker does not say how. {container.error}".strip()
-    if code in NO_PROGRAM and not ready_at:
-        return (
-            f"The image does not contain the program that the profile starts (exit code {code}). "
-            "Check that the engine fits the image, and the entrypoint."
-        )
-    if code > 128 and (name := SIGNALS.get(code - 128)):
-        return f"The engine was ended by {name} (exit code {code}) {when}, not by inferdash."
-    return f"The engine ended by itself {when}, with exit code {code}."
 
 
 def clear(box: Box) -> None:
@@ -356,7 +356,7 @@ def clear(box: Box) -> None:
     until the log is complete.
     """
     left = Run.objects.filter(
-        server__box=box, server__removed_at__isnull=False, log_complete=True
+        server__box=box, server__removed_at__isnull=False, log_complete=True, is_watched=False
     ).exclude(container_id="")
     try:
         for run in left:

@@ -9,11 +9,12 @@ from django.utils import timezone
 
 from servers.engines import ENGINES, parameters
 from servers.engines.launch import Launch
+from servers.judge import admission
 from servers.judge.fit.told import Estimate
-from servers.judge.preflight import LEVELS, Around, Item, Neighbour, preflight
+from servers.judge.preflight import LEVELS, Around, Clock, Item, Neighbour, preflight
 from servers.judge.subject import Finding
 from servers.lifecycle import checkpoints, checks, folders
-from servers.models import Box, CheckpointFacts, Profile, Run, Server, Supplies
+from servers.models import Box, Profile, Run, Server, Supplies
 from servers.models.run import State
 
 LOOKED_WITHIN = timedelta(minutes=3)
@@ -23,8 +24,15 @@ REFUSED = "hf-token-required"  # the diagnosis of a run that Hugging Face gave n
 @dataclass(frozen=True, kw_only=True)
 class Checked:
     items: list[Item]
-    findings: list[Finding]
-    fit: Estimate | None
+    known: checks.Known
+
+    @property
+    def findings(self) -> list[Finding]:
+        return self.known.findings
+
+    @property
+    def fit(self) -> Estimate | None:
+        return self.known.fit
 
     @property
     def errors(self) -> list[Item]:
@@ -33,6 +41,11 @@ class Checked:
     @property
     def faults(self) -> list[Finding]:
         return [each for each in self.findings if each.severity == "error"]
+
+    @property
+    def lasting(self) -> list[Finding]:
+        """Faults that do not pass by waiting until the GPUs are free."""
+        return [each for each in self.faults if each.rule not in admission.NOW]
 
     @property
     def may_start(self) -> bool:
@@ -86,7 +99,7 @@ def check(
     known = checks.known(launch, box, profile, server)
     around = _around(launch, box, profile, server)
     items = preflight(known.subject, around, known.fit)
-    return Checked(items=items, findings=known.findings, fit=known.fit)
+    return Checked(items=items, known=known)
 
 
 def _around(launch: Launch, box: Box, profile: Profile | None, server: Server | None) -> Around:
@@ -99,7 +112,7 @@ def _around(launch: Launch, box: Box, profile: Profile | None, server: Server | 
         if (server is not None and run.server_id == server.pk)
         or (server is None and profile is not None and run.server.profile_id == profile.pk)
     ]
-    there, missing = _checkpoint(launch, box, profile)
+    there, missing, remote = _checkpoint(launch, box, profile)
     return Around(
         box=str(box),
         is_silent=box.is_silent,
@@ -109,11 +122,23 @@ def _around(launch: Launch, box: Box, profile: Profile | None, server: Server | 
         own_ports=frozenset(port for run in mine for port in _ports(run)),
         checkpoint=there,
         missing=missing,
+        remote=remote,
         has_token=bool(box.hf_token_id and launch.pass_hf_token)
         or "HF_TOKEN" in launch.env
         or "HF_TOKEN" in launch.secret_env,
         was_refused=_was_refused(launch, profile, server),
+        clocks=clocks(),
     )
+
+
+def clocks() -> dict[str, Clock | None]:
+    """Of every box, as it last compared it; None of one that is silent or has not."""
+    found: dict[str, Clock | None] = {}
+    for box in Box.objects.select_related("supplies"):
+        supplies = getattr(box, "supplies", None)
+        told = supplies.found.get("clock") if supplies and not box.is_silent else None
+        found[str(box)] = Clock(ahead=told["seconds"], within=told["within"]) if told else None
+    return found
 
 
 def _was_refused(launch: Launch, profile: Profile | None, server: Server | None) -> bool:
@@ -130,17 +155,9 @@ def _was_refused(launch: Launch, profile: Profile | None, server: Server | None)
 
 
 def _neighbour(run: Run, box: Box) -> Neighbour:
-    said = run.gpus or run.version.launch.gpus
-    gpus: frozenset[int] | None = None
-    if said == "all":
-        gpus = frozenset(card["index"] for card in box.gpus or ())
-    elif said == "none":
-        gpus = frozenset()
-    elif said.replace(",", "").isdigit():
-        gpus = frozenset(map(int, said.split(",")))
     return Neighbour(
         name=run.server.slug,
-        gpus=gpus,
+        gpus=box.indices(run.gpus or run.version.launch.gpus),
         ports=_ports(run),
         is_loading=run.state in (State.CREATING, State.STARTING),
     )
@@ -154,31 +171,44 @@ def _ports(run: Run) -> frozenset[int]:
 
 def _checkpoint(
     launch: Launch, box: Box, profile: Profile | None
-) -> tuple[Literal["there", "part", "missing", "unknown"], int | None]:
-    """Whether it is on the box, and how many bytes of it are not."""
+) -> tuple[Literal["there", "part", "missing", "unknown"], int | None, str]:
+    """Whether it is on the box, how many bytes of it are not, and what the Hub says of it."""
     source = checkpoints.source(launch, box)
     if not source:
-        return "unknown", None
-    known = CheckpointFacts.objects.filter(box=box, source=source).first()
+        return "unknown", None, ""
+    known = checkpoints.known(launch, box)
+    if known is not None and known.remote:
+        return "missing", known.missing or None, known.remote
     if known is not None:
         if known.missing:
-            return "part", known.missing
-        return ("there", 0) if known.weights is not None else ("part", None)
+            return "part", known.missing, ""
+        return ("there", 0, "") if known.weights is not None else ("part", None, "")
     if source.startswith("/"):
-        told = folders.kept(box, folders.needed(launch, box)) or ()
-        lies = next((each.lies for each in told if each.path == source), "unknown")
-        return ("missing" if lies == "missing" else "there" if lies == "there" else "unknown"), None
-    if not _was_looked_for(source, box, profile):
-        return "unknown", None
+        lies = _lies(source, launch, box)
+        if lies == "missing":
+            return "missing", None, ""
+        return ("there" if lies == "there" else "unknown"), None, ""
+    if not was_looked_for(source, box, profile):
+        return "unknown", None, ""
     last = Run.objects.filter(
         server__box=box,
         download_total__isnull=False,
         version__spec__checkpoint=launch.checkpoint,
     ).first()
-    return "missing", last.download_total if last else None
+    return "missing", last.download_total if last else None, ""
 
 
-def _was_looked_for(source: str, box: Box, profile: Profile | None) -> bool:
+def is_missing(path: str, launch: Launch, box: Box) -> bool:
+    """Whether the box has said a moment ago that nothing is at a path that the launch needs."""
+    return _lies(path, launch, box) == "missing"
+
+
+def _lies(path: str, launch: Launch, box: Box) -> str:
+    told = folders.kept(box, folders.needed(launch, box)) or ()
+    return next((each.lies for each in told if each.path == path), "unknown")
+
+
+def was_looked_for(source: str, box: Box, profile: Profile | None) -> bool:
     """Whether the watcher has had the time to find it: it looks for what placed profiles name."""
     version = profile.current if profile is not None else None
     if version is None or box.is_silent or timezone.now() - version.created_at < LOOKED_WITHIN:

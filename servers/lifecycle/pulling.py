@@ -6,6 +6,7 @@ from collections.abc import Callable
 from servers.host.containers import ContainerError, Progress
 from servers.judge.pools import GIB
 from servers.lifecycle import creation
+from servers.lifecycle.images import moving
 from servers.models import Box, Server
 
 _TELL_EVERY = 2.0  # seconds
@@ -48,6 +49,7 @@ def pull(reference: str, tell: Callable[[str], None]) -> str:
         return f"{reference} is there now. The next start takes it."
     if before.id == after.id:
         return f"{reference} is the newest already: its registry has no other under this name."
+    moving.keep(docker, before)
     return (
         f"{reference} is a newer image now ({after.id[:_SHORT]} instead of {before.id[:_SHORT]}). "
         "The next start takes it; starting an earlier run as it ran still takes the old one."

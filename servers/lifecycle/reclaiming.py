@@ -75,4 +75,4 @@ def reclaim(box: Box, sample: Mapping[str, Any] | None, level: int) -> str:
 
 
 def _free() -> int:
-    return Kernel().meminfo().get("MemFree", 0)
+    return Kernel(root=settings.KERNEL_ROOT).meminfo().get("MemFree", 0)

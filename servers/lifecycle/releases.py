@@ -54,6 +54,7 @@ def look(run: Run, snapshot: Mapping[str, Any], pids: Collection[int]) -> Look |
         began=run.started_at.timestamp() if run.started_at else None,
         ended=run.ended_at.timestamp() if run.ended_at else None,
         pids=pids,
+        thresholds=settings.MEMORY_THRESHOLDS,
     )
 
 
@@ -64,7 +65,14 @@ def note(run: Run, seen: Look | None, *, held: int | None) -> None:
     so_far = run.release if run.memory_after else Release(held=held)
     now = timezone.now()
     ended = run.ended_at.timestamp()
-    new = release.step(so_far, seen, run.memory_before, ended=ended, now=now.timestamp())
+    new = release.step(
+        so_far,
+        seen,
+        run.memory_before,
+        ended=ended,
+        now=now.timestamp(),
+        thresholds=settings.MEMORY_THRESHOLDS,
+    )
     is_over = new.is_over or now.timestamp() - ended > release.REMEMBERED
     if new == so_far and not is_over:
         return

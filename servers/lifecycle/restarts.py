@@ -28,6 +28,8 @@ GIB = 2**30
 
 def plan(run: Run) -> dict[str, Any]:
     """What to note on a run that ends although nobody asked: when it starts again, or why not."""
+    if run.is_watched:
+        return {}
     launch = run.version.launch
     # It was ended for being unhealthy, which says "started again" by itself.
     was_ill = bool(run.given_up and run.unhealthy_since and launch.restart_unhealthy)
@@ -42,6 +44,8 @@ def plan(run: Run) -> dict[str, Any]:
 def plan_after_boot(run: Run) -> dict[str, Any]:
     """What to note on a run that its box's restart has ended although it was wanted."""
     said = "The box was restarted."
+    if run.is_watched:
+        return {"restart_at": None, "outlook": f"{said} {run.came_from.revived_by}."}
     if not run.version.launch.start_with_box:
         why = "Its profile does not say that it starts with the box."
         return {"restart_at": None, "outlook": f"{said} {why}"}
@@ -74,7 +78,8 @@ def start_due(box: Box) -> None:
     due = Server.objects.filter(
         box=box, removed_at=None, run__restart_at__lte=timezone.now()
     ).select_related("box", "run__version", "run__started_by")
-    for server in due:
+    # As they were started before: who was there first comes first.
+    for server in due.order_by("run__started_at", "run__pk"):
         run = server.run
         assert run is not None
         reason = _waits_for(run, box)

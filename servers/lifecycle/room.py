@@ -60,4 +60,5 @@ def drop_cache(run: Run) -> None:
 
 
 def is_out_of_patience(run: Run) -> bool:
-    return timezone.now() - run.moved_at > PATIENCE
+    since = max(run.moved_at, run.turn_at) if run.turn_at else run.moved_at
+    return timezone.now() - since > PATIENCE

@@ -1,7 +1,7 @@
 """What a run's container is given that nobody may read, and its masking in all that it prints."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from servers.engines import placement
 from servers.engines.engine import secret_words
@@ -69,6 +69,11 @@ def remember(run: Run, here: placement.Site) -> None:
 def remember_again(run: Run, env: Mapping[str, str]) -> None:
     """The same from the environment of a container that is there already."""
     _remember(run, [env[name] for name in ("HF_TOKEN", *run.launch.secret_env) if name in env])
+
+
+def remember_values(run: Run, values: Iterable[str]) -> None:
+    """The same, where somebody has picked them out."""
+    _remember(run, list(values))
 
 
 def _remember(run: Run, values: list[str]) -> None:

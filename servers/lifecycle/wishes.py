@@ -1,32 +1,55 @@
 """What people ask for: start, stop, restart, remove. Rows only; these run in the web process."""
 
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from servers import live
+from servers.lifecycle import untouched
 from servers.models import Entry, Run, Server, User
 from servers.models.run import ACTIVE, Wanted
 
 
+@dataclass(frozen=True, kw_only=True)
+class Patience:
+    """To wait until the GPUs are free. `until` is when to give up; None: never."""
+
+    until: datetime | None = None
+
+
 def start(
-    server: Server, *, by: User | None, despite: str = "", like: Run | None = None
+    server: Server,
+    *,
+    by: User | None,
+    despite: str = "",
+    like: Run | None = None,
+    patience: Patience | None = None,
+    on_request: bool = False,
 ) -> Run | None:
     """Queue a run of the server's current profile version, or exactly what `like` was.
 
     `despite` is somebody's reason to start it although something about it is known to fail.
+    Without `patience` it starts at once, whoever is on its GPUs.
     None when it already runs or is about to: a second click starts nothing.
     """
     version = server.profile.current
     if version is None:
         raise ValueError(f"Profile {server.profile.slug} has no version.")
     run = Run(server=server, version=version, started_by=by, despite=despite, values=server.values)
+    noted: dict[str, Any] = {}
+    if on_request:
+        run.on_request, noted["for"] = True, "a request"
+    if patience is not None:
+        run.waits, run.waits_until = True, patience.until
+        noted["waits"] = patience.until.isoformat(timespec="seconds") if patience.until else "on"
     if like is None:
-        return _queue(run, by=by, action="start")
+        return queue(run, by=by, action="start", **noted)
     run.version, run.values = like.version, like.values
     run.like, run.pinned_image = like, like.image_id
-    return _queue(run, by=by, action="start as it ran", like=like.pk)
+    return queue(run, by=by, action="start as it ran", like=like.pk, **noted)
 
 
 def start_again(last: Run, *, why: str) -> Run | None:
@@ -40,16 +63,19 @@ def start_again(last: Run, *, why: str) -> Run | None:
         tries=last.next_try,
         pinned_image=last.image_id or last.pinned_image,
         like=last.like,
+        on_request=last.on_request,
     )
-    return _queue(run, by=None, action="start again", why=why, **{"try": run.tries})
+    return queue(run, by=None, action="start again", why=why, **{"try": run.tries})
 
 
-def _queue(run: Run, *, by: User | None, action: str, **detail: Any) -> Run | None:
+def queue(run: Run, *, by: User | None, action: str, **detail: Any) -> Run | None:
+    """Insert a run that people or inferdash want; None where its server has one already."""
     server = run.server
+    untouched.check(server)
     try:
         with transaction.atomic():
             run.save()
-            Server.objects.filter(pk=server.pk).update(run=run, removed_at=None)
+            Server.objects.filter(pk=server.pk).update(run=run, removed_at=None, held_back_by=None)
             Entry.note(by, action, server, version=run.version.number, run=run.pk, **detail)
     except IntegrityError:
         # The database allows one active run a server. Anything else that is wrong with
@@ -64,11 +90,14 @@ def _queue(run: Run, *, by: User | None, action: str, **detail: Any) -> Run | No
     return run
 
 
-def stop(run: Run, *, by: User | None, after_requests: bool = False) -> bool:
+def stop(run: Run, *, by: User | None, after_requests: bool = False, why: str = "") -> bool:
     """Ask for the end of a run, now or after the running requests; False if it has ended.
+
+    `why` is inferdash's own reason.
 
     "Now" also overrides an earlier "after the requests"; never the other way round.
     """
+    untouched.check(run.server)
     wish = Wanted.DRAINED if after_requests else Wanted.STOPPED
     before = [Wanted.RUNNING] if after_requests else [Wanted.RUNNING, Wanted.DRAINED]
     asked = (
@@ -81,16 +110,26 @@ def stop(run: Run, *, by: User | None, after_requests: bool = False) -> bool:
         given_up = Run.objects.active().filter(pk=run.pk, stopped_by=None).exclude(given_up="")
         asked = given_up.update(stopped_by=by)
     if asked:
-        Entry.note(by, "stop", run.server, run=run.pk, when=wish.label)
+        _hold_back(run.server, by)
+        reason = {"why": why} if why else {}
+        Entry.note(by, "stop", run.server, run=run.pk, when=wish.label, **reason)
         transaction.on_commit(lambda: live.server_changed(run.server_id))
     return bool(asked)
 
 
+def _hold_back(server: Server, by: User | None) -> None:
+    """Requests do not start what a person has stopped."""
+    if by is not None and server.profile.launch.start_on_request:
+        Server.objects.filter(pk=server.pk).update(held_back_by=by)
+
+
 def call_off(server: Server, *, by: User | None) -> bool:
     """Stop what is not running yet: the start that inferdash has planned; False without one."""
+    untouched.check(server)
     planned = server.runs.filter(pk__in=[server.run_id]).exclude(restart_at=None)
     off = planned.update(restart_at=None, outlook="", stopped_by=by, wanted=Wanted.STOPPED)
     if off:
+        _hold_back(server, by)
         Entry.note(by, "stop", server, run=server.run_id, when="before it starts again")
         transaction.on_commit(lambda: live.server_changed(server.pk))
     return bool(off)
@@ -101,6 +140,7 @@ def restart(server: Server, *, by: User | None, despite: str = "") -> Run | None
 
     `despite` is for the next one. Returns the run to be moved next.
     """
+    untouched.check(server)
     run = server.runs.active().first()
     if run is None:
         return start(server, by=by, despite=despite)
@@ -114,6 +154,7 @@ def remove(server: Server, *, by: User | None) -> bool:
 
     False while it runs. The watcher deletes its last container.
     """
+    untouched.check(server)
     with transaction.atomic():
         if server.runs.filter(state__in=ACTIVE).exists():
             return False

@@ -1,51 +1,90 @@
 """What open browsers are told and shown."""
 
 from servers.live.care import care_of
+from servers.live.clusters import Cluster, cluster_of
+from servers.live.figures import LINE, Told, figures_by_run, figures_kept, figures_of, keep_figures
+from servers.live.found import found_on
 from servers.live.messages import (
     HISTORY,
     LIVE,
     Changed,
     Grew,
     PersonChanged,
+    alerts_changed,
     box_changed,
     box_sampled,
+    downloads_changed,
     history,
     images_changed,
+    is_looked_at,
+    jobs_changed,
+    keep_recent,
     log_grew,
     log_group,
     person_changed,
     person_group,
+    ports_changed,
+    recent,
+    requests_changed,
     sample,
     server_changed,
     servers_changed,
+    stock_changed,
     wake_channel,
     wake_watcher,
 )
-from servers.live.pages import attention, head, panel, panels, render
+from servers.live.needs import attention
+from servers.live.others import others_of
+from servers.live.pages import head, panel, panels, render
+from servers.live.reboots import lines as restarts_told
+from servers.live.standing import standings
+from servers.live.store import shared_time
 
 __all__ = [
     "HISTORY",
+    "LINE",
     "LIVE",
     "Changed",
     "Grew",
     "PersonChanged",
+    "Told",
+    "alerts_changed",
     "attention",
     "box_changed",
     "box_sampled",
     "care_of",
+    "downloads_changed",
+    "Cluster",
+    "cluster_of",
+    "figures_by_run",
+    "figures_kept",
+    "figures_of",
+    "found_on",
     "head",
     "history",
     "images_changed",
+    "jobs_changed",
+    "keep_figures",
+    "keep_recent",
     "log_grew",
     "log_group",
+    "others_of",
     "panel",
     "panels",
     "person_changed",
     "person_group",
+    "ports_changed",
+    "recent",
     "render",
+    "requests_changed",
+    "restarts_told",
     "sample",
     "server_changed",
     "servers_changed",
+    "shared_time",
+    "standings",
+    "stock_changed",
     "wake_channel",
+    "is_looked_at",
     "wake_watcher",
 ]

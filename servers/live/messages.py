@@ -8,7 +8,7 @@ import asyncio
 import json
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, Literal, TypedDict, cast
 
@@ -25,16 +25,33 @@ LIVE = "live"  # every page but the log listens here
 # One point a second for the 15-minute charts.
 HISTORY = 900
 _SAMPLE_TTL = 60
+_TOLD_TTL = 600
+_LOOK_TTL = 30
 
 
 class Changed(TypedDict):
     """`server`: this card. `servers`: the list of cards. `box`: GPUs, memory, facts.
 
-    `images`: what images say of themselves, or where the asking stands.
+    `images`: what images say of themselves, where the asking stands, or which lie where. `jobs`:
+    how far pulls and builds of images are. `stock`: which models lie
+    on disks, or whether somebody looks. `alerts`: which there are, who knows of them, and what
+    came of sending them. `requests`: what programs have asked through the gateway.
+    `ports`: on which old ports that is open.
     """
 
     type: Literal["changed"]
-    kind: Literal["server", "servers", "box", "images"]
+    kind: Literal[
+        "server",
+        "servers",
+        "box",
+        "images",
+        "jobs",
+        "stock",
+        "downloads",
+        "alerts",
+        "requests",
+        "ports",
+    ]
     id: int | None
 
 
@@ -76,6 +93,30 @@ def images_changed() -> None:
     _send(LIVE, Changed(type="changed", kind="images", id=None))
 
 
+def jobs_changed() -> None:
+    _send(LIVE, Changed(type="changed", kind="jobs", id=None))
+
+
+def stock_changed() -> None:
+    _send(LIVE, Changed(type="changed", kind="stock", id=None))
+
+
+def downloads_changed() -> None:
+    _send(LIVE, Changed(type="changed", kind="downloads", id=None))
+
+
+def alerts_changed() -> None:
+    _send(LIVE, Changed(type="changed", kind="alerts", id=None))
+
+
+def requests_changed() -> None:
+    _send(LIVE, Changed(type="changed", kind="requests", id=None))
+
+
+def ports_changed() -> None:
+    _send(LIVE, Changed(type="changed", kind="ports", id=None))
+
+
 def log_grew(run_id: int, upto: int) -> None:
     _send(log_group(run_id), Grew(type="grew", run=run_id, upto=upto))
 
@@ -100,6 +141,20 @@ def _keep(box_slug: str, sample: dict[str, Any]) -> None:
         pipe.execute()
 
 
+def note_look(box_slug: str) -> None:
+    """Somebody looks at what others have started on the box."""
+    _quietly(lambda: store.client.set(f"inferdash:looked-at:{box_slug}", "1", ex=_LOOK_TTL))
+
+
+def is_looked_at(box_slug: str) -> bool:
+    """False, too, when Redis is away."""
+    try:
+        return bool(store.client.exists(f"inferdash:looked-at:{box_slug}"))
+    except (redis.RedisError, OSError) as error:
+        _say_away(error)
+        return False
+
+
 def wake_watcher(box_slug: str) -> None:
     """There is work that only the watcher does. It would look within 10 s anyway."""
     _quietly(lambda: store.client.publish(wake_channel(box_slug), "wake"))
@@ -118,6 +173,35 @@ def sample(box_slug: str) -> dict[str, Any] | None:
         _say_away(error)
         return None
     return json.loads(text) if text else None
+
+
+def keep_recent(box_slug: str, body: bytes, *, of: str = "recent") -> None:
+    """What the box's history does not hold yet (judge.history.pack): of GPUs, or "figures"."""
+    key = f"inferdash:{of}:{box_slug}"
+    _quietly(lambda: store.client.set(key, body, ex=_SAMPLE_TTL))
+
+
+def recent(box_slug: str, *, of: str = "recent") -> bytes | None:
+    try:
+        return cast(bytes | None, store.client.get(f"inferdash:{of}:{box_slug}"))
+    except (redis.RedisError, OSError) as error:
+        _say_away(error)
+        return None
+
+
+def keep_told(run_id: int, body: str) -> None:
+    """What a run's engine tells of its work (live.figures)."""
+    _quietly(lambda: store.client.set(f"inferdash:told:{run_id}", body, ex=_TOLD_TTL))
+
+
+def told(run_ids: Sequence[int]) -> list[bytes | None]:
+    """Of each of these runs; [] when Redis is away."""
+    try:
+        found = store.client.mget([f"inferdash:told:{pk}" for pk in run_ids])
+    except (redis.RedisError, OSError) as error:
+        _say_away(error)
+        return []
+    return cast(list[bytes | None], found)
 
 
 def history(box_slug: str) -> list[dict[str, Any]]:

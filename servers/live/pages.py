@@ -5,19 +5,30 @@ or has missed a few, needs no history.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
-from django.db.models import Q
 from django.template.loader import render_to_string
 
-from servers.judge import attention as judge
 from servers.judge import holders
-from servers.judge.attention import BoxState, Notice
-from servers.live import care, messages
-from servers.models import Box, ImageFacts, Run, Server, User
+from servers.live import (
+    care,
+    clusters,
+    downloads,
+    found,
+    messages,
+    needs,
+    others,
+    reboots,
+    shelves,
+    standing,
+)
+from servers.live.hardware import Hardware, hardware
+from servers.live.owners import Owner, owners
+from servers.models import Box, ImageFacts, Request, Run, Server, Stock, User
+from servers.models.request import LATEST
 
 type Key = tuple[str, int | None]
 
@@ -41,6 +52,9 @@ class Panel:
     memory: tuple[tuple[str, int], ...]  # lines of /proc/meminfo, bytes
     uptime: float | None  # seconds
     sees_all: bool  # processes of other PID namespaces too
+    hardware: Hardware
+    owners: tuple[Owner, ...] = ()  # on the box's own page
+    strangers: int = 0  # engines that others have started and nobody watches
 
     @property
     def gpu_title(self) -> str:
@@ -67,12 +81,17 @@ MEMORY_LINES = ("MemTotal", "MemAvailable", "MemFree", "Cached", "Shmem", "SwapT
 
 
 def panels(boxes: Iterable[Box], samples: Mapping[str, dict[str, Any] | None]) -> list[Panel]:
-    slugs = _container_names()
-    return [_panel(box, samples[box.slug], slugs) for box in boxes]
+    slugs, strangers = _container_names(), others.strangers()
+    return [
+        replace(_panel(box, samples[box.slug], slugs), strangers=strangers.get(box.pk, 0))
+        for box in boxes
+    ]
 
 
 def panel(box: Box) -> Panel:
-    return _panel(box, messages.sample(box.slug), _container_names())
+    """With who is on its GPUs."""
+    found = _panel(box, messages.sample(box.slug), _container_names())
+    return replace(found, owners=owners(box, found.gpus))
 
 
 def _panel(box: Box, sample: dict[str, Any] | None, slugs: Mapping[str, str]) -> Panel:
@@ -85,7 +104,7 @@ def _panel(box: Box, sample: dict[str, Any] | None, slugs: Mapping[str, str]) ->
         health_word=box.health_word,
         is_silent=box.is_silent,
         seen_at=box.seen_at,
-        problems=_problems(box),
+        problems=needs.problems(box),
         docker=str(box.facts.get("docker", {}).get("version", "")),
         driver=known.get("driver") or "",
         t=known.get("t"),
@@ -94,11 +113,8 @@ def _panel(box: Box, sample: dict[str, Any] | None, slugs: Mapping[str, str]) ->
         memory=tuple((name, memory[name]) for name in MEMORY_LINES if name in memory),
         uptime=known.get("uptime_s"),
         sees_all=bool(known.get("sees_host_pids")),
+        hardware=hardware(sample),
     )
-
-
-def _problems(box: Box) -> tuple[tuple[str, str], ...]:
-    return tuple((each["what"], each["fix"]) for each in box.problems)
 
 
 def _container_names() -> dict[str, str]:
@@ -107,52 +123,11 @@ def _container_names() -> dict[str, str]:
     return dict(held.values_list("container_id", "server__slug"))
 
 
-def attention(boxes: Iterable[Box], samples: Mapping[str, dict[str, Any] | None]) -> list[Notice]:
-    """What needs a person, failed servers first."""
-    failed = [
-        Notice(level="failed", about="server", slug=slug, what="failed", fix=failure)
-        for slug, failure in Server.objects.failures()
-    ]
-    failed += _unwell()
-    states = [
-        BoxState(
-            slug=box.slug,
-            is_silent=box.is_silent,
-            was_seen=box.seen_at is not None,
-            problems=_problems(box),
-            sample=samples[box.slug],
-            strays=sum(bool(each["is_running"]) for each in box.left_behind),
-        )
-        for box in boxes
-    ]
-    notices = failed + judge.of_boxes(states)
-    return sorted(notices, key=lambda notice: notice.level != "failed")
-
-
-def _unwell() -> list[Notice]:
-    """Engines whose GPUs give a deadlock away, or that are dead behind a green health path."""
-    found = []
-    signs = Q(spins_since__isnull=False) | Q(unhealthy_since__isnull=False, state="ready")
-    for run in Run.objects.active().filter(signs).select_related("version", "server__box"):
-        launch, box = run.version.launch, run.server.box
-        words, fix = run.stuck_words(launch.engine, unified=box.is_unified)
-        what = f"is stuck: {words}"
-        if not words and run.is_unhealthy:
-            what = f"is unhealthy: {run.unhealthy_because}"
-            fix = "Look at its log, then restart it."
-            if launch.restart_unhealthy and not run.outlook:
-                fix = "By its profile it is ended and started again soon."
-        if words or run.is_unhealthy:
-            slug = run.server.slug
-            found.append(Notice(level="failed", about="server", slug=slug, what=what, fix=fix))
-    return found
-
-
 def render(keys: set[Key], person: User, *, page: str = "dashboard", pk: int | None = None) -> str:
     """The fragments of a page that have changed; for ("everything", None) all of them.
 
-    `page` is what the browser shows: dashboard, chat, a profile, its form, or the server or box
-    with that `pk`.
+    `page` is what the browser shows: dashboard, chat, stock (the models on disks), found (what was
+    there before), alerts, outlets, a profile, its form, or the server or box with that `pk`.
     """
     everything = ("everything", None) in keys
     is_about_servers = everything or any(kind in ("server", "servers") for kind, _pk in keys)
@@ -160,20 +135,47 @@ def render(keys: set[Key], person: User, *, page: str = "dashboard", pk: int | N
     every_box = everything or ("boxes", None) in keys
     changed_boxes = [box for box in boxes if every_box or ("box", box.pk) in keys]
     parts = [_dot_html(box) for box in changed_boxes]
+    # Not for every server that has changed: busy ones do each second, and boxes are looked at anyway.
+    is_about_alerts = every_box or bool(keys & {("alerts", None), ("servers", None)})
+    if page != "dashboard" and is_about_alerts:
+        notices = needs.now()
+        parts.append(needs.bell_html(len(notices)))
+        if page == "alerts":
+            parts.append(needs.alerts_html(person, notices))
+    if page == "outlets" and person.may_administer and (everything or ("alerts", None) in keys):
+        parts.append(needs.outlets_html())
+    parts += shelves.parts(keys, page)
     if page == "dashboard":
         parts += _dashboard(keys, person, boxes, changed_boxes)
-    elif page == "server" and pk is not None and (everything or ("server", pk) in keys):
+    elif page == "server" and pk is not None and keys & _about_server(pk):
         server = Server.objects.with_details().filter(pk=pk).first()
         if server is not None:
             parts.append(_html("servers/_live_head.html", **head(server, server.run, person)))
     elif page == "box":
         for box in (box for box in changed_boxes if box.pk == pk):
-            parts += [_detail_html(panel(box)), care.html(box, person)]
+            parts += [_detail_html(panel(box)), care.html(box, person), others.html(box, person)]
+    elif page == "found":
+        keys_of_it = {("box", pk), ("boxes", None), ("stock", None), ("everything", None)}
+        if keys & keys_of_it and (mine := next((b for b in boxes if b.pk == pk), None)):
+            parts.append(found.html(mine, person))
     elif page in ("profile", "form") and (everything or ("images", None) in keys):
         parts.append(_html("profiles/_live_images.html", mark=ImageFacts.objects.mark()))
-    elif page == "chat" and is_about_servers:
-        parts.append(_html("chat/_live.html", servers=Server.objects.for_dashboard()))
+    elif page == "stock" and (everything or ("stock", None) in keys):
+        parts.append(_html("stock/_live_mark.html", mark=Stock.objects.mark()))
+    elif page == "gateway" and person.may_operate and (everything or ("requests", None) in keys):
+        parts.append(_html("gateway/_live.html", requests=Request.objects.shown()[:LATEST]))
+    elif page == "chat":
+        if is_about_servers:
+            parts.append(_html("chat/_live.html", servers=Server.objects.for_dashboard()))
+        if is_about_servers or changed_boxes:
+            parts.append(standing.html(person))
+    parts += downloads.parts(keys, person, page)
     return "".join(parts)
+
+
+def _about_server(pk: int) -> set[Key]:
+    """What its page shows of it, its profile among that."""
+    return {("server", pk), ("servers", None), ("everything", None)}
 
 
 def head(server: Server, run: Run | None, person: User) -> dict[str, Any]:
@@ -186,14 +188,15 @@ def _dashboard(
 ) -> list[str]:
     everything = ("everything", None) in keys
     samples = {box.slug: messages.sample(box.slug) for box in boxes}
-    parts = [_attention_html(tuple(attention(boxes, samples)))]
+    notices = needs.attention(boxes, samples)
+    parts = [reboots.html(person), needs.list_html(tuple(notices)), needs.bell_html(len(notices))]
     servers = Server.objects.for_dashboard()
     if everything or ("servers", None) in keys:
         parts.append(_html("servers/_live_cards.html", servers=servers, person=person))
     elif changed := [pk for kind, pk in keys if kind == "server" and pk is not None]:
         parts += [
             _html("servers/_live_card.html", server=server, run=server.run, person=person)
-            for server in servers.filter(pk__in=changed)
+            for server in servers.filter(pk__in=clusters.with_others(changed))
         ]
     return parts + [_box_html(shown) for shown in panels(changed_boxes, samples)]
 
@@ -211,11 +214,6 @@ def _detail_html(panel: Panel) -> str:
 
 def _dot_html(box: Box) -> str:
     return _html("boxes/_live_dot.html", box=box)
-
-
-@lru_cache(maxsize=16)
-def _attention_html(notices: tuple[Notice, ...]) -> str:
-    return _html("_live_attention.html", notices=notices)
 
 
 def _html(template: str, **context: Any) -> str:

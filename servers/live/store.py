@@ -4,3 +4,9 @@ import redis
 from django.conf import settings
 
 client = redis.Redis.from_url(settings.REDIS_URL, socket_timeout=5)
+
+
+def shared_time() -> float:
+    """Unix seconds by Redis's clock, the one that every box can ask. Raises redis.RedisError."""
+    seconds, microseconds = client.time()
+    return float(seconds) + float(microseconds) / 1e6

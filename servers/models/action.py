@@ -22,6 +22,10 @@ class Kind(models.TextChoices):
     REMOVE = "remove"  # a container
     RECLAIM = "reclaim"  # page cache and what the driver keeps
     PULL = "pull"  # an image, although one of its name is there
+    WATCH = "watch"  # a container of somebody else's
+    DELETE = "delete"  # a model from its disks
+    PROFILE = "profile"  # made of what somebody else has started
+    TAKE_OVER = "takeover"  # somebody else's stopped, its profile started
 
 
 class Action(models.Model):

@@ -18,6 +18,8 @@ class Box(models.Model):
     home = models.CharField(max_length=300, blank=True)
     # Mounted into every engine unless its profile says otherwise.
     hf_cache = models.CharField("Hugging Face cache", max_length=300, blank=True)
+    # One a line; "": the usual ones (lifecycle.stock).
+    model_folders = models.TextField("Folders with models", blank=True, max_length=4000)
     hf_token = models.ForeignKey(
         Secret, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
     )
@@ -27,7 +29,8 @@ class Box(models.Model):
     boot_id = models.CharField(max_length=40, blank=True)
     booted_at = models.DateTimeField(null=True)
     # What the worker found: docker {version, root}, limits {mount_roots, ...}, problems
-    # [{what, fix}], gpus [{index, name, compute_capability, total, kind}], driver.
+    # [{what, fix}], gpus [{index, name, compute_capability, total, kind}], driver, faults (rules
+    # of the hardware's health that say that something is wrong).
     facts = models.JSONField(default=dict)
     # The least memory that was in use with nobody there, by driver and GPU, over all boots.
     memory_best: "models.JSONField[dict[str, int], dict[str, int]]" = models.JSONField(default=dict)
@@ -63,6 +66,14 @@ class Box(models.Model):
         found: list[dict[str, Any]] | None = self.facts.get("gpus")
         return found
 
+    def indices(self, gpus: str) -> frozenset[int] | None:
+        """Which of its GPUs "all", "none" or indices are; None for what names no places."""
+        if gpus == "all":
+            return frozenset(card["index"] for card in self.gpus or ())
+        if gpus == "none":
+            return frozenset()
+        return frozenset(map(int, gpus.split(","))) if gpus.replace(",", "").isdigit() else None
+
     @property
     def is_unified(self) -> bool:
         """Whether its GPUs use the machine's own memory."""
@@ -72,7 +83,7 @@ class Box(models.Model):
     def health(self) -> str:
         if self.is_silent:
             return "silent"
-        return "attention" if self.problems else "ok"
+        return "attention" if self.problems or self.facts.get("faults") else "ok"
 
     @property
     def health_word(self) -> str:

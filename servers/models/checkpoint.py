@@ -17,6 +17,8 @@ class CheckpointFacts(models.Model):
     )
     weights = models.BigIntegerField(null=True)  # bytes; None: no file of weights
     missing = models.BigIntegerField(default=0)  # bytes of them that are still to be downloaded
+    # What the Hub says of one that is not on the box (host.hub.Access); "": it is there.
+    remote = models.CharField(max_length=10, blank=True)
     changed_at = models.DateTimeField()  # when this was first seen so
 
     class Meta:

@@ -1,6 +1,7 @@
-"""What a box's GPUs did: packed points, fine ones for an hour, coarse ones for a month."""
+"""What a box's GPUs and engines did: packed points, fine ones for an hour, coarse ones for a month."""
 
 from collections.abc import Iterable
+from typing import Any
 
 from django.conf import settings
 from django.db import models
@@ -10,8 +11,10 @@ from servers.judge.history import SPANS, Point, Series, Times
 from servers.models.box import Box
 
 
-class HistoryChunkQuerySet(models.QuerySet["HistoryChunk"]):
-    def between(self, box: Box, step: int, since: int, until: int) -> "HistoryChunkQuerySet":
+class ChunkQuerySet(models.QuerySet[Any]):
+    """Of a table of chunks."""
+
+    def between(self, box: Box, step: int, since: int, until: int) -> "ChunkQuerySet":
         """The chunks of one step that hold points of this range, in their order."""
         first = history.slot(since, SPANS[step])
         return self.filter(box=box, step=step, start__gte=first, start__lt=until).order_by("start")
@@ -28,42 +31,63 @@ class HistoryChunkQuerySet(models.QuerySet["HistoryChunk"]):
         moments = [t for chunk in chunks for times in chunk.series.values() for t in times]
         return min(moments, default=None)
 
-    def gpus(self, box: Box) -> list[str]:
-        """The GPUs that the newest chunk has points of."""
+    def known(self, box: Box) -> list[str]:
+        """What the newest chunk has points of."""
         newest = self.filter(box=box, step=max(SPANS)).order_by("-start").first()
         return list(newest.series) if newest else []
+
+    def by_key(
+        self, box: Box, step: int, width: int, since: int, until: int, *, key: str = ""
+    ) -> dict[str, Times]:
+        """Points of `width` seconds, by what they are of; with a `key`, of that alone."""
+        groups: dict[str, dict[int, list[Point]]] = {}
+        for body in self.between(box, step, since, until).values_list("body", flat=True):
+            for each, times in history.unpack(bytes(body), key).items():
+                for t, point in times.items():
+                    if since <= t < until:
+                        slots = groups.setdefault(each, {})
+                        slots.setdefault(history.slot(t, width), []).append(point)
+        return {
+            each: {t: _rolled(points) for t, points in slots.items()}
+            for each, slots in groups.items()
+        }
+
+
+class HistoryChunkQuerySet(ChunkQuerySet):
+    def gpus(self, box: Box) -> list[str]:
+        """The GPUs that the newest chunk has points of."""
+        return self.known(box)
 
     def points(
         self, box: Box, step: int, width: int, since: int, until: int, *, gpu: str = ""
     ) -> Times:
         """Points of `width` seconds, of one GPU or of all of them together."""
-        groups: dict[int, dict[str, list[Point]]] = {}
-        for body in self.between(box, step, since, until).values_list("body", flat=True):
-            for each, times in history.unpack(bytes(body), gpu).items():
-                for t, point in times.items():
-                    if since <= t < until:
-                        slot = groups.setdefault(history.slot(t, width), {})
-                        slot.setdefault(each, []).append(point)
-        return {t: _one(of_gpus.values()) for t, of_gpus in groups.items()}
+        groups: dict[int, list[Point]] = {}
+        for times in self.by_key(box, step, width, since, until, key=gpu).values():
+            for t, point in times.items():
+                groups.setdefault(t, []).append(point)
+        return {t: _together(of_gpus) for t, of_gpus in groups.items()}
 
 
-def _one(of_gpus: Iterable[list[Point]]) -> Point:
-    each = [points[0] if len(points) == 1 else history.rolled(points) for points in of_gpus]
+def _rolled(points: list[Point]) -> Point:
+    return points[0] if len(points) == 1 else history.rolled(points)
+
+
+def _together(of_gpus: Iterable[Point]) -> Point:
+    each = list(of_gpus)
     return each[0] if len(each) == 1 else history.together(each)
 
 
-class HistoryChunk(models.Model):
-    box = models.ForeignKey(Box, on_delete=models.CASCADE, related_name="history")
+class Chunk(models.Model):
+    """Points of a span of time, of all that the table tells of on a box."""
+
+    box = models.ForeignKey(Box, on_delete=models.CASCADE, related_name="+")
     step = models.PositiveSmallIntegerField()  # seconds that a point stands for
     start = models.BigIntegerField()  # unix second of the first point that may be in it
     body = models.BinaryField()  # judge.history.pack()
 
-    objects = HistoryChunkQuerySet.as_manager()
-
     class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["box", "step", "start"], name="one_history_chunk")
-        ]
+        abstract = True
 
     def __str__(self) -> str:
         return f"{self.box_id}: {self.start}, {self.step} s"
@@ -82,3 +106,29 @@ class HistoryChunk(models.Model):
             60: days,
             600: days,
         }
+
+
+class HistoryChunk(Chunk):
+    """By GPU."""
+
+    box = models.ForeignKey(Box, on_delete=models.CASCADE, related_name="history")
+
+    objects = HistoryChunkQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["box", "step", "start"], name="one_history_chunk")
+        ]
+
+
+class FiguresChunk(Chunk):
+    """By the server's slug: what its engine told, as judge.figurepoints packs it."""
+
+    box = models.ForeignKey(Box, on_delete=models.CASCADE, related_name="figures")
+
+    objects = ChunkQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["box", "step", "start"], name="one_figures_chunk")
+        ]

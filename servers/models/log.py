@@ -2,7 +2,7 @@
 
 import zlib
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from django.db import models, transaction
 from django.db.models.functions import Coalesce
@@ -126,10 +126,11 @@ class LogChunkQuerySet(models.QuerySet["LogChunk"]):
             wanted = wanted[len(here) :]
         return found
 
-    def append(self, run_id: int, after: int, records: list[bytes]) -> int:
+    def append(self, run_id: int, after: int, records: list[bytes], **beside: Any) -> int:
         """Store records as the lines that follow `after`; return the last line's number.
 
-        Raises Moved, storing nothing, when the run's log does not end at `after`.
+        `beside` are columns of the run that are true of its log from then on. Raises Moved,
+        storing nothing, when the run's log does not end at `after`.
         """
         with transaction.atomic():
             run = Run.objects.select_for_update().filter(pk=run_id)
@@ -144,7 +145,7 @@ class LogChunkQuerySet(models.QuerySet["LogChunk"]):
             self.bulk_create(_chunks(run_id, first, records))
             upto = first + len(records) - 1
             size = sum(map(len, new)) + len(new)
-            run.update(log_lines=upto, log_size=models.F("log_size") + size)
+            run.update(log_lines=upto, log_size=models.F("log_size") + size, **beside)
         return upto
 
 

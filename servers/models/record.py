@@ -53,7 +53,7 @@ def of(profile: "Profile") -> Record:
 def starts(profile: "Profile") -> list[Start]:
     """Its newest starts, the oldest first. One that was stopped before it was ready says nothing."""
     ended = Q(ready_at__isnull=False) | Q(state=State.FAILED, ended_at__isnull=False)
-    runs = Run.objects.filter(ended, server__profile=profile).order_by("-pk")
+    runs = Run.objects.filter(ended, server__profile=profile, saw_start=True).order_by("-pk")
     runs = runs.select_related("server__box", "version").defer(
         "command", "last_lines", "failure_detail", "given", "version__spec"
     )
@@ -69,7 +69,7 @@ def _start(run: Run) -> Start:
         box=run.server.box.slug,
         version=run.version.number,
         when=run.created_at,
-        took=max((over - run.created_at).total_seconds(), 0.0),
+        took=max((over - run.began_at).total_seconds(), 0.0),
         is_ready=run.ready_at is not None,
         parts=_parts(run, over),
     )
@@ -80,11 +80,12 @@ def _parts(run: Run, over: datetime) -> dict[str, float]:
     if run.started_at is not None and not run.progress.moments:
         return {}
     moments = [
-        ("queued", run.created_at),
+        ("queued", run.began_at),
         ("pulling", run.pulling_at),
         ("creating", run.creating_at),
     ]
-    begins = [(name, at) for name, at in moments if at is not None]
+    # What it has waited for others is none of its start's.
+    begins = [(name, max(at, run.began_at)) for name, at in moments if at is not None]
     ends = [*(at for _name, at in begins[1:]), run.started_at or over]
     before = {
         name: max((end - at).total_seconds(), 0.0)

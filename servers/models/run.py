@@ -29,6 +29,8 @@ from servers.models.server import Server
 from servers.models.serving import Serving
 from servers.models.starting import Starting
 from servers.models.user import User
+from servers.models.waiting import Waiting
+from servers.models.watched import Watched
 
 
 class State(models.TextChoices):
@@ -85,7 +87,7 @@ class RunQuerySet(models.QuerySet["Run"]):
         return self.filter(state__in=old).update(state=new, moved_at=now, **fields) == 1
 
 
-class Run(Starting, Serving, Diagnosed, Releasing):
+class Run(Starting, Serving, Diagnosed, Releasing, Waiting, Watched):
     State = State
     Wanted = Wanted
 
@@ -95,6 +97,8 @@ class Run(Starting, Serving, Diagnosed, Releasing):
     wanted = models.CharField(max_length=10, choices=Wanted, default=Wanted.RUNNING)
     started_by = models.ForeignKey(User, null=True, on_delete=models.SET_NULL, related_name="+")
     stopped_by = models.ForeignKey(User, null=True, on_delete=models.SET_NULL, related_name="+")
+    # A request wanted it, and nobody who clicked: it may be stopped when no one asks it anything.
+    on_request = models.BooleanField(default=False)
     # Set by Restart: who gets the next run as soon as this one has ended.
     restart_for = models.ForeignKey(User, null=True, on_delete=models.SET_NULL, related_name="+")
 
@@ -232,6 +236,9 @@ class Run(Starting, Serving, Diagnosed, Releasing):
             (State.STARTING, self.started_at),
             (State.READY, self.ready_at),
         ]
+        if self.is_watched:
+            # Nobody has asked inferdash for it, and how long it took is known to who was there.
+            moments = moments[3:] if self.saw_start or not self.ready_at else moments[4:]
         # Nobody waits for a pull that will not come, or for a stop that nobody asked for.
         moments = [each for each in moments if each[0] != State.PULLING or each[1]]
         if self.stopping_at is not None:
@@ -239,6 +246,8 @@ class Run(Starting, Serving, Diagnosed, Releasing):
         steps = timeline.steps(
             moments, ended_at=self.ended_at, has_failed=self.state == State.FAILED
         )
+        if not self.saw_start and self.ready_at:
+            return steps
         return self.with_phases(steps, self.version.launch.engine)
 
     def concerns_others(self, person: User) -> bool:
@@ -283,7 +292,7 @@ class Run(Starting, Serving, Diagnosed, Releasing):
 
     @property
     def time_to_ready(self) -> timedelta | None:
-        return self.ready_at - self.created_at if self.ready_at else None
+        return self.ready_at - self.began_at if self.ready_at and self.saw_start else None
 
     @property
     def time_to_stop(self) -> timedelta | None:

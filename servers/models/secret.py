@@ -38,6 +38,21 @@ def unseal_values(sealed: bytes) -> list[str]:
         ) from error
 
 
+def seal_text(text: str) -> bytes:
+    return _fernet().encrypt(text.encode())
+
+
+def unseal_text(sealed: bytes, what: str) -> str:
+    """`what` begins the sentence of the SecretError that this raises where the key is another."""
+    try:
+        return _fernet().decrypt(sealed).decode()
+    except InvalidToken as error:
+        raise SecretError(
+            f"{what} cannot be read with the key in {settings.DATA}: the file secrets.key there is "
+            "not the one that it was kept with. Put that file back, or enter it again."
+        ) from error
+
+
 class Secret(models.Model):
     name = models.CharField(max_length=100)  # the variable it becomes: HF_TOKEN
     sealed = models.BinaryField()
@@ -60,6 +75,11 @@ class Secret(models.Model):
 
     def reveal(self) -> str:
         """The plain value. Only a worker that starts a container has a use for it."""
+        if not self.sealed:
+            raise SecretError(
+                f"The secret {self.name} came from a backup that had no values of secrets: enter it "
+                "again under Settings, or in the profile that names it."
+            )
         try:
             return _fernet().decrypt(bytes(self.sealed)).decode()
         except InvalidToken as error:

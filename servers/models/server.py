@@ -2,13 +2,16 @@
 
 from typing import Self
 
+from django.apps import apps
 from django.db import models
+from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from servers.engines import parameters
 from servers.engines.launch import Launch
 from servers.models.box import Box
 from servers.models.profile import Profile
+from servers.models.user import User
 
 
 class ServerQuerySet(models.QuerySet["Server"]):
@@ -27,19 +30,39 @@ class ServerQuerySet(models.QuerySet["Server"]):
         ]
 
     def with_details(self) -> Self:
-        return self.select_related(
+        found = self.select_related(
             "profile__current",
             "box",
+            "held_back_by",
             "run__started_by",
             "run__stopped_by",
             "run__version",
             "run__like",
-        ).annotate(last_time_to_ready=self._last_time_to_ready())
+        )
+        return found.prefetch_related(*self._around_runs()).annotate(
+            last_time_to_ready=self._last_time_to_ready()
+        )
+
+    def _around_runs(self) -> list["models.Prefetch[str]"]:
+        """Of each server's run, who talks to it (`lately`) and which wait for it (`waiters`)."""
+        uses = apps.get_model("servers", "Use")._default_manager.lately()
+        waiting = apps.get_model("servers", "Run")._default_manager.filter(
+            state__in=["queued", "pulling"]
+        )
+        return [
+            models.Prefetch("run__uses", uses.select_related("by"), to_attr="lately"),
+            models.Prefetch(
+                "run__waited_for_by",
+                waiting.select_related("server", "started_by").order_by("created_at"),
+                to_attr="waiters",
+            ),
+        ]
 
     def _last_time_to_ready(self) -> models.Subquery:
         runs = self.model._meta.get_field("runs").related_model._default_manager
-        ready = runs.filter(server=models.OuterRef("pk"), ready_at__isnull=False)
-        took = ready.annotate(took=models.F("ready_at") - models.F("created_at"))
+        ready = runs.filter(server=models.OuterRef("pk"), ready_at__isnull=False, saw_start=True)
+        began = Coalesce("turn_at", "created_at")
+        took = ready.annotate(took=models.F("ready_at") - began)
         return models.Subquery(took.order_by("-created_at").values("took")[:1])
 
 
@@ -52,6 +75,15 @@ class Server(models.Model):
     )
     # Parameters of the profile that this server has values of its own for.
     values: "models.JSONField[dict[str, str], dict[str, str]]" = models.JSONField(default=dict)
+    # Whose containers it follows, which somebody else makes: {"project", "service", "number"} of
+    # compose, or {"name"}; of processes {"unit", "port"}, or {"command", "user"}. {}: those that
+    # inferdash makes.
+    watches: "models.JSONField[dict[str, str], dict[str, str]]" = models.JSONField(default=dict)
+    # What it took over from and how to have that back: {"name", "container", "image", "command",
+    # "revived_by", "keeps_away", "at"}. {}: nothing.
+    took_over: "models.JSONField[dict[str, str], dict[str, str]]" = models.JSONField(default=dict)
+    # Who has stopped it although requests may start it: they do not, until somebody lets them.
+    held_back_by = models.ForeignKey(User, null=True, on_delete=models.SET_NULL, related_name="+")
     created_at = models.DateTimeField(default=timezone.now)
     removed_at = models.DateTimeField(null=True)
 
@@ -59,6 +91,11 @@ class Server(models.Model):
 
     def __str__(self) -> str:
         return self.slug
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether it is only looked at: never started, stopped, restarted or removed."""
+        return bool(self.watches)
 
     @property
     def launch(self) -> Launch:

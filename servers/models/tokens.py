@@ -9,6 +9,8 @@ from servers.models.secret import MASK
 # What a line must hold (looked for first, because that is fast), and the token. Group 1 stays: it
 # tells whose token it was.
 _SHAPES: tuple[tuple[bytes, bytes], ...] = (
+    # inferdash's own (models.key)
+    (b"ifd_", rb"(?<![A-Za-z0-9_])(ifd_)[A-Za-z0-9_-]{40,}"),
     # Hugging Face
     (b"hf_", rb"(?<![A-Za-z0-9_])(hf_)[A-Za-z0-9]{30,}"),
     (b"api_org_", rb"(?<![A-Za-z0-9_])(api_org_)[A-Za-z0-9]{30,}"),

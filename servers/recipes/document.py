@@ -1,6 +1,6 @@
 """The YAML of one profile: read with errors that say where, written so that it reads the same."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from functools import partial
@@ -107,7 +107,9 @@ def launch_value(found: mapping.Mapping, name: str) -> Any:
         return found.read(name, notation.path, "")
     if name == "ready_limit":
         return found.read(name, durations.read, 0)
-    if name in ("restart_unhealthy", "ask_every"):
+    if name == "hold_requests":
+        return found.read(name, notation.held, _default(name))
+    if name in ("restart_unhealthy", "ask_every", "stop_idle"):
         return found.read(name, notation.minutes, 0)
     if name == "restart":
         return found.read(name, notation.restart, "")
@@ -117,7 +119,9 @@ def launch_value(found: mapping.Mapping, name: str) -> Any:
     if name == "parameters":
         return _parameters(found)
     if name in ("log_must", "log_must_not"):
-        return _log_texts(found, name)
+        return _listed(found, name, notation.log_texts)
+    if name == "aliases":
+        return _listed(found, name, notation.aliases)
     if name == "volumes":
         return _volumes(found)
     if name == "ulimits":
@@ -185,9 +189,11 @@ def _parameters(found: mapping.Mapping) -> dict[str, str]:
     return values
 
 
-def _log_texts(found: mapping.Mapping, name: str) -> tuple[str, ...]:
+def _listed(
+    found: mapping.Mapping, name: str, read: Callable[[Iterable[str]], tuple[str, ...]]
+) -> tuple[str, ...]:
     try:
-        return notation.log_texts(found.texts(name))
+        return read(found.texts(name))
     except ValueError as error:
         raise found.error(str(error), name) from error
 
@@ -251,6 +257,8 @@ _WRITERS: dict[str, Callable[[Any], str]] = {
     "ready_limit": durations.shown,
     "restart_unhealthy": durations.shown,
     "ask_every": durations.shown,
+    "hold_requests": durations.shown,
+    "stop_idle": durations.shown,
 }
 
 

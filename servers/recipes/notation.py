@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from servers.engines import flagtext
 from servers.host import durations
 
+LONGEST_ALIAS, MOST_ALIASES = 200, 20
+LONGEST_HOLD = 3600  # seconds
 SHORTEST = 60  # seconds, for what is looked at every few minutes
 MOST_LOG_TEXTS, LONGEST_LOG_TEXT = 20, 200
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -50,6 +52,28 @@ def minutes(text: str) -> int:
     seconds = durations.read(text)
     if 0 < seconds < SHORTEST:
         raise ValueError(f"“{text[:40]}” is shorter than a minute.")
+    return seconds
+
+
+def aliases(names: Iterable[str]) -> tuple[str, ...]:
+    """Names by which programs ask for a model. Raises ValueError."""
+    found = tuple(dict.fromkeys(name.strip() for name in names if name.strip()))
+    for name in found:
+        if len(name) > LONGEST_ALIAS or not name.isprintable() or " " in name:
+            raise ValueError(
+                f"“{name[:40]}” is no name for a model: up to {LONGEST_ALIAS} characters without "
+                "spaces."
+            )
+    if len(found) > MOST_ALIASES:
+        raise ValueError(f"A profile has at most {MOST_ALIASES} other names.")
+    return found
+
+
+def held(text: str) -> int:
+    """Seconds of 5m or 90s for which a request is held, an hour at most. Raises ValueError."""
+    seconds = durations.read(text)
+    if seconds > LONGEST_HOLD:
+        raise ValueError(f"“{text[:40]}” is longer than an hour; no program waits for so long.")
     return seconds
 
 

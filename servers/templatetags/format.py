@@ -31,6 +31,25 @@ def gib(size: float | None) -> str:
 
 
 @register.filter
+def size(count: float | None) -> str:
+    """Bytes of something that may be small: "412 KiB", "3.1 MiB", "41.2 GiB"."""
+    if count is None:
+        return DASH
+    if count >= GIB / 10:
+        return gib(count)
+    return f"{count / 2**20:.1f} MiB" if count >= 2**20 / 10 else f"{count / 1024:.0f} KiB"
+
+
+@register.filter
+def rate(per_second: float | None) -> str:
+    """Bytes a second: "112 MiB/s"."""
+    if per_second is None:
+        return DASH
+    mib = per_second / 2**20
+    return f"{mib:.0f} MiB/s" if mib >= 9.95 else f"{mib:.1f} MiB/s"
+
+
+@register.filter
 def gib_number(size: float | None) -> str:
     """Bytes as "41.2", for places where the unit stands once for many figures."""
     if size is None:
@@ -40,6 +59,21 @@ def gib_number(size: float | None) -> str:
         return f"{value:.0f}"
     # Two digits where one would round something that is there to nothing.
     return f"{value:.2f}" if 0 < value < 0.095 else f"{value:.1f}"
+
+
+@register.filter
+def count(number: int | None) -> str:
+    """ "1 234 567", with spaces that do not break."""
+    return DASH if number is None else f"{number:,}".replace(",", "\u202f")
+
+
+@register.filter
+def count_short(number: int) -> str:
+    """ "1.2 M", for the axes of charts."""
+    for size, letter in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
+        if number >= size:
+            return f"{number / size:.3g}\u202f{letter}"
+    return str(number)
 
 
 @register.filter
@@ -108,6 +142,16 @@ def exactly(moment: datetime | None) -> SafeString | str:
     if moment is None:
         return ""
     return _time(moment, timezone.localtime(moment).strftime("%Y-%m-%d %H:%M"), mode="exact")
+
+
+@register.filter
+def clock(moment: datetime | None) -> SafeString | str:
+    """A <time> with the time of day, and the day where it is not today."""
+    if moment is None:
+        return ""
+    local, now = timezone.localtime(moment), timezone.localtime()
+    form = "%H:%M" if local.date() == now.date() else "%Y-%m-%d %H:%M"
+    return _time(moment, local.strftime(form), mode="exact")
 
 
 def _time(moment: datetime, text: str, *, mode: str) -> SafeString:

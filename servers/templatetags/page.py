@@ -10,17 +10,24 @@ from django.utils.safestring import SafeString
 
 from servers.engines import ENGINES
 from servers.engines.launch import Launch
+from servers.live import needs
 from servers.models import Box, Run, User
 
 register = template.Library()
 
 # Pages that a link of the top bar leads to, although their addresses are not below its own.
-BELOW = {"profiles": ("groups", "recipes", "checkpoint")}
+BELOW = {"profiles": ("groups", "recipes", "checkpoint"), "models": ("images",)}
 
 
 @register.simple_tag
 def all_boxes() -> QuerySet[Box]:
     return Box.objects.all()
+
+
+@register.simple_tag
+def attention_count() -> int:
+    """How much needs a person, for the top bar and the tab's title."""
+    return len(needs.now())
 
 
 @register.simple_tag(takes_context=True)

@@ -9,7 +9,9 @@ from django.views.decorators.http import require_POST
 
 from servers import lifecycle, tasks
 from servers.forms.profile_values import opens_the_box
+from servers.lifecycle import demand, untouched
 from servers.models import Role, Server, User
+from servers.views import starts
 from servers.views.access import allow
 from servers.views.checks import refusal
 
@@ -18,16 +20,15 @@ FORBIDDEN, CONFLICT = 403, 409
 
 
 def _find(slug: str) -> Server:
-    return get_object_or_404(Server.objects.select_related("profile__current", "box"), slug=slug)
+    """Raises WatchedError: none of these buttons is for a server that is only watched."""
+    servers = Server.objects.select_related("profile__current", "box", "run")
+    found = get_object_or_404(servers, slug=slug)
+    untouched.check(found)
+    return found
 
 
 def _person(request: HttpRequest) -> User:
     return cast(User, request.user)
-
-
-def _despite(request: HttpRequest) -> str:
-    """Why somebody starts it although something is known to fail."""
-    return request.POST.get("despite", "").strip()[:300]
 
 
 @require_POST
@@ -37,9 +38,7 @@ def server_start(request: HttpRequest, slug: str) -> HttpResponse:
     question = refusal(request, found)
     if question is not None:
         return question
-    run = lifecycle.start(found, by=_person(request), despite=_despite(request))
-    if run is not None:
-        tasks.nudge(run)
+    starts.begin(request, found)
     return HttpResponse(status=DONE)
 
 
@@ -61,14 +60,12 @@ def run_start(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     question = refusal(request, found, like.launch)
     if question is not None:
         return question
-    run = lifecycle.start(found, by=person, despite=_despite(request), like=like)
-    if run is None:
+    if starts.begin(request, found, like=like) is None:
         return HttpResponse(
             f"{found} is running. Stop it first, then start it as it ran.",
             status=CONFLICT,
             content_type="text/plain",
         )
-    tasks.nudge(run)
     return HttpResponse(status=DONE)
 
 
@@ -87,12 +84,32 @@ def server_stop(request: HttpRequest, slug: str) -> HttpResponse:
 
 @require_POST
 @allow(Role.OPERATOR)
+def server_keep(request: HttpRequest, slug: str) -> HttpResponse:
+    """Nobody's request stops it from now on, and no idleness."""
+    demand.keep(_find(slug), by=_person(request))
+    return HttpResponse(status=DONE)
+
+
+@require_POST
+@allow(Role.OPERATOR)
+def server_let(request: HttpRequest, slug: str) -> HttpResponse:
+    """Let requests start what somebody has stopped."""
+    demand.let(_find(slug), by=_person(request))
+    return HttpResponse(status=DONE)
+
+
+@require_POST
+@allow(Role.OPERATOR)
 def server_restart(request: HttpRequest, slug: str) -> HttpResponse:
     found = _find(slug)
-    question = refusal(request, found)
+    replaces = found.runs.active().exists()
+    question = refusal(request, found, replaces=replaces)
     if question is not None:
         return question
-    run = lifecycle.restart(found, by=_person(request), despite=_despite(request))
+    if not replaces:
+        starts.begin(request, found)
+        return HttpResponse(status=DONE)
+    run = lifecycle.restart(found, by=_person(request), despite=starts.despite(request))
     if run is not None:
         tasks.nudge(run)
     return HttpResponse(status=DONE)

@@ -1,6 +1,5 @@
 """Who did what, to what, when; also as CSV."""
 
-import csv
 from collections.abc import AsyncIterator
 
 from django.core.paginator import Paginator
@@ -10,6 +9,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
 from servers.models import Entry, Role
+from servers.views import spreadsheet
 from servers.views.access import allow
 
 PER_PAGE = 100
@@ -27,11 +27,8 @@ def activity(request: HttpRequest) -> HttpResponse:
 @allow(Role.ADMIN)
 async def activity_csv(request: HttpRequest) -> StreamingHttpResponse:
     entries = _matching(request.GET.get("q", ""))
-    return StreamingHttpResponse(
-        _rows(entries),
-        content_type="text/csv; charset=utf-8",
-        headers={"Content-Disposition": 'attachment; filename="inferdash-activity.csv"'},
-    )
+    head = ["when", "who", "what", "to what", "more"]
+    return spreadsheet.download("inferdash-activity.csv", head, _rows(entries))
 
 
 def _matching(q: str) -> QuerySet[Entry]:
@@ -43,25 +40,8 @@ def _matching(q: str) -> QuerySet[Entry]:
     return found
 
 
-class _Echo:
-    def write(self, text: str) -> str:
-        return text
-
-
-async def _rows(entries: QuerySet[Entry]) -> AsyncIterator[str]:
-    writer = csv.writer(_Echo())
-    yield str(writer.writerow(["when", "who", "what", "to what", "more"]))
+async def _rows(entries: QuerySet[Entry]) -> AsyncIterator[list[str]]:
     async for entry in entries.aiterator():
         more = ", ".join(f"{key} {value}" for key, value in entry.detail.items())
         who = entry.by.username if entry.by else "inferdash"
-        cells = [entry.at.isoformat(), who, entry.action, entry.subject, more]
-        yield str(writer.writerow([_inert(cell) for cell in cells]))
-
-
-# Full-width signs count too: some spreadsheets read them as the narrow ones.
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # noqa: RUF001
-
-
-def _inert(cell: str) -> str:
-    """A spreadsheet runs a cell that begins like a formula."""
-    return f"'{cell}" if cell.startswith(_FORMULA) or cell.lstrip().startswith(_FORMULA) else cell
+        yield [entry.at.isoformat(), who, entry.action, entry.subject, more]

@@ -23,6 +23,7 @@ def box(request: HttpRequest, slug: str) -> HttpResponse:
             "box": found,
             "panel": live.panel(found),
             "care": live.care_of(found, cast(User, request.user)),
+            "others": live.others_of(found, cast(User, request.user)),
             "limits": sorted(found.facts.get("limits", {}).items()),
             "servers": Server.objects.for_dashboard().filter(box=found),
         },

@@ -5,24 +5,31 @@ import json
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
+from typing import Any
 
 from asgiref.sync import sync_to_async
 from django.conf import settings
-from django.core.exceptions import RequestDataTooBig
 from django.http import HttpResponse, StreamingHttpResponse
-from django.shortcuts import render
+from django.shortcuts import get_object_or_404, render
 from django.utils import timezone
 from django.views.decorators.http import require_GET, require_POST
 
+from servers import live
+from servers.engines import sampling
 from servers.forms.chat import Ask, AskError, read
+from servers.forms.chat_messages import BODY_LIMIT
+from servers.gateway import session
+from servers.gateway.calls import Call
+from servers.gateway.routes import why_not
 from servers.host import probes
 from servers.host.probes import Endpoint, EngineError
-from servers.models import Entry, Role, Run, Server, User
+from servers.models import Conversation, Entry, Role, Run, Server, Use, User
 from servers.models.run import State, Wanted
 from servers.views.access import PersonRequest, allow
 
 # Reverse proxies give up on a silent answer after a minute or so; a long prompt takes longer.
 HEARTBEAT = 15.0
+OK, BAD_GATEWAY = 200, 502
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,17 +39,29 @@ class Target:
     run_id: int
     server: str
     model: str
+    engine: str
     endpoint: Endpoint
 
 
 @require_GET
 @allow(Role.OPERATOR)
-def chat(request: PersonRequest) -> HttpResponse:
-    servers = Server.objects.for_dashboard()
+def chat(request: PersonRequest, key: str = "") -> HttpResponse:
+    """A new conversation; or the person's own with that key. Others' are not there for them."""
+    if key:
+        get_object_or_404(Conversation.objects.of(request.user), key=key)
     return render(
         request,
         "chat/page.html",
-        {"servers": servers, "preselected": request.GET.get("server", ""), "here": settings.BOX},
+        {
+            "servers": Server.objects.for_dashboard(),
+            "preselected": request.GET.get("server", ""),
+            "here": settings.BOX,
+            "standings": live.standings(),
+            "person": request.user,
+            "conversation": key,
+            "parameters": sampling.PARAMETERS,
+            "parameter_table": sampling.table(),
+        },
     )
 
 
@@ -51,15 +70,9 @@ def chat(request: PersonRequest) -> HttpResponse:
 async def chat_completions(request: PersonRequest) -> StreamingHttpResponse:
     """Stream the engine's own events; everything that fails becomes an event named error."""
     try:
-        ask = read(request.body)
-        target = await sync_to_async(_target)(ask.run_id)
+        ask = read(_body(request))
+        target = await _found(ask.run_id, request.user)
         events = _answer(ask, target, request.user)
-    except RequestDataTooBig:
-        limit = settings.DATA_UPLOAD_MAX_MEMORY_SIZE / 2**20
-        events = _only_error(
-            f"The conversation is larger than {limit:.1f} MiB. Start a new one, or remove "
-            "earlier messages."
-        )
     except AskError as error:
         events = _only_error(str(error))
     return StreamingHttpResponse(
@@ -67,6 +80,36 @@ async def chat_completions(request: PersonRequest) -> StreamingHttpResponse:
         content_type="text/event-stream",
         headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
     )
+
+
+def _body(request: PersonRequest) -> bytes:
+    """Not request.body, whose limit is one for forms: pictures are larger. Raises AskError."""
+    body = request.read(BODY_LIMIT + 1)
+    if len(body) > BODY_LIMIT:
+        raise AskError(
+            f"The conversation is larger than {BODY_LIMIT / 2**20:.0f} MiB. Start a new one, or "
+            "remove earlier messages or pictures."
+        )
+    return body
+
+
+async def _found(run_id: int, person: User) -> Target:
+    """Raises AskError; what was asked of a server that does not answer is written down, too."""
+    try:
+        return await sync_to_async(_target)(run_id)
+    except _NotReadyError as error:
+        run = error.run
+        await session.refused(
+            person=person.pk, run=run.pk, server=run.server.slug, model=run.served_name,
+            message=str(error),
+        )  # fmt: skip
+        raise
+
+
+class _NotReadyError(AskError):
+    def __init__(self, run: Run, message: str) -> None:
+        super().__init__(message)
+        self.run = run
 
 
 def _target(run_id: int) -> Target:
@@ -81,15 +124,30 @@ def _target(run_id: int) -> Target:
             f"{server} runs on {server.box}, and the playground reaches only servers on "
             f"{settings.BOX}. Pick one of those, or open inferdash on {server.box}."
         )
+    if not run.version.launch.serves_models:
+        raise AskError(
+            f"{server} serves no model, so that nobody can talk to it. Pick another one."
+        )
     if run.wanted != Wanted.RUNNING:
-        raise AskError(_stopped(run))
+        raise _NotReadyError(run, _stopped(run))
     endpoint = run.endpoint
     if run.state != State.READY or endpoint is None:
-        raise AskError(
-            f"{server} is {run.state}, not ready. Pick another server, or see its page for why "
-            "and start it again."
-        )
-    return Target(run_id=run.pk, server=str(server), model=run.served_name, endpoint=endpoint)
+        raise _NotReadyError(run, _why_not(run))
+    return Target(
+        run_id=run.pk,
+        server=str(server),
+        model=run.served_name,
+        engine=run.version.launch.engine,
+        endpoint=endpoint,
+    )
+
+
+def _why_not(run: Run) -> str:
+    if run.server.run_id != run.pk:
+        return f"This run of {run.server} is over. Ask again: it goes to the one that is up."
+    if run.state == State.READY:
+        return f"{run.server} says that it is ready, and nobody knows its port. See its page."
+    return f"{why_not(run.server)} Or pick another server."
 
 
 def _stopped(run: Run) -> str:
@@ -98,20 +156,41 @@ def _stopped(run: Run) -> str:
 
 
 async def _answer(ask: Ask, target: Target, person: User) -> AsyncGenerator[bytes]:
+    # What the page shows as the raw request: it has the messages itself.
+    yield _event("request", ask.said(target.model, target.engine))
+    async with session.asking(
+        person=person.pk, run=target.run_id, server=target.server, model=target.model
+    ) as call:
+        try:
+            async with aclosing(_pieces(ask, target, person, call)) as pieces:
+                async for piece in pieces:
+                    yield piece
+        except EngineError as error:
+            message = await sync_to_async(_cause)(target) or str(error)
+            call.failed(error.status or BAD_GATEWAY, message)
+            yield _error(message, error.detail)
+
+
+async def _pieces(ask: Ask, target: Target, person: User, call: Call) -> AsyncGenerator[bytes]:
     noting: asyncio.Future[None] | None = None
+    said = _heard(probes.chat(target.endpoint, ask.body(target.model, target.engine)), call)
     try:
-        pieces = probes.chat(target.endpoint, ask.body(target.model))
-        async with aclosing(_with_heartbeat(pieces)) as events:
+        async with aclosing(_with_heartbeat(said)) as events:
             async for piece in events:
                 yield piece
                 # Beside the stream, and not before it: the first token must not wait.
                 noting = noting or asyncio.ensure_future(sync_to_async(_note)(target, person))
-    except EngineError as error:
-        cause = await sync_to_async(_cause)(target)
-        yield _error(cause or str(error), error.detail)
     finally:
         if noting is not None:
             await noting
+
+
+async def _heard(pieces: AsyncGenerator[bytes], call: Call) -> AsyncGenerator[bytes]:
+    async with aclosing(pieces):
+        async for piece in pieces:
+            call.status = call.status or OK
+            call.heard(piece)
+            yield piece
 
 
 async def _with_heartbeat(pieces: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
@@ -133,6 +212,7 @@ async def _with_heartbeat(pieces: AsyncGenerator[bytes]) -> AsyncGenerator[bytes
 def _note(target: Target, person: User) -> None:
     now = timezone.now()
     Run.objects.filter(pk=target.run_id).update(last_request_at=now)
+    Use.objects.update_or_create(run_id=target.run_id, by=person, defaults={"at": now})
     # Who used a run is worth a line, each of their messages is not.
     began = Run.objects.values_list("created_at", flat=True).get(pk=target.run_id)
     mine = Entry.objects.filter(by=person, action="chat", subject=target.server, at__gte=began)
@@ -152,5 +232,8 @@ async def _only_error(message: str) -> AsyncGenerator[bytes]:
 
 def _error(message: str, detail: str = "") -> bytes:
     # The blank line in front ends whatever event the engine was cut off in.
-    data = json.dumps({"message": message, "detail": detail})
-    return f"\n\nevent: error\ndata: {data}\n\n".encode()
+    return b"\n\n" + _event("error", {"message": message, "detail": detail})
+
+
+def _event(name: str, data: dict[str, Any]) -> bytes:
+    return f"event: {name}\ndata: {json.dumps(data)}\n\n".encode()

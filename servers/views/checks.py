@@ -11,12 +11,14 @@ from django.views.decorators.http import require_POST
 from servers import lifecycle, tasks
 from servers.engines import parameters
 from servers.engines.launch import Launch
+from servers.forms import start as form
 from servers.forms.profile import ProfileForm
 from servers.forms.profile_values import initial
 from servers.judge.subject import Finding
 from servers.lifecycle import checkpoints, checks, fits, folders, preflight
 from servers.live import answers
 from servers.models import Box, ImageFacts, Profile, Role, Server, User
+from servers.views import starts
 from servers.views.access import allow
 from servers.views.profiles import find, save_launch
 
@@ -139,33 +141,30 @@ def profile_fix(request: HttpRequest, slug: str, rule: str) -> HttpResponse:
 
 
 def refusal(
-    request: HttpRequest, server: Server, launch: Launch | None = None
+    request: HttpRequest, server: Server, launch: Launch | None = None, *, replaces: bool = False
 ) -> HttpResponse | None:
-    """The question that a start with errors asks; None when there is nothing to ask.
+    """The question that a start asks first; None when there is nothing to ask.
 
-    `launch` is what is to be started, if not what the profile says now.
+    `launch` is what is to be started, if not what the profile says now. One that `replaces` what
+    runs of the server already has its GPUs.
     """
     launch = launch or parameters.fill(server.profile.launch, server.values)
     checked = preflight.check(launch, server.box, server.profile, server)
     person = cast(User, request.user)
-    has_reason = bool(request.POST.get("despite", "").strip())
-    if checked.may_start or (has_reason and person.may_edit):
-        return None
-    answer = render(
-        request,
-        "servers/_despite.html",
-        {
-            "server": server,
-            "findings": checked.faults,
-            "items": checked.errors,
-            "fit": checked.fit,
-            "person": person,
-            "action": request.path,
-        },
-    )
-    answer["HX-Retarget"] = "#dialog"
-    answer["HX-Reswap"] = "innerHTML"
-    return answer
+    # Who is loading now, or has the memory now, can be waited for.
+    errors = [each for each in checked.errors if replaces or each.id != "loading"]
+    faults = checked.faults if replaces else checked.lasting
+    if not errors and not faults and not replaces:
+        asked = starts.question(request, server, launch, checked)
+        if asked is not None or form.read(request.POST).answer:
+            return asked
+    if errors or checked.faults:
+        if starts.despite(request) and person.may_edit:
+            return None
+        context = {"server": server, "findings": checked.faults, "items": checked.errors}
+        context |= {"fit": checked.fit, "person": person, "action": request.path}
+        return starts.asked(request, "servers/_despite.html", context)
+    return None
 
 
 def _form(request: HttpRequest) -> tuple[ProfileForm, Profile | None]:

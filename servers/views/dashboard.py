@@ -23,5 +23,6 @@ def dashboard(request: HttpRequest) -> HttpResponse:
             "servers": servers,
             "panels": live.panels(boxes, samples),
             "notices": live.attention(boxes, samples),
+            "reboots": live.restarts_told(),
         },
     )

@@ -10,12 +10,12 @@ from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
 from servers.commandline import export
-from servers.engines.change import without_flags
-from servers.engines.engine import SECRET_FLAGS
+from servers.engines.change import split_flags
+from servers.engines.engine import SECRET_FLAGS, flag_value
 from servers.engines.launch import Launch
+from servers.lifecycle.exports import document_of, without_keys
 from servers.models import Profile, Role
 from servers.recipes import document
-from servers.recipes.document import Document
 from servers.views.access import allow
 from servers.views.profiles import find
 
@@ -29,7 +29,7 @@ class Form:
 
 
 def _yaml(profile: Profile, launch: Launch) -> str:
-    return document.write(_document(profile, launch))
+    return document.write(document_of(profile, launch))
 
 
 def _json(profile: Profile, launch: Launch) -> str:
@@ -62,9 +62,9 @@ def profile_export(request: HttpRequest, slug: str, form: str) -> HttpResponse:
     if form not in FORMS:
         raise Http404(f"A profile cannot be exported as {form}.")
     found, chosen = find(request, slug), FORMS[form]
-    text = chosen.write(found, _without_keys(found.launch))
+    written = text(found, form)
     if "download" in request.GET:
-        answer = HttpResponse(text, content_type=f"{chosen.content_type}; charset=utf-8")
+        answer = HttpResponse(written, content_type=f"{chosen.content_type}; charset=utf-8")
         name = f"{found.slug}.{chosen.suffix}"
         answer["Content-Disposition"] = f'attachment; filename="{name}"'
         return answer
@@ -73,7 +73,7 @@ def profile_export(request: HttpRequest, slug: str, form: str) -> HttpResponse:
         "profiles/export.html",
         {
             "profile": found,
-            "text": text,
+            "text": written,
             "chosen": form,
             "forms": FORMS,
             "secrets": sorted(found.launch.secret_env),
@@ -81,17 +81,14 @@ def profile_export(request: HttpRequest, slug: str, form: str) -> HttpResponse:
     )
 
 
-def _without_keys(launch: Launch) -> Launch:
-    """Keys among the flags stay here, as the values of secrets do."""
-    return replace(launch, flags=without_flags(launch.flags, tuple(SECRET_FLAGS)))
+def text(profile: Profile, form: str) -> str:
+    """A profile written in one of FORMS."""
+    return FORMS[form].write(profile, without_keys(profile.launch))
 
 
-def _document(profile: Profile, launch: Launch) -> Document:
-    return Document(
-        name=profile.name,
-        notes=profile.notes,
-        source=document.Source(url=profile.source),
-        tags=tuple(profile.tag_list),
-        secrets=tuple(sorted(launch.secret_env)),
-        launch=replace(launch, secret_env={}),
-    )
+def with_secrets(written: Launch, kept: Launch) -> Launch:
+    """What was written out and read again, with what stays here when it is."""
+    keys = [each for each in split_flags(kept.flags) if each[0] in SECRET_FLAGS]
+    missing = [each for each in keys if flag_value(written.flags, each[0]) is None]
+    words = tuple(word for name, values in missing for word in (name, *values))
+    return replace(written, secret_env=kept.secret_env, flags=written.flags + words)

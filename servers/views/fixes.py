@@ -1,15 +1,13 @@
 """The known fix of a failed run: applied to its profile as a new version, and started."""
 
-from typing import cast
-
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
 from django.views.decorators.http import require_POST
 
-from servers import lifecycle, tasks
 from servers.engines import parameters
-from servers.lifecycle import diagnoses
-from servers.models import Role, Server, User
+from servers.lifecycle import diagnoses, untouched
+from servers.models import Role, Server
+from servers.views import starts
 from servers.views.access import allow
 from servers.views.checks import refusal
 from servers.views.profiles import find, save_launch
@@ -28,6 +26,7 @@ def run_fix(request: HttpRequest, slug: str, pk: int, number: int) -> HttpRespon
     server = get_object_or_404(
         Server.objects.select_related("profile__current", "box"), slug=slug, removed_at=None
     )
+    untouched.check(server)
     runs = server.runs.select_related("server__profile__current", "server__box", "version", "like")
     run = get_object_or_404(runs, pk=pk)
     profile = find(request, server.profile.slug)
@@ -42,14 +41,11 @@ def run_fix(request: HttpRequest, slug: str, pk: int, number: int) -> HttpRespon
         return question
     version = save_launch(request, profile, launch, message=f"Fix: {run.cause}", action="apply fix")
     server.profile.current = version
-    despite = request.POST.get("despite", "").strip()[:300]
-    started = lifecycle.start(server, by=cast(User, request.user), despite=despite)
-    if started is None:
+    if starts.begin(request, server) is None:
         return _text(
             f"Saved as version {version.number}. Somebody else has started {server} meanwhile.",
             CONFLICT,
         )
-    tasks.nudge(started)
     return HttpResponse(status=DONE)
 
 

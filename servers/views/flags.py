@@ -33,6 +33,8 @@ def profile_flags(request: HttpRequest) -> JsonResponse:
     engine, image = request.GET.get("engine", ""), request.GET.get("image", "").strip()
     if engine not in ENGINES:
         raise Http404(f"“{engine}” is not an engine. inferdash knows {', '.join(ENGINES)}.")
+    if not ENGINES[engine].serves_models:
+        return JsonResponse(_nothing(engine))
     known = flaglist_for(engine, image, _box(request))
     return JsonResponse(_lean(known))
 
@@ -75,6 +77,13 @@ def _lean(known: ImageFlags) -> dict[str, Any]:
     if not known.is_exact:
         said["elsewhere"] = _elsewhere(flags)
     return said
+
+
+def _nothing(engine: str) -> dict[str, Any]:
+    """Of what is no engine that inferdash knows: its words are its own."""
+    said = FlagList(engine=engine, version="", flags=()).to_json()
+    own = {"title": ENGINES[engine].title, "is_exact": False, "asked": "", "env_prefixes": []}
+    return said | own | {"written": [], "lent": {}}
 
 
 def _written(engine: str) -> list[str]:

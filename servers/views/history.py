@@ -1,6 +1,5 @@
 """What a box's GPUs did and who held their memory, as far back as it is kept."""
 
-import csv
 import time
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime
@@ -13,13 +12,16 @@ from django.shortcuts import aget_object_or_404, get_object_or_404, render
 from django.urls import reverse
 from django.views.decorators.http import require_GET
 
+from servers import live
 from servers.judge import history as judge
-from servers.judge.history import Point
-from servers.models import Box, HistoryChunk, Role, Run
+from servers.judge.history import Point, Times
+from servers.models import Alert, Box, FiguresChunk, HistoryChunk, Role, Run
+from servers.views import figures, spreadsheet
 from servers.views.access import allow
 
 MOST_POINTS = 1000
 MOST_RUNS = 200
+MOST_ALERTS = 200
 DAY = 86400.0
 # What a range is chosen by: seconds and words.
 SPANS = ((3600, "1 h"), (86400, "24 h"), (7 * 86400, "7 d"), (30 * 86400, "30 d"))
@@ -30,7 +32,8 @@ SPANS = ((3600, "1 h"), (86400, "24 h"), (7 * 86400, "7 d"), (30 * 86400, "30 d"
 def history(request: HttpRequest, slug: str) -> HttpResponse:
     box = get_object_or_404(Box, slug=slug)
     gpus = _gpus(box)
-    return render(request, "boxes/history.html", {"box": box, "gpus": gpus, "spans": SPANS})
+    told = {"box": box, "gpus": gpus, "spans": SPANS, "engines": figures.servers_of(box)}
+    return render(request, "boxes/history.html", told)
 
 
 def _gpus(box: Box) -> list[tuple[str, str]]:
@@ -46,7 +49,8 @@ def _gpus(box: Box) -> list[tuple[str, str]]:
 @require_GET
 @allow(Role.VIEWER)
 def history_points(request: HttpRequest, slug: str) -> JsonResponse:
-    """At most 1000 points of a range: ?from= and ?to= in unix seconds, ?gpu= a UUID or all."""
+    """At most 1000 points of a range: ?from= and ?to= in unix seconds, ?gpu= a UUID or all,
+    ?server= whose engine, or all."""
     box = get_object_or_404(Box, slug=slug)
     now = time.time()
     since, until = _range(request, now)
@@ -54,6 +58,7 @@ def history_points(request: HttpRequest, slug: str) -> JsonResponse:
     begins = judge.slot(since, width)
     gpu = request.GET.get("gpu", "")
     points = HistoryChunk.objects.points(box, step, width, begins, until, gpu=gpu)
+    points = {**_recent(box, gpu, begins, until, width), **points}
     found = {
         "from": since,
         "to": until,
@@ -61,9 +66,19 @@ def history_points(request: HttpRequest, slug: str) -> JsonResponse:
         "width": width,
         "first": HistoryChunk.objects.oldest(box),
         "runs": _runs(box, since, until),
+        "alerts": _alerts(box, since, until),
+        "engines": figures.of_box(box, since, until, MOST_POINTS, request.GET.get("server", "")),
         **judge.columns(points, begins, until, width),
     }
     return JsonResponse(found, headers={"Cache-Control": "no-store"})
+
+
+def _recent(box: Box, gpu: str, since: int, until: int, width: int) -> Times:
+    """The end of the range, where its points are not stored yet: that is done once a minute."""
+    body = live.recent(box.slug)
+    if body is None or until < time.time() - 2 * judge.SPANS[1]:
+        return {}
+    return judge.together_by(judge.unpack(body, gpu), since, until, width)
 
 
 def _range(request: HttpRequest, now: float) -> tuple[int, int]:
@@ -100,8 +115,24 @@ def _runs(box: Box, since: int, until: int) -> list[dict[str, Any]]:
             "start": _seconds(run.started_at or run.created_at),
             "ready": _seconds(run.ready_at),
             "end": _seconds(run.ended_at),
+            "phases": [{"words": each.words, "at": _seconds(each.began)} for each in run.stretches],
         }
         for run in runs
+    ]
+
+
+def _alerts(box: Box, since: int, until: int) -> list[dict[str, Any]]:
+    began, ended = datetime.fromtimestamp(until, UTC), datetime.fromtimestamp(since, UTC)
+    alerts = Alert.objects.filter(Q(cleared_at=None) | Q(cleared_at__gte=ended), box=box)
+    return [
+        {
+            "title": alert.title,
+            "severity": alert.severity,
+            "url": reverse("run", args=[alert.run_id]) if alert.run_id else reverse("alerts"),
+            "start": _seconds(alert.raised_at),
+            "end": _seconds(alert.cleared_at),
+        }
+        for alert in alerts.filter(raised_at__lte=began).order_by("-raised_at")[:MOST_ALERTS]
     ]
 
 
@@ -112,16 +143,21 @@ def _seconds(at: datetime | None) -> float | None:
 @require_GET
 @allow(Role.VIEWER)
 async def history_csv(request: HttpRequest, slug: str) -> StreamingHttpResponse:
-    """Every point of a range as finely as it is kept, a line a GPU and moment."""
+    """Every point of a range as finely as it is kept, a line a GPU and moment; ?of=servers: what
+    engines told, a line a server and moment."""
     box = await aget_object_or_404(Box, slug=slug)
     since, until = _range(request, time.time())
-    step, _width = await sync_to_async(_plan)(box, since, until, 2**31)
-    name = f"{slug}-{datetime.fromtimestamp(since, UTC):%Y%m%d-%H%M}-{step}s.csv"
-    return StreamingHttpResponse(
-        _lines(box, step, since, until, request.GET.get("gpu", "")),
-        content_type="text/csv; charset=utf-8",
-        headers={"Content-Disposition": f'attachment; filename="{name}"'},
+    is_of_servers = request.GET.get("of") == "servers"
+    plan = figures.plan if is_of_servers else _plan
+    step, _width = await sync_to_async(plan)(box, since, until, 2**31)
+    kind = "servers-" if is_of_servers else ""
+    name = f"{slug}-{kind}{datetime.fromtimestamp(since, UTC):%Y%m%d-%H%M}-{step}s.csv"
+    lines = (
+        _figure_lines(box, step, since, until, request.GET.get("server", ""))
+        if is_of_servers
+        else _lines(box, step, since, until, request.GET.get("gpu", ""))
     )
+    return spreadsheet.answer(name, lines)
 
 
 # Column of a point, its name in the file, and what to divide by.
@@ -137,25 +173,29 @@ _FIGURES = (
 )
 
 
-class _Echo:
-    def write(self, text: str) -> str:
-        return text
-
-
 async def _lines(box: Box, step: int, since: int, until: int, gpu: str) -> AsyncIterator[str]:
     """Twice through the chunks: the names of all columns come first, and all would not fit."""
-    writer = csv.writer(_Echo())
     chunks = HistoryChunk.objects.between(box, step, since, until)
     parts: set[str] = set()
     async for body in chunks.values_list("body", flat=True).aiterator(chunk_size=8):
         parts |= await sync_to_async(_part_names)(bytes(body), gpu)
     order = sorted(parts)
     titles = [f"{_inert(name.removeprefix('='))} MiB" for name in order]
-    yield str(writer.writerow(["time", "gpu", *(title for _key, title, _by in _FIGURES), *titles]))
+    yield spreadsheet.line(["time", "gpu", *(title for _key, title, _by in _FIGURES), *titles])
     columns = [(key, by) for key, _title, by in _FIGURES] + [(name, 1024) for name in order]
     async for body in chunks.values_list("body", flat=True).aiterator(chunk_size=8):
         rows = await sync_to_async(_rows)(bytes(body), gpu, since, until, columns)
-        yield "".join(str(writer.writerow(row)) for row in rows)
+        yield "".join(spreadsheet.line(row) for row in rows)
+
+
+async def _figure_lines(
+    box: Box, step: int, since: int, until: int, server: str
+) -> AsyncIterator[str]:
+    yield spreadsheet.line(["time", "server", *figures.titles()])
+    chunks = FiguresChunk.objects.between(box, step, since, until)
+    async for body in chunks.values_list("body", flat=True).aiterator(chunk_size=8):
+        rows = await sync_to_async(figures.rows)(bytes(body), server, since, until)
+        yield "".join(spreadsheet.line(row) for row in rows)
 
 
 def _part_names(body: bytes, gpu: str) -> set[str]:

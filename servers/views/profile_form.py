@@ -5,7 +5,7 @@ from typing import Any, cast
 from django.contrib import messages
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.text import slugify
 from django.views.decorators.http import require_http_methods
 
@@ -14,7 +14,8 @@ from servers.engines import diff
 from servers.engines.launch import Launch
 from servers.forms.profile import ProfileForm
 from servers.forms.profile_values import initial
-from servers.models import Box, Entry, Profile, Role, Server, User
+from servers.lifecycle import stock
+from servers.models import Box, Entry, Profile, Role, Server, StoredCheckpoint, User
 from servers.models.profile import ABOUT, Stale
 from servers.recipes.document import Document
 from servers.views.access import allow
@@ -28,12 +29,21 @@ def profile_new(request: HttpRequest) -> HttpResponse:
     person = cast(User, request.user)
     source = Profile.objects.seen_by(person).filter(slug=request.GET.get("from", "")).first()
     form = ProfileForm(
-        request.POST or None, person=person, copied_from=source, initial=_of_recipe(request)
+        request.POST or None, person=person, copied_from=source, initial=_given(request)
     )
     if request.method == "POST" and form.is_valid():
         made = create(form, by=person)
         return redirect("profile", slug=made.slug)
     return render(request, "profiles/form.html", {"form": form, "has_box": Box.objects.exists()})
+
+
+def _given(request: HttpRequest) -> dict[str, Any] | None:
+    """What ?recipe= or ?model= stand for."""
+    pk = request.GET.get("model", "")
+    if pk.isdecimal() and len(pk) < 10:
+        found = get_object_or_404(StoredCheckpoint.objects.select_related("box"), pk=pk)
+        return {"name": stock.title(found), "box": found.box, **initial(stock.launch(found))}
+    return _of_recipe(request)
 
 
 def _of_recipe(request: HttpRequest) -> dict[str, Any] | None:

@@ -16,9 +16,20 @@ from servers.engines import ENGINES, choices, parameters
 from servers.engines.launch import Launch
 from servers.forms.profile_values import opens_the_box
 from servers.judge import startchart
-from servers.lifecycle import checks, preflight
+from servers.lifecycle import checks, offers, preflight
 from servers.lifecycle.badges import badges
-from servers.models import Box, Entry, ImageFacts, Profile, Role, Run, Server, User, record
+from servers.models import (
+    Box,
+    Entry,
+    ImageFacts,
+    Likeness,
+    Profile,
+    Role,
+    Run,
+    Server,
+    User,
+    record,
+)
 from servers.models.profile import Health, ProfileVersion, Stale, Wanted
 from servers.views.access import allow
 
@@ -68,6 +79,7 @@ def profile(request: HttpRequest, slug: str) -> HttpResponse:
             "profile": found,
             "launch": found.launch,
             "record": record.of(found),
+            "is_compared": Likeness.objects.filter(version__profile=found).exists(),
             "chart": startchart.chart(record.starts(found)),
             "is_favourite": found.fans.filter(pk=cast(User, request.user).pk).exists(),
             "versions": found.versions.select_related("author"),
@@ -80,7 +92,7 @@ def profile(request: HttpRequest, slug: str) -> HttpResponse:
             # One more server of the same box says something only with values of its own.
             "free_boxes": Box.objects.all()
             if found.launch.parameters
-            else Box.objects.exclude(servers__in=servers),
+            else Box.objects.exclude(servers__in=[each for each in servers if not each.is_watched]),
         },
     )
 
@@ -104,6 +116,7 @@ def _known(found: Profile, server: Server) -> dict[str, Any]:
         "findings": checked.findings,
         "fit": checked.fit,
         "image": ImageFacts.objects.of(launch, server.box),
+        "offer": offers.of(launch, server.box, found),
     }
 
 

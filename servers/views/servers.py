@@ -7,6 +7,7 @@ from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_GET
 
 from servers import live
+from servers.lifecycle import untouched
 from servers.models import Role, Run, Server, User
 from servers.views.access import allow
 
@@ -38,6 +39,7 @@ def _chosen(server: Server, asked: str) -> Run | None:
 def server_stop_ask(request: HttpRequest, slug: str) -> HttpResponse:
     """What a stop or restart would take from whom, and the buttons that do it."""
     found = get_object_or_404(Server.objects.with_details(), slug=slug)
+    untouched.check(found)
     return render(
         request,
         "servers/_stop.html",

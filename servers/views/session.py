@@ -70,7 +70,8 @@ def join(request: HttpRequest, token: str) -> HttpResponse:
         else:
             log_in(request, person)
             live.person_changed(person.pk)
-            return redirect("dashboard")
+            # The first of all has seen nothing of the boxes yet.
+            return redirect("dashboard" if User.objects.exclude(pk=person.pk).exists() else "found")
     return render(
         request,
         "people/join.html",

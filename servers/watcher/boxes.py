@@ -12,7 +12,7 @@ from servers.host import paths
 from servers.host.containers import ContainerError, Facts
 from servers.host.kernel import Kernel
 from servers.judge import limits
-from servers.lifecycle import creation
+from servers.lifecycle import boots, creation
 from servers.models import Box
 from servers.watcher import supplies
 
@@ -37,7 +37,7 @@ def enrol() -> Box:
 
 def note_boot(box: Box, *, seen_before: datetime | None) -> None:
     """Take up a restart of the box. Raises ContainerError while Docker is not there yet."""
-    kernel = Kernel()
+    kernel = Kernel(root=settings.KERNEL_ROOT)
     boot_id, booted_at = kernel.boot_id(), kernel.booted_at()
     if boot_id is not None and booted_at is not None:
         lifecycle.note_boot(
@@ -53,6 +53,7 @@ def sign_of_life(box: Box, sample: dict[str, Any] | None) -> None:
     box.seen_at = timezone.now()
     box.facts = facts
     Box.objects.filter(pk=box.pk).update(seen_at=box.seen_at, facts=facts)
+    boots.note_versions(box)
     if changed:
         live.box_changed(box.pk)
 
@@ -77,9 +78,18 @@ def gather(sample: dict[str, Any] | None) -> tuple[Facts | None, dict[str, Any]]
     except (limits.LimitsError, OSError) as error:
         problems.append({"what": "The limits file cannot be used", "fix": str(error)})
     found = {"docker": docker, "limits": allowed, "problems": problems}
+    if kernel := Kernel(root=settings.KERNEL_ROOT).release():
+        found["kernel"] = kernel
     if sample is not None:
         found |= {"gpus": _gpus(sample), "driver": sample.get("driver") or ""}
+        found["faults"] = faults(sample)
     return told, found
+
+
+def faults(sample: dict[str, Any]) -> list[str]:
+    """Which rules of the hardware's health say that something is wrong."""
+    findings = sample.get("findings") or []
+    return sorted({each["rule"] for each in findings if each["severity"] != "info"})
 
 
 def _gpus(sample: dict[str, Any]) -> list[dict[str, Any]]:

@@ -18,6 +18,7 @@ from servers.host import throwaway
 from servers.host.containers import ContainerError, Image
 from servers.host.throwaway import Question, Said
 from servers.lifecycle import creation
+from servers.lifecycle.images import news
 from servers.models import Box, ImageFacts, Run, Server
 from servers.models.image import Asking
 from servers.models.run import State
@@ -105,7 +106,8 @@ class Images:
             self._note(engine, reference, Asking.ABSENT)
             return []
         known = self._known.get((engine.key, reference))
-        is_due = known is None or known.is_due(image.id)
+        # What is no engine that inferdash knows has nothing to be asked.
+        is_due = engine.serves_models and (known is None or known.is_due(image.id))
         # One at a time: until its turn has come it waits.
         asking = Asking.WAITING if is_due else Asking.DONE
         why = known.why if known and known.asking == asking else ""
@@ -190,13 +192,15 @@ class Images:
 
 
 def placed(box: Box) -> list[tuple[str, str]]:
-    """Engine and image of every profile that can be started on the box, each pair once."""
+    """Engine and image of whatever is to be asked on the box, each pair once."""
     shown = Server.objects.shown().filter(box=box, profile__archived_at=None)
     launches = [
         server.profile.launch
         for server in shown.exclude(profile__current=None).select_related("profile__current")
     ]
-    return sorted({(launch.engine, launch.image) for launch in launches})
+    named = {(launch.engine, launch.image) for launch in launches}
+    # And what is to be checked before any profile starts from it.
+    return sorted(named | set(news.to_ask(box)))
 
 
 def may_ask(box: Box) -> bool:

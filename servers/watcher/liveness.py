@@ -66,8 +66,13 @@ class Liveness:
 
     def _keep(self, run: Run, record: Record) -> None:
         self._records[run.pk] = record
-        launch = run.version.launch
-        health.note(run, record.verdict(ENGINES[launch.engine].watched_path(launch)))
+        health.note(run, record.verdict(asked_path(run)))
+
+
+def asked_path(run: Run) -> str:
+    """What a ready engine is asked."""
+    launch = run.version.launch
+    return ENGINES[launch.engine].watched_path(launch, is_ours=not run.is_watched)
 
 
 def outcome(answer: Answer) -> Asked:

@@ -40,7 +40,7 @@ class Loading:
                 left = loading.foreseen(run)
                 self._guards[pk] = Guard(self._thresholds, foreseen=left)
             told = self._guards[pk].step(sample["t"], available=available, swapped=swapped)
-            if told.level == "stop":
+            if told.level == "stop" and not run.is_watched:
                 if loading.stop(run, told.says):
                     log.warning("run %s is stopped: %s", pk, told.says)
             elif told.says or run.strained:

@@ -73,6 +73,14 @@ def stamp(record: bytes) -> str:
     return record.split(b" ", 1)[0].decode()
 
 
+def within(found: Iterable[bytes], begin: str, end: str) -> Iterator[bytes]:
+    """The records from one stamp on, and before the other; "" is no bound."""
+    for record in found:
+        at = stamp(record)
+        if at >= begin and not (end and at >= end):
+            yield record
+
+
 def earlier(at: str, by: timedelta = SLACK) -> str:
     """The timestamp moved back; what is finer than a microsecond stays as it is."""
     moved = datetime.fromisoformat(at[:26]) - by

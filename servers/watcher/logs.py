@@ -8,22 +8,21 @@ last stored line.
 """
 
 import logging
-import re
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
-from itertools import accumulate
-
-from django.db import DatabaseError, InterfaceError, close_old_connections, connection
 
 from servers import live
-from servers.host.containers import ContainerError, Docker
-from servers.host.logstream import LogStream, LogStreamError
+from servers.host.containers import Container, Docker
+from servers.host.lives import Life
+from servers.host.logstream import LogStream
 from servers.lifecycle import creation
 from servers.models import LogChunk, Run
-from servers.models.log import NOTE, Line, Moved
-from servers.models.tokens import mask_tokens, masked
+from servers.models.log import NOTE
+from servers.models.tokens import masked
+from servers.models.watched import between
+from servers.watcher.filelogs import FileFollower
 from servers.watcher.loglines import (
     Order,
     earlier,
@@ -33,7 +32,10 @@ from servers.watcher.loglines import (
     records,
     secrets_pattern,
     stamp,
+    within,
 )
+from servers.watcher.readahead import Stream
+from servers.watcher.storing import Storing
 
 log = logging.getLogger(__name__)
 
@@ -41,30 +43,44 @@ log = logging.getLogger(__name__)
 # costs the same whatever its size, so that several busy logs wait longer, each for its own.
 BATCH_EVERY, BATCH_EVERY_AT_MOST = 0.05, 0.5
 BUSY = 20  # lines in a batch
-BATCH_LINES = 8192
-BATCH_BYTES = 4 * 1024 * 1024
-# So many lines wait for the database before Docker has to.
-READ_AHEAD = 4 * BATCH_LINES
-READ_AHEAD_BYTES = 4 * BATCH_BYTES
-RETRY_FIRST, RETRY_MOST = 0.25, 5.0
 JOIN_WITHIN = 5.0
 
-_followers: dict[int, "Follower"] = {}
+_followers: dict[int, Storing] = {}
 _lock = threading.Lock()
-# One transaction at a time: SQLite lets those who wait for another sleep, unfairly and for long.
-_appending = threading.Lock()
 
 
-def follow(run_id: int, container_id: str, *, masks: Iterable[str] = ()) -> "Follower":
-    """See to it that a thread follows this container's log. Calling again changes nothing."""
+def follow(run_id: int, container_id: str, *, masks: Iterable[str] = ()) -> Storing:
+    """See to it that a thread follows the log of this container, or of this process in none.
+
+    Calling again changes nothing.
+    """
     with _lock:
         running = _followers.get(run_id)
         if running is not None and running.is_alive():
             return running
-        follower = Follower(run_id, container_id, masks=masks, docker=creation.docker())
+        life = Life.parse(container_id)
+        follower: Storing = (
+            FileFollower(run_id, life, masks=masks)
+            if life is not None
+            else Follower(run_id, container_id, masks=masks, docker=creation.docker())
+        )
         _followers[run_id] = follower
         follower.start()
         return follower
+
+
+def followed() -> list[int]:
+    """The runs whose logs are being followed."""
+    with _lock:
+        return [pk for pk, follower in _followers.items() if follower.is_alive()]
+
+
+def let_go(run_id: int) -> None:
+    """End the follower of a run whose container goes on without inferdash."""
+    with _lock:
+        follower = _followers.pop(run_id, None)
+    if follower is not None:
+        follower.stop()
 
 
 def pause_between_batches() -> float:
@@ -86,140 +102,36 @@ def stop_all() -> None:
         follower.join(max(deadline - time.monotonic(), 0))
 
 
-class Stream(threading.Thread):
-    """Reads records ahead of the database, so that neither waits for the other's pauses."""
-
-    def __init__(self, source: LogStream, secrets: re.Pattern[bytes] | None) -> None:
-        super().__init__(name="log-stream", daemon=True)
-        self._source = source
-        self._secrets = secrets
-        self._changed = threading.Condition()
-        self._read: list[bytes] = []
-        self._size = 0  # of these, in bytes
-        self._is_closed = False
-        self.has_more = False  # than the last batch could hold
-        self.has_ended = False
-        self.error: LogStreamError | None = None
-        self.start()
-
-    def run(self) -> None:
-        try:
-            for record in records(self._source, self._secrets):
-                with self._changed:
-                    self._read.append(record)
-                    self._size += len(record)
-                    if len(self._read) == 1:
-                        self._changed.notify_all()
-                    while self._is_full and not self._is_closed:
-                        self._changed.wait()
-                    if self._is_closed:
-                        return
-        except LogStreamError as error:
-            self.error = error
-        finally:
-            with self._changed:
-                self.has_ended = True
-                self._changed.notify_all()
-
-    def take(self) -> list[bytes]:
-        """What was read since the last call; waits for it, and [] means the end."""
-        with self._changed:
-            while not self._read and not self.has_ended and not self._is_closed:
-                self._changed.wait()
-            count = BATCH_LINES
-            if self._size > BATCH_BYTES:
-                sizes = accumulate(map(len, self._read[:BATCH_LINES]))
-                count = max(1, sum(1 for size in sizes if size <= BATCH_BYTES))
-            batch, self._read = self._read[:count], self._read[count:]
-            self._size -= sum(map(len, batch))
-            self.has_more = bool(self._read)
-            self._changed.notify_all()
-        return mask_tokens(batch)
-
-    @property
-    def _is_full(self) -> bool:
-        return len(self._read) >= READ_AHEAD or self._size >= READ_AHEAD_BYTES
-
-    def close(self) -> None:
-        self._source.close()
-        with self._changed:
-            self._is_closed = True
-            self._changed.notify_all()
-
-
-class Follower(threading.Thread):
+class Follower(Storing):
     def __init__(
         self, run_id: int, container_id: str, *, masks: Iterable[str], docker: Docker
     ) -> None:
-        super().__init__(name=f"log-{run_id}", daemon=True)
-        self.run_id = run_id
+        super().__init__(run_id)
         self.container_id = container_id
         self.docker = docker
         self._secrets = secrets_pattern(masks)
-        self._stopping = threading.Event()
         self._stream: Stream | None = None
-        self._upto = 0
-        self._trouble = ""
-        self._is_set_back = False  # the database is an older one by now
-        self.is_busy = False
-        self._is_out_of_step = False
+        # Of a container that was started more than once: what of its log is this run's.
+        self._begin, self._end = "", ""
+        self._has_terminal = False
 
     def stop(self) -> None:
-        self._stopping.set()
+        super().stop()
         if self._stream is not None:
             self._stream.close()
-
-    def run(self) -> None:
-        try:
-            self.follow()
-        finally:
-            connection.close()
-
-    def follow(self) -> None:
-        """Store the log until it is whole or stop() is called."""
-        wait = RETRY_FIRST
-        while not self._stopping.is_set():
-            before = self._upto
-            if self._attempt(self._read_to_end):
-                return
-            got_on = self._upto > before or not self._trouble
-            wait = RETRY_FIRST if got_on else min(wait * 2, RETRY_MOST)
-            # A log that runs ahead of its reader is not waited with.
-            is_late = self._is_out_of_step and self._upto > before
-            self._stopping.wait(0 if is_late else wait)
-
-    def _attempt(self, work: Callable[[], bool]) -> bool:
-        """Do it, or say once what is in the way and return False."""
-        try:
-            is_done = work()
-        except Run.DoesNotExist:
-            return True  # deleted together with its log
-        except (ContainerError, LogStreamError) as error:
-            self._tell_once(f"Docker does not hand out the log: {error}")
-        except Moved:
-            self._tell_once("another watcher stores the same log; is inferdash running twice?")
-        except (DatabaseError, InterfaceError) as error:
-            self._tell_once(f"the database is away: {error}")
-            close_old_connections()
-        else:
-            self._trouble = ""
-            return is_done
-        return False
-
-    def _tell_once(self, trouble: str) -> None:
-        if trouble != self._trouble:
-            self._trouble = trouble
-            log.warning("Log of run %s: %s Trying again.", self.run_id, trouble)
 
     def _read_to_end(self) -> bool:
         """Store what the container writes until the stream ends; whether the log is whole."""
         self._is_set_back = False
         self._upto = Run.objects.values_list("log_lines", flat=True).get(pk=self.run_id)
-        if self.docker.inspect(self.container_id) is None:
+        container = self.docker.inspect(self.container_id)
+        if container is None:
             return self._finish()
+        self._has_terminal = container.has_terminal
+        self._bound(container)
         since, order = self._resume()
-        source = self.docker.logs(self.container_id, since=since, follow=True)
-        stream = self._stream = Stream(source, self._secrets)
+        source = self._open(since=since, follow=not self._end)
+        stream = self._stream = Stream(source, self._records(source))
         try:
             while not self._stopping.is_set():
                 batch = stream.take()
@@ -240,6 +152,28 @@ class Follower(threading.Thread):
             raise stream.error
         return self._finish()
 
+    def _bound(self, container: Container) -> None:
+        """See which part of the log is this run's: of a watched container not always all."""
+        run = Run.objects.only("is_watched", "started_at", "log_from", "log_until").get(
+            pk=self.run_id
+        )
+        self._begin, self._end = run.log_from, run.log_until
+        began = container.started_at
+        if run.is_watched and not self._end and began and run.started_at and began > run.started_at:
+            self._end = between(container.ended_before, began) or f"{began:%Y-%m-%dT%H:%M:%S}"
+
+    def _open(self, *, since: str = "", follow: bool = False) -> LogStream:
+        return self.docker.logs(
+            self.container_id,
+            since=max(since, self._begin),
+            follow=follow,
+            has_terminal=self._has_terminal,
+        )
+
+    def _records(self, source: LogStream) -> Iterator[bytes]:
+        found = records(source, self._secrets)
+        return within(found, self._begin, self._end) if self._begin or self._end else found
+
     def _resume(self) -> tuple[str, Order]:
         """From when to read, and what of that is stored already."""
         last = LogChunk.objects.tail(self.run_id, 1)
@@ -259,44 +193,21 @@ class Follower(threading.Thread):
 
     def _oldest(self) -> bytes | None:
         """The first line that Docker still has."""
-        source = self.docker.logs(self.container_id)
+        source = self._open()
         try:
-            return next(records(source, self._secrets), None)
+            return next(self._records(source), None)
         finally:
             source.close()
-
-    def _store(self, batch: list[bytes]) -> None:
-        """Keep trying until the batch is stored; only a stop gives up on it."""
-        wait = RETRY_FIRST
-        while batch and not self._attempt(lambda: self._append(batch)):
-            if self._stopping.wait(wait):
-                return
-            wait = min(wait * 2, RETRY_MOST)
-
-    def _append(self, batch: list[bytes]) -> bool:
-        try:
-            with _appending:
-                self._upto = LogChunk.objects.append(self.run_id, self._upto, batch)
-        except Moved:
-            # The connection may have been lost after the commit of an earlier attempt.
-            upto = self._upto + len(batch)
-            if Run.objects.values_list("log_lines", flat=True).get(pk=self.run_id) < self._upto:
-                # What it has lost is read from Docker again, and this batch with it.
-                self._is_set_back = True
-                return True
-            if LogChunk.objects.lines(self.run_id, upto - 1, 2) != [_line(upto, batch[-1])]:
-                raise
-            self._upto = upto
-        live.log_grew(self.run_id, self._upto)
-        return True
 
     def _finish(self) -> bool:
         """Compare with Docker's own log once the container has ended."""
         container = self.docker.inspect(self.container_id)
         if container is None:
             self._tell_removed()
-        elif not container.has_ended or not self._is_whole():
-            return False
+        else:
+            self._bound(container)
+            if not (container.has_ended or self._end) or not self._is_whole():
+                return False
         if self._stopping.is_set():
             return False
         Run.objects.filter(pk=self.run_id).update(log_complete=True)
@@ -327,8 +238,8 @@ class Follower(threading.Thread):
 
         blocks = LogChunk.objects.blocks(self.run_id)
         stored = (block.encode().split(b"\n") for _first, block in blocks)
-        source = self.docker.logs(self.container_id)
-        kept = self._not_cut_out(watched(masked(records(source, self._secrets))))
+        source = self._open()
+        kept = self._not_cut_out(watched(masked(self._records(source))))
         left_out = list(missing(kept, stored))
         last = LogChunk.objects.tail(self.run_id, 1)
         if not left_out:
@@ -345,11 +256,6 @@ class Follower(threading.Thread):
         for record in found:
             if not gap or not gap["from"] <= stamp(record) <= gap["to"]:
                 yield record
-
-
-def _line(number: int, record: bytes) -> Line:
-    at, stream, text = record.decode().split(" ", 2)
-    return Line(number, at, stream, text)
 
 
 def _gap(newest: str, oldest: str) -> str:

@@ -7,9 +7,11 @@ from dataclasses import dataclass, field, replace
 from servers.engines.engine import Engine
 from servers.host import probes
 from servers.host.probes import Endpoint, Health
+from servers.host.prometheus import Exposed
+from servers.judge import figurebook
 
 MOST_REQUESTS = 1_000_000  # what an engine claims beyond that is no count
-LONGEST_VERSION = 60  # characters that the database keeps
+LONGEST_VERSION, LONGEST_NAME = 60, 200  # characters that the database keeps
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,6 +20,7 @@ class Started:
 
     is_ready: bool
     version: str = ""
+    served_name: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,8 +30,12 @@ class Serving:
     health: Health
     took: float | None = None  # seconds of its health path; None: it was not asked
     at: float  # of time.monotonic()
-    figures: Mapping[str, float] = field(default_factory=dict)
+    exposed: Exposed = field(default_factory=Exposed)
     busy_slots: int | None = None
+
+    @property
+    def figures(self) -> Mapping[str, float]:
+        return self.exposed.totals
 
     def requests(self, engine: Engine) -> int | None:
         """Requests that run or wait; None when the engine does not say."""
@@ -42,15 +49,22 @@ class Serving:
         return tuple(self.figures[name] for name in engine.moving_metrics if name in self.figures)
 
 
-def starting(endpoint: Endpoint, engine: Engine, *, path: str, served_name: str) -> Started:
+def starting(
+    endpoint: Endpoint, engine: Engine, *, path: str, served_name: str, takes_any: bool = False
+) -> Started:
+    """`takes_any`: whatever it lists is its model; nobody has told it a name."""
     if probes.health(endpoint, path) is not Health.OK:
         return Started(is_ready=False)
+    if not engine.serves_models:
+        return Started(is_ready=True)
     names = probes.models(endpoint, engine.models_path)
-    if names is None or served_name not in names:
+    if takes_any and names and served_name not in names:
+        served_name = "".join(filter(str.isprintable, names[0]))[:LONGEST_NAME]
+    elif names is None or served_name not in names:
         return Started(is_ready=False)
     version = probes.version(endpoint, engine.version_path, engine.version_key)
     printable = "".join(filter(str.isprintable, version or ""))
-    return Started(is_ready=True, version=printable[:LONGEST_VERSION])
+    return Started(is_ready=True, version=printable[:LONGEST_VERSION], served_name=served_name)
 
 
 def serving(endpoint: Endpoint, engine: Engine, *, path: str, spare_health: bool) -> Serving:
@@ -68,10 +82,16 @@ def serving(endpoint: Endpoint, engine: Engine, *, path: str, spare_health: bool
 
 
 def _figures(endpoint: Endpoint, engine: Engine) -> Serving:
+    if not engine.metrics_path:
+        return Serving(health=Health.OK, at=time.monotonic())
     names = {engine.running_metric, engine.waiting_metric, *engine.moving_metrics}
+    book = figurebook.by_engine().get(engine.key)
+    if book is not None:
+        names |= book.names
+    histograms = book.histograms if book else ()
     at = time.monotonic()
-    figures = probes.metrics(endpoint, names, engine.metrics_path)
+    exposed = probes.exposed(endpoint, names, histograms, path=engine.metrics_path)
     slots = None
-    if engine.running_metric not in figures and engine.slots_path:
+    if engine.running_metric not in exposed.totals and engine.slots_path:
         slots = probes.busy_slots(endpoint, engine.slots_path)
-    return Serving(health=Health.OK, at=at, figures=figures, busy_slots=slots)
+    return Serving(health=Health.OK, at=at, exposed=exposed, busy_slots=slots)

@@ -15,9 +15,14 @@ from django.db.utils import InterfaceError, OperationalError
 from servers import lifecycle, live
 from servers.host.collector import Collector
 from servers.host.containers import ContainerError, Event
-from servers.lifecycle import actions, creation
-from servers.models import Box, Run
+from servers.lifecycle import actions, alerts, creation
+from servers.lifecycle.images import jobs
+from servers.models import Box, Request, Run
 from servers.watcher import boxes, checkpoints, logroom, logs
+from servers.watcher.alerts import Alerts
+from servers.watcher.fetching import Fetching
+from servers.watcher.foreign import Foreign
+from servers.watcher.hardware import Hardware
 from servers.watcher.history import History
 from servers.watcher.images import Images
 from servers.watcher.leftbehind import LeftBehind
@@ -25,6 +30,9 @@ from servers.watcher.loading import Loading
 from servers.watcher.memory import Memory
 from servers.watcher.releases import Releases
 from servers.watcher.runs import Runs
+from servers.watcher.sending import Sending
+from servers.watcher.shelf import Shelves
+from servers.watcher.stock import Stocktaking
 
 log = logging.getLogger(__name__)
 
@@ -37,6 +45,13 @@ LOGS_EVERY = 60.0
 IMAGES_EVERY = 10.0
 CHECKPOINTS_EVERY = 60.0
 LEFT_BEHIND_EVERY = 15.0
+AROUND_EVERY = 8.0
+ALERTS_EVERY = 2.0
+OTHERS_EVERY = 10.0
+LAST_WORDS = 5.0  # for messages that are on their way when the watcher ends
+STOCK_EVERY = 60.0
+SHELVES_EVERY = 5.0
+REGISTRIES_EVERY = 5.0
 
 
 class Watcher:
@@ -47,15 +62,29 @@ class Watcher:
         self.runs = Runs(self.box)
         self.images = Images(self.box)
         self.memory = Memory(self.box)
+        self.hardware = Hardware(self.box)
         self.loading = Loading(self.box)
         self.history = History(self.box)
         self.releases = Releases(self.box)
         self.left_behind = LeftBehind(self.box)
+        self.alerts = Alerts(self.box)
+        self.sending = Sending(self.box)
+        self.stocktaking = Stocktaking(self.box)
+        self.shelves = Shelves(self.box)
+        self.asking_hub = checkpoints.Asking()
+        self.fetching = Fetching(self.box)
         self.stopping = threading.Event()
         self.wake = threading.Event()  # something for reconcile() to do
         self.asked = threading.Event()  # perhaps something for the box itself
-        self.collector = Collector()
+        self.around = threading.Event()  # perhaps something of others has begun or ended
+        self.foreign = Foreign(self.box, wake=self.around.set)
+        self.to_send = threading.Event()  # perhaps somebody wants to see whether alerts arrive
+        self.stock_asked = threading.Event()  # perhaps somebody wants to know what is on the disks
+        self.to_fetch = threading.Event()  # perhaps somebody wants a model
+        self.shelf_asked = threading.Event()  # perhaps something is to be done with images
+        self.collector = Collector(root=settings.KERNEL_ROOT)
         self.sample: dict[str, Any] | None = None
+        self.judged: dict[str, Any] | None = None  # the same with what is thought of it
         self.is_broken = False
 
     def run(self) -> bool:
@@ -70,6 +99,13 @@ class Watcher:
             self._guarding,
             self._asking_images,
             self._looking_at_checkpoints,
+            self._looking_around,
+            self._others_events,
+            self._alerting,
+            self._taking_stock,
+            self._downloading,
+            self._keeping_shelves,
+            self._asking_registries,
         ]
         threads = [
             threading.Thread(
@@ -81,7 +117,10 @@ class Watcher:
             thread.start()
         self.stopping.wait()
         self.collector.stop()
+        self.fetching.stop()
         self._surviving(self.history.write)
+        self._surviving(self.runs.write)
+        self.sending.finish(LAST_WORDS)
         logs.stop_all()
         return not self.is_broken
 
@@ -99,6 +138,11 @@ class Watcher:
         self.stopping.set()
         self.wake.set()
         self.asked.set()
+        self.around.set()
+        self.to_send.set()
+        self.to_fetch.set()
+        self.stock_asked.set()
+        self.shelf_asked.set()
 
     def _reconciling(self) -> None:
         tidied_at = logs_at = 0.0
@@ -116,6 +160,9 @@ class Watcher:
 
     def _tidy(self) -> None:
         self._surviving(self.runs.forget_secrets)
+        self._surviving(alerts.forget_old)
+        self._surviving(jobs.forget_old)
+        self._surviving(Request.objects.forget_old)
         try:
             for name in creation.docker().drop_orphaned_kernels():
                 log.info("Removed %s: its image is no longer on this box", name)
@@ -133,7 +180,7 @@ class Watcher:
             self.runs.reconcile()
         if self.sample is not None:
             self.runs.measure(self.sample)
-        boxes.sign_of_life(self.box, self.sample)
+        boxes.sign_of_life(self.box, self.judged or self.sample)
 
     def _asking(self) -> None:
         due = time.monotonic()
@@ -172,12 +219,76 @@ class Watcher:
         has_done = actions.obey(self.box, self.sample, self.memory.tell)
         self.left_behind.look(self.sample, at_all=has_done)
 
+    def _looking_around(self) -> None:
+        """Apart from everything else: what others run may hang when it is asked."""
+        self.boot_is_noted.wait()
+        while not self.stopping.is_set():
+            self.around.clear()
+            self._surviving(lambda: self.foreign.look(self.sample))
+            self._surviving(self.runs.follow_logs)
+            self.around.wait(AROUND_EVERY)
+
+    def _others_events(self) -> None:
+        """What is only watched is seen to end at once, too."""
+        self.boot_is_noted.wait()
+        while not self.stopping.is_set():
+            try:
+                for event in creation.docker().happenings():
+                    self._surviving(partial(self.foreign.happened, event))
+                    self.around.set()
+            except ContainerError as error:
+                log.warning("Docker's events of others: %s", error)
+            self.around.set()
+            self.stopping.wait(RETRY)
+
     def _looking_at_checkpoints(self) -> None:
         """Apart from everything else: they may lie on a share that hangs."""
         while True:
-            self._surviving(lambda: checkpoints.look(self.box), may_take=float("inf"))
+            look = partial(checkpoints.look, self.box, self.asking_hub)
+            self._surviving(look, may_take=float("inf"))
             if self.stopping.wait(CHECKPOINTS_EVERY):
                 return
+
+    def _taking_stock(self) -> None:
+        """Apart from everything else: a disk may be asleep, a share may hang."""
+        while not self.stopping.is_set():
+            self.stock_asked.clear()
+            self._surviving(self._take_stock, may_take=float("inf"))
+            self.stock_asked.wait(STOCK_EVERY)
+
+    def _take_stock(self) -> None:
+        self.stocktaking.look(go_on=lambda: not self.stopping.is_set())
+
+    def _keeping_shelves(self) -> None:
+        """Apart from everything else: adding up the sizes of images may take a minute."""
+        while not self.stopping.is_set():
+            self.shelf_asked.clear()
+            self._surviving(self.shelves.step, may_take=float("inf"))
+            self.shelf_asked.wait(SHELVES_EVERY)
+
+    def _asking_registries(self) -> None:
+        """Apart from everything else: a registry may not answer for minutes."""
+        while not self.stopping.wait(REGISTRIES_EVERY):
+            ask = partial(self.shelves.ask_registries, go_on=lambda: not self.stopping.is_set())
+            self._surviving(ask, may_take=float("inf"))
+
+    def _downloading(self) -> None:
+        """Apart from everything else: what is cancelled may have much to delete."""
+        while not self.stopping.is_set():
+            self.to_fetch.clear()
+            self._surviving(self.fetching.step, may_take=float("inf"))
+            self.to_fetch.wait(TICK if self.fetching.is_busy else RECONCILE_EVERY)
+
+    def _alerting(self) -> None:
+        looked_at = float("-inf")
+        while not self.stopping.is_set():
+            self.to_send.clear()
+            self._surviving(lambda: self.alerts.step(self.judged))
+            if time.monotonic() - looked_at >= OTHERS_EVERY:
+                looked_at = time.monotonic()
+                self._surviving(self.alerts.look_at_others)
+            self._surviving(self.sending.step)
+            self.to_send.wait(ALERTS_EVERY)
 
     def _sampling(self) -> None:
         self.collector.start()
@@ -186,7 +297,7 @@ class Watcher:
             if sample is None:
                 continue
             is_first = self.sample is None
-            self.sample = sample
+            self.sample = self.foreign.belonging.told(sample)
             self._surviving(self._tell_sample)
             self._surviving(lambda: self.releases.see(self.memory.snapshot))
             if is_first:
@@ -194,7 +305,8 @@ class Watcher:
 
     def _tell_sample(self) -> None:
         if self.sample is not None:
-            judged = self.memory.judged(self.sample)
+            judged = self.hardware.judged(self.memory.judged(self.sample))
+            self.judged = judged
             live.box_sampled(self.box.slug, self.box.pk, judged)
             self.history.see(judged)
 
@@ -234,6 +346,11 @@ class Watcher:
                         if pubsub.get_message(ignore_subscribe_messages=True, timeout=RETRY):
                             self.wake.set()
                             self.asked.set()
+                            self.around.set()
+                            self.to_send.set()
+                            self.to_fetch.set()
+                            self.stock_asked.set()
+                            self.shelf_asked.set()
             except redis.RedisError as error:
                 log.warning("Redis is away: %s", error)
                 self.stopping.wait(RETRY)

@@ -5,6 +5,8 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from django.conf import settings
+
 from servers.judge.memory import Judge
 from servers.models import Box
 from servers.watcher import snapshots
@@ -18,7 +20,7 @@ class Memory:
     def __init__(self, box: Box) -> None:
         self.box = box
         self._best = dict(box.memory_best)
-        self._judge = Judge(best=self._best)
+        self._judge = Judge(settings.MEMORY_THRESHOLDS, best=self._best)
         self._kept: dict[str, tuple[float, list[dict[str, Any]]]] = {}
         self.snapshot: dict[str, Any] = {}  # the last that was judged
         self._events: deque[Mapping[str, Any]] = deque()

@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Mapping
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from django.db import close_old_connections
@@ -17,12 +18,13 @@ from servers.host.containers import ContainerError, Progress
 from servers.host.probes import Health
 from servers.host.questions import Answer
 from servers.judge.holders import memory_by_container
-from servers.lifecycle import creation, diagnoses, health, secrets
+from servers.lifecycle import creation, demand, diagnoses, health, secrets
 from servers.models import Box, Run
 from servers.models.run import ENDED, State, Wanted
 from servers.watcher import logs, logsearch, looks
 from servers.watcher.asking import Asking, Said
-from servers.watcher.liveness import Liveness
+from servers.watcher.figures import EngineFigures
+from servers.watcher.liveness import Liveness, asked_path
 from servers.watcher.looks import Serving, Started
 from servers.watcher.questions import Questions
 from servers.watcher.starts import Starts
@@ -47,6 +49,7 @@ class Runs:
         self._asking = Asking()
         self._slow_answers: dict[int, Answer] = {}
         self._liveness = Liveness()
+        self._figures = EngineFigures(box)
         self._starts = Starts()
 
     def mine(self) -> list[Run]:
@@ -107,15 +110,21 @@ class Runs:
         """
         now = time.monotonic()
         lifecycle.start_due(self.box)
+        demand.stop_idle(self.box)
         diagnoses.look(self.box)
         self._hear_answers()
         mine = self.mine()
         self._liveness.forget({run.pk for run in mine})
+        self._figures.look({run.pk for run in mine if run.state == State.READY})
         for run in mine:
             # Before it may become ready: what is known of its log by then counts.
             logsearch.search(run)
             self._starts.look(run)
-            if run.state == State.STARTING and run.wanted == Wanted.RUNNING:
+            is_wanted = run.wanted == Wanted.RUNNING
+            if run.state == State.QUEUED and is_wanted and (run.waits or run.outlook):
+                # What it waits for may be free by now; the others are taken up within seconds.
+                lifecycle.advance(run)
+            elif run.state == State.STARTING and is_wanted:
                 self._ask_starting(run)
                 lifecycle.check_limit(run)
             elif run.state == State.READY and now - self._asked.get(run.pk, 0) >= ASK_EVERY:
@@ -126,24 +135,37 @@ class Runs:
             if isinstance(said, Serving):
                 self._heard_ready(run, said)
             elif said.is_ready:
+                if run.is_watched and said.served_name != run.served_name:
+                    Run.objects.filter(pk=run.pk).update(served_name=said.served_name)
                 lifecycle.reached_ready(run, engine_version=said.version)
+
+    def write(self) -> None:
+        """Bring to the database what the history has not stored yet."""
+        self._figures.write()
 
     def _ask_starting(self, run: Run) -> None:
         if self._questions.is_open(run.pk) or (endpoint := run.endpoint) is None:
             return
         engine = ENGINES[run.version.launch.engine]
         path = run.version.launch.ready_path or engine.health_path
-        name = run.served_name
-        self._questions.ask(
-            run.pk, lambda: (run, looks.starting(endpoint, engine, path=path, served_name=name))
+        if run.is_watched:
+            path = asked_path(run)
+        ask = partial(
+            looks.starting,
+            endpoint,
+            engine,
+            path=path,
+            served_name=run.served_name,
+            takes_any=run.is_watched,
         )
+        self._questions.ask(run.pk, lambda: (run, ask()))
 
     def _ask_ready(self, run: Run) -> None:
         if self._questions.is_open(run.pk) or (endpoint := run.endpoint) is None:
             return
         self._asked[run.pk] = time.monotonic()
         engine = ENGINES[run.version.launch.engine]
-        path = engine.watched_path(run.version.launch)
+        path = asked_path(run)
         spare = self._liveness.spares_health(run)
         self._questions.ask(
             run.pk,
@@ -154,15 +176,18 @@ class Runs:
         engine = ENGINES[run.version.launch.engine]
         others = self._asking.others(run, said.requests(engine), engine)
         rate = self._rate(run.pk, said, engine.generated_metric)
-        if rate is not None and not others and self._asking.is_ours(run, engine):
+        is_ours = self._asking.is_ours(run, engine)
+        if rate is not None and not others and is_ours:
             rate = 0.0
         new: dict[str, Any] = {"requests_running": others, "tokens_per_second": rate}
         if new["requests_running"] or new["tokens_per_second"]:
             new["last_request_at"] = timezone.now()
         if (new["tokens_per_second"] or 0) > (run.peak_tokens_per_second or 0):
             new["peak_tokens_per_second"] = new["tokens_per_second"]
-        if any(getattr(run, name) != value for name, value in new.items()):
+        has_changed = any(getattr(run, name) != value for name, value in new.items())
+        if has_changed:
             Run.objects.filter(pk=run.pk, state=State.READY).update(**new)
+        if self._figures.heard(run, said, others=others, is_ours=is_ours) or has_changed:
             live.server_changed(run.server_id)
         self._liveness.heard(run, said)
         if not others and said.health is Health.OK and run.wanted == Wanted.RUNNING:
@@ -173,6 +198,8 @@ class Runs:
         launch, endpoint = run.version.launch, run.endpoint
         if endpoint is None or run.ready_at is None or not purpose.chats(launch):
             return
+        if run.is_watched:
+            return  # its GPU works for its own callers alone
         is_new = timezone.now() - run.ready_at < FIRST_ANSWER
         if launch.ask_when_ready and is_new and not run.first_answer:
             self._asking.first(run, endpoint)

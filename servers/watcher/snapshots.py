@@ -1,13 +1,13 @@
 """A collector's sample together with what else the judge of a box's memory wants to know."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
 from django.utils import timezone
 
 from servers.host import shm
-from servers.models import Box, Run
+from servers.models import Box, Run, Supplies
 from servers.models.run import ACTIVE
 
 # A worker that outlives its container is there for days, until somebody sees it.
@@ -15,9 +15,19 @@ REMEMBERED = timedelta(days=7)
 
 
 def complete(sample: dict[str, Any], box: Box) -> dict[str, Any]:
-    """The sample with this install's containers and the box's shared memory."""
+    """The sample with this install's containers, the box's shared memory and its disks."""
     more = {"containers": containers(box), "shm": shared_memory(), "events": [], "pending": None}
-    return sample | more
+    return sample | more | {"disks": disks(box)}
+
+
+def disks(box: Box, *, not_before: datetime | None = None) -> dict[str, Any] | None:
+    """As the watcher has written them down last (models.supplies); None: not, or long ago."""
+    kept = Supplies.objects.filter(box__slug=box.slug)
+    if not_before is not None:
+        kept = kept.filter(seen_at__gte=not_before)
+    found = kept.values_list("found", flat=True).first()
+    told: dict[str, Any] | None = (found or {}).get("disks")
+    return told
 
 
 def shared_memory() -> list[dict[str, Any]]:
@@ -30,6 +40,8 @@ def containers(box: Box) -> list[dict[str, Any]]:
     runs = Run.objects.filter(server__box__slug=box.slug).exclude(container_id="")
     active = runs.filter(state__in=ACTIVE)
     ended = runs.filter(ended_at__gt=timezone.now() - REMEMBERED).exclude(state__in=ACTIVE)
+    # A watched container that was started again is that of two runs.
+    ended = ended.exclude(container_id__in=active.filter(is_watched=True).values("container_id"))
     return [
         {
             "id": run.container_id,

@@ -8,7 +8,7 @@ from django.db.models import F
 from django.utils import timezone
 
 from servers import live
-from servers.judge import starting, stuck
+from servers.judge import clusters, starting, stuck
 from servers.judge.phases import Progress, Reader
 from servers.models import Box, LogChunk, Run
 from servers.models.log import NOTE
@@ -51,6 +51,8 @@ class Starts:
         cards = stuck.cards_of(sample, run.container_id)
         is_owing = bool(run.requests_running) and run.tokens_per_second == 0
         can_be = run.state == State.STARTING or (run.state == State.READY and is_owing)
+        if run.is_watched and (rank := clusters.rank(run.version.launch)) and rank.follows:
+            can_be = False  # it answers nobody, so that it is never seen to be ready
         is_fresh = sample.get("stale_s") is None
         since = None
         if can_be and is_fresh and stuck.all_spin(cards):

@@ -1,16 +1,21 @@
-"""Writes down what the box has that starts need: disks, ports, images, NVIDIA's toolkit."""
+"""Writes down what the box has that starts need: disks, ports, images, its clock, the toolkit."""
 
+import logging
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
+import redis
 from django.conf import settings
 from django.utils import timezone
 
+from servers import live
 from servers.engines.volumes import VolumeError, resolve
-from servers.host import outfit
+from servers.host import clock, outfit
 from servers.host.containers import Facts, Image
 from servers.models import Box, Supplies
+
+log = logging.getLogger(__name__)
 
 REQUIRE, NO_REQUIRE = "NVIDIA_REQUIRE_CUDA", "NVIDIA_DISABLE_REQUIRE"
 
@@ -31,6 +36,10 @@ def look(box: Box, docker: Facts | None) -> None:
         found["listening"] = sorted(ports)
     if (toolkit := outfit.has_toolkit(root=root)) is not None:
         found["toolkit"] = toolkit
+    try:
+        found["clock"] = asdict(clock.ahead_of(live.shared_time))
+    except (redis.RedisError, OSError) as error:
+        log.warning("Redis does not say the time: %s", error)
     _keep(box, found=found)
 
 

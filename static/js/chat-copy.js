@@ -4,15 +4,15 @@ import { copy } from "./copy.js";
 
 const SAID_FOR = 1500; // ms
 
-export function copyButton(title, text) {
+export function copyButton(title, text, label = "Copy") {
   const button = document.createElement("button");
   button.type = "button";
   button.className = "quiet copy";
-  button.textContent = "Copy";
+  button.textContent = label;
   button.setAttribute("aria-label", title);
   button.addEventListener("click", async () => {
     button.textContent = (await copy(text())) ? "Copied" : "Not copied";
-    setTimeout(() => (button.textContent = "Copy"), SAID_FOR);
+    setTimeout(() => (button.textContent = label), SAID_FOR);
   });
   return button;
 }

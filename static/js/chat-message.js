@@ -1,26 +1,33 @@
 // One message of the conversation as DOM.
 
+import { ResultView, arrivingCalls, callsView } from "./chat-calls.js";
 import { copyButton } from "./chat-copy.js";
-import { split } from "./chat-stream.js";
+import { block, button, element, plural, seconds } from "./chat-dom.js";
+import { cached, figures } from "./chat-figures.js";
+import { pictures, thumbnails } from "./chat-images.js";
+import { foldedLogprobs } from "./chat-logprobs.js";
+import { foldedRaw } from "./chat-raw.js";
+import { reasoningTokens, split } from "./chat-reasoning.js";
+import { formView } from "./chat-schema.js";
 import { MarkdownView } from "./markdown.js";
 
-export function element(tag, className, ...children) {
-  const made = document.createElement(tag);
-  if (className) made.className = className;
-  made.append(...children);
-  return made;
-}
+export { button, element };
 
-export function button(label, title, onClick) {
-  const made = element("button", "quiet", label);
-  made.type = "button";
-  if (title) made.setAttribute("aria-label", title);
-  made.addEventListener("click", onClick);
-  return made;
+// `actions`: resend, regenerate, respond; asked(message) is what it was asked with, results(message)
+// what its calls have got, hint(key) what the profile lacks.
+export function viewOf(message, actions) {
+  try {
+    if (message.role === "user") return new QuestionView(message, actions);
+    if (message.role === "tool") return new ResultView(message);
+    return new AnswerView(message, actions);
+  } catch (error) {
+    // What is stored may be of another release, or of somebody who has shared nonsense.
+    if (!(error instanceof TypeError)) throw error;
+    console.error(error);
+    const says = "This message cannot be shown: what is stored of it is not as this page knows it.";
+    return { message, root: element("article", "message failure", element("p", "", says)), wait() {}, update() {}, finish() {} };
+  }
 }
-
-const seconds = (ms) => `${(ms / 1000).toFixed(ms < 10_000 ? 2 : 1)} s`;
-const count = (number) => number.toLocaleString("en-GB");
 
 export class QuestionView {
   constructor(message, { resend }) {
@@ -34,7 +41,10 @@ export class QuestionView {
   show() {
     const text = element("div", "text", this.message.content);
     text.setAttribute("hx-ignore", "");
+    text.hidden = !this.message.content;
+    const images = pictures(this.message);
     this.root.replaceChildren(
+      ...(images.length ? [thumbnails(images)] : []),
       text,
       element(
         "footer", "message-foot",
@@ -49,7 +59,15 @@ export class QuestionView {
     area.value = this.message.content;
     area.rows = Math.min(12, this.message.content.split("\n").length + 1);
     area.setAttribute("aria-label", "Edit the message");
-    const send = () => area.value.trim() && this.resend(this.message, area.value);
+    let images = pictures(this.message);
+    const shown = element("div", "edit-pictures");
+    const draw = () => shown.replaceChildren(...(images.length ? [thumbnails(images, remove)] : []));
+    const remove = (image) => {
+      images = images.filter((each) => each !== image);
+      draw();
+    };
+    draw();
+    const send = () => (area.value.trim() || images.length) && this.resend(this.message, area.value, images);
     area.addEventListener("keydown", (event) => {
       if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
         event.preventDefault();
@@ -60,6 +78,7 @@ export class QuestionView {
       }
     });
     this.root.replaceChildren(
+      shown,
       area,
       element(
         "footer", "message-foot",
@@ -72,10 +91,13 @@ export class QuestionView {
   }
 }
 
+// Who only reads gives no `respond`.
+const NOTHING = { asked: () => [], results: () => [], hint: () => "", respond: null };
+
 export class AnswerView {
-  constructor(message, { regenerate }) {
+  constructor(message, actions) {
     this.message = message;
-    this.regenerate = regenerate;
+    this.actions = { ...NOTHING, ...actions };
     this.root = element("article", "message answer");
     this.root.setAttribute("aria-label", `Answer of ${message.server}`);
     this.thinkingText = document.createTextNode("");
@@ -84,14 +106,15 @@ export class AnswerView {
     thinking.setAttribute("hx-ignore", "");
     this.thinking = element("details", "thinking", this.thinkingTitle, thinking);
     this.thinking.hidden = true;
-    const body = element("div", "markdown");
-    this.markdown = new MarkdownView(body);
+    this.body = element("div", "markdown");
+    this.markdown = new MarkdownView(this.body);
     this.calls = element("div", "calls");
     this.calls.setAttribute("hx-ignore", "");
     this.waiting = element("p", "waiting");
     this.waiting.hidden = true;
+    this.after = element("div", "after");
     this.foot = element("footer", "message-foot");
-    this.root.append(this.thinking, body, this.calls, this.waiting, this.foot);
+    this.root.append(this.thinking, this.body, this.calls, this.waiting, this.after, this.foot);
     this.scheduled = false;
     this.cost = 0; // ms that the last drawing took
     this.drawnAt = 0;
@@ -123,9 +146,7 @@ export class AnswerView {
     this.drawThinking(thinking, text);
     if (message.running) this.markdown.update(text);
     else this.markdown.finish(text);
-    if (message.calls.length) {
-      this.calls.replaceChildren(...message.calls.filter(Boolean).map(callView));
-    }
+    if (message.running && message.calls.length) this.calls.replaceChildren(...arrivingCalls(message.calls));
   }
 
   drawThinking(thinking, text) {
@@ -141,9 +162,10 @@ export class AnswerView {
     }
     this.thinking.hidden = false;
     const going = message.running && !text && !message.calls.length;
-    this.thinkingTitle.textContent = going
-      ? "Reasoning…"
-      : `Reasoned${message.reasonedMs === null ? "" : ` for ${seconds(Math.max(message.reasonedMs, 10))}`}`;
+    const time = message.reasonedMs === null ? "" : ` for ${seconds(Math.max(message.reasonedMs, 10))}`;
+    const tokens = message.running ? null : reasoningTokens(message);
+    const length = tokens ? `, ${tokens.isEstimate ? "about " : ""}${plural(tokens.tokens, "token")}` : "";
+    this.thinkingTitle.textContent = going ? "Reasoning…" : `Reasoned${time}${length}`;
   }
 
   wait(text) {
@@ -152,67 +174,53 @@ export class AnswerView {
   }
 
   finish() {
-    const { message } = this;
+    const { message, actions } = this;
     this.draw();
     this.wait("");
+    const results = actions.results(message);
+    this.calls.replaceChildren(
+      ...(message.calls.some(Boolean)
+        ? [callsView(message, { results, isAnswered: results.length > 0, respond: actions.respond && ((made) => actions.respond(message, made)) })]
+        : []),
+    );
     this.root.querySelector(".failure")?.remove();
-    if (message.error) this.foot.before(failureView(message, () => this.regenerate(message)));
+    const form = formView(message);
+    this.body.hidden = Boolean(form?.replaces);
+    const folds = message.logprobs?.length ? [foldedLogprobs(message)] : [];
+    if (message.request) folds.push(foldedRaw(message, () => actions.asked(message)));
+    const untold = message.usage && cached(message) === null ? actions.hint("cached", message) : "";
+    this.after.replaceChildren(...[form, ...this.hints()].filter(Boolean));
+    if (message.error) this.after.append(failureView(message, () => actions.regenerate(message)));
     this.foot.replaceChildren(
       ...figures(message),
+      ...(untold ? [untold] : []),
       copyButton("Copy this answer", () => split(message).text || split(message).thinking),
-      button("Regenerate", "Regenerate this answer", () => this.regenerate(message)),
+      button("Regenerate", "Regenerate this answer", () => actions.regenerate(message)),
+      ...folds,
     );
   }
-}
 
-function callView(call) {
-  let words = call.arguments;
-  try {
-    words = JSON.stringify(JSON.parse(call.arguments), null, 2);
-  } catch {
-    // Still arriving, or not JSON: shown as it is.
+  // What this answer shows that the profile lacks.
+  hints() {
+    const { message, actions } = this;
+    const { text, inText } = split(message);
+    const missed = [];
+    if (inText) missed.push("reasoning");
+    if (message.request?.tools && !message.calls.length && /<tool_call>|<\|tool_call|\[TOOL_CALLS\]|"name"\s*:.*"arguments"\s*:/s.test(text)) missed.push("tools");
+    return missed.map((key) => actions.hint(key, message));
   }
-  const name = element("code", "", call.name || "tool");
-  const pre = element("pre", "", words);
-  pre.tabIndex = 0;
-  return element("section", "call", element("p", "", "Tool call ", name), pre);
 }
 
 function failureView({ error, server, url }, retry) {
   const view = element("div", "failure", element("p", "", error.message));
   view.setAttribute("role", "alert");
   view.setAttribute("hx-ignore", "");
-  if (error.detail && !error.message.includes(error.detail)) {
-    view.append(element("pre", "", error.detail));
-  }
+  if (error.detail && !error.message.includes(error.detail)) view.append(block(error.detail));
   const again = button("Retry", "", retry);
   again.className = "";
-  const log = Object.assign(element("a", "", `Log of ${server}`), { href: url });
-  view.append(element("p", "failure-foot", again, log));
+  const foot = element("p", "failure-foot", again);
+  // It is stored with the message, and may be anything.
+  if (/^\/(?!\/)/.test(url)) foot.append(Object.assign(element("a", "", `Log of ${server}`), { href: url }));
+  view.append(foot);
   return view;
-}
-
-function figures(message) {
-  const said = [];
-  const add = (text, title, className = "figure") => {
-    const span = element("span", className, text);
-    if (title) span.title = title;
-    said.push(span);
-  };
-  if (message.firstMs !== null) add(`first token ${seconds(message.firstMs)}`, "From Send to the first token, as this browser saw it");
-  const tokens = message.usage?.completion_tokens;
-  const rate = (pieces) => ((pieces - 1) / (message.spanMs / 1000)).toFixed(1);
-  if (tokens > 1 && message.spanMs > 0) add(`${rate(tokens)} tok/s`, "After the first token");
-  if (message.usage) {
-    const cached = message.usage.prompt_tokens_details?.cached_tokens;
-    const prompt = `${count(message.usage.prompt_tokens ?? 0)} prompt${cached ? ` (${count(cached)} cached)` : ""}`;
-    add(`${prompt} + ${count(tokens ?? 0)} completion tokens`);
-  } else if (message.chunks) {
-    add(`about ${count(message.chunks)} chunks`, "The engine reported no token counts");
-  }
-  if (message.finish === "length") add("cut off at max tokens", "Raise max tokens for a longer answer", "figure attention");
-  else if (message.stopped) add("stopped by you");
-  else if (message.finish) add(`finish: ${message.finish}`);
-  add(message.model, `Served by ${message.server}`, "figure model");
-  return said;
 }

@@ -42,8 +42,9 @@ export class Servers extends EventTarget {
     return this.all?.find((server) => server.slug === slug);
   }
 
-  choose(slug) {
-    if (!this.find(slug)?.isReady) return;
+  // The one that a conversation was with last, ready or not; another where that one is gone.
+  prefer(slug) {
+    if (!this.find(slug)) return;
     this.wanted = slug;
     this.read();
   }

@@ -1,5 +1,10 @@
-// Conversations, kept in this browser: one entry each, so that two tabs do not overwrite
-// each other's.
+// Conversations, kept by the server: theirs alone who had them. What cannot be sent now stays in the
+// page and, when the page is left, in this browser, and is sent later.
+
+import { Saving, newKey } from "./chat-save.js";
+
+const ARRIVING = 5; // s since the last save within which another tab is still receiving an answer
+const ABANDONED = 120_000; // ms after which a draft is nobody's: tabs renew theirs more often
 
 export const CUT_OFF = {
   message: "The page was closed while this answer was arriving. What had arrived is kept. Retry to ask again.",
@@ -12,63 +17,273 @@ export const newAnswer = (server) => ({
   firstMs: null, spanMs: null, reasonedMs: null, stopped: false, error: null, running: true,
 });
 
-export class Store {
-  constructor(user) {
-    this.prefix = `inferdash.chat.${user}.`;
-    this.running = new Set(); // conversations that this tab writes to right now
+export class AwayError extends Error {}
+
+const AWAY = "inferdash does not answer. What you see is kept in this page, and sent as soon as it does.";
+const LOGGED_OUT = "You are logged out, or may no longer chat. Log in in another tab: what you see is kept in this page until then.";
+
+// Events: kept, away, refused, copied, reloaded, and changed for what another tab has kept. Each
+// has `detail` {conversation, …}.
+export class Store extends EventTarget {
+  constructor({ user, url, csrf }) {
+    super();
+    Object.assign(this, { url, csrf });
+    this.older = `inferdash.chat.${user}.`; // where conversations were before the server kept them
+    this.drafts = `inferdash.draft.${user}.`;
+    this.savings = new Map(); // id -> Saving
+    this.tabs = new BroadcastChannel(`inferdash.chat.${user}`);
+    this.tabs.addEventListener("message", ({ data }) => this.tell("changed", data));
+    this.ready = this.recover();
   }
 
-  list() {
-    return Object.keys(localStorage)
-      .filter((key) => key.startsWith(this.prefix))
-      .map((key) => this.read(key))
-      .filter(Boolean)
-      .sort((a, b) => b.updated - a.updated);
+  async list({ query = "", before = "" } = {}) {
+    const found = await this.ask(`?${new URLSearchParams({ q: query, before })}`);
+    return { conversations: found.conversations, before: found.before };
   }
 
-  get(id) {
-    return this.read(this.prefix + id);
+  // null: there is none, or it is somebody else's.
+  async get(id) {
+    const known = this.savings.get(id);
+    if (known?.isBusy) return known.conversation;
+    await this.ready;
+    const found = await this.ask(`${id}/`);
+    if (found === null) return null;
+    const { revision, age, count, ...conversation } = found;
+    const isArriving = age < ARRIVING;
+    conversation.elsewhere = settle(conversation.messages, isArriving);
+    const stored = conversation.messages.map((message) => JSON.stringify(message));
+    this.savings.set(id, new Saving(conversation, { post: this.post, seen: [revision], stored }));
+    return conversation;
   }
 
-  read(key) {
-    try {
-      const conversation = JSON.parse(localStorage.getItem(key));
-      if (!Array.isArray(conversation?.messages)) return null;
-      for (const message of conversation.messages) {
-        if (message.running && !this.running.has(conversation.id)) {
-          message.running = false;
-          message.error ??= CUT_OFF;
-        }
-      }
-      return conversation;
-    } catch {
-      return null; // not ours, or damaged: it is left alone
-    }
+  isBusy(id) {
+    return this.savings.get(id)?.isBusy ?? false;
   }
 
-  // False when the browser's storage is full.
-  save(conversation) {
+  // Whether this tab has seen what the server has.
+  knows(id, revision) {
+    return this.savings.get(id)?.seen.includes(revision) ?? false;
+  }
+
+  create(params, server, { tools = null, schema = null } = {}) {
+    return { id: newKey(), name: "", params: { ...params }, server, tools, schema, messages: [], updated: Date.now() };
+  }
+
+  // Keep what has changed: in this message alone, or anywhere.
+  async save(conversation, message) {
     conversation.updated = Date.now();
+    let saving = this.savings.get(conversation.id);
+    if (!saving) this.savings.set(conversation.id, (saving = new Saving(conversation, { post: this.post })));
+    saving.conversation = conversation;
+    saving.mark(message);
+    await this.send(saving);
+  }
+
+  async send(saving) {
+    if (saving.sending) return;
+    const { conversation } = saving;
+    const before = conversation.id;
+    const { status, message } = await saving.keep((words) => {
+      this.keepDraft(saving);
+      this.tell("away", { conversation, message: words });
+    });
+    if (status === "changed") {
+      await this.reconcile(saving);
+    } else if (status === "refused") {
+      this.tell("refused", { conversation, message });
+    } else {
+      this.dropDraft(before);
+      this.tabs.postMessage({ id: conversation.id });
+      this.tell("kept", { conversation });
+    }
+    if (saving.isDirty && status !== "refused") await this.send(saving);
+  }
+
+  // Another tab has saved the conversation since this one saw it, or deleted it.
+  async reconcile(saving) {
+    const { conversation } = saving;
+    const { id } = conversation;
+    let theirs;
     try {
-      localStorage.setItem(this.prefix + conversation.id, JSON.stringify(conversation));
-      return true;
+      theirs = await this.ask(`${id}/`);
+    } catch (error) {
+      if (!(error instanceof AwayError)) throw error;
+      await saving.wait();
+      return;
+    }
+    const mine = conversation.messages.map((message) => JSON.stringify(message));
+    const isUnchanged = mine.length === saving.stored.length && mine.every((text, at) => text === saving.stored[at]);
+    if (theirs && (isUnchanged || canonical(theirs.messages) === canonical(conversation.messages))) {
+      settle(theirs.messages, false);
+      conversation.messages.splice(0, Infinity, ...theirs.messages);
+      saving.seen = [theirs.revision];
+      saving.stored = conversation.messages.map((message) => JSON.stringify(message));
+      this.tell("reloaded", { conversation });
+      return;
+    }
+    this.savings.delete(id);
+    this.dropDraft(id);
+    saving.renew();
+    if (theirs) conversation.name = `${titleOf(conversation)} (from another tab)`.slice(0, 80);
+    this.savings.set(conversation.id, saving);
+    this.tell("copied", { conversation, from: theirs ? id : null });
+  }
+
+  async remove(id) {
+    const saving = this.savings.get(id);
+    this.savings.delete(id);
+    this.dropDraft(id);
+    if (saving?.seen.length === 0) return; // it was never kept
+    if (saving) saving.isDirty = false;
+    await this.ask(`${id}/delete/`, { method: "POST" });
+    this.tabs.postMessage({ id });
+  }
+
+  async restore(id) {
+    await this.ask(`${id}/restore/`, { method: "POST" });
+    this.tabs.postMessage({ id });
+  }
+
+  tell(name, detail) {
+    this.dispatchEvent(new CustomEvent(name, { detail }));
+  }
+
+  // What the server says as JSON; null for what it has not. Throws AwayError.
+  async ask(path, { method = "GET", ...more } = {}) {
+    let response;
+    try {
+      response = await fetch(this.url + path, { method, headers: { "X-CSRFToken": this.csrf }, ...more });
+    } catch (error) {
+      throw new AwayError(AWAY, { cause: error });
+    }
+    if (response.redirected || response.status === 403) throw new AwayError(LOGGED_OUT);
+    if (response.status === 404) return null;
+    if (!response.ok) throw new AwayError(`inferdash could not take this (${response.status}). Reload the page, then try again.`);
+    return response.status === 204 ? null : response.json();
+  }
+
+  post = async (id, text) => {
+    const headers = { "X-CSRFToken": this.csrf, "Content-Type": "application/json" };
+    let response;
+    try {
+      response = await fetch(`${this.url}${id}/`, { method: "POST", headers, body: text });
     } catch {
-      return false;
+      return { status: "away", message: AWAY };
+    }
+    if (response.redirected || response.status === 403) return { status: "away", message: LOGGED_OUT };
+    if (response.ok) return { status: "kept", updated: (await response.json()).updated };
+    if (response.status === 409) return { status: "changed" };
+    if (response.status >= 500) return { status: "away", message: AWAY };
+    const isJson = response.headers.get("Content-Type")?.startsWith("application/json");
+    const message = isJson ? (await response.json()).message : (await response.text()).slice(0, 200);
+    return { status: "refused", message };
+  };
+
+  // The page goes: what is short is sent yet, and all of it stays in this browser until a page has
+  // sent it.
+  leave(changed) {
+    if (changed) this.savings.get(changed.id)?.mark();
+    const headers = { "X-CSRFToken": this.csrf, "Content-Type": "application/json" };
+    for (const saving of this.savings.values()) {
+      if (!saving.isBusy) continue;
+      const text = saving.farewell();
+      if (text) fetch(`${this.url}${saving.conversation.id}/`, { method: "POST", headers, body: text, keepalive: true }).catch(() => {});
+      this.keepDraft(saving, true);
     }
   }
 
-  remove(id) {
-    localStorage.removeItem(this.prefix + id);
+  keepDraft({ conversation, seen }, left = false) {
+    if (!conversation.messages.length) return;
+    try {
+      localStorage.setItem(this.drafts + conversation.id, JSON.stringify({ at: Date.now(), left, seen, conversation }));
+    } catch {
+      // Full, or too large: it is in the page alone, which the notice says.
+    }
   }
 
-  create(params, server) {
-    // randomUUID exists on https and localhost only.
-    const id = `${Date.now().toString(36)}${Math.random().toString(36).slice(2, 8)}`;
-    return { id, name: "", params: { ...params }, server, messages: [], updated: Date.now() };
+  dropDraft(id) {
+    localStorage.removeItem(this.drafts + id);
+  }
+
+  // What earlier pages could not send, and what this browser kept before the server did.
+  async recover() {
+    for (const key of Object.keys(localStorage)) {
+      const isDraft = key.startsWith(this.drafts);
+      if (!isDraft && !key.startsWith(this.older)) continue;
+      const kept = read(key);
+      const conversation = isDraft ? kept?.conversation : kept;
+      if (!Array.isArray(conversation?.messages)) continue; // not ours, or damaged: it is left alone
+      if (isDraft && !kept.left && Date.now() - kept.at < ABANDONED) continue; // an open tab's
+      if (!conversation.messages.length) {
+        localStorage.removeItem(key);
+        continue;
+      }
+      settle(conversation.messages, false);
+      const saving = new Saving({ ...conversation, since: conversation.updated }, { post: this.post, seen: isDraft ? kept.seen : [] });
+      saving.around = "";
+      if (await this.moved(saving)) localStorage.removeItem(key);
+    }
+  }
+
+  // Whether the server has it now.
+  async moved(saving) {
+    saving.mark();
+    for (let tries = 0; tries < 3; tries++) {
+      const body = saving.body();
+      if (!body) return true;
+      saving.mark();
+      const { status, message } = await this.post(saving.conversation.id, body.text);
+      if (status === "kept") {
+        saving.took(body);
+        tries = -1; // there may be more of it
+      } else if (status === "changed") {
+        await this.reconcile(saving);
+      } else {
+        this.tell(status, { conversation: saving.conversation, message });
+        return false;
+      }
+    }
+    return false;
   }
 }
 
+// Answers that nobody receives any more were cut off. Whether one is arriving in another tab.
+export function settle(messages, isArriving) {
+  let found = false;
+  for (const message of messages) {
+    if (!message.running) continue;
+    message.running = false;
+    found = isArriving;
+    if (!isArriving) message.error ??= CUT_OFF;
+  }
+  return found;
+}
+
+function read(key) {
+  try {
+    return JSON.parse(localStorage.getItem(key));
+  } catch {
+    return null;
+  }
+}
+
+// The same text for the same value: databases keep the keys of an object in their own order.
+function canonical(value) {
+  return JSON.stringify(value, (_key, held) =>
+    held && typeof held === "object" && !Array.isArray(held)
+      ? Object.fromEntries(Object.keys(held).sort().map((name) => [name, held[name]]))
+      : held,
+  );
+}
+
+export function wordsOf(message) {
+  const { content } = message;
+  if (!Array.isArray(content)) return content ?? "";
+  return content.map((part) => part.text ?? "").filter(Boolean).join("\n");
+}
+
 export function titleOf(conversation) {
-  const first = conversation.messages.find((message) => message.role === "user");
-  return conversation.name || first?.content.trim().split("\n")[0].slice(0, 60) || "New conversation";
+  const first = conversation.messages?.find((message) => message.role === "user");
+  const said = first ? wordsOf(first).trim().split("\n")[0].slice(0, 60) : "";
+  return conversation.name || said || conversation.title || "New conversation";
 }

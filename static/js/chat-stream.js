@@ -1,28 +1,10 @@
 // Sends one question and reads the engine's events into an answer.
 
-// The answer's text may hold its reasoning too, between <think> and </think>, when the
-// engine runs without a reasoning parser. Some templates open the tag in the prompt, so
-// that only the closing one is seen: then it must stand on a line of its own.
-export function split(answer) {
-  const { content, reasoning } = answer;
-  const start = content.match(/^\s*<think>/);
-  const end = content.indexOf("</think>");
-  if (start && end < 0) return { thinking: reasoning + content.slice(start[0].length), text: "" };
-  if (start) {
-    return {
-      thinking: reasoning + content.slice(start[0].length, end),
-      text: content.slice(end + "</think>".length).trimStart(),
-    };
-  }
-  const alone = reasoning ? null : content.match(/(?:^|\n)[ \t]*<\/think>[ \t]*(?:\n|$)/);
-  if (alone) {
-    return {
-      thinking: content.slice(0, alone.index),
-      text: content.slice(alone.index + alone[0].length).trimStart(),
-    };
-  }
-  return { thinking: reasoning, text: content };
-}
+import { takeLogprobs } from "./chat-logprobs.js";
+import { keep } from "./chat-raw.js";
+import { split } from "./chat-reasoning.js";
+
+export { split };
 
 export class ChatError extends Error {
   constructor(message, detail = "") {
@@ -42,7 +24,11 @@ export async function ask({ url, csrf, body, signal, answer, changed }) {
   const response = await send(url, csrf, body, signal);
   let done = false;
   try {
-    for await (const event of events(response.body)) {
+    for await (const event of events(response.body, (text) => keep(answer, text))) {
+      if (event.name === "request") {
+        answer.request = JSON.parse(event.data);
+        continue;
+      }
       if (event.name === "error") {
         const { message, detail } = JSON.parse(event.data);
         throw new ChatError(message, detail);
@@ -88,8 +74,8 @@ async function send(url, csrf, body, signal) {
   throw new ChatError(`inferdash could not take the message (${response.status}). Reload the page, then retry.`);
 }
 
-// Server-sent events as {name, data}; comments are left out.
-async function* events(stream) {
+// Server-sent events as {name, data}; comments are left out. `heard` gets all but our own as text.
+async function* events(stream, heard) {
   let buffer = "";
   const reader = stream.pipeThrough(new TextDecoderStream()).getReader();
   try {
@@ -105,6 +91,7 @@ async function* events(stream) {
           if (line.startsWith("data:")) event.data.push(line.slice(5).trimStart());
           else if (line.startsWith("event:")) event.name = line.slice(6).trim();
         }
+        if (event.name !== "request") heard(`${block}\n\n`);
         if (event.data.length) yield { name: event.name, data: event.data.join("\n") };
       }
     }
@@ -134,24 +121,42 @@ function take(answer, chunk, clock) {
     );
   }
   if (chunk.usage) answer.usage = chunk.usage;
+  if (chunk.timings) answer.timings = chunk.timings; // llama.cpp's own figures
   const choice = chunk.choices?.[0];
   if (!choice) return;
   const delta = choice.delta ?? {};
-  const reasoning = delta.reasoning ?? delta.reasoning_content ?? "";
-  const content = delta.content ?? "";
+  const reasoning = textOf(delta.reasoning ?? delta.reasoning_content);
+  const content = textOf(delta.content);
   const calls = delta.tool_calls ?? [];
   if (reasoning || content || calls.length) clock.tick();
   answer.reasoning += reasoning;
   answer.content += content;
   for (const call of calls) takeCall(answer.calls, call);
-  if (answer.reasonedMs === null) clock.watchReasoning(split(answer));
+  takeLogprobs(answer, choice.logprobs?.content);
+  if (answer.reasonedMs === null) clock.watchReasoning(split(answer), answer.calls.length);
   if (choice.finish_reason) answer.finish = choice.finish_reason;
+  const matched = choice.matched_stop ?? choice.stop_reason; // SGLang's and vLLM's word for it
+  if (typeof matched === "string") answer.matched = matched;
+  if (choice.meta_info) answer.meta = choice.meta_info;
 }
 
-function takeCall(calls, { index = 0, function: called = {} }) {
-  calls[index] ??= { name: "", arguments: "" };
-  calls[index].name += called.name ?? "";
-  calls[index].arguments += called.arguments ?? "";
+// Some engines send texts in parts.
+function textOf(said) {
+  if (Array.isArray(said)) return said.map((part) => (typeof part?.text === "string" ? part.text : "")).join("");
+  return typeof said === "string" ? said : "";
+}
+
+// The first piece of a call has its id and name, the others continue its arguments.
+function takeCall(calls, { index, id, function: called }) {
+  const last = calls.length - 1;
+  const at = Number.isInteger(index) && index >= 0 && index < 64 ? index : Math.max(0, id && id !== calls[last]?.id ? last + 1 : last);
+  calls[at] ??= { id: "", name: "", arguments: "" };
+  const call = calls[at];
+  call.id ||= typeof id === "string" ? id : "";
+  const name = textOf(called?.name);
+  if (name !== call.name) call.name += name;
+  const given = called?.arguments;
+  call.arguments += given && typeof given === "object" ? JSON.stringify(given) : textOf(given);
 }
 
 class Clock {
@@ -169,9 +174,9 @@ class Clock {
     this.answer.spanMs = now - this.first;
   }
 
-  watchReasoning({ thinking, text }) {
+  watchReasoning({ thinking, text }, calls) {
     if (thinking) this.thinkingSince ??= performance.now();
-    if (this.thinkingSince !== undefined && text) {
+    if (this.thinkingSince !== undefined && (text || calls)) {
       this.answer.reasonedMs = performance.now() - this.thinkingSince;
     }
   }

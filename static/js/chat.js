@@ -1,21 +1,30 @@
 // The playground: puts conversation, servers and parameters together.
 
-import { AnswerView, QuestionView, button, element } from "./chat-message.js";
+import { outcome, receive } from "./chat-answering.js";
+import { Beside } from "./chat-beside.js";
+import { emptyState } from "./chat-empty.js";
+import { End } from "./chat-end.js";
+import { Menus } from "./chat-menu.js";
+import { button, viewOf } from "./chat-message.js";
+import { hear } from "./chat-news.js";
 import { Parameters } from "./chat-params.js";
+import { Presets } from "./chat-presets.js";
 import { Servers } from "./chat-servers.js";
-import { CUT_OFF, Store, newAnswer, titleOf } from "./chat-store.js";
-import { ChatError, ask, split } from "./chat-stream.js";
+import { List } from "./chat-list.js";
+import { AwayError, CUT_OFF, Store, newAnswer, titleOf } from "./chat-store.js";
+import { asked, history, resultsOf } from "./chat-request.js";
+import { Standing } from "./chat-standing.js";
+import { Transcript } from "./chat-transcript.js";
 
-const NEAR_BOTTOM = 80; // px from the end within which the page follows the answer
-const SAVE_EVERY = 1000; // ms, while an answer arrives
+const LOOK_AGAIN = 3000; // ms, while another tab receives one
 
 const page = document.getElementById("chat");
 const $ = (id) => document.getElementById(id);
 
 class Chat {
   constructor() {
-    this.store = new Store(page.dataset.user);
-    this.views = new Map(); // message -> view
+    this.csrf = $("chat-composer").elements.csrfmiddlewaretoken.value;
+    this.store = new Store({ user: page.dataset.user, url: page.dataset.conversations, csrf: this.csrf });
     this.running = null; // {conversation, message, controller}
     this.parameters = new Parameters($("chat-params-form"));
     this.servers = new Servers({
@@ -24,10 +33,39 @@ class Chat {
       here: page.dataset.here,
       preselected: page.dataset.preselected,
     });
+    this.beside = new Beside({ parameters: this.parameters, servers: this.servers, csrf: this.csrf });
+    this.end = new End($("chat-transcript"));
+    this.transcript = new Transcript($("chat-transcript"), (message) => this.view(message));
+    this.list = new List({
+      store: this.store,
+      list: $("chat-conversations"),
+      search: $("chat-search"),
+      more: $("chat-older"),
+      open: (id) => this.go(id),
+      remove: (id, title) => this.remove(id, title),
+    });
+    new Standing({ root: $("chat-standings"), servers: this.servers });
+    this.menus = new Menus({
+      share: $("chat-share"),
+      files: $("chat-files-menu"),
+      store: this.store,
+      current: () => this.conversation,
+      asked: () => ({ base: `${location.origin}/v1`, params: this.beside.request, model: this.servers.find(this.servers.wanted)?.model ?? "" }),
+      say: (text) => this.notice(text),
+    });
+    this.presets = new Presets({
+      root: $("chat-presets"),
+      url: page.dataset.presets,
+      csrf: this.csrf,
+      servers: this.servers,
+      now: () => ({ params: this.parameters.values, ...this.beside.values }),
+    });
     this.listen();
-    const [latest] = this.store.list();
-    if (latest) this.open(latest);
-    else this.begin();
+    hear(this);
+    this.show(this.fresh());
+    if (page.dataset.conversation) this.arrive(page.dataset.conversation);
+    else $("chat-input").focus();
+    this.store.ready.then(() => this.list.load());
   }
 
   listen() {
@@ -37,17 +75,31 @@ class Chat {
       if (this.conversation.messages.length) this.save();
       this.refresh();
     });
+    this.beside.addEventListener("change", () => {
+      Object.assign(this.conversation, this.beside.values);
+      if (this.conversation.messages.length) this.save();
+      this.refresh();
+    });
+    this.beside.addEventListener("refresh", () => this.refresh());
+    this.presets.addEventListener("pick", ({ detail }) => {
+      this.parameters.values = detail.params;
+      this.beside.open(detail);
+      Object.assign(this.conversation, detail);
+      if (this.conversation.messages.length) this.save();
+      this.refresh();
+    });
     $("chat-new").addEventListener("click", () => this.begin());
     $("chat-name").addEventListener("change", (event) => {
       this.conversation.name = event.target.value.trim();
-      this.save();
-      this.drawList();
+      if (this.conversation.messages.length) this.save();
+      this.list.put(this.conversation, true);
     });
     $("chat-composer").addEventListener("submit", (event) => {
       event.preventDefault();
       this.send();
     });
     $("chat-input").addEventListener("keydown", (event) => {
+      if (event.key === "ArrowUp" && !event.target.value && !event.isComposing) this.editLast(event);
       // isComposing: Enter then chooses a word of the input method.
       if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
       event.preventDefault();
@@ -58,79 +110,135 @@ class Chat {
     document.addEventListener("keydown", (event) => {
       if (event.key === "Escape" && this.running && !event.defaultPrevented) this.stop();
     });
-    window.addEventListener("storage", () => this.drawList());
-    window.addEventListener("pagehide", () => this.running && this.store.save(this.running.conversation));
+    window.addEventListener("pagehide", () => this.leave());
+    // Else htmx fetches the page anew into this one, whose scripts know nothing of it.
+    document.addEventListener("htmx:before:history:restore", (event) => event.preventDefault());
+    window.addEventListener("popstate", () => this.arrive(idInAddress()));
+    document.addEventListener("visibilitychange", () => {
+      if (document.visibilityState === "visible") this.lookAgain();
+    });
     // Comes before the answer's connection is cut. A download link fires it too, and stays.
     window.addEventListener("beforeunload", () => {
       this.leaving = true;
       setTimeout(() => (this.leaving = false), 2000);
     });
-    window.addEventListener("scroll", () => (this.following = isNearBottom()), { passive: true });
+  }
+
+  // Other tabs and browsers may have kept something since.
+  async lookAgain(id) {
+    await this.list.load();
+    const mine = this.conversation;
+    const listed = this.list.revisionOf(mine.id);
+    if ((id && id !== mine.id) || (listed && this.store.knows(mine.id, listed))) return;
+    if (this.running || this.store.isBusy(mine.id) || !mine.messages.length) return;
+    const now = await this.store.get(mine.id).catch(away);
+    if (!now || this.conversation !== mine || this.running) return;
+    const place = document.documentElement.scrollTop;
+    this.show(now);
+    document.documentElement.scrollTop = place;
+  }
+
+  fresh() {
+    return this.store.create(this.conversation?.params ?? {}, this.servers.wanted, this.beside.values);
   }
 
   begin() {
-    this.open(this.store.create(this.conversation?.params ?? {}, this.servers.wanted));
+    this.show(this.fresh());
+    this.address("", false);
     $("chat-input").focus();
   }
 
-  open(conversation) {
-    // The object that an answer is being written to is the true one, not its stored copy.
-    const isRunning = this.running?.conversation.id === conversation.id;
-    this.conversation = isRunning ? this.running.conversation : conversation;
-    this.parameters.values = this.conversation.params;
-    if (!page.dataset.preselected) this.servers.choose(this.conversation.server);
-    $("chat-name").value = this.conversation.name;
-    this.drawTranscript();
-    this.drawList();
-    this.refresh();
-    if (this.conversation.messages.length) this.follow(true);
+  // Open it, and let its address stand in the browser's.
+  async go(id) {
+    await this.arrive(id, () => this.address(id, false));
   }
 
-  drawTranscript() {
-    this.views.clear();
-    $("chat-transcript").replaceChildren(...this.conversation.messages.map((message) => this.view(message).root));
+  // Open the conversation of this address; "" is a new one.
+  async arrive(id, then = () => {}) {
+    if (!id) {
+      this.show(this.fresh());
+      return;
+    }
+    this.wanted = id; // somebody may click on another one before this has come
+    try {
+      const found = this.running?.conversation.id === id ? this.running.conversation : await this.store.get(id);
+      if (this.wanted !== id) return;
+      if (found) {
+        this.show(found, true);
+        then();
+      } else {
+        this.list.drop(id);
+        this.notice("This conversation was deleted.");
+      }
+    } catch (error) {
+      away(error);
+      this.notice(error.message);
+    }
+  }
+
+  address(id, isSame) {
+    const path = page.dataset.address + (id ? `${id}/` : "");
+    if (location.pathname === path) return;
+    window.history[isSame ? "replaceState" : "pushState"](null, "", path);
+  }
+
+  show(conversation, toEnd = false) {
+    this.wanted = conversation.id;
+    this.conversation = conversation;
+    this.parameters.values = conversation.params;
+    this.beside.open(conversation);
+    if (!page.dataset.preselected || conversation.messages.length) this.servers.prefer(conversation.server);
+    $("chat-name").value = conversation.name;
+    this.notice();
+    this.transcript.show(conversation.messages);
+    this.list.put(conversation, true);
+    this.refresh();
+    if (toEnd) this.end.settle();
+    clearTimeout(this.watching);
+    if (conversation.elsewhere) this.watching = setTimeout(() => this.lookAgain(conversation.id), LOOK_AGAIN);
   }
 
   view(message) {
-    const view =
-      message.role === "user"
-        ? new QuestionView(message, { resend: (question, text) => this.resend(question, text) })
-        : new AnswerView(message, { regenerate: (answer) => this.regenerate(answer) });
-    view.onDraw = () => this.follow();
-    this.views.set(message, view);
+    const { conversation } = this;
+    const view = viewOf(message, {
+      resend: (question, text, images) => this.resend(question, text, images),
+      regenerate: (answer) => this.regenerate(answer),
+      respond: (answer, results) => this.respond(answer, results),
+      asked: () => asked(conversation, message),
+      results: () => resultsOf(conversation.messages, conversation.messages.indexOf(message)),
+      hint: (key, answer) => (answer.server === this.servers.wanted ? this.beside.abilities.remark(key) : ""),
+    });
+    view.onDraw = () => this.end.follow();
     return view;
   }
 
-  drawList() {
-    const stored = this.store.list().filter(({ id }) => id !== this.conversation.id);
-    const all = [this.conversation, ...stored].sort((a, b) => b.updated - a.updated);
-    $("chat-conversations").replaceChildren(
-      ...all.map((conversation) => {
-        const title = titleOf(conversation);
-        const open = button(title, "", () => this.open(this.store.get(conversation.id) ?? conversation));
-        open.className = "open";
-        if (conversation === this.conversation) open.setAttribute("aria-current", "true");
-        return element("li", "", open, button("×", `Delete “${title}”`, () => this.remove(conversation)));
-      }),
-    );
-    $("chat-name").placeholder = titleOf(this.conversation);
+  async remove(id, title) {
+    if (this.running?.conversation.id === id) {
+      this.stop();
+      this.running.isRemoved = true;
+    }
+    const held = this.conversation.id === id ? this.conversation : null;
+    try {
+      await this.store.remove(id);
+    } catch (error) {
+      away(error);
+      this.notice(error.message);
+      return;
+    }
+    this.list.drop(id);
+    if (held) this.begin();
+    if (held && !held.messages.length) return;
+    this.notice(`Deleted “${title}”. `, button("Undo", "", () => this.undo(id)));
   }
 
-  remove(conversation) {
-    if (this.running?.conversation.id === conversation.id) this.stop();
-    this.store.remove(conversation.id);
-    const undo = button("Undo", "", () => {
-      this.notice();
-      this.store.save(conversation);
-      this.open(conversation);
-    });
-    if (conversation.messages.length) this.notice(`Deleted “${titleOf(conversation)}”.`, undo);
-    if (conversation.id === this.conversation.id) {
-      const [latest] = this.store.list();
-      if (latest) this.open(latest);
-      else this.begin();
-    } else {
-      this.drawList();
+  async undo(id) {
+    this.notice();
+    try {
+      await this.store.restore(id);
+      await Promise.all([this.go(id), this.list.load()]);
+    } catch (error) {
+      away(error);
+      this.notice(error.message);
     }
   }
 
@@ -142,170 +250,144 @@ class Chat {
   // What the composer, the empty state and the hints say now.
   refresh() {
     if (!this.conversation) return; // the servers speak first
-    const problem = this.servers.problem || this.parameters.check();
+    const problem = this.servers.problem || this.beside.problem;
     const elsewhere = this.running && this.running.conversation !== this.conversation;
     $("chat-hint").textContent = elsewhere
       ? `“${titleOf(this.running.conversation)}” is being answered. Stop it to ask something here.`
-      : problem;
+      : this.conversation.elsewhere ? "An answer is arriving in another tab." : problem;
     $("chat-send").hidden = Boolean(this.running);
     $("chat-stop").hidden = !this.running;
-    $("chat-send").disabled = Boolean(problem) || !$("chat-input").value.trim();
+    $("chat-send").disabled = Boolean(problem || this.conversation.elsewhere) || !($("chat-input").value.trim() || this.beside.images.images.length);
+    this.menus.refresh();
     $("chat-empty").hidden = this.conversation.messages.length > 0;
-    if (!$("chat-empty").hidden) $("chat-empty").replaceChildren(...this.emptyState());
-  }
-
-  emptyState() {
-    const { chosen, starting } = this.servers;
-    if (chosen) return [element("p", "", `Ask ${chosen.model} something. Enter sends, Shift+Enter makes a new line, Esc stops.`)];
-    const link = (text, href) => Object.assign(element("a", "", text), { href });
-    if (!starting.length) {
-      return [
-        element("h2", "", "No server is ready"),
-        element("p", "", "Start one on the ", link("dashboard", page.dataset.dashboard), "; it appears here by itself as soon as it is ready."),
-      ];
-    }
-    return [
-      element("h2", "", "No server is ready yet"),
-      ...starting.map((s) => element("p", "", link(s.slug, s.url), ` is ${s.state}. It appears here by itself when it is ready.`)),
-    ];
+    if (!$("chat-empty").hidden) $("chat-empty").replaceChildren(...emptyState(this.servers, page.dataset.dashboard));
   }
 
   send() {
     const input = $("chat-input");
     if ($("chat-send").disabled || this.running) return;
-    this.add({ role: "user", content: input.value });
+    this.add(question(input.value, this.beside.images.give()));
     input.value = "";
     this.answer();
   }
 
-  resend(question, text) {
+  resend(earlier, text, images) {
     if (!this.mayAsk()) return;
-    this.conversation.messages.length = this.conversation.messages.indexOf(question);
-    this.add({ role: "user", content: text });
-    this.drawTranscript();
+    this.cut(earlier);
+    this.add(question(text, images));
     this.answer();
   }
 
   regenerate(answer) {
     if (!this.mayAsk()) return;
-    this.conversation.messages.length = this.conversation.messages.indexOf(answer);
-    this.drawTranscript();
+    this.cut(answer);
     this.answer();
   }
 
+  // What the tools have answered that this answer called.
+  respond(answer, results) {
+    if (!this.mayAsk()) return;
+    const { messages } = this.conversation;
+    if (messages.at(-1) !== answer) this.cut(messages[messages.indexOf(answer) + 1]);
+    for (const result of results) this.add(result);
+    this.transcript.get(answer)?.finish();
+    this.answer();
+  }
+
+  // This message and all after it go.
+  cut(message) {
+    this.conversation.messages.length = this.conversation.messages.indexOf(message);
+    this.transcript.cut(this.conversation.messages.length);
+  }
+
+  // Up in an empty composer: the last question again.
+  editLast(event) {
+    const last = this.conversation.messages.findLast(({ role }) => role === "user");
+    const view = last && this.transcript.get(last);
+    if (!view || this.running) return;
+    event.preventDefault();
+    view.edit();
+  }
+
   mayAsk() {
-    const problem = this.running ? "An answer is arriving. Stop it first." : this.servers.problem || this.parameters.check();
+    const problem = this.running ? "An answer is arriving. Stop it first." : this.servers.problem || this.beside.problem;
     this.notice(problem);
     return !problem;
   }
 
   add(message) {
     this.conversation.messages.push(message);
-    $("chat-transcript").append(this.view(message).root);
+    this.transcript.append(message);
   }
 
   async answer() {
-    const { conversation, servers, parameters } = this;
+    const { conversation, servers, beside } = this;
     const server = servers.chosen;
     const message = newAnswer(server);
-    const body = { run: server.run, messages: history(conversation), params: parameters.request };
+    const body = { run: server.run, messages: history(conversation), params: beside.request };
     conversation.server = server.slug;
-    this.running = { conversation, message, controller: new AbortController() };
-    this.store.running.add(conversation.id);
+    const running = { conversation, message, controller: new AbortController() };
+    this.running = running;
     this.add(message);
     this.notice();
     this.save();
-    this.drawList();
+    this.list.put(conversation);
     this.refresh();
-    this.follow(true);
+    this.end.follow(true);
     this.say(`${server.slug} is answering.`);
-    await this.receive(this.running, body);
+    await receive({
+      url: page.dataset.url,
+      csrf: this.csrf,
+      body,
+      signal: running.controller.signal,
+      message,
+      view: () => this.transcript.get(message),
+      keep: () => running.isRemoved || this.save(conversation, message),
+      isLeaving: () => this.leaving,
+    });
     message.running = false;
-    this.store.running.delete(conversation.id);
     this.running = null;
-    this.save(conversation);
-    this.views.get(message)?.finish();
-    this.drawList();
+    if (!running.isRemoved) this.save(conversation);
+    this.transcript.get(message)?.finish();
     this.refresh();
-    this.follow();
+    this.end.follow();
     this.say(outcome(message));
-  }
-
-  async receive({ conversation, message, controller }, body) {
-    const began = performance.now();
-    const waiting = setInterval(() => {
-      const passed = Math.round((performance.now() - began) / 1000);
-      this.views.get(message)?.wait(message.chunks ? "" : `Waiting for the first token… ${passed} s`);
-    }, 1000);
-    let savedAt = began;
-    try {
-      await ask({
-        url: page.dataset.url,
-        csrf: $("chat-composer").elements.csrfmiddlewaretoken.value,
-        body,
-        signal: controller.signal,
-        answer: message,
-        changed: () => {
-          this.views.get(message)?.wait("");
-          this.views.get(message)?.update();
-          if (performance.now() - savedAt < SAVE_EVERY) return;
-          savedAt = performance.now();
-          this.save(conversation);
-        },
-      });
-    } catch (error) {
-      if (error.name === "AbortError") message.stopped = true;
-      else if (this.leaving) message.error = CUT_OFF;
-      else if (error instanceof ChatError) message.error = { message: error.message, detail: error.detail };
-      else throw error;
-    } finally {
-      clearInterval(waiting);
-    }
   }
 
   stop() {
     this.running?.controller.abort();
   }
 
-  save(conversation = this.conversation) {
-    if (!this.store.save(conversation)) {
-      this.notice("This browser's storage is full: the conversation is shown, but not kept. Delete older ones.");
+  // Keep what has changed: in this message alone, or anywhere in the conversation.
+  save(conversation = this.conversation, message = undefined) {
+    this.store.save(conversation, message);
+  }
+
+  // The page goes, and its answer with it: what has come is kept with the reason.
+  leave() {
+    if (this.running) {
+      this.running.message.running = false;
+      this.running.message.error ??= CUT_OFF;
     }
+    this.store.leave(this.running?.conversation);
   }
 
   // For screen readers: the beginning and the end of an answer, not each token.
   say(text) {
     $("chat-status").textContent = text;
   }
-
-  follow(always = false) {
-    if (always) this.following = true;
-    if (this.following) window.scrollTo({ top: document.documentElement.scrollHeight });
-  }
 }
 
-function isNearBottom() {
-  const { scrollHeight, clientHeight, scrollTop } = document.documentElement;
-  return scrollHeight - clientHeight - scrollTop < NEAR_BOTTOM;
+// What cannot be had now is said where it happens; all else is a fault.
+function away(error) {
+  if (!(error instanceof AwayError)) throw error;
 }
 
-// What the engine is told: texts without their reasoning, and no answer that has none.
-function history({ messages, params }) {
-  const told = messages
-    .map((message) => ({
-      role: message.role,
-      content: message.role === "user" ? message.content : split(message).text,
-    }))
-    .filter(({ content }) => content);
-  return params.system?.trim() ? [{ role: "system", content: params.system }, ...told] : told;
+function idInAddress() {
+  return location.pathname.slice(page.dataset.address.length).replace("/", "");
 }
 
-function outcome(message) {
-  if (message.error) return "The answer failed.";
-  if (message.stopped) return "Stopped.";
-  const tokens = message.usage?.completion_tokens;
-  return tokens ? `The answer is complete: ${tokens} tokens.` : "The answer is complete.";
-}
+const question = (text, images) => ({ role: "user", content: text, ...(images?.length ? { images } : {}) });
 
 // Beside the conversation there is room for the sides; above it, on a phone, there is not.
 $("chat-params").open = window.matchMedia("(min-width: 48.01rem)").matches;

@@ -3,12 +3,16 @@
 const dialog = document.getElementById("dialog");
 let opener = null;
 
-document.addEventListener("htmx:after:swap", () => {
+function open() {
   if (!dialog.open && dialog.firstElementChild) {
     opener = document.activeElement;
     dialog.showModal();
   }
-});
+}
+
+document.addEventListener("htmx:after:swap", open);
+// Somebody may have been faster than this script.
+open();
 
 // Emptied first: the next swap anywhere would open a dialog that has something in it.
 function shut() {

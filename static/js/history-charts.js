@@ -1,9 +1,11 @@
 // The charts of a history, one above the other, with one cursor for all.
 
 import uPlot from "/static/vendor/uplot/uPlot.esm.js";
+import { draw as drawEngines } from "./history-engines.js";
 
 const ROWS = 4; // of labels
 const WORDS = { start: "starts", ready: "is ready", end: "ends" };
+const PHASES_FROM = 40; // px that a start must span: below, its phases would be one blot
 const MARKS = { start: [2, 4], ready: [], end: [8, 3] }; // dashes
 
 const FIGURES = {
@@ -62,22 +64,24 @@ export class Charts {
     return { width: Math.max(60, place.clientWidth), height: Math.max(40, place.clientHeight) };
   }
 
-  /** `view` is {from, to, t, columns, stack, heights, colours, runs}. */
+  /** `view` is {from, to, t, columns, stack, heights, colours, runs, alerts, engines}. */
   draw(view) {
     this.clear();
     this.view = view;
     const top = view.heights.at(-1) ?? [];
     const total = top.reduce((most, value) => Math.max(most, value ?? 0), 0);
     const shown = view.stack.map((layer, index) => ({ layer, heights: view.heights[index], colour: view.colours[index] }));
+    this.places.memory.closest("section").hidden = !shown.length;
     // The highest first: each lower one is painted over it.
     const painted = shown.filter(({ layer }) => layer.kind !== "free").reverse();
-    this.add("memory", [view.t, ...painted.map((each) => each.heights)], {
+    if (shown.length) this.add("memory", [view.t, ...painted.map((each) => each.heights)], {
       unit: "GiB",
       range: [0, total || 1],
       series: painted.map(({ colour }) => ({ fill: colour, width: 0, points: { show: false } })),
       labels: true,
     });
     for (const [name, figure] of Object.entries(FIGURES)) this.addFigure(name, figure, view);
+    drawEngines(this, view.engines, ({ tone }) => resolved(this.places["engine-requests"], `--tone-${tone}`));
   }
 
   addFigure(name, { unit, by, range, colour }, view) {
@@ -100,7 +104,7 @@ export class Charts {
     });
   }
 
-  add(name, data, { unit, range, series, labels = false }) {
+  add(name, data, { unit, range, series, labels = false, pointed = this.pointed }) {
     const place = this.places[name];
     const [quiet, line] = ["--quiet", "--line"].map((each) => resolved(place, each));
     const axis = { stroke: quiet, ticks: { show: false }, font: "12px system-ui", grid: { stroke: line, width: 1 } };
@@ -119,11 +123,11 @@ export class Charts {
         scales: { x: { time: true, range: () => [this.view.from, this.view.to] }, y: { range: () => range } },
         axes: [
           { ...axis, space: 80, size: 44, values: (_plot, splits, _axis, _space, step) => splits.map((at, index) => moment(at, splits[index - 1], step)) },
-          { ...axis, size: 64, values: (_plot, splits) => splits.map((value) => `${value} ${unit}`) },
+          { ...axis, size: 64, values: (_plot, splits) => splits.map((value) => `${value} ${unit}`.trim()) },
         ],
         series: [{}, ...series],
         hooks: {
-          setCursor: [(each) => this.pointed(each.cursor.idx)],
+          setCursor: [(each) => pointed(each.cursor.idx ?? null)],
           setSelect: [(each) => this.selected(each)],
           draw: [(each) => this.mark(each, labels)],
         },
@@ -143,6 +147,10 @@ export class Charts {
     this.chosen([from, to]);
   }
 
+  isWide(plot, { start, ready, end }) {
+    return plot.valToPos(ready ?? end ?? this.view.now, "x") - plot.valToPos(start, "x") >= PHASES_FROM;
+  }
+
   mark(plot, labels) {
     const { ctx, bbox } = plot;
     const density = devicePixelRatio || 1;
@@ -150,28 +158,33 @@ export class Charts {
     ctx.beginPath();
     ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
     ctx.clip();
-    const [text, ground] = ["--text", "--raised"].map((name) => resolved(plot.root, name));
-    ctx.strokeStyle = text;
+    const [text, ground, failed, quiet] = ["--text", "--raised", "--failed", "--quiet"].map((name) => resolved(plot.root, name));
     ctx.textAlign = "left";
     ctx.textBaseline = "alphabetic";
     ctx.lineWidth = density;
     ctx.font = `${11 * density}px system-ui`;
-    const marks = this.view.runs
-      .flatMap((run) => Object.entries(MARKS).map(([name, dashes]) => ({ run, name, dashes, at: run[name] })))
+    const runs = this.view.runs.flatMap((run) =>
+      Object.entries(MARKS).map(([name, dashes]) => ({ words: `${run.server} ${WORDS[name]}`, dashes, at: run[name], colour: text })),
+    );
+    const phases = this.view.runs.filter((run) => this.isWide(plot, run)).flatMap((run) =>
+      run.phases.map(({ words, at }) => ({ words: `${run.server}: ${words}`, dashes: [1, 5], at, colour: quiet })),
+    );
+    const alerts = this.view.alerts.map(({ title, start, severity }) => ({ words: `⚑ ${title}`, dashes: [1, 3], at: start, colour: severity === "info" ? text : failed }));
+    const marks = [...runs, ...phases, ...alerts]
       .filter(({ at }) => at !== null && at >= this.view.from && at <= this.view.to)
       .sort((one, other) => one.at - other.at);
     const ends = Array(ROWS).fill(-Infinity); // of the last label in each row
-    for (const { run, name, dashes, at } of marks) {
+    for (const { words, dashes, at, colour } of marks) {
       const x = Math.round(plot.valToPos(at, "x", true));
       ctx.globalAlpha = 0.55;
+      ctx.strokeStyle = colour;
       ctx.setLineDash(dashes.map((length) => length * density));
       ctx.beginPath();
       ctx.moveTo(x, bbox.top);
       ctx.lineTo(x, bbox.top + bbox.height);
       ctx.stroke();
       if (!labels) continue;
-      const said = `${run.server} ${WORDS[name]}`;
-      const width = ctx.measureText(said).width;
+      const width = ctx.measureText(words).width;
       // Beside the line, on its left where the chart ends; left out where no row has room.
       const left = x + width + 6 * density > bbox.left + bbox.width ? x - width - 4 * density : x + 4 * density;
       const row = ends.findIndex((end) => end < left);
@@ -182,8 +195,8 @@ export class Charts {
       ctx.fillStyle = ground;
       ctx.fillRect(left - 2 * density, top + density, width + 4 * density, 14 * density);
       ctx.globalAlpha = 1;
-      ctx.fillStyle = text;
-      ctx.fillText(said, left, top + 12 * density);
+      ctx.fillStyle = colour;
+      ctx.fillText(words, left, top + 12 * density);
     }
     ctx.restore();
   }

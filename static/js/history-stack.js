@@ -15,7 +15,7 @@ const NAMES = {
 
 const tones = new Map(); // server or process → its shade, for as long as the page is open
 
-function tone(key) {
+export function tone(key) {
   if (!tones.has(key)) tones.set(key, (tones.size % TONES) + 1);
   return tones.get(key);
 }

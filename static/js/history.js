@@ -1,17 +1,20 @@
 // <box-history>: charts over any range that is kept. The range stands in the address.
 
 import { Charts } from "./history-charts.js";
-import { heights, layers } from "./history-stack.js";
+import { heights, layers, tone } from "./history-stack.js";
 
 const LEAST = 30; // seconds: a narrower range shows nothing
 const MOST = 400 * 86400;
 const DEFAULT = 86400;
-const RENEW = 60_000; // what is new comes once a minute
+const RENEW = 10_000; // ms, or as long as a point stands for
 const HOUR = 3600;
 
 const when = (seconds, options) => new Date(seconds * 1000).toLocaleString([], { hourCycle: "h23", ...options });
 const exactly = (seconds) => when(seconds, { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", second: "2-digit" });
 const gib = (value) => (value >= 99.95 ? value.toFixed(0) : value.toFixed(1));
+
+const orDash = (at) => (at === null ? "–" : exactly(at));
+const link = (href, textContent) => Object.assign(document.createElement("a"), { href, textContent });
 
 class BoxHistory extends HTMLElement {
   connectedCallback() {
@@ -23,7 +26,7 @@ class BoxHistory extends HTMLElement {
     this.addEventListener("click", (event) => this.press(event.target.closest("button")));
     this.addEventListener("keydown", (event) => this.key(event));
     this.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
-    this.querySelector("[name=gpu]")?.addEventListener("change", (event) => this.go({ gpu: event.target.value }));
+    for (const name of ["gpu", "server"]) this.querySelector(`[name=${name}]`)?.addEventListener("change", (event) => this.go({ [name]: event.target.value }));
     this.querySelector("[name=at]").addEventListener("change", (event) => this.goTo(event.target.value));
     this.redraw = () => this.view && this.draw();
     document.addEventListener("themechange", this.redraw);
@@ -43,11 +46,14 @@ class BoxHistory extends HTMLElement {
     const asked = new URLSearchParams(location.search);
     const [from, to] = [Number(asked.get("from")), Number(asked.get("to"))];
     this.gpu = asked.get("gpu") ?? "";
+    this.server = asked.get("server") ?? "";
     this.span = Number(asked.get("span")) || DEFAULT;
     this.end = null; // null: it ends now, and moves on
     if (from > 0 && to > from) [this.span, this.end] = [to - from, to];
     const select = this.querySelector("[name=gpu]");
     if (select) select.value = this.gpu;
+    const servers = this.querySelector("[name=server]");
+    if (servers) servers.value = this.server;
   }
 
   range() {
@@ -55,14 +61,16 @@ class BoxHistory extends HTMLElement {
     return [Math.floor(end - this.span), Math.ceil(end)];
   }
 
-  go({ span = this.span, end = this.end, gpu = this.gpu }) {
+  go({ span = this.span, end = this.end, gpu = this.gpu, server = this.server }) {
     const now = Date.now() / 1000;
     this.span = Math.min(MOST, Math.max(LEAST, span));
     this.end = end === null || end >= now ? null : end;
     this.gpu = gpu;
+    this.server = server;
     const [from, to] = this.range();
     const said = new URLSearchParams(this.end === null ? { span: Math.round(this.span) } : { from, to });
     if (gpu) said.set("gpu", gpu);
+    if (server) said.set("server", server);
     window.history.replaceState(window.history.state, "", `?${said}`);
     this.load();
   }
@@ -143,8 +151,8 @@ class BoxHistory extends HTMLElement {
     this.asking?.abort();
     const asking = (this.asking = new AbortController());
     const [from, to] = this.range();
-    const asked = new URLSearchParams({ from, to, gpu: this.gpu });
-    this.querySelector("[data-download]").href = `${this.dataset.csv}?${asked}`;
+    const asked = new URLSearchParams({ from, to, gpu: this.gpu, server: this.server });
+    for (const download of this.querySelectorAll("[data-download]")) download.href = `${this.dataset.csv}?${asked}${download.dataset.download && `&of=${download.dataset.download}`}`;
     for (const button of this.querySelectorAll("[data-span]")) {
       button.setAttribute("aria-pressed", this.end === null && Number(button.dataset.span) === Math.round(this.span));
     }
@@ -159,12 +167,12 @@ class BoxHistory extends HTMLElement {
       this.fail(`This part of the history could not be loaded (${error.message}). What is shown is older. `);
     }
     this.setAttribute("aria-busy", "false");
-    if (this.end === null) this.timer = setTimeout(() => this.renew(), RENEW);
+    if (this.end === null) this.timer = setTimeout(() => this.renew(), Math.max(RENEW, (this.view?.width ?? 60) * 1000));
   }
 
   renew() {
     if (!document.hidden) this.load();
-    else this.timer = setTimeout(() => this.renew(), RENEW / 4);
+    else this.timer = setTimeout(() => this.renew(), RENEW);
   }
 
   fail(text) {
@@ -180,16 +188,18 @@ class BoxHistory extends HTMLElement {
   take(found) {
     const stack = layers(found.columns);
     this.view = { ...found, stack, heights: heights(stack) };
-    const isEmpty = !Object.keys(found.columns).length;
+    const isEmpty = !Object.keys(found.columns).length && !Object.keys(found.engines.servers).length;
     const empty = this.querySelector("[data-empty]");
     empty.hidden = !isEmpty;
     empty.textContent = `Nothing was recorded in this time. ${found.first ? `The oldest record is of ${exactly(found.first)}.` : ""}`;
     this.querySelector(".history-charts").hidden = isEmpty;
-    const every = found.width < 60 ? `${found.width} s` : `${+(found.width / 60).toFixed(1)} min`;
+    const width = Object.keys(found.columns).length ? found.width : found.engines.width;
+    const every = width < 60 ? `${width} s` : `${+(width / 60).toFixed(1)} min`;
     const text = `${exactly(found.from)} – ${exactly(found.to)}, a point every ${every}`;
     const range = this.querySelector(".history-range");
     if (range.textContent !== text) range.textContent = text;
     this.showRuns(found.runs);
+    this.showAlerts(found.alerts);
     if (!isEmpty) this.draw();
     else this.charts.clear();
   }
@@ -206,6 +216,7 @@ class BoxHistory extends HTMLElement {
         return item;
       }),
     );
+    this.showEngines();
     this.view.colours = [...legend.children].map((item) => getComputedStyle(item, "::before").backgroundColor);
     this.charts.draw(this.view);
     this.point(null);
@@ -228,6 +239,20 @@ class BoxHistory extends HTMLElement {
     }
   }
 
+  /** Whose lines are whose, where there are several. */
+  showEngines() {
+    const slugs = Object.keys(this.view.engines.servers);
+    this.querySelector("[data-engines]").hidden = !slugs.length;
+    this.querySelector("[data-engines] ul").replaceChildren(
+      ...(slugs.length > 1 ? slugs : []).map((slug) => {
+        const item = document.createElement("li");
+        item.className = `part-server tone-${tone(`=server:${slug}`)}`;
+        item.textContent = slug;
+        return item;
+      }),
+    );
+  }
+
   last() {
     const free = this.view.stack.at(-1)?.values ?? [];
     return free.findLastIndex((value) => value !== null);
@@ -243,27 +268,42 @@ class BoxHistory extends HTMLElement {
   }
 
   showRuns(runs) {
-    this.querySelector("[data-runs]").hidden = !runs.length;
-    const cell = (content) => {
-      const made = document.createElement("td");
-      made.append(content);
-      return made;
-    };
-    this.querySelector("[data-runs] tbody").replaceChildren(
-      ...runs.map((run) => {
+    this.fill("[data-runs]", runs, (run) => [
+      link(run.url, run.server),
+      run.state,
+      ...[run.start, run.ready, run.end].map(orDash),
+      this.button(run, `Show the run of ${run.server} from its start to its end`),
+    ]);
+  }
+
+  showAlerts(alerts) {
+    this.fill("[data-alerts]", alerts, (alert) => [
+      link(alert.url, alert.title),
+      alert.severity,
+      ...[alert.start, alert.end].map(orDash),
+      this.button(alert, `Show the time of: ${alert.title}`),
+    ]);
+  }
+
+  /** The rows of a table that is hidden while it has none. */
+  fill(name, found, cells) {
+    this.querySelector(name).hidden = !found.length;
+    this.querySelector(`${name} tbody`).replaceChildren(
+      ...found.map((each) => {
         const row = document.createElement("tr");
-        const link = Object.assign(document.createElement("a"), { href: run.url, textContent: run.server });
-        const show = Object.assign(document.createElement("button"), { type: "button", textContent: "Show", className: "faint" });
-        const end = run.end ?? this.view.now;
-        const margin = Math.max(60, (end - run.start) * 0.1);
-        show.dataset.from = run.start - margin;
-        show.dataset.to = end + margin;
-        show.ariaLabel = `Show the run of ${run.server} from its start to its end`;
-        const times = [run.start, run.ready, run.end].map((at) => cell(at === null ? "–" : exactly(at)));
-        row.append(cell(link), cell(run.state), ...times, cell(show));
+        for (const content of cells(each)) row.insertCell().append(content);
         return row;
       }),
     );
+  }
+
+  button({ start, end: ended }, label) {
+    const end = ended ?? this.view.now;
+    const margin = Math.max(60, (end - start) * 0.1);
+    const made = Object.assign(document.createElement("button"), { type: "button", textContent: "Show", className: "faint", ariaLabel: label });
+    made.dataset.from = start - margin;
+    made.dataset.to = end + margin;
+    return made;
   }
 }
 

@@ -27,3 +27,24 @@ addEventListener("load", () => {
     trouble.textContent = "Parts of this page could not be loaded. Check the network, then reload it.";
   }
 });
+
+// What is pressed before the scripts are there is done as soon as they are: until then nobody hears
+// it, on a slow line for seconds.
+let pressed = null;
+
+function hold(event) {
+  const part = event.target.closest("button, [hx-get], [hx-post]");
+  if (!part) return;
+  event.preventDefault();
+  event.stopImmediatePropagation();
+  pressed = event.target;
+}
+
+document.addEventListener("click", hold, true);
+document.addEventListener("DOMContentLoaded", () => {
+  // After all others who wait for this event, htmx among them.
+  setTimeout(() => {
+    document.removeEventListener("click", hold, true);
+    if (pressed?.isConnected) pressed.click();
+  });
+});

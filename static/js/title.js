@@ -3,12 +3,12 @@
 const words = document.title;
 
 function count() {
-  const found = Number(document.getElementById("attention")?.dataset.count ?? 0);
+  const found = Number(document.getElementById("bell")?.dataset.count ?? 0);
   document.title = found ? `(${found}) ${words}` : words;
 }
 
-const main = document.getElementById("main");
-if (main?.querySelector("#attention")) {
-  new MutationObserver(count).observe(main, { subtree: true, childList: true, attributeFilter: ["data-count"] });
+const bar = document.getElementById("bell")?.parentElement;
+if (bar) {
+  new MutationObserver(count).observe(bar, { subtree: true, childList: true, attributeFilter: ["data-count"] });
   count();
 }

@@ -12,7 +12,7 @@ from django.utils import timezone
 from docker import APIClient
 
 from servers import live
-from servers.engines import ENGINES
+from servers.engines import SERVING
 from servers.host.containers import Docker
 from servers.lifecycle import creation
 from servers.models import Box, ImageFacts, Server
@@ -105,13 +105,13 @@ def test_the_same_image_under_another_name_is_not_asked_again(asking: Docker, bo
 @pytest.mark.docker
 def test_an_image_that_is_no_engine_ends_with_a_sentence(asking: Docker, box: Box) -> None:
     """What every test of a start relies on: the lists that come with inferdash serve then."""
-    for engine in ENGINES:
+    for engine in SERVING:
         place(box, ENGINE, f"a-{engine}", engine=engine)
 
     Images(box).look(sample=None)
 
     found = ImageFacts.objects.order_by("engine")
-    assert [each.engine for each in found] == sorted(ENGINES)
+    assert [each.engine for each in found] == sorted(SERVING)
     for each in found:
         assert each.version == ""
         assert each.flaglist is None
@@ -281,7 +281,7 @@ def test_a_round_without_news_asks_the_database_no_more_for_more_images(
     images.look(sample=None)
     assert ImageFacts.objects.filter(asking="absent").count() == 6
 
-    with django_assert_max_num_queries(4):
+    with django_assert_max_num_queries(5):
         images.look(sample=None)
 
 

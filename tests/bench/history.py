@@ -24,7 +24,7 @@ import django
 django.setup()
 from servers.judge import history
 from servers.models import Box, HistoryChunk
-from tests import factories, past
+from tests import factories, past, samples
 NOW = 1_795_262_400
 """
 FILL = f"""
@@ -34,9 +34,9 @@ WRITE_ON = f"""
 from servers.watcher.history import History
 box = Box.objects.get()
 keeper = History(box)
-cards = [factories.card(index, [(index, 60.0 + index), (100 + index, 2.0)]) for index in range({CARDS})]
-known = [factories.process(pid) for index in range({CARDS}) for pid in (index, 100 + index)]
-told = factories.sample(cards, known)
+cards = [samples.card(index, [(index, 60.0 + index), (100 + index, 2.0)]) for index in range({CARDS})]
+known = [samples.process(pid) for index in range({CARDS}) for pid in (index, 100 + index)]
+told = samples.sample(cards, known)
 took = []
 for minute in range({MINUTES}):
     for second in range(60):

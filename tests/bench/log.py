@@ -35,6 +35,7 @@ THROUGHPUT_LIMIT = 2.0  # our time over docker's
 P50_LIMIT, P99_LIMIT, VIEWERS_LIMIT = 100.0, 300.0, 1000.0  # ms
 VIEWERS = 50
 SECONDS = 10
+PATIENCE = 120  # seconds for lines to be stored
 
 FAST = f"""
 for n in range({LINES}):
@@ -110,12 +111,10 @@ def docker_reads(docker: Docker, made: str) -> float:
 
 
 def first_to_last_stored(stack: Stack) -> float:
-    first = 0.0
-    while (lines := log_lines(stack, stack.run)) < LINES:
-        if lines and not first:
-            first = time.monotonic()
-        time.sleep(0.005)
-    assert lines == LINES, f"{lines} lines stored of {LINES}"
+    wait_for(stack, 1)
+    first = time.monotonic()
+    wait_for(stack, LINES)
+    assert log_lines(stack, stack.run) == LINES, f"more than {LINES} lines stored"
     return time.monotonic() - first
 
 
@@ -217,8 +216,10 @@ def log_lines(stack: Stack | WebStack, run: int) -> int:
 
 
 def wait_for(stack: Stack, lines: int) -> None:
-    while log_lines(stack, stack.run) < lines:
-        time.sleep(0.1)
+    deadline = time.monotonic() + PATIENCE
+    while (stored := log_lines(stack, stack.run)) < lines:
+        assert time.monotonic() < deadline, f"{stored} lines stored of {lines} in {PATIENCE} s"
+        time.sleep(0.005)
 
 
 def _late(way: str, late: list[float], percent: int, limit: float) -> Result:

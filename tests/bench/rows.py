@@ -10,7 +10,7 @@ from django.utils import timezone
 from servers.engines.launch import Launch
 from servers.models import Box, Entry, Profile, Run, Server
 from servers.models.run import State
-from tests import factories
+from tests import factories, samples
 
 
 def fill(*, servers: int, profiles: int, runs: int) -> None:
@@ -27,8 +27,8 @@ def fill(*, servers: int, profiles: int, runs: int) -> None:
 
 def tell_sample() -> None:
     """Redis forgets a box's sample after a minute."""
-    cards = [factories.card(index, []) for index in range(8)]
-    factories.tell(Box.objects.get(), factories.sample(cards, []))
+    cards = [samples.card(index, []) for index in range(8)]
+    factories.tell(Box.objects.get(), samples.sample(cards, []))
 
 
 def count_queries(paths: list[str]) -> dict[str, int]:

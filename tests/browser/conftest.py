@@ -3,12 +3,25 @@
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Browser, Page
 
 from tests.browser.chromium import chromium, new_page
 from tests.browser.steps import join
 from tests.installation import Installation, installation
 from tests.nvml import profiles
+from tests.web_stack import WebStack, web_stack
+
+
+@pytest.fixture(scope="module")
+def stack() -> Iterator[WebStack]:
+    with web_stack() as stack:
+        yield stack
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as browser:
+        yield browser
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.axe import faults
-from tests.browser.chromium import chromium, new_page
+from tests.browser.chromium import new_page
 from tests.factories import ASKED
 from tests.web_stack import WebStack, web_stack
 
@@ -21,12 +21,6 @@ def stack() -> Iterator[WebStack]:
         stack.run("factories.box()")
         stack.run(f"factories.server(Box.objects.get(), 'coder', 'gpt-oss-120b', image='{ASKED}')")
         yield stack
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as browser:
-        yield browser
 
 
 @pytest.fixture

@@ -111,8 +111,9 @@ def test_a_start_that_the_engine_would_refuse_asks_first_and_shows_why(
 
     dialog = page.locator("#dialog")
     expect(dialog).to_contain_text("is less than desired GPU memory utilization")
-    expect(dialog).to_contain_text("Would be refused: GPU 0 has 54.97 of 94.97 GiB free")
-    fixed = dialog.get_by_role("button", name="Make it fit: --gpu-memory-utilization 0.57")
+    expect(dialog).to_contain_text("GPU 0 is taken")
+    expect(dialog).to_contain_text("GPU 0 has 54.97 of 94.97 GiB free")
+    fixed = dialog.get_by_role("button", name="Change it: --gpu-memory-utilization 0.57")
     expect(fixed).to_be_visible()
     fixed.click()
     expect(page.get_by_text("Saved as version 2, with the fix.")).to_be_visible()

@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.axe import faults
-from tests.browser.chromium import chromium, new_page
+from tests.browser.chromium import new_page
 from tests.web_stack import WebStack, web_stack
 
 pytestmark = pytest.mark.browser
@@ -24,12 +24,6 @@ def stack() -> Iterator[WebStack]:
     with web_stack() as stack:
         stack.run(PREPARE)
         yield stack
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as browser:
-        yield browser
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """A box's history in a browser: zoom, pan, another card, and what goes wrong."""
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -7,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 
 from tests.browser.axe import faults
-from tests.browser.chromium import chromium, new_page
+from tests.browser.chromium import new_page
 from tests.web_stack import WebStack, web_stack
 
 pytestmark = pytest.mark.browser
@@ -17,10 +18,12 @@ PHONE = {"width": 390, "height": 844}
 FILL = """
 import time
 from tests import past
+from tests.figures import shown
 factories.busy_team()
 box = Box.objects.get(slug="rtx8")
 cards = [{"index": index, "uuid": past.key(index), "name": "RTX PRO 6000"} for index in range(2)]
 Box.objects.filter(pk=box.pk).update(facts={**box.facts, "gpus": cards})
+shown.past(Run.objects.get(server__slug="minimax-m27"))
 past.fill(box, int(time.time()) - 30, gpus=2, kept={1: 600, 10: 7200, 60: 86400, 600: 3 * 86400})
 """
 
@@ -30,12 +33,6 @@ def stack() -> Iterator[WebStack]:
     with web_stack() as stack:
         stack.run(FILL)
         yield stack
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as browser:
-        yield browser
 
 
 @pytest.fixture
@@ -142,7 +139,7 @@ def test_one_card_can_be_looked_at_and_the_address_keeps_it(stack: WebStack, pag
     expect(page.get_by_label("Show", exact=True)).to_have_value(
         "GPU-00000000-1111-2222-3333-444444444444"
     )
-    link = page.get_by_role("link", name="CSV").get_attribute("href")
+    link = page.get_by_role("link", name="CSV", exact=True).get_attribute("href")
     assert link is not None
     assert "gpu=GPU-00000000" in link
 
@@ -181,3 +178,37 @@ def test_a_failure_is_said_and_can_be_tried_again(
     expect(page.locator("[data-error]")).to_be_hidden()
     assert all("503" in each for each in complaints)
     complaints.clear()
+
+
+def test_what_its_servers_did_is_drawn_beneath_the_cards(page: Page, stack: WebStack) -> None:
+    page.get_by_role("button", name="1 h").click()
+    settled(page)
+    for name in ("requests", "tokens", "first", "kv", "prefix"):
+        expect(page.locator(f"[data-chart=engine-{name}] canvas")).to_be_visible()
+    expect(page.locator("#engine-first-title")).to_contain_text("95 % within")
+    expect(page.get_by_role("link", name="CSV of servers")).to_have_attribute(
+        "href", re.compile(r"points\.csv\?.*of=servers")
+    )
+
+    area = page.locator("[data-chart=engine-tokens] .u-over")
+    area.scroll_into_view_if_needed()
+    area.hover()
+    expect(page.locator("#engine-tokens-title")).to_contain_text("at ")
+    expect(page.locator("#util-title")).to_contain_text("at ")
+
+
+def test_a_server_s_page_shows_what_its_engine_tells_live(page: Page, stack: WebStack) -> None:
+    tell = "from tests.figures import shown\nrun = Run.objects.get(server__slug='minimax-m27')\n"
+    stack.run(f"{tell}shown.tell(run)")
+    page.goto(f"{stack.url}/servers/minimax-m27/")
+    work = page.get_by_role("region", name="At work")
+    expect(work).to_contain_text("prefix cache hits")
+    expect(work.locator("engine-charts canvas")).to_have_count(5)
+    assert faults(page) == []
+
+    stack.run(f"{tell}shown.tell(run, busy=0.0)\nlive.server_changed(run.server_id)")
+    expect(work).not_to_contain_text("prefix cache hits")
+    expect(work.locator("engine-charts canvas")).to_have_count(5)
+    stack.run(f"{tell}shown.tell(run, ago=60)\nlive.server_changed(run.server_id)")
+    expect(work).to_contain_text("has told nothing since")
+    assert faults(page) == []

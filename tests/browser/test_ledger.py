@@ -8,8 +8,8 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.axe import faults
-from tests.browser.chromium import chromium, new_page
-from tests.web_stack import WebStack, web_stack
+from tests.browser.chromium import new_page
+from tests.web_stack import WebStack
 
 pytestmark = pytest.mark.browser
 
@@ -33,18 +33,6 @@ sample["verdicts"][6] |= {"verdict": "leaked", "unattributed": 33 * 2**30,
     "reason": "33.0 GiB of this card are in use.", "advice": "Try nvidia-smi --gpu-reset."}
 live.box_sampled("rtx8", box.pk, sample)
 """
-
-
-@pytest.fixture(scope="module")
-def stack() -> Iterator[WebStack]:
-    with web_stack() as stack:
-        yield stack
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as browser:
-        yield browser
 
 
 @pytest.fixture(params=[DESK, PHONE], ids=["desk", "phone"])

@@ -9,8 +9,8 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, Route, expect
 
 from tests.browser.axe import faults
-from tests.browser.chromium import chromium, new_page
-from tests.web_stack import WebStack, web_stack
+from tests.browser.chromium import new_page
+from tests.web_stack import WebStack
 
 pytestmark = pytest.mark.browser
 
@@ -29,21 +29,11 @@ PAGES = (
     "/profiles/minimax-m27/export/docker/",
     "/profiles/minimax-m27/overlays/",
     "/profiles/paste/",
+    "/models/",
+    "/keys/",
     "/recipes/?all=on",
     "/recipes/glm5-nvfp4/",
 )
-
-
-@pytest.fixture(scope="module")
-def stack() -> Iterator[WebStack]:
-    with web_stack() as stack:
-        yield stack
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as browser:
-        yield browser
 
 
 @pytest.fixture(scope="module")

@@ -9,8 +9,8 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.browser.axe import faults
-from tests.browser.chromium import chromium, new_page
-from tests.web_stack import WebStack, web_stack
+from tests.browser.chromium import new_page
+from tests.web_stack import WebStack
 
 pytestmark = pytest.mark.browser
 
@@ -24,18 +24,6 @@ INVITE = """
 from django.core.management import call_command
 call_command("invite", first_admin=True, base_url="")
 """
-
-
-@pytest.fixture(scope="module")
-def stack() -> Iterator[WebStack]:
-    with web_stack() as stack:
-        yield stack
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as browser:
-        yield browser
 
 
 @pytest.fixture
@@ -217,3 +205,37 @@ def test_a_refusal_says_which_role_is_missing(empty: WebStack, page: Page) -> No
 
     expect(page.get_by_text("This needs the role editor; you are viewer.")).to_be_visible()
     picture(page, "forbidden")
+
+
+def test_a_key_is_shown_once_and_can_be_revoked(
+    stack: WebStack, context: BrowserContext, page: Page
+) -> None:
+    as_(stack, context, "kim", "OPERATOR")
+    page.goto(f"{stack.url}/")
+    page.locator("#person-button").click()
+    page.get_by_role("link", name="Keys for programs").click()
+    expect(page.get_by_text("None yet.")).to_be_visible()
+    page.get_by_label("What is it for?").fill("my laptop")
+    page.get_by_label("It may do what").select_option("a viewer may")
+    page.get_by_role("button", name="Make a key").click()
+
+    token = page.locator("#token").inner_text()
+    assert token.startswith("ifd_")
+    assert f"login {stack.url}" in page.locator("#login").inner_text()
+    row = page.get_by_role("row").filter(has_text="my laptop")
+    expect(row).to_contain_text("what viewers may")
+    picture(page, "keys")
+    assert faults(page) == []
+
+    said = context.request.get(
+        f"{stack.url}/api/v1/servers", headers={"Authorization": f"Bearer {token}"}
+    )
+    assert said.status == 200
+    page.goto(f"{stack.url}/keys/")
+    expect(page.locator("#token")).to_have_count(0)
+    expect(row).not_to_contain_text("never")
+    row.get_by_role("button", name="Revoke my laptop").click()
+    expect(row).to_contain_text("revoked")
+    page.set_viewport_size(PHONE)
+    picture(page, "keys-phone")
+    assert faults(page) == []

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.axe import faults
-from tests.browser.chromium import chromium, new_page
+from tests.browser.chromium import new_page
 from tests.browser.steps import card
 from tests.images import ENGINE
 from tests.installation import Installation
@@ -71,12 +71,6 @@ def stack() -> Iterator[WebStack]:
     with web_stack() as stack:
         stack.run("factories.busy_team()")
         yield stack
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as browser:
-        yield browser
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

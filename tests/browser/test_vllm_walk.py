@@ -3,7 +3,10 @@
 import time
 from collections.abc import Iterator
 
+import anthropic
+import openai
 import pytest
+from openai.types.chat import ChatCompletionMessageParam
 from playwright.sync_api import Page, expect
 
 from tests.browser.chromium import chromium, new_page
@@ -70,6 +73,15 @@ def test_vllm_is_started_watched_talked_to_and_stopped(
         figures = ", ".join(answer.locator(".figure").all_inner_texts())
         took = time.monotonic() - began
 
+        programs_ask(place)
+
+        page.goto(f"{place.url}/servers/tiny-qwen3/")
+        work = page.get_by_role("region", name="At work")
+        for figure in ("first token", "between tokens", "whole answer", "KV cache"):
+            expect(work).to_contain_text(figure, timeout=20_000)
+        expect(work.locator("engine-charts canvas").first).to_be_visible()
+        told = ", ".join(work.locator("dl.figures div").all_inner_texts()).replace("\n", " ")
+
         page.goto(f"{place.url}/")
         log_text = context.request.get(f"{place.url}/runs/1/log/").text()
         tiny.get_by_role("button", name="Stop").click()
@@ -101,6 +113,40 @@ def test_vllm_is_started_watched_talked_to_and_stopped(
         print(f"\nvLLM: version, exit code, s to ready, s to stop, log lines: {run}")
         print(f"vLLM: its first answer, tokens a second and “ready, but”: {speed}")
         print(f"vLLM: a chat of {took:.1f} s: {figures}")
+        print(f"vLLM: at work: {told}")
+
+
+def programs_ask(place: Installation) -> None:
+    """Both APIs, by their makers' packages, through the one address."""
+    token = place.ask("Key.make(User.objects.get(), 'programs', Role.OPERATOR, expires_at=None)[1]")
+    assert isinstance(token, str)
+    question: list[ChatCompletionMessageParam] = [{"role": "user", "content": "Hello"}]
+    with openai.OpenAI(base_url=f"{place.url}/v1", api_key=token, max_retries=0) as client:
+        assert [model.id for model in client.models.list()] == ["tiny-qwen3"]
+        whole = client.chat.completions.create(model="tiny-qwen3", messages=question, max_tokens=5)
+        assert whole.usage is not None
+        assert whole.usage.completion_tokens == 5
+        stream = client.chat.completions.create(
+            model="tiny-qwen3", messages=question, max_tokens=5, stream=True
+        )
+        assert [c.choices[0].finish_reason for c in stream if c.choices][-1] == "length"
+        assert client.completions.create(model="tiny-qwen3", prompt="Hello", max_tokens=3).choices
+        with pytest.raises(openai.BadRequestError, match="max_tokens"):
+            client.chat.completions.create(model="tiny-qwen3", messages=question, max_tokens=-1)
+    with anthropic.Anthropic(base_url=place.url, api_key=token, max_retries=0) as claude:
+        said = claude.messages.create(
+            model="tiny-qwen3", max_tokens=5, messages=[{"role": "user", "content": "Hello"}]
+        )
+    assert said.usage.output_tokens == 5
+    asked = "Request.objects.filter(key__name='programs')"  # the playground has asked, too
+    kept = place.ask(f"list({asked}.values_list('path', 'status', 'completion_tokens'))")
+    assert kept == [
+        ["/v1/messages", 200, 5],
+        ["/v1/chat/completions", 400, None],
+        ["/v1/completions", 200, 3],
+        ["/v1/chat/completions", 200, None],  # a stream that was not asked for its counts
+        ["/v1/chat/completions", 200, 5],
+    ]
 
 
 def fill_in(page: Page, place: Installation) -> None:

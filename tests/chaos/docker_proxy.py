@@ -5,10 +5,11 @@ import re
 import socket
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Literal, Self
+from typing import Literal
+
+from tests.unix_proxy import UnixProxy, shut
 
 _RECEIVE = 1 << 18
 _BODY = re.compile(rb"(?im)^content-length:\s*(\d+)")
@@ -27,76 +28,23 @@ def named(head: bytes) -> str:
     return f"{method.decode()} {path}"
 
 
-@dataclass
-class DockerProxy:
+class DockerProxy(UnixProxy):
     """`act` is called at a call of that name: before Docker hears of it, or after it has answered
     and before the caller hears of that. Then it lets go of the call's connection.
     """
 
-    path: Path
-    target: str
-    calls: list[str] = field(default_factory=list)
-    is_deaf: bool = False  # events are held back: the connection stays and says nothing
-
-    def __post_init__(self) -> None:
-        self.host = f"unix://{self.path}"
+    def __init__(self, path: Path, target: str) -> None:
+        super().__init__(path, target)
+        self.calls: list[str] = []
+        self.is_deaf = False  # events are held back: the connection stays and says nothing
         self._at: Step | None = None
         self._act: Callable[[], None] = lambda: None
-        self._lock = threading.Lock()
-        self._open: set[socket.socket] = set()
-        self._listener = socket.socket(socket.AF_UNIX)
-        self._listener.bind(str(self.path))
-        self._listener.listen(64)
 
     def stop_at(self, step: Step, act: Callable[[], None]) -> None:
         self._at, self._act = step, act
 
-    def __enter__(self) -> Self:
-        threading.Thread(target=self._accept, daemon=True).start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        # close() alone does not wake a thread that accepts.
-        with contextlib.suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-        self.cut()
-
-    def cut(self) -> None:
-        """End every connection there is, as a Docker that goes away does."""
-        with self._lock:
-            several = list(self._open)
-        for each in several:
-            with contextlib.suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
-
-    def _accept(self) -> None:
-        while True:
-            try:
-                client, _address = self._listener.accept()
-            except OSError:
-                return
-            threading.Thread(target=self._serve, args=[client], daemon=True).start()
-
-    def _serve(self, client: socket.socket) -> None:
-        docker = socket.socket(socket.AF_UNIX)
-        with client, docker, contextlib.suppress(OSError):
-            docker.connect(self.target.removeprefix("unix://"))
-            with self._lock:
-                self._open |= {client, docker}
-            try:
-                _Connection(self, client, docker).run()
-            finally:
-                for each in (client, docker):
-                    with contextlib.suppress(OSError):
-                        each.shutdown(socket.SHUT_RDWR)
-                with self._lock:
-                    self._open -= {client, docker}
+    def carry(self, client: socket.socket, target: socket.socket) -> None:
+        _Connection(self, client, target).run()
 
     def reached(self, name: str, moment: Moment) -> bool:
         """Note the call; whether it was the one, at which the connection ends."""
@@ -149,6 +97,4 @@ class _Connection:
                     break
                 if not (self.is_events and self.proxy.is_deaf and not name):
                     self.client.sendall(data)
-        for each in (self.client, self.docker):
-            with contextlib.suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
+        shut(self.client, self.docker)

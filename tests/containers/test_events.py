@@ -57,8 +57,8 @@ def test_listening_for_events_can_be_ended_from_another_thread(docker: Docker) -
     assert heard == []
 
 
-def test_a_daemon_that_goes_away_is_told_to_those_who_listen(tmp_path: Path) -> None:
-    engine = docker_engine.Engine(folder=tmp_path / "engine")
+def test_a_daemon_that_goes_away_is_told_to_those_who_listen(short_path: Path) -> None:
+    engine = docker_engine.Engine(folder=short_path / "engine")
     host = engine.up()
     try:
         with closing(Docker("x", host)) as docker:

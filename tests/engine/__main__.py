@@ -112,7 +112,13 @@ class TestEngine:
     def _be_ready(self) -> None:
         self.is_ready = True
         models = [
-            {"id": name, "object": "model", "created": int(time.time()), "max_model_len": 16384}
+            {
+                "id": name,
+                "object": "model",
+                "created": int(time.time()),
+                "owned_by": self.flavor,
+                "max_model_len": 16384,
+            }
             for name in self.names
         ]
         health = '{"status":"ok"}' if self.flavor == "llamacpp" else ""

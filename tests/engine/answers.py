@@ -6,18 +6,21 @@
     [[drop]]          connection broken   [[hang]]          silence in mid-stream
     [[end]]           no [DONE]           [[tool]]          a call of the first tool
     [[markdown]]      every kind of it    [[markup]]        what must not become HTML
+    [[think]]         reasoning in <think> within the text
 
-A question that is JSON is a Script. `stop`, `max_tokens` and `tools` are obeyed.
+A question that is JSON is a Script. `stop`, `max_tokens`, `tools`, `logprobs` and a JSON schema in
+`response_format` are obeyed; pictures are counted in the answer.
 """
 
 import itertools
+import json
 import os
 import re
 import time
 import uuid
 from typing import Any
 
-from tests.scripted_engine import Script
+from tests.scripted_engine import Script, words
 
 MARK = re.compile(r"\[\[([a-z-]+)(?: ([^\]]*))?\]\]")
 PACE = float(os.environ.get("ENGINE_TOKENS_PER_SECOND", "0"))  # 0: as fast as it can
@@ -69,7 +72,7 @@ MARKUP = """\
 
 
 def script(body: dict[str, Any], *, flavor: str, model: str) -> Script:
-    question = _text(body["messages"][-1].get("content") or "")
+    question = words(body["messages"][-1].get("content"))
     common = {
         "id": f"chatcmpl-{uuid.uuid4().hex}",
         "object": "chat.completion.chunk",
@@ -118,12 +121,40 @@ def _deltas(
         said = _words(int(marks["tokens"]))
     else:
         said = _tokens(f"You said: {MARK.sub('', question).strip()}")
+    if "think" in marks:
+        said = ["<think>", *_words(5), "</think>\n\n", *said]
+    if schema := ((body.get("response_format") or {}).get("json_schema") or {}).get("schema"):
+        said = _tokens(json.dumps(_example(schema)))
     said = _until_stop(said, body.get("stop"))
-    deltas += [{"content": token} for token in said]
+    deltas += [_delta(token, body) for token in said]
     limit = body.get("max_completion_tokens") or body.get("max_tokens")
     if limit and len(deltas) > limit:
         return deltas[:limit], "length"
     return deltas, "stop"
+
+
+def _delta(token: str, body: dict[str, Any]) -> dict[str, Any]:
+    if not body.get("logprobs"):
+        return {"content": token}
+    others = [{"token": f"other{n}", "logprob": -2.0 - n} for n in range(body["top_logprobs"])]
+    own = {"token": token, "logprob": -0.1}
+    return {"content": token, "logprobs": {"content": [own | {"top_logprobs": [own, *others]}]}}
+
+
+def _example(schema: dict[str, Any]) -> Any:
+    """The simplest value that is what the schema says, of the schemas that tests use."""
+    if "enum" in schema:
+        return schema["enum"][0]
+    match schema.get("type"):
+        case "object":
+            return {name: _example(each) for name, each in schema.get("properties", {}).items()}
+        case "array":
+            return [_example(schema.get("items", {}))]
+        case "integer" | "number":
+            return schema.get("minimum", 1)
+        case "boolean":
+            return True
+    return "text"
 
 
 def _until_stop(said: list[str], stop: str | list[str] | None) -> list[str]:
@@ -178,12 +209,6 @@ def _whole(played: Script) -> Script:
         "usage": {"prompt_tokens": 7, "completion_tokens": count, "total_tokens": 7 + count},
     }
     return Script(deltas=[], error=answer, content_type="application/json")
-
-
-def _text(content: str | list[dict[str, Any]]) -> str:
-    if isinstance(content, str):
-        return content
-    return " ".join(part.get("text", "") for part in content)
 
 
 def _tokens(text: str) -> list[str]:

@@ -7,7 +7,6 @@ import redis
 
 from servers import lifecycle
 from servers.host.containers import Docker
-from servers.lifecycle import creation
 from servers.models import Box, Run, Server
 from tests import factories
 from tests.images import ENGINE
@@ -15,18 +14,9 @@ from tests.lifecycle.starts import wait_until_ended
 
 
 @pytest.fixture(autouse=True)
-def _worker(
-    docker: Docker,
-    own_redis: redis.Redis,
-    settings: Any,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def _worker(worker: Docker, own_redis: redis.Redis, settings: Any, tmp_path: Path) -> None:
     """This process is the worker of a box that allows tmp_path to be mounted."""
-    settings.INSTALL = docker.install
-    settings.BOX_FILE = tmp_path / "box.toml"
     settings.BOX_FILE.write_text(f'mount_roots = ["{tmp_path}"]\n')
-    monkeypatch.setattr(creation, "docker", lambda: docker)
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ IMAGES = {
     "sglang": "lmsysorg/sglang:latest",
     "vllm": "vllm/vllm-openai:latest",
     "llamacpp": "ghcr.io/ggml-org/llama.cpp:server-cuda",
+    "other": "team/parakeet-asr:1",
 }
 # Compute capability -> name and memory.
 GPUS = {

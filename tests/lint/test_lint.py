@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from servers.engines import ENGINES
+from servers.engines import ENGINES, SERVING
 from servers.engines.flaglist import newest
 from servers.engines.versions import of_image
 from servers.judge.lint import lint
@@ -243,7 +243,7 @@ def test_an_engine_on_the_cpu_needs_no_gpu() -> None:
 
 
 WORDS = st.one_of(
-    st.sampled_from([name for engine in ENGINES for name in newest(engine).names]),
+    st.sampled_from([name for engine in SERVING for name in newest(engine).names]),
     st.sampled_from(["1", "8", "0.9", "fa3", "{}", "-O3", "-cc.mode", "--", "=", "--tp=", "$X"]),
     st.text(max_size=12),
 )

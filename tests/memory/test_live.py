@@ -8,7 +8,7 @@ from django.test import Client
 from servers.models import Box
 from servers.models.run import State
 from servers.watcher.memory import Memory
-from tests import factories
+from tests import factories, samples
 from tests.memory.scenes import GIB, Scene, crashed
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("own_redis")]
@@ -46,8 +46,8 @@ def test_an_engine_of_ours_that_has_ended_leaves_its_worker_behind() -> None:
 
 def pages(box: Box, scene: Scene) -> tuple[str, str]:
     sample = judged(box, scene)
-    card = factories.card(0, []) | sample["gpus"][0]
-    factories.tell(box, factories.sample([card], []) | {"verdicts": sample["verdicts"]})
+    card = samples.card(0, []) | sample["gpus"][0]
+    factories.tell(box, samples.sample([card], []) | {"verdicts": sample["verdicts"]})
     client = Client()
     client.force_login(factories.person())
     texts = (client.get(path).content.decode() for path in (f"/boxes/{box.slug}/", "/"))

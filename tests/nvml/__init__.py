@@ -17,11 +17,13 @@ from pathlib import Path
 
 _SOURCE = Path(__file__).with_name("nvml.c")
 
+INVALID_ARGUMENT = 2
 NOT_SUPPORTED = 3
 NO_PERMISSION = 4
 DRIVER_NOT_LOADED = 9
 FUNCTION_NOT_FOUND = 13
 GPU_IS_LOST = 15
+RESET_REQUIRED = 16
 LIB_RM_VERSION_MISMATCH = 18
 UNKNOWN = 999
 
@@ -37,7 +39,13 @@ class Card:
     errors: dict[str, int] = field(default_factory=dict)  # NVML function -> its code
     sleeps: dict[str, float] = field(default_factory=dict)  # NVML function -> seconds
     lost: bool = False
+    pci: str = ""  # "00000000:65:00.0"
+    xids: list[tuple[int, int]] = field(default_factory=list)  # serial, number
     grow: int = 0  # how often the process list outgrows the room between the two calls
+
+    def xid(self, number: int) -> None:
+        """Let this XID error happen."""
+        self.xids.append((len(self.xids) + 1, number))
 
     def run(self, pid: int, used: int | None, kind: str = "compute") -> None:
         """Let a process take memory, also from what is free."""
@@ -104,6 +112,8 @@ def _lines(machine: Machine) -> list[str]:
         lines += [f"number {key} {value}" for key, value in card.numbers.items()]
         lines += [f"grow {card.grow}"] if card.grow else []
         lines += ["lost"] if card.lost else []
+        lines += [f"text pci {card.pci}"] if card.pci else []
+        lines += [f"xid {serial} {number}" for serial, number in card.xids]
         for kind, pid, used in card.processes:
             lines.append(f"process {kind} {pid} {'-' if used is None else used}")
     return lines

@@ -7,10 +7,12 @@
      sleep SYMBOL SECONDS      ... or takes so long
      card                      the facts that follow are the next card's
      lost                      every call about the card answers "GPU is lost"
-     text KEY WORDS            uuid, name
+     text KEY WORDS            uuid, name, pci ("00000000:65:00.0")
      number KEY N              total, free, util, ...: a key that is missing is "not supported"
      process LIST PID BYTES    LIST is compute, graphics or mps; BYTES may be "-": not known
      grow N                    so many times the list has outgrown the room between two calls
+     xid SERIAL N              this XID error has happened, after those of lower serials; a program
+                               hears of those alone that come after it has registered for them
 */
 
 #include <stdint.h>
@@ -27,9 +29,10 @@ enum {
 
 #define EXPORT __attribute__((visibility("default")))
 #define MAX_CARDS 16
-#define MAX_FACTS 48
+#define MAX_FACTS 80
 #define MAX_FAULTS 16
 #define MAX_PROCESSES 128
+#define MAX_XIDS 32
 
 typedef void *device;
 typedef struct { char key[64]; long long value; } fact;
@@ -40,15 +43,25 @@ typedef struct { unsigned long long total, free, used; } memory_v1;
 typedef struct { unsigned version; unsigned long long total, reserved, free, used; } memory_v2;
 typedef struct { unsigned gpu, memory; } utilization;
 typedef struct { unsigned version; unsigned sensor; int degrees; } temperature_v1;
+typedef struct { unsigned version; int degrees; } margin_v1;
+typedef struct { long long serial, number; } xid;
+typedef struct { device d; unsigned long long type, data; unsigned gi, ci; } event;
+typedef struct { unsigned max, high, partial, low, none; } spare_rows;
+typedef struct {
+    char legacy[16];
+    unsigned domain, bus, device, id, subsystem;
+    char bus_id[32];
+} pci_info;
 
 typedef struct {
     int lost;
     long long grow;
-    char uuid[96], name[96];
+    char uuid[96], name[96], pci[96];
     fact facts[MAX_FACTS];
     process processes[MAX_PROCESSES];
     fault faults[MAX_FAULTS];
-    int n_facts, n_processes, n_faults;
+    xid xids[MAX_XIDS];
+    int n_facts, n_processes, n_faults, n_xids;
 } card;
 
 static struct {
@@ -60,6 +73,8 @@ static struct {
 
 static struct stat seen;
 static long long grown[MAX_CARDS];
+static long long heard[MAX_CARDS];     /* the serial of the last XID that was told or is too old */
+static int is_registered[MAX_CARDS];
 
 static void parse(char *line) {
     char a[128], b[128], c[128];
@@ -73,7 +88,8 @@ static void parse(char *line) {
     else if (!strcmp(a, "text")) {
         char *words_of = strstr(line, b) + strlen(b) + 1;
         words_of[strcspn(words_of, "\n")] = 0;
-        snprintf(strcmp(b, "uuid") ? now->name : now->uuid, sizeof now->name, "%.95s", words_of);
+        char *to = !strcmp(b, "uuid") ? now->uuid : !strcmp(b, "pci") ? now->pci : now->name;
+        snprintf(to, sizeof now->name, "%.95s", words_of);
     } else if (!strcmp(a, "number") && now->n_facts < MAX_FACTS) {
         fact *f = &now->facts[now->n_facts++];
         snprintf(f->key, sizeof f->key, "%.63s", b);
@@ -83,6 +99,8 @@ static void parse(char *line) {
         snprintf(f->symbol, sizeof f->symbol, "%.63s", b);
         if (*a == 'e') f->code = atoi(c);
         else f->seconds = atof(c);
+    } else if (!strcmp(a, "xid") && now->n_xids < MAX_XIDS) {
+        now->xids[now->n_xids++] = (xid){atoll(b), atoll(c)};
     } else if (!strcmp(a, "process") && now->n_processes < MAX_PROCESSES) {
         process *p = &now->processes[now->n_processes++];
         char used[64] = "-";
@@ -237,6 +255,13 @@ EXPORT int nvmlDeviceGetCudaComputeCapability(device d, int *major, int *minor) 
     return SUCCESS;
 }
 
+EXPORT int nvmlDeviceGetPciInfo_v3(device d, pci_info *out) {
+    ENTER_CARD;
+    if (sscanf(c->pci, "%x:%x:%x", &out->domain, &out->bus, &out->device) != 3)
+        return NOT_SUPPORTED;
+    return copy(out->bus_id, sizeof out->bus_id, c->pci);
+}
+
 EXPORT int nvmlDeviceGetMemoryInfo(device d, memory_v1 *out) {
     ENTER_CARD;
     long long total, free;
@@ -282,6 +307,24 @@ EXPORT int nvmlDeviceGetTemperature(device d, unsigned sensor, unsigned *out) {
     ENTER_CARD;
     long long degrees;
     if ((code = get(c, "temperature", &degrees))) return code;
+    *out = (unsigned)degrees;
+    return SUCCESS;
+}
+
+EXPORT int nvmlDeviceGetMarginTemperature(device d, margin_v1 *out) {
+    ENTER_CARD;
+    long long degrees;
+    if ((code = get(c, "margin", &degrees))) return code;
+    out->degrees = (int)degrees;
+    return SUCCESS;
+}
+
+EXPORT int nvmlDeviceGetTemperatureThreshold(device d, unsigned threshold, unsigned *out) {
+    ENTER_CARD;
+    long long degrees;
+    const char *keys[] = {"shutdown_at", "slowdown_at"};
+    if (threshold > 1) return NOT_SUPPORTED;
+    if ((code = get(c, keys[threshold], &degrees))) return code;
     *out = (unsigned)degrees;
     return SUCCESS;
 }
@@ -339,10 +382,12 @@ EXPORT int nvmlDeviceGetMPSComputeRunningProcesses_v3(device d, unsigned *n, pro
 
 EXPORT int nvmlDeviceGetTotalEccErrors(device d, unsigned kind, unsigned counter,
                                        unsigned long long *out) {
-    (void)counter;
     ENTER_CARD;
+    const char *keys[2][2] = {{"ecc_corrected", "ecc_uncorrected"},
+                              {"ecc_corrected_ever", "ecc_uncorrected_ever"}};
     long long errors;
-    if ((code = get(c, kind ? "ecc_uncorrected" : "ecc_corrected", &errors))) return code;
+    if (kind > 1 || counter > 1) return INVALID_ARGUMENT;
+    if ((code = get(c, keys[counter][kind], &errors))) return code;
     *out = (unsigned long long)errors;
     return SUCCESS;
 }
@@ -361,6 +406,28 @@ EXPORT int nvmlDeviceGetRemappedRows(device d, unsigned *corrected, unsigned *un
     return SUCCESS;
 }
 
+EXPORT int nvmlDeviceGetRowRemapperHistogram(device d, spare_rows *out) {
+    ENTER_CARD;
+    long long none;
+    if ((code = get(c, "rows_without_spare", &none))) return code;
+    *out = (spare_rows){.max = 384, .none = (unsigned)none};
+    return SUCCESS;
+}
+
+EXPORT int nvmlDeviceGetRetiredPages(device d, unsigned cause, unsigned *count,
+                                     unsigned long long *addresses) {
+    ENTER_CARD;
+    long long pages;
+    if ((code = get(c, cause ? "retired_double" : "retired_single", &pages))) return code;
+    unsigned room = addresses ? *count : 0;
+    *count = (unsigned)pages;
+    if (room < *count) return INSUFFICIENT_SIZE;
+    for (unsigned i = 0; i < *count; i++) addresses[i] = 0x1000ULL * (i + 1);
+    return SUCCESS;
+}
+
+NUMBER(nvmlDeviceGetRetiredPagesPendingStatus, unsigned, "retired_pending")
+
 EXPORT int nvmlDeviceGetMigMode(device d, unsigned *current, unsigned *pending) {
     ENTER_CARD;
     long long mode;
@@ -369,20 +436,42 @@ EXPORT int nvmlDeviceGetMigMode(device d, unsigned *current, unsigned *pending) 
     return SUCCESS;
 }
 
-/* Nothing ever happens to these cards, which real NVML also says by a time-out. */
 EXPORT int nvmlEventSetCreate(void **set) { *set = &state; return enter(__func__); }
-EXPORT int nvmlEventSetFree(void *set) { (void)set; return enter(__func__); }
-EXPORT int nvmlDeviceRegisterEvents(device d, unsigned long long events, void *set) {
-    (void)events;
+
+EXPORT int nvmlEventSetFree(void *set) {
+    (void)set;
+    memset(is_registered, 0, sizeof is_registered);
+    return enter(__func__);
+}
+
+EXPORT int nvmlDeviceRegisterEvents(device d, unsigned long long types, void *set) {
     (void)set;
     ENTER_CARD;
+    if (types != 8) return NOT_SUPPORTED;
+    intptr_t index = (intptr_t)d - 1;
+    is_registered[index] = 1;
+    for (int i = 0; i < c->n_xids; i++)
+        if (c->xids[i].serial > heard[index]) heard[index] = c->xids[i].serial;
     return SUCCESS;
 }
-EXPORT int nvmlEventSetWait_v2(void *set, void *event, unsigned milliseconds) {
+
+EXPORT int nvmlEventSetWait_v2(void *set, event *out, unsigned milliseconds) {
     (void)set;
-    (void)event;
+    int code = enter(__func__);
+    if (code) return code;
+    for (int index = 0; index < state.n_cards; index++) {
+        const card *c = &state.cards[index];
+        /* Real NVML says so of the whole set as soon as one of its cards is gone. */
+        if (is_registered[index] && c->lost) return GPU_IS_LOST;
+        for (int i = 0; is_registered[index] && i < c->n_xids; i++) {
+            if (c->xids[i].serial <= heard[index]) continue;
+            heard[index] = c->xids[i].serial;
+            *out = (event){(device)(intptr_t)(index + 1), 8, (unsigned long long)c->xids[i].number,
+                           ~0U, ~0U};
+            return SUCCESS;
+        }
+    }
     struct timespec left = {milliseconds / 1000, (long)(milliseconds % 1000) * 1000000};
     while (nanosleep(&left, &left)) continue;
-    int code = enter(__func__);
-    return code ? code : TIMEOUT;
+    return TIMEOUT;
 }

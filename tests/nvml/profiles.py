@@ -18,6 +18,7 @@ def gb300_station() -> Machine:
     gb300 = Card(
         uuid=_uuid(0x300),
         name="NVIDIA GB300",
+        pci="00000009:01:00.0",
         numbers={
             "cc_major": 10, "cc_minor": 3, "numa_node": 1,
             "total": 284208 * MIB, "free": 283102 * MIB, "reserved": 640 * MIB,
@@ -36,6 +37,7 @@ def gb10() -> Machine:
     card = Card(
         uuid=_uuid(0x10),
         name="NVIDIA GB10",
+        pci="0000000F:01:00.0",
         numbers={
             "cc_major": 12, "cc_minor": 1, "util": 0, "mem_util": 0, "temperature": 41,
             "power": 4_210, "sm_clock": 208, "sm_clock_max": 3003, "throttle": 0x1,
@@ -50,6 +52,7 @@ def _rtx_pro_6000(index: int) -> Card:
     return Card(
         uuid=_uuid(0x6000 + index),
         name="NVIDIA RTX PRO 6000 Blackwell Server Edition",
+        pci=f"00000000:{0x11 + 0x10 * index:02X}:00.0",
         numbers={
             "cc_major": 12, "cc_minor": 0,
             "total": 97887 * MIB, "free": 97250 * MIB, "reserved": 637 * MIB,
@@ -57,9 +60,10 @@ def _rtx_pro_6000(index: int) -> Card:
             "power_limit": 600_000, "sm_clock": 180, "sm_clock_max": 2430,
             "mem_clock": 405, "mem_clock_max": 12481, "throttle": 0x1, "pstate": 8,
             "pcie_gen": 1, "pcie_gen_max": 5, "pcie_width": 16, "pcie_width_max": 16,
-            "pcie_replays": 0, "persistence": 1, "mig": 0,
-            "ecc_corrected": 0, "ecc_uncorrected": 0, "rows_corrected": 0,
-            "rows_uncorrected": 0, "rows_pending": 0, "rows_failed": 0,
+            "pcie_replays": 0, "persistence": 1, "mig": 0, "margin": 58 - index,
+            "ecc_corrected": 0, "ecc_uncorrected": 0, "ecc_corrected_ever": 0,
+            "ecc_uncorrected_ever": 0, "rows_corrected": 0, "rows_uncorrected": 0,
+            "rows_pending": 0, "rows_failed": 0, "rows_without_spare": 0,
         },
     )  # fmt: skip
 
@@ -68,6 +72,7 @@ def _h200(index: int) -> Card:
     return Card(
         uuid=_uuid(0x200 + index),
         name="NVIDIA H200",
+        pci=f"00000000:{0x18 + 0x10 * index:02X}:00.0",
         numbers={
             "cc_major": 9, "cc_minor": 0,
             "total": 143771 * MIB, "free": 143166 * MIB, "reserved": 605 * MIB,
@@ -75,9 +80,11 @@ def _h200(index: int) -> Card:
             "power_limit": 700_000, "sm_clock": 345, "sm_clock_max": 1980,
             "mem_clock": 3201, "mem_clock_max": 3201, "throttle": 0x1, "pstate": 0,
             "pcie_gen": 5, "pcie_gen_max": 5, "pcie_width": 16, "pcie_width_max": 16,
-            "pcie_replays": 0, "persistence": 1, "mig": 0,
-            "ecc_corrected": 0, "ecc_uncorrected": 0, "rows_corrected": 0,
-            "rows_uncorrected": 0, "rows_pending": 0, "rows_failed": 0,
+            "pcie_replays": 0, "persistence": 1, "mig": 0, "margin": 55 - index,
+            "slowdown_at": 87, "shutdown_at": 92,
+            "ecc_corrected": 0, "ecc_uncorrected": 0, "ecc_corrected_ever": 0,
+            "ecc_uncorrected_ever": 0, "rows_corrected": 0, "rows_uncorrected": 0,
+            "rows_pending": 0, "rows_failed": 0, "rows_without_spare": 0,
         },
     )  # fmt: skip
 

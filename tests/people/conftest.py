@@ -1,14 +1,7 @@
-from typing import Any
-
 import pytest
 
 from servers.models import Role, User
 from tests.people.desk import PASSWORD
-
-
-@pytest.fixture(autouse=True)
-def quick_hashes(settings: Any) -> None:
-    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
 
 @pytest.fixture

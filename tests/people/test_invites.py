@@ -27,7 +27,7 @@ def path_of(link: str) -> str:
 # The first admin, and other links
 
 
-def test_the_first_admin_joins_by_a_link_and_lands_on_the_dashboard(
+def test_the_first_admin_joins_by_a_link_and_lands_on_what_was_found(
     db: None, own_redis: object
 ) -> None:
     client = Client()
@@ -37,7 +37,7 @@ def test_the_first_admin_joins_by_a_link_and_lands_on_the_dashboard(
     response = join(client, path, username="ada")
 
     assert response.status_code == 302
-    assert response.headers["Location"] == "/"
+    assert response.headers["Location"] == "/found/"
     assert client.get("/").status_code == 200
     assert User.objects.get().role == Role.ADMIN
 

@@ -47,7 +47,11 @@ def values(name: str, default: Any) -> SearchStrategy[Any]:
         return st.sampled_from([{}, {"/t/a b.jinja": "ab" * 32, "/g.xml": "01" * 32}])
     if name == "parameters":
         return st.dictionaries(st.sampled_from(["model", "context"]), names, max_size=2)
-    if name in ("restart_unhealthy", "ask_every"):
+    if name == "aliases":
+        return st.lists(st.sampled_from(["gpt-4o", "team/coder", "é:1"]), unique=True).map(tuple)
+    if name == "hold_requests":
+        return st.integers(0, 3600)
+    if name in ("restart_unhealthy", "ask_every", "stop_idle"):
         return st.just(0) | st.integers(60, 100_000)
     if name == "restart":
         return st.sampled_from(["", "on-failure", "always"])
@@ -196,6 +200,9 @@ def test_flags_may_be_a_list_of_words() -> None:
         (LEAST + "ready_path: http://a/b\n", "line 5: ready_path: “http://a/b” is not a path"),
         (LEAST + "restart_unhealthy: 20s\n", "restart_unhealthy: “20s” is shorter than a minute"),
         (LEAST + "ask_every: '5'\n", "line 5: ask_every: “5” is not a length of time"),
+        (LEAST + "stop_idle: 20s\n", "stop_idle: “20s” is shorter than a minute"),
+        (LEAST + "hold_requests: 2h\n", "hold_requests: “2h” is longer than an hour"),
+        (LEAST + "aliases: ['a b']\n", "aliases: “a b” is no name for a model"),
         (LEAST + "restart: often\n", "line 5: restart: “often” is none of never, on-failure"),
         (LEAST + f"log_must: [{'x' * 201}]\n", "line 5: log_must: “xxx"),
         (LEAST + 'log_must_not: ["a\\nb"]\n', "is not a text of one line with at most 200"),

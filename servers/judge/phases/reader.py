@@ -68,6 +68,8 @@ class Reader:
         """Goes on where to_json() was; raises KeyError where `kept` is not of to_json()."""
         reader = cls(kept["engine"])
         reader._weak |= kept["weak"]
+        # None for an engine without rules.
+        reader._tracks = {name: reader._tracks[name] for name in kept["tracks"]}
         for name, track in reader._tracks.items():
             track.resume(kept["tracks"][name])
         return reader

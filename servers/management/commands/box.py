@@ -1,4 +1,4 @@
-"""Record what this box's collector sees, and judge a recording's memory again."""
+"""Record what this box's collector sees, and judge a recording's memory or hardware again."""
 
 import json
 import sys
@@ -12,6 +12,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand
 
 from servers.host.collector import Collector
+from servers.judge.hardware import Finding, Hardware
 from servers.judge.memory import Judge, Verdict
 from servers.judge.pools import GIB
 from servers.models import Box
@@ -37,17 +38,24 @@ class Command(BaseCommand):
         replay = verbs.add_parser("replay", help="judge a recording, step by step")
         replay.add_argument("file", help="- is standard input")
         replay.add_argument("--json", action="store_true", help="a line a GPU a step")
+        replay.add_argument(
+            "--hardware",
+            action="store_true",
+            help="its hardware instead of its memory; as JSON a line a step",
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         if options["verb"] == "record":
             self._record(options["seconds"])
+        elif options["hardware"]:
+            self._replay_hardware(options["file"], as_json=options["json"])
         else:
             self._replay(options["file"], as_json=options["json"])
 
     def _record(self, seconds: float) -> None:
         box = Box.objects.filter(slug=settings.BOX).first() or Box(slug=settings.BOX)
         until = time.monotonic() + seconds
-        with Collector() as collector:
+        with Collector(root=settings.KERNEL_ROOT) as collector:
             while (left := until - time.monotonic()) > 0:
                 sample = collector.next_sample(timeout=left)
                 if sample is not None:
@@ -55,7 +63,7 @@ class Command(BaseCommand):
                     self.stdout.flush()
 
     def _replay(self, name: str, *, as_json: bool) -> None:
-        judge = Judge()
+        judge = Judge(settings.MEMORY_THRESHOLDS)
         before: dict[str, str] = {}
         for snapshot in self._snapshots(name):
             for verdict in judge.step(snapshot):
@@ -64,6 +72,24 @@ class Command(BaseCommand):
                 elif before.get(verdict.gpu) != verdict.verdict:
                     before[verdict.gpu] = verdict.verdict
                     self.stdout.write(_told(verdict))
+
+    def _replay_hardware(self, name: str, *, as_json: bool) -> None:
+        judge = Hardware()
+        before: dict[tuple[str, str], Finding] = {}
+        for snapshot in self._snapshots(name):
+            found = {each.key: each for each in judge.step(snapshot)}
+            if as_json:
+                findings = [each.to_json() for each in found.values()]
+                self.stdout.write(json.dumps({"t": snapshot["t"], "findings": findings}))
+                continue
+            when = _when(snapshot["t"])
+            for key in before.keys() - found.keys():
+                self.stdout.write(f"{when} over: {before[key].title}")
+            for key, each in found.items():
+                if key not in before or before[key].severity != each.severity:
+                    said = f"{each.title}. {each.because} {each.advice}"
+                    self.stdout.write(f"{when} {each.severity}: {said}")
+            before = found
 
     def _snapshots(self, name: str) -> Iterator[dict[str, Any]]:
         try:
@@ -91,6 +117,9 @@ def _read(line: str, where: str) -> dict[str, Any]:
 
 
 def _told(verdict: Verdict) -> str:
-    when = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(verdict.t))
     size = f"{verdict.unattributed / GIB:.1f} GiB"
-    return f"{when}Z {verdict.gpu} {verdict.verdict} ({size}) {verdict.reason} {verdict.advice}"
+    return f"{_when(verdict.t)} {verdict.gpu} {verdict.verdict} ({size}) {verdict.reason} {verdict.advice}"
+
+
+def _when(t: float) -> str:
+    return f"{time.strftime('%Y-%m-%d %H:%M:%S', time.gmtime(t))}Z"

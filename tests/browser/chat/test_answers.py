@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.chat.talk import answer, ask, finished, pieces
+from tests.browser.chat.talk import answer, ask, finished, kept, pieces
 from tests.scripted_engine import ScriptedEngine
 
 pytestmark = pytest.mark.browser
@@ -23,7 +23,7 @@ def test_an_answer_streams_as_markdown_with_its_figures(page: Page) -> None:
     expect(foot).to_contain_text("first token")
     expect(foot).to_contain_text("tok/s")
     expect(foot).to_contain_text(f"7 prompt + {len(pieces(text))} completion tokens")
-    expect(foot).to_contain_text("finish: stop")
+    expect(foot).to_contain_text("complete")
     assert page.locator("#chat-status").text_content() == (
         f"The answer is complete: {len(pieces(text))} tokens."
     )
@@ -39,6 +39,7 @@ def test_the_streamed_rendering_equals_the_whole_one(page: Page) -> None:
     finished(page)
     expect(answer(page).locator(".hljs-keyword").first).to_be_attached()
     streamed = answer(page).locator(".markdown").inner_html()
+    kept(page)
     page.reload()
 
     expect(answer(page).locator(".markdown a")).to_have_attribute("href", "https://example.org/")

@@ -1,7 +1,9 @@
+import json
+
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.chat.talk import answer, ask, finished, pieces
+from tests.browser.chat.talk import answer, ask, finished, pieces, unfold
 from tests.chat_stack import Stack
 
 pytestmark = pytest.mark.browser
@@ -30,6 +32,9 @@ Hello <b>there</b>
 """
 
 
+OURS = ("/chat/completions/", "/chat/conversations/", "/static/")
+
+
 def test_hostile_output_is_inert(page: Page, stack: Stack, complaints: list[str]) -> None:
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
@@ -54,10 +59,58 @@ def test_hostile_output_is_inert(page: Page, stack: Stack, complaints: list[str]
         assert link.get_attribute("rel") == "noopener noreferrer nofollow"
         assert link.get_attribute("target") == "_blank"
     assert page.evaluate("window.hacked") is None
-    ours = (f"{stack.url}/chat/completions/", f"{stack.url}/static/")
+    ours = tuple(f"{stack.url}{path}" for path in OURS)
     assert [url for url in asked if not url.startswith(ours)] == []
     # The sanitiser reads the text in a document of its own: the browser reports that it
     # blocked the styles and handlers there, too.
+    assert [said for said in complaints if "has been blocked" not in said] == []
+    complaints.clear()
+
+
+def test_hostile_calls_schemas_and_tokens_are_inert(
+    page: Page, stack: Stack, complaints: list[str]
+) -> None:
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    tools = [{"name": "a", "description": HOSTILE, "parameters": {"enum": [HOSTILE]}}]
+    unfold(page, "Tools")
+    page.get_by_label("Tools, as JSON Schema").fill(json.dumps(tools))
+    hostile = json.dumps({HOSTILE: [HOSTILE, {HOSTILE: HOSTILE}]})
+    calls = [
+        {"index": 0, "id": HOSTILE, "function": {"name": "a", "arguments": hostile}},
+        {"index": 1, "id": "2", "function": {"name": HOSTILE, "arguments": HOSTILE}},
+    ]
+    ask(page, deltas=[{"tool_calls": calls}], finish=HOSTILE, used={"prompt_tokens": HOSTILE})
+    finished(page)
+    results = answer(page).locator(".call-result")
+    results.first.fill(HOSTILE)
+    results.last.fill(hostile)
+    page.get_by_role("button", name="Send results").click()
+    expect(page.locator(".answer")).to_have_count(2)
+    finished(page)
+
+    unfold(page, "Structured output")
+    page.get_by_label("Answers", exact=True).select_option("schema")
+    schema = {"properties": {HOSTILE: {"enum": [HOSTILE]}}, "required": [HOSTILE], "format": "x"}
+    page.get_by_label("JSON schema", exact=True).fill(json.dumps(schema))
+    said = {"token": HOSTILE, "logprob": -1, "top_logprobs": [{"token": HOSTILE, "logprob": -1}]}
+    text = json.dumps({HOSTILE: HOSTILE + "!"})
+    ask(page, deltas=[{"content": text, "logprobs": {"content": [said]}}])
+    finished(page)
+    for fold in ("Probabilities", "Raw"):
+        answer(page).get_by_text(fold, exact=True).click()
+    expect(answer(page).locator(".form-verdict.invalid")).to_contain_text("must be one of")
+    expect(answer(page).locator(".raw pre")).to_have_count(2)
+
+    for selector in (
+        "form, input, style, iframe, svg, script, math, img",
+        "a[href]:not(.markdown *)",
+        "[style], [onerror], [onclick], [onload], [href^=javascript], .primary, #chat-send",
+    ):
+        expect(page.locator("#chat-transcript").locator(selector)).to_have_count(0)
+    assert page.evaluate("window.hacked") is None
+    ours = tuple(f"{stack.url}{path}" for path in OURS)
+    assert [url for url in asked if not url.startswith(ours)] == []
     assert [said for said in complaints if "has been blocked" not in said] == []
     complaints.clear()
 

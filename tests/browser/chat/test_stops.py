@@ -1,7 +1,7 @@
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.chat.talk import answer, ask, finished
+from tests.browser.chat.talk import answer, ask, finished, kept
 from tests.scripted_engine import ScriptedEngine
 
 pytestmark = pytest.mark.browser
@@ -35,6 +35,7 @@ def test_closing_the_page_cancels_at_the_engine(page: Page, engine: ScriptedEngi
     ask(page, deltas=[{"content": "So far"}], then="hang")
     expect(answer(page).locator(".markdown")).to_have_text("So far")
 
+    kept(page)
     page.reload()
 
     assert engine.outcomes.get(timeout=5) == "cancelled"

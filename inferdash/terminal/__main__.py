@@ -1,0 +1,192 @@
+"""The command line: inferdash ps, start, stop, logs -f, why …"""
+
+from __future__ import annotations
+
+import os
+import sys
+from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
+
+from inferdash.terminal import chat, commands, completion, images, pulling
+from inferdash.terminal.api import Problem
+
+_EPILOG = """\
+exit codes: 0 done, 1 it failed or would fail, 2 a mistake in the command, 3 there is no such
+thing, 4 the key is wrong or may not do that, 5 inferdash cannot be reached
+"""
+
+
+def parser() -> ArgumentParser:
+    made = ArgumentParser(
+        prog="inferdash",
+        description="The servers, boxes and profiles of an inferdash, from a terminal.",
+        epilog=_EPILOG,
+        formatter_class=RawDescriptionHelpFormatter,
+    )
+    verbs = made.add_subparsers(dest="verb", required=True, metavar="COMMAND")
+    json = ArgumentParser(add_help=False)
+    json.add_argument("--json", action="store_true", help="for programs")
+    of_server = ArgumentParser(add_help=False)
+    of_server.add_argument("server")
+
+    one = verbs.add_parser("login", help="keep an address and a key; the key is asked for")
+    one.add_argument("url", help="as in the browser: http://rtx8:8470")
+    one.set_defaults(do=commands.login)
+    verbs.add_parser("logout", help="forget them").set_defaults(do=commands.logout)
+
+    one = verbs.add_parser("ps", help="what runs", parents=[json])
+    one.add_argument("--names", action="store_true", help="only the servers’ names")
+    one.set_defaults(do=commands.ps)
+
+    one = verbs.add_parser("start", help="start a server", parents=[of_server, json])
+    one.add_argument("--wait", action="store_true", help="until it is ready or has failed")
+    one.add_argument(
+        "--queue", action="store_true", help="if its GPUs are taken, once they are free"
+    )
+    one.add_argument("--beside", action="store_true", help="although somebody is on its GPUs")
+    one.add_argument("--despite", default="", metavar="REASON", help="although a check says no")
+    one.set_defaults(do=commands.start)
+    one = verbs.add_parser("stop", help="stop a server", parents=[of_server, json])
+    one.add_argument("--wait", action="store_true", help="until it has stopped")
+    one.add_argument("--drain", action="store_true", help="after the running requests")
+    one.set_defaults(do=commands.stop)
+    one = verbs.add_parser("restart", help="stop and start a server", parents=[of_server, json])
+    one.add_argument("--wait", action="store_true", help="until it is ready or has failed")
+    one.set_defaults(do=commands.restart)
+
+    one = verbs.add_parser("logs", help="a server’s log", parents=[of_server, json])
+    one.add_argument("-f", "--follow", action="store_true", help="go on as it grows")
+    one.add_argument("-n", "--lines", type=int, default=100, help="the last so many (100)")
+    one.add_argument("--all", action="store_true", help="from the first line on")
+    one.add_argument("-t", "--timestamps", action="store_true")
+    one.add_argument("--run", type=int, help="of this run instead of the newest")
+    one.set_defaults(do=commands.logs)
+    one = verbs.add_parser("why", help="why it failed", parents=[of_server, json])
+    one.add_argument("--run", type=int, help="of this run instead of the newest")
+    one.set_defaults(do=commands.why)
+    one = verbs.add_parser("fit", help="would a start do?", parents=[of_server, json])
+    one.set_defaults(do=commands.fit)
+
+    one = verbs.add_parser("box", help="GPUs, and who holds their memory", parents=[json])
+    one.add_argument("box", nargs="?", default="")
+    one.set_defaults(do=commands.box)
+    one = verbs.add_parser("models", help="what lies on the disks", parents=[json])
+    one.add_argument("box", nargs="?", default="")
+    one.set_defaults(do=commands.models)
+
+    one = verbs.add_parser("chat", help="ask a server, or talk with it", parents=[json])
+    one.add_argument("server", nargs="?", default="", help="or its model; none: the only one")
+    one.add_argument("text", nargs="*", help="one question; - is standard input")
+    one.add_argument("--system", default="", metavar="TEXT", help="what it is told beforehand")
+    one.add_argument("--temperature", type=float)
+    one.add_argument("--max-tokens", type=int, metavar="N")
+    one.add_argument("--no-reasoning", action="store_true", help="do not show how it thinks")
+    one.set_defaults(do=chat.chat)
+
+    one = verbs.add_parser("pull", help="download a model from the Hub", parents=[json])
+    one.add_argument("model", help="Qwen/Qwen3-8B, org/name-GGUF:Q4_K_M, or its page’s address")
+    one.add_argument("--revision", default="", help="a branch, tag or commit (main)")
+    one.add_argument("--box", default="", help="where to, if there are several")
+    one.add_argument(
+        "--include", action="append", default=[], metavar="NAME", help="only such files: '*Q8_0*'"
+    )
+    one.add_argument("--into", default="", metavar="FOLDER", help="instead of its cache")
+    one.add_argument("--limit", type=float, default=0, metavar="MIB", help="MiB/s at most")
+    one.add_argument("--detach", action="store_true", help="do not wait for its end")
+    one.set_defaults(do=pulling.pull)
+    one = verbs.add_parser("pulls", help="downloads, and what to do with them", parents=[json])
+    one.add_argument("action", nargs="?", choices=["pause", "resume", "cancel"])
+    one.add_argument("id", nargs="?", type=int)
+    one.add_argument("--delete-parts", action="store_true", help="of a cancelled one")
+    one.set_defaults(do=pulling.pulls)
+
+    _add_images(verbs.add_parser("images", help="in the boxes’ Docker"), json)
+
+    profile = verbs.add_parser("profile", help="list, export and import profiles")
+    kinds = profile.add_subparsers(dest="kind", required=True, metavar="COMMAND")
+    one = kinds.add_parser("list", parents=[json])
+    one.add_argument("text", nargs="?", default="", help="only those with these words")
+    one.set_defaults(do=commands.profile_list)
+    one = kinds.add_parser("export", help="to standard output")
+    one.add_argument("profile")
+    one.add_argument("--form", choices=["yaml", "json", "docker", "compose"], default="yaml")
+    one.set_defaults(do=commands.profile_export)
+    one = kinds.add_parser("import", help="from YAML or JSON", parents=[json])
+    one.add_argument("file", help="- is standard input")
+    one.add_argument("--into", metavar="PROFILE", help="as the next version of this one")
+    one.add_argument("--box", default="", help="where a new one is placed")
+    one.add_argument("--message", default="", help="what is new in it")
+    one.set_defaults(do=commands.profile_import)
+
+    one = verbs.add_parser("completion", help="a script that completes these commands")
+    one.add_argument("shell", choices=["bash", "zsh"])
+    one.set_defaults(do=completion.write)
+    return made
+
+
+def _add_images(to: ArgumentParser, json: ArgumentParser) -> None:
+    kinds = to.add_subparsers(dest="kind", required=True, metavar="COMMAND")
+    of_box = ArgumentParser(add_help=False)
+    of_box.add_argument("--box", default="", help="if there are several")
+
+    one = kinds.add_parser("list", help="what lies there", parents=[of_box, json])
+    one.add_argument("--all", action="store_true", help="also those without an engine")
+    one.set_defaults(do=images.listed)
+    one = kinds.add_parser("newer", help="newer builds elsewhere", parents=[of_box, json])
+    one.add_argument("--ask", action="store_true", help="have the registries asked now")
+    one.set_defaults(do=images.newer)
+    one = kinds.add_parser("pull", help="with a bar", parents=[of_box, json])
+    one.add_argument("image")
+    one.add_argument("--newer", action="store_true", help="its newer build, beside it")
+    one.add_argument("--despite", action="store_true", help="although something speaks against it")
+    one.add_argument("--detach", action="store_true", help="do not wait for its end")
+    one.set_defaults(do=images.pull)
+    one = kinds.add_parser("move", help="a tag to its newer build", parents=[of_box, json])
+    one.add_argument("image")
+    one.add_argument("--back", action="store_true", help="to what it meant before")
+    one.set_defaults(do=images.move)
+    one = kinds.add_parser("rm", help="remove what nobody needs", parents=[of_box, json])
+    one.add_argument("image", nargs="+", help="a name or an id")
+    one.set_defaults(do=images.rm)
+    one = kinds.add_parser("prune", help="remove all that nobody needs", parents=[of_box, json])
+    one.add_argument("--all", action="store_true", help="also what others have brought")
+    one.add_argument("--yes", action="store_true", help="do not ask")
+    one.set_defaults(do=images.prune)
+    kinds.add_parser("jobs", help="what goes on", parents=[json]).set_defaults(do=images.jobs)
+    one = kinds.add_parser("cancel", help="end a pull, build or removal", parents=[json])
+    one.add_argument("id", type=int)
+    one.set_defaults(do=images.cancel)
+
+
+def _read(words: list[str] | None) -> Namespace:
+    made = parser()
+    args, others = made.parse_known_args(words)
+    if args.verb == "chat" and not any(each.startswith("-") for each in others):
+        # argparse takes a text only in one piece with the server: `chat qwen --max-tokens 9 Hello`.
+        args.text += others
+    elif others:
+        made.error(f"unrecognized arguments: {' '.join(others)}")
+    return args
+
+
+def main(words: list[str] | None = None) -> int:
+    args = _read(words)
+    try:
+        code: int = args.do(args)
+        sys.stdout.flush()
+    except Problem as problem:
+        sys.stderr.write(f"{problem}\n")
+        if problem.advice:
+            sys.stderr.write(f"{problem.advice}\n")
+        return problem.code
+    except KeyboardInterrupt:
+        sys.stderr.write("\n")
+        return 130
+    except BrokenPipeError:
+        # Whoever read has seen enough: `inferdash logs … | head`.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

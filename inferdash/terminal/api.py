@@ -1,0 +1,161 @@
+"""Requests to inferdash's API, and what can go wrong with them."""
+
+from __future__ import annotations
+
+import json
+from http.client import HTTPException, HTTPResponse
+from typing import Any
+from urllib.error import HTTPError, URLError
+from urllib.parse import quote, urlencode, urlsplit
+from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
+
+TIMEOUT = 60.0  # seconds; an answer may be held back for half of that
+FAILED, USAGE, MISSING, FORBIDDEN, UNREACHABLE = 1, 2, 3, 4, 5
+# Seconds that an answer of an engine may be silent: a long prompt, or a start before it.
+PATIENCE = 900.0
+_CODES = {400: USAGE, 401: FORBIDDEN, 403: FORBIDDEN, 404: MISSING, 413: USAGE, 422: USAGE}
+
+
+class Problem(Exception):
+    """What did not work, with what to do, and the exit code that says which kind it is."""
+
+    def __init__(self, message: str, advice: str = "", *, code: int, **details: Any) -> None:
+        super().__init__(message)
+        self.advice = advice
+        self.code = code
+        self.details = details
+
+
+class _NoRedirects(HTTPRedirectHandler):
+    """A key goes where its person has said, and nowhere else."""
+
+    def redirect_request(self, *_args: Any) -> None:
+        return None
+
+
+class Api:
+    def __init__(self, url: str, key: str) -> None:
+        """Raises Problem for an address that is none."""
+        parts = urlsplit(url if "//" in url else f"http://{url}")
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise Problem(
+                f"“{url}” is not the address of an inferdash.",
+                "Write it as in the browser: http://rtx8:8470",
+                code=USAGE,
+            )
+        self.url = f"{parts.scheme}://{parts.netloc}"
+        self._key = key
+        # Boxes are on the team's own network: a proxy for the internet does not reach them.
+        self._open = build_opener(_NoRedirects(), ProxyHandler({})).open
+
+    def get(self, *path: str, **query: Any) -> Any:
+        asked = {name: value for name, value in query.items() if value is not None}
+        return self._json(self._said("GET", path, query=asked))
+
+    def text(self, *path: str) -> str:
+        return self._said("GET", path).decode()
+
+    def post(self, *path: str, **body: Any) -> Any:
+        return self._json(self._said("POST", path, body=body))
+
+    def put(self, *path: str, **body: Any) -> Any:
+        return self._json(self._said("PUT", path, body=body))
+
+    def delete(self, *path: str, **query: Any) -> Any:
+        return self._json(self._said("DELETE", path, query=query))
+
+    def chat(self, body: dict[str, Any]) -> HTTPResponse:
+        """The gateway's answer while it comes; to close it ends it at the engine, too."""
+        return self._begun("POST", f"{self.url}/v1/chat/completions", body, PATIENCE)
+
+    def whole_chat(self, body: dict[str, Any]) -> Any:
+        return self._json(self._whole(self.chat(body)))
+
+    def _said(
+        self,
+        method: str,
+        path: tuple[str, ...],
+        *,
+        query: dict[str, Any] | None = None,
+        body: dict[str, Any] | None = None,
+    ) -> bytes:
+        address = f"{self.url}/api/v1/{'/'.join(quote(each, safe='') for each in path)}"
+        if query:
+            address += f"?{urlencode(query, doseq=True)}"
+        return self._whole(self._begun(method, address, body, TIMEOUT))
+
+    def _begun(
+        self, method: str, address: str, body: dict[str, Any] | None, patience: float
+    ) -> HTTPResponse:
+        request = Request(  # noqa: S310 - http and https alone, see __init__
+            address,
+            method=method,
+            data=None if body is None else json.dumps(body).encode(),
+            headers={"Authorization": f"Bearer {self._key}", "Content-Type": "application/json"},
+        )
+        try:
+            answer: HTTPResponse = self._open(request, timeout=patience)
+        except HTTPError as error:
+            raise self._problem(error) from error
+        except (URLError, HTTPException, OSError) as error:
+            raise self._away(error) from error
+        return answer
+
+    def _whole(self, answer: HTTPResponse) -> bytes:
+        try:
+            with answer:
+                return answer.read()
+        except (HTTPException, OSError) as error:
+            raise self._away(error) from error
+
+    def _json(self, said: bytes) -> Any:
+        try:
+            return json.loads(said) if said else None
+        except ValueError as error:
+            raise Problem(
+                f"{self.url} answers with something that is no JSON: {said[:60]!r}.",
+                "Check the address, and what stands between here and there.",
+                code=UNREACHABLE,
+            ) from error
+
+    def _away(self, error: Exception) -> Problem:
+        return Problem(
+            f"{self.url} cannot be reached: {getattr(error, 'reason', None) or error}.",
+            "Is inferdash running there, and does this machine reach it?",
+            code=UNREACHABLE,
+        )
+
+    def _problem(self, error: HTTPError) -> Problem:
+        code = _CODES.get(error.code, FAILED)
+        try:
+            said = json.loads(error.read())
+        except (ValueError, OSError, HTTPException):
+            said = None
+        if (sentence := sentence_of(said)) is None:
+            return Problem(
+                f"{self.url} answers with {error.code} {error.reason}, which is not inferdash’s way.",
+                "Check the address, and what stands between here and there.",
+                code=code if code != FAILED else UNREACHABLE,
+            )
+        fault = said.get("error")
+        known = fault if isinstance(fault, dict) else {}
+        details = known.get("details")
+        return Problem(
+            sentence,
+            str(known.get("advice") or ""),
+            code=code,
+            **(details if isinstance(details, dict) else {}),
+        )
+
+
+def sentence_of(said: Any) -> str | None:
+    """What an error says, in inferdash's shape or in one of the engines'; None: it is none."""
+    if not isinstance(said, dict):
+        return None
+    fault = said.get("error")
+    if isinstance(fault, dict):
+        fault = fault.get("message")
+    for found in (fault, said.get("message"), said.get("detail")):
+        if found and isinstance(found, str):
+            return found
+    return None

@@ -1,0 +1,280 @@
+"""What each command does. They write to standard output, and answer an exit code."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import sys
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+from inferdash.terminal import config, show
+from inferdash.terminal.api import FAILED, MISSING, USAGE, Api, Problem
+
+WAIT = 20  # seconds that an answer may be held back
+_OVER = ("stopped", "failed")
+
+
+def login(args: Namespace) -> int:
+    key = sys.stdin.readline() if not sys.stdin.isatty() else getpass.getpass("Key: ")
+    made = Api(args.url, key.strip())
+    count = len(made.get("servers"))
+    kept = config.keep(made.url, key.strip())
+    _write(f"Logged in to {made.url}, which has {count} servers. Kept in {kept}.")
+    return 0
+
+
+def logout(_args: Namespace) -> int:
+    _write("Forgotten." if config.forget() else "Nothing was kept here.")
+    return 0
+
+
+def ps(args: Namespace) -> int:
+    found = config.api().get("servers")
+    if args.names:
+        _write("\n".join(each["slug"] for each in found))
+    elif args.json:
+        _json(found)
+    else:
+        rows = [
+            [
+                each["slug"],
+                show.state(each),
+                each["box"],
+                each["engine"],
+                each["model"],
+                _load(each),
+            ]
+            for each in found
+        ]
+        _write(show.table(["SERVER", "STATE", "BOX", "ENGINE", "MODEL", "NOW"], rows))
+    return 0
+
+
+def _load(server: dict[str, Any]) -> str:
+    parts = []
+    if server["requests_running"]:
+        parts.append(f"{server['requests_running']} running")
+    if server["tokens_per_second"]:
+        parts.append(f"{server['tokens_per_second']:.0f} tok/s")
+    return ", ".join(parts)
+
+
+def start(args: Namespace) -> int:
+    api = config.api()
+    when_taken = "wait" if args.queue else "beside" if args.beside else "refuse"
+    said = api.post("servers", args.server, "start", despite=args.despite, when_taken=when_taken)
+    return _wait(api, args, said) if args.wait else _told(args, said)
+
+
+def stop(args: Namespace) -> int:
+    api = config.api()
+    said = api.post("servers", args.server, "stop", after_requests=args.drain)
+    while args.wait and said["state"] not in (*_OVER, "never started"):
+        show.bar(f"{args.server}: {show.state(said)}")
+        said = api.get("servers", args.server, seen=said["mark"], wait=WAIT)
+    show.bar("")
+    return _told(args, said)
+
+
+def restart(args: Namespace) -> int:
+    api = config.api()
+    said = api.post("servers", args.server, "restart")
+    return _wait(api, args, said) if args.wait else _told(args, said)
+
+
+def _wait(api: Api, args: Namespace, said: dict[str, Any]) -> int:
+    """Until it is ready, or has failed."""
+    while said["state"] not in ("ready", *_OVER):
+        show.bar(f"{said['slug']}: {show.state(said)}")
+        said = api.get("servers", said["slug"], seen=said["mark"], wait=WAIT)
+    show.bar("")
+    if said["state"] == "ready":
+        return _told(args, said)
+    _told(args, said)
+    if not args.json:
+        _why(api, said["run"]["id"])
+    return FAILED
+
+
+def _told(args: Namespace, said: dict[str, Any]) -> int:
+    if args.json:
+        _json(said)
+    else:
+        where = f" at {said['base_url']} on {said['box']}" if said["base_url"] else ""
+        _write(f"{said['slug']}: {show.state(said)}{where}")
+    return 0
+
+
+def logs(args: Namespace) -> int:
+    api = config.api()
+    run = args.run or _run(api, args.server)
+    at = 1 if args.all else -args.lines
+    while True:
+        said = api.get(
+            "runs", str(run), "log", start=at, limit=5000, wait=WAIT if args.follow else 0
+        )
+        for line in said["lines"]:
+            stamp = f"{line['at']} " if args.timestamps else ""
+            _write(json.dumps(line) if args.json else f"{stamp}{line['text']}")
+        at = said["next"]
+        if said["is_complete"] or (not args.follow and not said["lines"]):
+            return 0
+
+
+def why(args: Namespace) -> int:
+    api = config.api()
+    run = args.run or _run(api, args.server)
+    if args.json:
+        _json(api.get("runs", str(run), "why"))
+        return 0
+    return _why(api, run)
+
+
+def _why(api: Api, run: int) -> int:
+    said = api.get("runs", str(run), "why")
+    of = said["run"]
+    if of["state"] != "failed":
+        _write(f"Run {run} of {of['server']} has not failed: it is {of['state']}.")
+        return 0
+    _write(said["summary"] or "Nobody has found out why yet.")
+    for number, text in said["evidence"]:
+        _write(f"  {number}: {text}")
+    if of["memory"]:
+        _write(f"Memory: {of['memory']}")
+    if said["is_partial"]:
+        _write("Only a part of its log was there; it is looked at again.")
+    return 0
+
+
+def _run(api: Api, server: str) -> int:
+    run = api.get("servers", server)["run"]
+    if run is None:
+        raise Problem(f"{server} has never been started.", code=MISSING)
+    return int(run["id"])
+
+
+def fit(args: Namespace) -> int:
+    said = config.api().get("servers", args.server, "fit")
+    if args.json:
+        _json(said)
+    else:
+        marks = {"ok": "✓", "warning": "!", "error": "✗", "unknown": "?"}
+        for each in said["checks"]:
+            remedy = f" {each['remedy']}" if each["remedy"] and each["level"] != "ok" else ""
+            _write(f"{marks.get(each['level'], '?')} {each['says']}{remedy}")
+        for each in said["findings"]:
+            _write(f"{marks.get(each['level'], '!')} {each['says']}")
+        if said["memory"]:
+            _write(said["memory"]["says"])
+        _write("It may start." if said["may_start"] else "It would fail.")
+    return 0 if said["may_start"] else FAILED
+
+
+def box(args: Namespace) -> int:
+    api = config.api()
+    found = [api.get("boxes", args.box)] if args.box else api.get("boxes")
+    if args.json:
+        _json(found)
+        return 0
+    for each in found:
+        free = (
+            f", {show.gib(each['memory_free'])} of main memory free" if each["memory_free"] else ""
+        )
+        _write(f"{each['slug']}: {each['health']}{free}")
+        for problem in each["problems"]:
+            _write(f"  ! {problem}")
+        rows = [
+            [
+                f"  {gpu['index']}", gpu["name"], f"{show.gib(gpu['used'])} of {show.gib(gpu['total'])}",
+                "–" if gpu["utilisation"] is None else f"{gpu['utilisation']} %",
+                gpu["verdict"].replace("_", " "), _holders(gpu),
+            ]
+            for gpu in each["gpus"]
+        ]  # fmt: skip
+        if rows:
+            _write(show.table(["  GPU", "NAME", "MEMORY", "BUSY", "VERDICT", "HELD BY"], rows))
+        for gpu in each["gpus"]:
+            if gpu["reason"]:
+                _write(f"  GPU {gpu['index']}: {gpu['reason']} {gpu['advice']}")
+    return 0
+
+
+def _holders(gpu: dict[str, Any]) -> str:
+    held = [each for each in gpu["memory"] if each["kind"] in ("server", "process", "unattributed")]
+    return ", ".join(f"{each['name']} {show.gib(each['size'])}" for each in held)
+
+
+def models(args: Namespace) -> int:
+    api = config.api()
+    boxes = [args.box] if args.box else [each["slug"] for each in api.get("boxes")]
+    found = {slug: api.get("boxes", slug, "models") for slug in boxes}
+    if args.json:
+        _json(found)
+        return 0
+    rows = [
+        [
+            each["name"], show.gib(each["size"]), each["quantization"] or each["format"],
+            each["because"] and f"{each['state']}: {each['because']}" or each["state"],
+            slug, each["path"],
+        ]
+        for slug, stored in found.items()
+        for each in stored
+    ]  # fmt: skip
+    _write(show.table(["MODEL", "SIZE", "MADE AS", "WHOLE?", "BOX", "PATH"], rows))
+    return 0
+
+
+def profile_list(args: Namespace) -> int:
+    found = config.api().get("profiles", q=args.text)
+    if args.json:
+        _json(found)
+        return 0
+    rows = [
+        [
+            each["slug"],
+            f"v{each['version']}",
+            each["engine"],
+            each["model"],
+            ", ".join(each["servers"]),
+        ]
+        for each in found
+    ]
+    _write(show.table(["PROFILE", "VERSION", "ENGINE", "MODEL", "SERVERS"], rows))
+    return 0
+
+
+def profile_export(args: Namespace) -> int:
+    sys.stdout.write(config.api().text("profiles", args.profile, "export", args.form))
+    return 0
+
+
+def profile_import(args: Namespace) -> int:
+    api, text = config.api(), _read(args.file)
+    if args.into:
+        said = api.put("profiles", args.into, document=text, message=args.message)
+    else:
+        said = api.post("profiles", document=text, box=args.box, message=args.message)
+    if args.json:
+        _json(said)
+    else:
+        _write(
+            f"{said['slug']}: version {said['version']}, on {', '.join(said['servers']) or 'no box'}"
+        )
+    return 0
+
+
+def _read(name: str) -> str:
+    try:
+        return sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
+    except (OSError, UnicodeError) as error:
+        raise Problem(f"{name} cannot be read: {error}.", code=USAGE) from error
+
+
+def _json(value: Any) -> None:
+    _write(json.dumps(value, ensure_ascii=False, indent=2))
+
+
+def _write(text: str) -> None:
+    sys.stdout.write(text + "\n")

@@ -1,0 +1,62 @@
+"""Which inferdash to speak to, and with which key: environment first, then a file."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+from inferdash.terminal.api import USAGE, Api, Problem
+
+
+def path() -> Path:
+    base = os.environ.get("XDG_CONFIG_HOME") or str(Path.home() / ".config")
+    return Path(base) / "inferdash" / "terminal.json"
+
+
+def api() -> Api:
+    """Raises Problem when nobody has said where, or with which key."""
+    kept = _kept()
+    url = os.environ.get("INFERDASH_URL") or kept.get("url", "")
+    key = os.environ.get("INFERDASH_KEY") or kept.get("key", "")
+    if not url or not key:
+        raise Problem(
+            "No inferdash is known here.",
+            "Make a key on its page “Keys”, then: inferdash login http://rtx8:8470",
+            code=USAGE,
+        )
+    return Api(url, key)
+
+
+def keep(url: str, key: str) -> Path:
+    """For this person's eyes alone."""
+    file = path()
+    file.parent.mkdir(parents=True, exist_ok=True)
+    beside = file.with_suffix(".new")
+    beside.unlink(missing_ok=True)
+    handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(handle, "w") as opened:
+        json.dump({"url": url, "key": key}, opened)
+    beside.replace(file)
+    return file
+
+
+def forget() -> bool:
+    """Whether there was anything to forget."""
+    was_there = path().exists()
+    path().unlink(missing_ok=True)
+    return was_there
+
+
+def _kept() -> dict[str, str]:
+    try:
+        found = json.loads(path().read_text())
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise Problem(
+            f"{path()} cannot be read: {error}.",
+            "Delete it, then log in again: inferdash login http://rtx8:8470",
+            code=USAGE,
+        ) from error
+    return found if isinstance(found, dict) else {}

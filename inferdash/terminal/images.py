@@ -1,0 +1,250 @@
+"""Images on a box: what lies there, what is newer elsewhere; pulled, moved to, removed."""
+
+from __future__ import annotations
+
+import json
+import sys
+from argparse import Namespace
+from typing import Any
+
+from inferdash.terminal import config, show
+from inferdash.terminal.api import FAILED, USAGE, Api, Problem
+
+WAIT = 20  # seconds that an answer may be held back
+INTERRUPTED = 130
+_MIB = 2**20
+_OVER = ("done", "failed", "cancelled", "held")
+
+
+def listed(args: Namespace) -> int:
+    api = config.api()
+    found = {slug: api.get("boxes", slug, "images") for slug in _boxes(api, args.box)}
+    if args.json:
+        return _told_json(found)
+    every = [(slug, each) for slug, there in found.items() for each in there]
+    shown = [(slug, each) for slug, each in every if args.all or _is_shown(each)]
+    rows = [
+        [
+            _name(each), each["id"].replace("sha256:", "")[:12], show.gib(each["size"]),
+            each["version"] or "–", _kind(each), slug, _users(each),
+        ]
+        for slug, each in shown
+    ]  # fmt: skip
+    _write(show.table(["IMAGE", "ID", "SIZE", "ENGINE", "FOR", "BOX", "USED BY"], rows))
+    if len(shown) < len(every):
+        size = sum(each["size"] for _slug, each in every if not _is_shown(each))
+        _write(f"{len(every) - len(shown)} more without an engine, {show.gib(size)}: --all")
+    for slug in found:
+        for each in api.get("boxes", slug, "images", "newer"):
+            _write(f"{slug}: {_news(each)}")
+    return 0
+
+
+def newer(args: Namespace) -> int:
+    api = config.api()
+    if args.ask:
+        for slug in _boxes(api, args.box):
+            api.post("boxes", slug, "images", "newer")
+            sys.stderr.write(f"{slug} asks the registries; look again in a moment.\n")
+    found = {slug: api.get("boxes", slug, "images", "newer") for slug in _boxes(api, args.box)}
+    if args.json:
+        return _told_json(found)
+    for slug, there in found.items():
+        for each in there:
+            _write(f"{slug}: {_news(each)}")
+            for server in each["servers"]:
+                _write(f"  {server['server']}: {server['says']}")
+                for problem in server["problems"]:
+                    _write(f"    ! {problem}")
+    return 0
+
+
+def pull(args: Namespace) -> int:
+    api = config.api()
+    said = api.post("image-jobs", reference=args.image, box=args.box, newer=args.newer)
+    if args.detach:
+        return _told(args, said)
+    try:
+        said = _follow(api, said)
+        if said["state"] == "held" and args.despite:
+            said = _follow(api, api.post("image-jobs", str(said["id"]), "go-on"))
+    except KeyboardInterrupt:
+        show.bar("")
+        sys.stderr.write(
+            "It goes on without this terminal. inferdash images jobs shows it; inferdash images "
+            f"cancel {said['id']} ends it.\n"
+        )
+        return INTERRUPTED
+    return _told(args, said)
+
+
+def move(args: Namespace) -> int:
+    api = config.api()
+    box = _one_box(api, args.box)
+    to = "before" if args.back else "newer"
+    said = api.post("boxes", box, "images", "move", reference=args.image, to=to)
+    return _told(args, _follow(api, said))
+
+
+def rm(args: Namespace) -> int:
+    api = config.api()
+    box = _one_box(api, args.box)
+    return _told(args, _follow(api, api.delete("boxes", box, "images", image=args.image)))
+
+
+def prune(args: Namespace) -> int:
+    """What inferdash itself brought and nobody needs; --all: also what others brought."""
+    api = config.api()
+    box = _one_box(api, args.box)
+    found = api.get("boxes", box, "images")
+    going = [each for each in found if each["may_go"] and (each["is_ours"] or args.all)]
+    if not going:
+        sys.stderr.write(f"Nothing on {box} may go.\n")
+        return 0
+    for each in going:
+        sys.stderr.write(f"{_name(each)}  {show.gib(_alone(each))}  {each['why']}\n")
+    size = show.gib(sum(_alone(each) for each in going))
+    if not args.yes:
+        if not sys.stdin.isatty():
+            raise Problem(
+                "Nothing was removed.", "Say --yes where nobody can be asked.", code=USAGE
+            )
+        if input(f"Remove these {len(going)} images, about {size}? [y/N] ").strip() != "y":
+            return FAILED
+    said = api.delete("boxes", box, "images", image=[each["id"] for each in going])
+    return _told(args, _follow(api, said))
+
+
+def jobs(args: Namespace) -> int:
+    found = config.api().get("image-jobs")
+    if args.json:
+        return _told_json(found)
+    rows = [
+        [
+            str(each["id"]), each["kind"], each["reference"], each["box"], each["state"],
+            show.percent(each["percent"]).strip(), each["asked_by"] or "", each["says"],
+        ]
+        for each in found
+    ]  # fmt: skip
+    _write(show.table(["ID", "WHAT", "IMAGE", "BOX", "STATE", "THERE", "BY", ""], rows))
+    return 0
+
+
+def cancel(args: Namespace) -> int:
+    api = config.api()
+    said = api.post("image-jobs", str(args.id), "cancel")
+    while said["is_unwanted"] and said["state"] not in _OVER:
+        said = _next(api, said)
+    show.bar("")
+    _told(args, said)
+    return 0 if said["state"] == "cancelled" else FAILED
+
+
+def _follow(api: Api, said: dict[str, Any]) -> dict[str, Any]:
+    while said["state"] not in _OVER:
+        said = _next(api, said)
+    show.bar("")
+    return said
+
+
+def _next(api: Api, said: dict[str, Any]) -> dict[str, Any]:
+    show.bar(_line(said))
+    found: dict[str, Any] = api.get("image-jobs", str(said["id"]), seen=said["mark"], wait=WAIT)
+    return found
+
+
+def _line(said: dict[str, Any]) -> str:
+    what = said["reference"] or "make room"
+    if said["is_unwanted"]:
+        return f"{what}: ending"
+    if said["kind"] != "pull" or said["state"] != "doing":
+        return f"{what}: {said['state']}"
+    if said["percent"] is None:
+        parts = [what, show.gib(said["done"])]
+        if said["total"]:
+            parts.append(f"of what has begun so far, {show.gib(said['total'])}")
+    else:
+        there = f"{show.gib(said['done'])} of {show.gib(said['total'])}"
+        parts = [f"{what} {show.meter(said['percent'])} {said['percent']} %", there]
+    if said["is_unpacking"]:
+        parts.append("everything has come, being unpacked")
+    elif said["rate"]:
+        parts.append(f"{said['rate'] / _MIB:.1f} MiB/s")
+        if said["left"] is not None:
+            parts.append(f"{show.span(said['left'])} left")
+    done = sum(each["state"] in ("done", "there") for each in said["layers"])
+    if said["layers"]:
+        parts.append(f"{done} of {len(said['layers'])} layers")
+    return ", ".join(parts)
+
+
+def _told(args: Namespace, said: dict[str, Any]) -> int:
+    if args.json:
+        _told_json(said)
+    else:
+        what = said["reference"] or "Images"
+        _write(f"{what} on {said['box']}: {said['state']}. {said['says']}".rstrip(". ") + ".")
+        if said["state"] == "held":
+            _write(
+                f"inferdash images pull {said['reference']} --despite pulls it all the same, "
+                f"inferdash images cancel {said['id']} leaves it."
+            )
+    return FAILED if said["state"] in ("failed", "cancelled", "held") else 0
+
+
+def _boxes(api: Api, named: str) -> list[str]:
+    return [named] if named else [each["slug"] for each in api.get("boxes")]
+
+
+def _one_box(api: Api, named: str) -> str:
+    found = _boxes(api, named)
+    if len(found) != 1:
+        names = ", ".join(found) or "none yet"
+        raise Problem(
+            "It is not said which box it is on.", f"Name one by --box: {names}.", code=USAGE
+        )
+    return found[0]
+
+
+def _is_shown(image: dict[str, Any]) -> bool:
+    return bool(image["engine"] or image["profiles"] or image["worked"])
+
+
+def _name(image: dict[str, Any]) -> str:
+    if image["names"]:
+        return str(image["names"][0])
+    return str(image["digests"][0]).partition("@")[0] if image["digests"] else "–"
+
+
+def _kind(image: dict[str, Any]) -> str:
+    return f"{image['architecture']}{' !' if image['is_other_kind'] else ''}"
+
+
+def _users(image: dict[str, Any]) -> str:
+    used = [f"{each} (runs)" for each in image["running"]]
+    used += [each for each in image["profiles"] if each not in image["running"]]
+    if image["hidden_profiles"]:
+        used.append(f"{image['hidden_profiles']} private")
+    return ", ".join(used + image["others"])
+
+
+def _alone(image: dict[str, Any]) -> int:
+    return int(image["size"] - (image["shared"] or 0))
+
+
+def _news(each: dict[str, Any]) -> str:
+    if each["error"]:
+        return f"{each['reference']}: {each['error']}"
+    if not each["has_newer"]:
+        return f"{each['reference']} was moved, and can go back."
+    where = "is here" if each["newer_id"] else "is to be had"
+    return f"a newer build of {each['reference']} {where}. {each['says']}".rstrip()
+
+
+def _told_json(value: Any) -> int:
+    _write(json.dumps(value, ensure_ascii=False, indent=2))
+    return 0
+
+
+def _write(text: str) -> None:
+    sys.stdout.write(text + "\n")

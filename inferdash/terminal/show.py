@@ -1,0 +1,97 @@
+"""How the terminal writes: tables, sizes, times, a bar."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from datetime import datetime, timezone
+from typing import Any, TextIO
+
+_COLOURS = {
+    "ready": 32, "complete": 32, "ok": 32,
+    "failed": 31, "leaked": 31, "partial": 33, "residual": 33, "attention": 33, "unhealthy": 33,
+    "queued": 36, "pulling": 36, "creating": 36, "starting": 36, "stopping": 36, "draining": 36,
+}  # fmt: skip
+
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Columns as wide as they must be; the last one takes what is left."""
+    widths = [max(len(row[at]) for row in [heads, *rows]) for at in range(len(heads))]
+    lines = []
+    for number, row in enumerate([heads, *rows]):
+        cells = [
+            each.ljust(width) if at + 1 < len(row) else each
+            for at, (each, width) in enumerate(zip(row, widths))  # noqa: B905 - Python 3.9
+        ]
+        text = "  ".join(cells).rstrip()
+        lines.append(tint(text, 2) if number == 0 else _coloured(text, row))
+    return "\n".join(lines)
+
+
+def _coloured(text: str, row: Sequence[str]) -> str:
+    for cell in row:
+        word = cell.split(" ")[0]
+        if word in _COLOURS:
+            return text.replace(f" {word}", " " + tint(word, _COLOURS[word]), 1)
+    return text
+
+
+def tint(text: str, colour: int, out: TextIO | None = None) -> str:
+    """Coloured where somebody looks at `out`, standard output unless said otherwise."""
+    if not (out or sys.stdout).isatty() or os.environ.get("NO_COLOR"):
+        return text
+    return f"\x1b[{colour}m{text}\x1b[0m"
+
+
+def gib(size: int | None) -> str:
+    return "–" if size is None else f"{size / 2**30:.1f} GiB"
+
+
+def ago(moment: str | None) -> str:
+    """ "12 min" since then."""
+    if not moment:
+        return ""
+    then = datetime.fromisoformat(moment.replace("Z", "+00:00"))
+    return span((datetime.now(timezone.utc) - then).total_seconds())  # noqa: UP017 - Python 3.9
+
+
+def span(seconds: float) -> str:
+    left = max(0, int(seconds))
+    parts: list[str] = []
+    for unit, size in (("d", 86400), ("h", 3600), ("min", 60), ("s", 1)):
+        amount, left = divmod(left, size)
+        if amount or (unit == "s" and not parts):
+            parts.append(f"{amount} {unit}")
+        elif parts:
+            break
+    return " ".join(parts[:2])
+
+
+def state(server: dict[str, Any]) -> str:
+    run = server["run"]
+    if run is None:
+        return str(server["state"])
+    if run["unhealthy"]:
+        return f"unhealthy: {run['unhealthy']}"
+    if run["phase"]:
+        return f"{server['state']}: {run['phase'].replace('_', ' ')}{percent(run['percent'])}"
+    since = run["ready_at"] if server["state"] == "ready" else run["ended_at"]
+    return f"{server['state']} {ago(since)}".strip()
+
+
+def percent(value: int | None) -> str:
+    return "" if value is None else f" {value} %"
+
+
+def meter(percent: int, width: int = 24) -> str:
+    """ "[######------]" """
+    full = max(0, min(100, percent)) * width // 100
+    return f"[{'#' * full}{'-' * (width - full)}]"
+
+
+def bar(text: str) -> None:
+    """One line that is written over by the next; nothing where nobody looks."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r\x1b[K{text}")
+        sys.stderr.flush()

@@ -1,0 +1,44 @@
+"""What single options of a paste mean: ports, caches, scripts, and why some are left out."""
+
+import re
+
+from servers.commandline import engine_words
+from servers.commandline.command import Command
+from servers.commandline.export import HF_CACHE
+
+
+def is_cache(volume: str) -> bool:
+    return volume.replace("${HOME}", "~").replace("$HOME", "~") == HF_CACHE
+
+
+def kept_script(command: Command) -> tuple[str, ...]:
+    """The shell and its script, where the script does more than start the engine."""
+    entrypoint = command.entrypoint
+    first = (entrypoint,) if isinstance(entrypoint, str) and entrypoint else entrypoint or ()
+    argv = (*first, *command.command)
+    script = engine_words.shell_script(argv)
+    if script is None or len(engine_words.simple_commands(script)) < 2:
+        return ()
+    return (*argv[: argv.index(script)], script)
+
+
+def port(text: str) -> tuple[str, int, int] | None:
+    """Address, port on the host, port in the container; None for ranges and other protocols."""
+    match = re.fullmatch(
+        r"(?:(\[[0-9a-fA-F:]+\]|\d+\.[\d.]+|localhost):)?(?:(\d*):)?(\d+)(?:/tcp)?", text
+    )
+    if match is None:
+        return None
+    address = (match[1] or "0.0.0.0").strip("[]")  # noqa: S104 - what Docker does
+    return "127.0.0.1" if address == "localhost" else address, int(match[2] or 0), int(match[3])
+
+
+def why_ignored(option: str) -> str:
+    name = option.split()[0].partition("=")[0]
+    if name in ("-it", "-i", "-t", "--interactive", "--tty"):
+        return "an engine needs no terminal; its log is on the page."
+    if name in ("-d", "--detach", "-itd", "-dit"):
+        return "containers always run in the background here."
+    if name == "--rm":
+        return "inferdash removes the container itself, once its log is kept."
+    return "a profile has no place for it."

@@ -1,0 +1,107 @@
+"""A process in no container, by its words and variables, read as the draft of a profile."""
+
+import posixpath
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from servers.commandline import engine_words, words
+from servers.commandline.command import Command
+from servers.commandline.draft import Draft, DraftError, Remark, draft
+from servers.commandline.inspect import without_keys
+
+# Variables that say something to an engine, its libraries or the driver; the others are those of
+# the shell, the desktop or the systemd unit that started it.
+_SAYS_SOMETHING = re.compile(
+    r"(VLLM|SGLANG|SGL|LLAMA|GGML|HF|HUGGING_FACE|HUGGINGFACE|TRANSFORMERS|TOKENIZERS|CUDA|CUBLAS|"
+    r"NVIDIA|NCCL|TORCH|TORCHINDUCTOR|PYTORCH|TRITON|FLASHINFER|FLASH_ATTENTION|OMP|MKL|RAY|GLOO|UCX|"
+    r"TORCHDYNAMO|DG|DEEP_GEMM|SAFETENSORS|MODELSCOPE|NVSHMEM|TQDM)_"
+)
+_SWITCH = re.compile(r"-[bBdEiIOPqsSuv]+")
+# Paths of the box, of which a container has its own.
+_PLACES = re.compile(r"(^|_)(HOME|PATH|DIR|CACHE|ROOT)$")
+
+
+def kept(env: Mapping[str, str]) -> dict[str, str]:
+    """The variables that a profile takes over."""
+    return {
+        name: value
+        for name, value in env.items()
+        if _SAYS_SOMETHING.match(name) and not (_PLACES.search(name) and value.startswith("/"))
+    }
+
+
+def draft_of_process(
+    argv: Sequence[str], env: Mapping[str, str] | None, *, folder: str = "", image: str = ""
+) -> Draft:
+    """`env` is None where it may not be read; `folder` is where it runs, "" where unknown.
+
+    `image` is what its profile is to start; "": the engine's official one. Values that look like
+    secrets become secrets, keys of the command line too. Raises DraftError for words that start
+    no engine.
+    """
+    found = engine_words.find(without_python(argv))
+    if found is None:
+        raise DraftError("Its words start no engine any more.")
+    engine, own = found
+    said = kept(env or {})
+    start = _start(argv, len(own))
+    command = Command(
+        kind="engine_command",
+        engine=engine,
+        command=(*start, *_here(own, folder)),
+        env=dict(said),
+        image=image or None,
+    )
+    made = without_keys(draft(command))
+    remarks = tuple(map(_of_process, made.remarks))
+    return replace(made, remarks=(*remarks, *_told(env, said)))
+
+
+def without_python(argv: Sequence[str]) -> Sequence[str]:
+    """The words from the engine's program on: a venv's script stands behind its interpreter."""
+    if not engine_words.program(argv[0]).startswith("python"):
+        return argv
+    # Behind python's own options that have no value, such as -u.
+    script = next((n for n, word in enumerate(argv) if n and not _SWITCH.fullmatch(word)), 0)
+    is_script = script > 0 and engine_words.program(argv[script]) in ("vllm", "sglang")
+    return argv[script:] if is_script else argv
+
+
+def _start(argv: Sequence[str], own: int) -> tuple[str, ...]:
+    found = tuple(without_python(argv))
+    return found[: len(found) - own]
+
+
+def _here(own: tuple[str, ...], folder: str) -> tuple[str, ...]:
+    """Relative paths to models, which meant something in the folder that it was started in."""
+    is_relative = [word.startswith(("./", "../")) for word in own]
+    if not folder:
+        return own
+    return tuple(
+        posixpath.normpath(posixpath.join(folder, word)) if here else word
+        for word, here in zip(own, is_relative, strict=True)
+    )
+
+
+def _told(env: Mapping[str, str] | None, said: Mapping[str, str]) -> tuple[Remark, ...]:
+    if env is None:
+        says = (
+            "Its variables may not be read by inferdash, which is neither its user nor root: write "
+            "those that matter here."
+        )
+        return (Remark(kind="unresolved", says=says),)
+    left = sorted(name for name in env if name not in said)
+    # A secret of the shell's is nobody's business here, not even its name.
+    names = [name for name in left if not words.is_secret(name)]
+    if not left:
+        return ()
+    shown = ", ".join(names[:8]) + (" …" if len(names) > 8 else "")
+    says = f"{len(left)} variables of the shell or unit that started it, such as {shown}."
+    return (Remark(kind="ignored", says=says),)
+
+
+def _of_process(remark: Remark) -> Remark:
+    """A draft speaks of the paste that it was made of; here that is a process."""
+    says = remark.says.replace("The paste", "The process").replace("the paste", "the process")
+    return replace(remark, says=says)

@@ -1,0 +1,56 @@
+"""What a person says of a key that is to be made."""
+
+from datetime import timedelta
+from typing import Any
+
+from django import forms
+from django.utils import timezone
+
+from servers.models import Role, User
+
+# Days; 0: it never ends.
+LIVES = {30: "30 days", 90: "90 days", 365: "a year", 0: "until it is revoked"}
+
+
+class KeyForm(forms.Form):
+    name = forms.CharField(
+        label="What is it for?",
+        max_length=80,
+        widget=forms.TextInput(attrs={"placeholder": "my laptop", "autocomplete": "off"}),
+    )
+    role = forms.TypedChoiceField(label="It may do what", coerce=int)
+    models_allowed = forms.CharField(
+        label="Only these models",
+        required=False,
+        max_length=1000,
+        help_text="Of the gateway; names apart by spaces. Empty: all.",
+        widget=forms.TextInput(attrs={"autocomplete": "off"}),
+    )
+    requests_per_minute = forms.IntegerField(
+        label="Requests a minute",
+        required=False,
+        min_value=1,
+        max_value=100_000,
+        help_text="To models, at most. Empty: as many as it likes.",
+    )
+    lives = forms.TypedChoiceField(label="It lives", coerce=int, choices=LIVES.items(), initial=365)
+
+    def __init__(self, *args: Any, person: User, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        may = [role for role in Role if role <= person.role]
+        role = self.fields["role"]
+        if isinstance(role, forms.TypedChoiceField):
+            role.choices = [(each.value, f"{_a(each)} may") for each in may]
+            role.initial = max(may).value
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or {}
+        days = cleaned.get("lives") or 0
+        named = (cleaned.get("models_allowed") or "").replace(",", " ").split()
+        cleaned["models_allowed"] = list(dict.fromkeys(named))
+        cleaned["expires_at"] = timezone.now() + timedelta(days=days) if days else None
+        return cleaned
+
+
+def _a(role: Role) -> str:
+    return f"a {role.label}" if role is Role.VIEWER else f"an {role.label}"

@@ -1,0 +1,48 @@
+"""What a person answers when a start needs GPUs that somebody is on."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Literal
+
+from django.http import QueryDict
+from django.utils import timezone
+
+from servers.lifecycle import Patience
+
+type Answer = Literal["", "wait", "drain", "stop", "beside"]
+
+ANSWERS: tuple[Answer, ...] = ("wait", "drain", "stop", "beside")
+# Seconds after which a start that waits is given up; 0: never.
+TIMES: Mapping[int, str] = {
+    1800: "30 minutes",
+    7200: "2 hours",
+    28800: "8 hours",
+    0: "until I stop it",
+}
+USUALLY = 7200
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    answer: Answer = ""  # "": nobody has been asked yet
+    seconds: int = 0
+    runs: tuple[int, ...] = ()  # what is to be stopped first
+
+    @property
+    def patience(self) -> Patience | None:
+        if self.answer not in ("wait", "drain", "stop"):
+            return None
+        until = timezone.now() + timedelta(seconds=self.seconds) if self.seconds else None
+        return Patience(until=until)
+
+
+def read(post: QueryDict) -> Choice:
+    """Of a form that says nothing of it, or nonsense, an empty one: then it is asked."""
+    answer, seconds = post.get("do", ""), post.get("wait", "")
+    if answer not in ANSWERS:
+        return Choice()
+    chosen = int(seconds) if seconds.isdecimal() and int(seconds[:9]) in TIMES else USUALLY
+    stops = answer in ("drain", "stop")
+    runs = [int(pk[:18]) for pk in post.getlist("holder") if pk.isdecimal()] if stops else []
+    return Choice(answer=answer, seconds=chosen, runs=tuple(runs))

@@ -1,0 +1,263 @@
+"""Takes a program's request, finds the engine of its model, and passes on what either says."""
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+from servers.gateway import holding
+from servers.gateway.asgi import Application, Message, Receive, Scope, Send
+from servers.gateway.callers import Caller, Callers, not_allowed
+from servers.gateway.calls import Call, Calls
+from servers.gateway.door import Door, source_of
+from servers.gateway.question import GoneError, Question, heard
+from servers.gateway.refusal import Refusal
+from servers.gateway.routes import Absence, Route, Routes
+from servers.host.relay import Answer, AwayError, relay
+
+MODELS = "/v1/models"
+# What vLLM and SGLang have beside /v1, with a model in the body.
+BESIDE = ("/tokenize", "/detokenize", "/score", "/rerank", "/pooling", "/classify")
+
+LONGEST_EVENT = 1 << 20  # bytes; what is longer is passed on in pieces, too
+
+
+def is_for_engines(path: str) -> bool:
+    return path.startswith("/v1/") or path in BESIDE
+
+
+class Gateway:
+    """Answers what is for engines, and leaves all else to `others`."""
+
+    def __init__(self, others: Application) -> None:
+        self.others = others
+        self.callers = Callers()
+        self.routes = Routes()
+        self.calls = Calls()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if is_for_engines(str(scope["path"])):
+            await self.answer(scope, receive, send)
+        else:
+            await self.others(scope, receive, send)
+
+    async def answer(
+        self, scope: Scope, receive: Receive, send: Send, door: Door | None = None
+    ) -> None:
+        """A request for an engine, by the one address or by an old port's `door`."""
+        path = str(scope["path"])
+        call = Call(path=path, began=time.monotonic())
+        speaking = _Speaking(send, call)
+        try:
+            caller = await self._caller(scope, call, door)
+            await self.routes.look()
+            if path.startswith(MODELS):
+                await self._list(scope, speaking, caller)
+                return
+            if not is_for_engines(path):
+                raise Refusal(404, "no_such_path", f"Engines are asked under /v1/, not {path}.")
+            call.by(caller)
+            self.callers.count(caller)
+            question = await heard(receive, _header(scope, b"content-type"))
+            call.model = question.model or ""
+            if door is not None and door.model and not self.routes.knows(question.model):
+                question = question.about(door.model)
+            async with _until_gone(receive, speaking):
+                await self._pass_on(scope, question, speaking, call, caller)
+        except GoneError:
+            call.cancelled = True
+        except Refusal as refusal:
+            call.failed(refusal.status, refusal.message, server=refusal.server)
+            await speaking.refuse(refusal, path)
+        if call.caller is not None:
+            await self.calls.keep(call)
+
+    async def _caller(self, scope: Scope, call: Call, door: Door | None) -> Caller:
+        """Raises Refusal."""
+        if door is not None and (caller := door.caller(scope)) is not None:
+            call.came_by(door.pk, source_of(scope))
+            return caller
+        return await self.callers.of(scope["headers"])
+
+    async def _list(self, scope: Scope, speaking: "_Speaking", caller: Caller) -> None:
+        """What is ready, in OpenAI's form; or the one that the path names."""
+        if scope["method"] not in ("GET", "HEAD"):
+            raise Refusal(405, "method_not_allowed", f"{MODELS} is only read.")
+        found: dict[str, dict[str, object]] = {}
+        shown: list[Route | Absence] = [*self.routes.ready, *self.routes.startable]
+        for each in shown:
+            if not caller.may_ask(each.names):
+                continue
+            since = int(each.since) if isinstance(each, Route) else 0
+            for name in each.listed:
+                found.setdefault(
+                    name,
+                    {
+                        "id": name, "object": "model", "created": since,
+                        "owned_by": each.owner, "root": each.listed[0], "server": each.server,
+                        "ready": isinstance(each, Route),
+                    },
+                )  # fmt: skip
+        wanted = str(scope["path"])[len(MODELS) :].strip("/")
+        if wanted and wanted not in found:
+            route = self.routes.find(wanted)
+            if route is None:
+                raise self.routes.absent(wanted)
+            if not caller.may_ask(route.names):
+                raise not_allowed(caller, route.server)
+            wanted = route.model
+        answer = found.get(wanted) or {"object": "list", "data": list(found.values())}
+        await speaking.say_json(answer)
+
+    async def _pass_on(
+        self,
+        scope: Scope,
+        question: Question,
+        speaking: "_Speaking",
+        call: Call,
+        caller: Caller,
+    ) -> None:
+        path = scope["raw_path"].decode("ascii")
+        if query := scope.get("query_string"):
+            path += "?" + query.decode("ascii")
+        gone: frozenset[int] = frozenset()
+        while True:
+            route = await holding.route(self.routes, question.model, caller, but=gone)
+            call.to(route)
+            body = question.to(route.model)
+            with self.routes.passing(route):
+                holding.stay_awake()
+                try:
+                    async with relay(
+                        route.endpoint, scope["method"], path, scope["headers"], body
+                    ) as answer:
+                        await speaking.pass_on(answer)
+                    return
+                except AwayError as error:
+                    # Its port is closed: it has seen nothing, so another one may answer.
+                    if not error.was_refused or speaking.has_begun:
+                        raise _lost(route, error, has_begun=speaking.has_begun) from error
+                    gone |= {route.run}
+                    await self.routes.look(anew=True)
+                    if not any(
+                        question.model in each.names and each.run not in gone
+                        for each in self.routes.ready
+                    ):
+                        raise _lost(route, error, has_begun=False) from error
+
+
+def _lost(route: Route, error: AwayError, *, has_begun: bool) -> Refusal:
+    where = "in the middle of its answer" if has_begun else "without an answer"
+    says = (
+        f"{route.server} does not answer on its port: it has just died or is stopping"
+        if error.was_refused
+        else f"{route.server} hung up {where}: it has died, or was stopped"
+    )
+    return Refusal(
+        502, "engine_lost", f"{says}. Its page in inferdash says why.", server=route.server
+    )
+
+
+class _Speaking:
+    """The answer to one request: begun once, ended once."""
+
+    def __init__(self, send: Send, call: Call) -> None:
+        self._send = send
+        self._call = call
+        self.has_begun = False
+        self.has_ended = False
+        self._is_stream = False
+
+    async def pass_on(self, answer: Answer) -> None:
+        """Raises AwayError when the engine hangs up; what has come is passed on by then."""
+        self._is_stream = any(
+            name == b"content-type" and value.startswith(b"text/event-stream")
+            for name, value in answer.headers
+        )
+        self._call.status = answer.status
+        headers = [*answer.headers]
+        if self._is_stream:
+            headers.append((b"x-accel-buffering", b"no"))
+        await self._begin(answer.status, headers)
+        rest = b""
+        async for piece in answer.pieces:
+            self._call.heard(piece)
+            if self._is_stream:
+                piece, rest = _whole_events(rest + piece)
+            if piece:
+                await self._send({"type": "http.response.body", "body": piece, "more_body": True})
+        await self._end(rest)
+
+    async def refuse(self, refusal: Refusal, path: str) -> None:
+        if not self.has_begun:
+            self.has_begun = True
+            await refusal.answer(self._send, path)
+        elif self._is_stream:
+            await self._end(refusal.event(path))
+        # Else nothing: an answer that is cut off must not look whole, and without its end the
+        # server cuts the connection.
+
+    async def say_json(self, answer: object) -> None:
+        body = json.dumps(answer, ensure_ascii=False).encode()
+        headers = [(b"content-type", b"application/json"), (b"cache-control", b"no-store")]
+        await self._begin(200, headers)
+        await self._end(body)
+
+    async def _begin(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
+        self.has_begun = True
+        start: Message = {"type": "http.response.start", "status": status, "headers": headers}
+        await self._send(start)
+
+    async def _end(self, body: bytes = b"") -> None:
+        self.has_ended = True
+        await self._send({"type": "http.response.body", "body": body})
+
+
+def _whole_events(text: bytes) -> tuple[bytes, bytes]:
+    """What may be said, and the beginning of an event.
+
+    Nobody can read half an event; and where the engine dies in the middle of one, a client can
+    read the error that follows only if it was not said.
+    """
+    ends = [at + len(gap) for gap in (b"\n\n", b"\r\n\r\n") if (at := text.rfind(gap)) >= 0]
+    if not ends and len(text) < LONGEST_EVENT:
+        return b"", text
+    end = max(ends, default=len(text))
+    return text[:end], text[end:]
+
+
+@asynccontextmanager
+async def _until_gone(receive: Receive, speaking: _Speaking) -> AsyncIterator[None]:
+    """Ends what is within as soon as who asked hangs up. Raises GoneError then."""
+    within = asyncio.current_task()
+    assert within is not None
+    is_gone = False
+
+    async def watch() -> None:
+        nonlocal is_gone
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        # Servers say so as soon as the answer is whole, too, though nobody has hung up.
+        if not speaking.has_ended:
+            is_gone = True
+            within.cancel()
+
+    watching = asyncio.create_task(watch())
+    try:
+        yield
+    except asyncio.CancelledError:
+        if not is_gone:
+            raise
+        within.uncancel()
+        raise GoneError from None
+    finally:
+        watching.cancel()
+        with suppress(asyncio.CancelledError):
+            await watching
+
+
+def _header(scope: Scope, wanted: bytes) -> str:
+    return next(
+        (value.decode("latin-1") for name, value in scope["headers"] if name == wanted), ""
+    ).casefold()

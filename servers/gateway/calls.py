@@ -1,0 +1,165 @@
+"""What became of each request: heard while it passes, written down together with others."""
+
+import asyncio
+import json
+import time
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TypeGuard
+
+from asgiref.sync import sync_to_async
+from django.db import transaction
+from django.utils import timezone
+
+from servers import live
+from servers.gateway.callers import Caller
+from servers.gateway.routes import Route
+from servers.models import Request, Run, Usage, Use
+
+# Bytes of an answer's beginning and end in which its token counts are looked for.
+HEAD, TAIL = 4096, 16384
+GATHERED = 0.25  # seconds in which calls that end are gathered for one write
+# Names of the counts, as OpenAI's, Anthropic's and the Responses API write them.
+_COUNTS = {
+    "prompt_tokens": ("prompt_tokens", "input_tokens"),
+    "completion_tokens": ("completion_tokens", "output_tokens"),
+}
+_DETAILS = ("prompt_tokens_details", "input_tokens_details")
+
+
+@dataclass
+class Call:
+    path: str
+    began: float  # time.monotonic()
+    caller: Caller | None = None  # None: a person with a session
+    person: int | None = None
+    model: str = ""
+    route: Route | None = None
+    run: int | None = None
+    old_port: int | None = None
+    source: str | None = None  # the address, of who needed no key
+    status: int = 0
+    first: float | None = None  # seconds until the first byte
+    cancelled: bool = False
+    error: str = ""
+    server: str = ""
+    _head: bytes = b""
+    _tail: bytes = b""
+
+    def by(self, caller: Caller) -> None:
+        self.caller, self.person = caller, caller.person
+
+    def came_by(self, old_port: int, source: str | None) -> None:
+        self.old_port, self.source = old_port, source
+
+    def to(self, route: Route) -> None:
+        self.route, self.run, self.server = route, route.run, route.server
+
+    def heard(self, piece: bytes) -> None:
+        if self.first is None:
+            self.first = time.monotonic() - self.began
+        if len(self._head) < HEAD:
+            self._head += piece[: HEAD - len(self._head)]
+        self._tail = (self._tail + piece)[-TAIL:]
+
+    def failed(self, status: int, message: str, *, server: str = "") -> None:
+        self.status, self.error = status, message
+        self.server = self.server or server
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """What the answer says of its tokens; {} where it says nothing."""
+        found: dict[str, int] = {}
+        for usage in (_usage(self._head), _usage(self._tail)):
+            for name, keys in _COUNTS.items():
+                for key in keys:
+                    if _is_count(count := usage.get(key)):
+                        found[name] = count
+            for key in _DETAILS:
+                details = usage.get(key)
+                cached = details.get("cached_tokens") if isinstance(details, dict) else None
+                if _is_count(cached):
+                    found["cached_tokens"] = cached
+        return found
+
+
+def _is_count(value: object) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**31
+
+
+def _kept(text: str, most: int) -> str:
+    """As far as a column takes it, and without what databases refuse: one row would take all that
+    are written with it along."""
+    return text.encode(errors="replace").decode().replace("\0", "\ufffd")[:most]
+
+
+def _usage(text: bytes) -> dict[str, object]:
+    """The last "usage" that is an object. One within a text has a backslash before its quotes."""
+    said = text.decode(errors="replace")
+    at = len(said)
+    while (at := said.rfind('"usage"', 0, at)) >= 0:
+        _, colon, rest = said[at:].partition(":")
+        if colon and said[at - 1 : at] != "\\":
+            try:
+                found, _end = json.JSONDecoder().raw_decode(rest.lstrip())
+            except (ValueError, RecursionError):
+                found = None
+            if isinstance(found, dict):
+                return found
+    return {}
+
+
+@dataclass
+class Calls:
+    """Writes them down. Whoever keeps one waits until it is, and others' with it."""
+
+    _waiting: list[Request] = field(default_factory=list)
+    _writing: asyncio.Task[None] | None = None
+
+    async def keep(self, call: Call) -> None:
+        self._waiting.append(_row(call))
+        if self._writing is None or self._writing.done():
+            self._writing = asyncio.create_task(self._write())
+        await asyncio.shield(self._writing)
+
+    async def _write(self) -> None:
+        await asyncio.sleep(GATHERED)
+        rows, self._waiting, self._writing = self._waiting, [], None
+        await sync_to_async(_write)(rows)
+
+
+def _row(call: Call) -> Request:
+    caller = call.caller
+    duration = time.monotonic() - call.began
+    return Request(
+        at=timezone.now() - timedelta(seconds=duration),
+        key_id=caller.key if caller else None,
+        person_id=call.person,
+        run_id=call.run,
+        old_port_id=call.old_port,
+        source=call.source,
+        server=call.server,
+        model=_kept(call.model, 200),
+        path=_kept(call.path, 200),
+        status=call.status,
+        cancelled=call.cancelled,
+        first=call.first,
+        duration=duration,
+        error=_kept(call.error, 500),
+        **call.counts,
+    )
+
+
+def _write(rows: list[Request]) -> None:
+    last = {
+        (row.run_id, row.person_id): row.at + timedelta(seconds=row.duration)
+        for row in rows
+        if row.run_id is not None and row.person_id is not None
+    }
+    with transaction.atomic():
+        Request.objects.bulk_create(rows)
+        Usage.objects.add(rows)
+        for (run, person), at in last.items():
+            Run.objects.filter(pk=run).update(last_request_at=at)
+            Use.objects.update_or_create(run_id=run, by_id=person, defaults={"at": at})
+    live.requests_changed()

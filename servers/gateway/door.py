@@ -1,0 +1,50 @@
+"""An old port, as requests come in by it."""
+
+from dataclasses import dataclass
+from ipaddress import IPv4Network, IPv6Network, ip_network
+
+from servers.gateway.asgi import Scope
+from servers.gateway.callers import Caller
+from servers.gateway.refusal import Refusal
+from servers.models import OldPort
+from servers.models.oldport import plain
+
+
+@dataclass(frozen=True, kw_only=True)
+class Door:
+    pk: int
+    port: int
+    model: str  # asked for where a request names nothing that is known; "": nothing
+    sources: tuple[IPv4Network | IPv6Network, ...]
+    person: int | None  # in whose name programs ask without a key; None: they may not
+
+    @classmethod
+    def of(cls, row: OldPort) -> "Door":
+        return cls(
+            pk=row.pk,
+            port=row.port,
+            model=row.model,
+            sources=tuple(ip_network(each) for each in row.sources),
+            person=row.made_by_id if row.needs_no_key else None,
+        )
+
+    def caller(self, scope: Scope) -> Caller | None:
+        """Who comes from a listed address, without a key; None: from elsewhere. Raises Refusal."""
+        client = scope.get("client")
+        if self.person is None or not client:
+            return None
+        if not any(plain(client[0]) in source for source in self.sources):
+            return None
+        if any(name == b"origin" for name, _value in scope["headers"]):
+            # Any page that somebody of the network opens could ask in its place.
+            raise Refusal(
+                403, "browser_refused",
+                "Browsers need a key, also from here. Programs that are none do not.",
+            )  # fmt: skip
+        return Caller(key=None, person=self.person)
+
+
+def source_of(scope: Scope) -> str | None:
+    """The address that a request came from."""
+    client = scope.get("client")
+    return str(plain(client[0])) if client else None

@@ -1,0 +1,98 @@
+"""Holds a request for a model that is not ready while its server starts, as long as it may."""
+
+import asyncio
+import time
+
+from asgiref.sync import sync_to_async
+
+from servers import live, tasks
+from servers.gateway.callers import Caller, not_allowed
+from servers.gateway.refusal import Refusal
+from servers.gateway.routes import PASSING, Absence, Route, Routes
+from servers.lifecycle import demand
+from servers.lifecycle.demand import NotStartedError
+from servers.live.waiting import awaited
+from servers.models import Server, User
+
+# Seconds after which a start that waits for others' memory is looked at again, without any news.
+LOOKED_AT = 5.0
+# Seconds between two notes of what is being asked; nothing is idle after so few.
+NOTED_EVERY = 20.0
+
+_asking: dict[int, asyncio.Future[bool]] = {}  # by server
+_noting: asyncio.Task[None] | None = None
+
+
+async def route(
+    routes: Routes, model: str | None, caller: Caller, *, but: frozenset[int] = frozenset()
+) -> Route:
+    """The engine of that name, once it is ready. Raises Refusal."""
+    asked_at = time.monotonic()
+    while (found := routes.find(model, but=but)) is None:
+        absence = routes.absence(model)
+        if absence is None or not absence.may_start or but:
+            raise routes.absent(model)
+        if not caller.may_ask(absence.names):
+            raise not_allowed(caller, absence.server)
+        if await _start(absence, caller, routes.busy):
+            await routes.look(anew=True)
+            absence = routes.absence(absence.server) or absence
+        left = asked_at + absence.hold - time.monotonic()
+        if left <= 0 or (absence.left or 0) > left:
+            raise routes.absent(model)
+        await _news(routes, absence, min(left, LOOKED_AT))
+    if not caller.may_ask(found.names):
+        raise not_allowed(caller, found.server)
+    return found
+
+
+async def _start(absence: Absence, caller: Caller, busy: frozenset[int]) -> bool:
+    """Whether it has been started now. Of many that wait for it, one asks for all."""
+    asking = _asking.get(absence.pk)
+    if asking is None:
+        asking = asyncio.ensure_future(sync_to_async(_ask)(absence.pk, caller.person, busy))
+        _asking[absence.pk] = asking
+        asking.add_done_callback(lambda _done: _asking.pop(absence.pk, None))
+    try:
+        # Who hangs up takes nobody along.
+        return await asyncio.shield(asking)
+    except NotStartedError as error:
+        raise Refusal(503, "model_not_started", str(error), server=absence.server) from error
+
+
+def _ask(server: int, person: int, busy: frozenset[int]) -> bool:
+    found = Server.objects.select_related("box", "profile__current", "run", "held_back_by")
+    by = User.objects.filter(pk=person).first()
+    run = demand.ask(found.get(pk=server), by=by, passing=busy)
+    if run is not None:
+        tasks.nudge(run)
+    return run is not None
+
+
+async def _news(routes: Routes, absence: Absence, seconds: float) -> None:
+    """Until something has changed for it."""
+
+    async def look() -> Absence | None:
+        await routes.look(anew=True)
+        return routes.absence(absence.server)
+
+    await awaited(
+        look,
+        lambda now: now != absence,
+        groups=[live.LIVE],
+        seconds=seconds,
+        is_about=lambda message: message.get("kind") in ("server", "servers"),
+    )
+
+
+def stay_awake() -> None:
+    """Not every engine says that it is asked something: none is stopped for being idle then."""
+    global _noting  # noqa: PLW0603 - one for the process, like what it passes on
+    if _noting is None or _noting.done():
+        _noting = asyncio.create_task(_keep_awake())
+
+
+async def _keep_awake() -> None:
+    while busy := [run for run, count in PASSING.items() if count]:
+        await sync_to_async(demand.note_serving)(busy)
+        await asyncio.sleep(NOTED_EVERY)

@@ -1,0 +1,106 @@
+"""The ports that programs knew before inferdash was here: opened as long as somebody wants them."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from asgiref.sync import sync_to_async
+from django.conf import settings
+from django.db.utils import InterfaceError, OperationalError
+from redis import RedisError
+
+from servers import live
+from servers.gateway.app import Gateway
+from servers.gateway.asgi import Receive, Scope, Send
+from servers.gateway.door import Door
+from servers.live.waiting import awaited
+from servers.models import OldPort
+
+log = logging.getLogger(__name__)
+
+# Seconds after which it is looked whether a port that was taken is free by now.
+LOOKED_AT = 20.0
+
+
+class PortTakenError(Exception):
+    """The port cannot be opened; the text says why."""
+
+
+class OnPort:
+    """What answers on one of them: engines' paths alone, never a page."""
+
+    def __init__(self, gateway: Gateway, door: Door) -> None:
+        self.gateway = gateway
+        self.door = door
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            await self.gateway.answer(scope, receive, send, self.door)
+        elif scope["type"] == "websocket":
+            await receive()
+            await send({"type": "websocket.close"})
+
+
+# Serves an application on a port until it is cancelled. Raises PortTakenError.
+type Listen = Callable[[OnPort, int], Coroutine[Any, Any, None]]
+
+
+class OldPorts:
+    def __init__(self, gateway: Gateway, listen: Listen) -> None:
+        self._gateway = gateway
+        self._listen = listen
+        self._open: dict[Door, asyncio.Task[None]] = {}
+
+    async def run(self) -> None:
+        """For as long as the web process lives."""
+        try:
+            while True:
+                try:
+                    await awaited(
+                        self._look,
+                        lambda _nothing: False,
+                        groups=[live.LIVE],
+                        seconds=LOOKED_AT,
+                        is_about=lambda message: message.get("kind") == "ports",
+                    )
+                except (OperationalError, InterfaceError, RedisError, OSError) as error:
+                    log.warning("The database or Redis is away: %s", error)
+                    await asyncio.sleep(LOOKED_AT)
+        finally:
+            for each in self._open.values():
+                each.cancel()
+            await asyncio.gather(*self._open.values(), return_exceptions=True)
+
+    async def _look(self) -> None:
+        wanted = {each.port: each for each in await sync_to_async(_doors)()}
+        for door, serving in list(self._open.items()):
+            if wanted.get(door.port) != door:
+                serving.cancel()
+                # Only then can its port be opened for another one.
+                await asyncio.gather(serving, return_exceptions=True)
+                del self._open[door]
+            elif serving.done():
+                del self._open[door]
+        for door in wanted.values():
+            if door not in self._open:
+                self._open[door] = asyncio.create_task(self._serve(door))
+
+    async def _serve(self, door: Door) -> None:
+        await _note(door, "")
+        try:
+            await self._listen(OnPort(self._gateway, door), door.port)
+        except PortTakenError as error:
+            await _note(door, str(error))
+
+
+def _doors() -> list[Door]:
+    ports = OldPort.objects.filter(box__slug=settings.BOX).select_related("made_by")
+    return [Door.of(each) for each in ports]
+
+
+async def _note(door: Door, problem: str) -> None:
+    ports = OldPort.objects.filter(pk=door.pk).exclude(problem=problem[:300])
+    if await ports.aupdate(problem=problem[:300]):
+        log.log(logging.WARNING if problem else logging.INFO, "port %s: %s", door.port, problem)
+        await sync_to_async(live.requests_changed)()

@@ -1,0 +1,78 @@
+"""What a program asks: its body, and the model that it names in it."""
+
+import json
+import re
+from dataclasses import dataclass, replace
+
+from servers.gateway.asgi import Receive
+from servers.gateway.refusal import Refusal
+
+# Bytes. Several pictures in one conversation, base64.
+MOST = 64 * 2**20
+_FIELD = re.compile(
+    rb'content-disposition: form-data; name="model"\r\n(?:content-[^\r\n]*\r\n)*\r\n([^\r\n]{1,300})\r\n',
+    re.IGNORECASE,
+)
+
+
+class GoneError(Exception):
+    """Who asked hung up before all of it was said."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    body: bytes
+    model: str | None  # None: it names none
+    said: dict[str, object] | None  # None: no JSON
+
+    def about(self, model: str) -> "Question":
+        """The same of another model."""
+        if self.said is None:
+            return replace(self, model=model)
+        said = {**self.said, "model": model}
+        return Question(body=_json(said), model=model, said=said)
+
+    def to(self, model: str) -> bytes:
+        """The body as the engine wants it, which knows only its own name."""
+        if self.said is None or self.model in (None, model):
+            return self.body
+        return _json({**self.said, "model": model})
+
+
+def _json(said: dict[str, object]) -> bytes:
+    return json.dumps(said, ensure_ascii=False).encode()
+
+
+async def heard(receive: Receive, content_type: str) -> Question:
+    """Raises Refusal, GoneError."""
+    body = bytearray()
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise GoneError
+        body += message.get("body", b"")
+        if len(body) > MOST:
+            raise Refusal(
+                413, "too_large", f"The request is larger than {MOST >> 20} MiB. Send less at once."
+            )
+        if not message.get("more_body"):
+            return _read(bytes(body), content_type)
+
+
+def _read(body: bytes, content_type: str) -> Question:
+    if content_type.startswith("multipart/form-data"):
+        found = _FIELD.search(body[: 1 << 16]) or _FIELD.search(body[-(1 << 16) :])
+        name = found[1].decode(errors="replace") if found else None
+        return Question(body=body, model=name, said=None)
+    if not body:
+        return Question(body=body, model=None, said=None)
+    try:
+        said = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise Refusal(400, "not_json", f"The body of the request is no JSON: {error}.") from error
+    if not isinstance(said, dict):
+        raise Refusal(400, "not_json", "The body of the request is no JSON object.")
+    model = said.get("model")
+    if model is not None and not isinstance(model, str):
+        raise Refusal(400, "model_missing", "“model” must be a text: the name of a server.")
+    return Question(body=body, model=model or None, said=said)

@@ -1,0 +1,239 @@
+"""Which engine answers to which name, and how much each has to do."""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from asgiref.sync import sync_to_async
+from django.conf import settings
+
+from servers.gateway.refusal import Refusal
+from servers.host.probes import Endpoint
+from servers.judge.starting import Start
+from servers.lifecycle import demand
+from servers.models import Run, Server
+from servers.models.run import State, Wanted
+
+# Seconds. What was started or stopped is taken up within this.
+REMEMBERED = 1.0
+# Seconds after which a program may ask again for a server that starts: what is left as far as
+# that is known, within these.
+RETRY, LONGEST = 10, 300
+# States that a server passes through on its way to ready.
+_COMING = (State.QUEUED, State.PULLING, State.CREATING, State.STARTING)
+# What this process passes on now, by run: what programs ask, and people in the playground.
+PASSING: Counter[int] = Counter()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Route:
+    """An engine that is ready."""
+
+    run: int
+    server: str
+    model: str  # what the engine calls it
+    names: tuple[str, ...]  # by which programs may ask for it, the engine's own first
+    listed: tuple[str, ...]  # of these, those that /v1/models says
+    owner: str  # the engine
+    since: float  # unix seconds
+    endpoint: Endpoint = field(repr=False)
+    busy: int = 0  # requests that the engine said it runs, a few seconds ago
+
+
+@dataclass(frozen=True, kw_only=True)
+class Absence:
+    """A server that is not ready."""
+
+    pk: int
+    server: str
+    names: tuple[str, ...]
+    listed: tuple[str, ...]
+    owner: str
+    says: str
+    is_coming: bool  # it is on its way to ready
+    left: float | None  # seconds until then; None: not known
+    may_start: bool  # a request starts it
+    hold: int  # seconds for which a request is held meanwhile
+
+    @property
+    def retry_after(self) -> int | None:
+        """Seconds after which to ask again; None: that makes no sense."""
+        if not self.is_coming:
+            return None
+        return max(RETRY, min(round(self.left or RETRY), LONGEST))
+
+
+class Routes:
+    def __init__(self) -> None:
+        self._routes: list[Route] = []
+        self._absences: list[Absence] = []
+        self._until = 0.0
+        self._passing = PASSING
+        self._looking = asyncio.Lock()
+        self._begun = 0  # looks
+
+    async def look(self, *, anew: bool = False) -> None:
+        """With `anew` what was so when this was called, and not earlier.
+
+        A hundred that wait for one server look together, and not one after the other.
+        """
+        if not anew and self._until >= time.monotonic():
+            return
+        mine = self._begun + 1
+        async with self._looking:
+            if self._begun >= mine:
+                return  # one that began later than this was called
+            self._begun += 1
+            self._routes, self._absences = await sync_to_async(look)()
+            self._until = time.monotonic() + REMEMBERED
+
+    @property
+    def ready(self) -> list[Route]:
+        return self._routes
+
+    def find(self, model: str | None, *, but: frozenset[int] = frozenset()) -> Route | None:
+        """The one of that name with the least to do, none of the runs `but`. Raises Refusal.
+
+        Without a name it is the only one that is ready.
+        """
+        if model is None:
+            if len(self._routes) == 1:
+                return self._routes[0]
+            raise Refusal(
+                400, "model_missing",
+                f"The request says no “model”, and {len(self._routes)} are ready{self._listed()}.",
+            )  # fmt: skip
+        found = [each for each in self._routes if model in each.names and each.run not in but]
+        # A server's own name, which is its alone, comes after what its engine answers to.
+        found = [each for each in found if each.model == model] or found
+        return min(
+            found, key=lambda each: (self._passing[each.run], each.busy, each.run), default=None
+        )
+
+    @property
+    def startable(self) -> list[Absence]:
+        """Those that a request starts, or has started."""
+        return [each for each in self._absences if each.may_start]
+
+    @property
+    def busy(self) -> frozenset[int]:
+        """Runs that requests are being passed on to."""
+        return frozenset(run for run, count in self._passing.items() if count)
+
+    @contextmanager
+    def passing(self, route: Route) -> Iterator[None]:
+        self._passing[route.run] += 1
+        try:
+            yield
+        finally:
+            self._passing[route.run] -= 1
+
+    def knows(self, model: str | None) -> bool:
+        every: list[Route | Absence] = [*self._routes, *self._absences]
+        return model is not None and any(model in each.names for each in every)
+
+    def absence(self, model: str | None) -> Absence | None:
+        """Of those with that name that are not ready the one that comes soonest."""
+        named = [each for each in self._absences if model in each.names]
+        return min(named, key=lambda each: (not each.is_coming, not each.may_start), default=None)
+
+    def absent(self, model: str | None) -> Refusal:
+        """Why nothing of that name answers."""
+        absent = self.absence(model)
+        if absent is None:
+            return Refusal(
+                404, "model_not_found", f"No server answers to “{model}”{self._listed()}."
+            )
+        return Refusal(
+            503, "model_not_ready", absent.says, absent.retry_after, server=absent.server
+        )
+
+    def _listed(self) -> str:
+        names = sorted({each.model for each in self._routes})
+        return f": {', '.join(names)}" if names else "; none is ready now"
+
+
+def look() -> tuple[list[Route], list[Absence]]:
+    routes, absences = [], []
+    servers = Server.objects.filter(removed_at=None).select_related(
+        "box", "profile__current", "run__version", "held_back_by"
+    )
+    for server in servers:
+        run = server.run
+        endpoint = run.endpoint if run is not None else None
+        if (
+            run is not None
+            and endpoint is not None
+            and run.state == State.READY
+            and run.wanted == Wanted.RUNNING
+            and server.box.slug == settings.BOX
+        ):
+            routes.append(_route(server, run, endpoint))
+        else:
+            absences.append(_absence(server, run))
+    return routes, absences
+
+
+def _route(server: Server, run: Run, endpoint: Endpoint) -> Route:
+    launch = run.launch
+    return Route(
+        run=run.pk,
+        server=server.slug,
+        model=run.served_name or server.slug,
+        names=_names(run.served_name, server.slug, launch.checkpoint, *launch.aliases),
+        listed=_names(run.served_name, server.slug, *launch.aliases),
+        owner=launch.engine,
+        since=(run.ready_at or run.created_at).timestamp(),
+        endpoint=endpoint,
+        busy=run.requests_running or 0,
+    )
+
+
+def _absence(server: Server, run: Run | None) -> Absence:
+    launch = server.launch
+    served_name = run.served_name if run else launch.served_name
+    is_here = server.box.slug == settings.BOX
+    is_coming, left = False, None
+    if not is_here:
+        says = f"{server} runs on {server.box}. Ask the inferdash of that box."
+    elif run is None or run.wanted != Wanted.RUNNING or not run.is_active:
+        says = demand.why_not(server) or f"{server} is not running; a request starts it."
+    elif run.state in _COMING:
+        start = run.where_it_starts(run.launch, unified=server.box.is_unified)
+        is_coming = True
+        left = start.left.total_seconds() if start is not None and start.left is not None else None
+        says = f"{server} is {run.state}{_where(start)}. Ask again a little later."
+    else:
+        says = f"{server} is {run.state}. Its page in inferdash says why."
+    return Absence(
+        pk=server.pk,
+        server=server.slug,
+        names=_names(served_name, server.slug, launch.checkpoint, *launch.aliases),
+        listed=_names(served_name, server.slug, *launch.aliases),
+        owner=launch.engine,
+        says=says,
+        is_coming=is_coming,
+        left=left,
+        may_start=is_here and launch.start_on_request and not server.is_watched,
+        hold=launch.hold_requests,
+    )
+
+
+def why_not(server: Server) -> str:
+    """Why a server that is not ready does not answer, and where its start is."""
+    return _absence(server, server.run).says
+
+
+def _where(start: Start | None) -> str:
+    if start is None:
+        return ""
+    percent = f" {start.percent} %" if start.percent is not None else ""
+    left = f", {start.minutes_left}" if start.left is not None else ""
+    return f" ({start.words}{percent}{left})"
+
+
+def _names(*names: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for name in names if name))

@@ -1,0 +1,41 @@
+"""What a person asks in the playground: counted and written down beside what programs ask."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from servers.gateway import holding
+from servers.gateway.calls import Call, Calls
+from servers.gateway.routes import PASSING
+from servers.host.probes import CHAT_PATH
+
+# Seconds until a server is first noted as busy: nothing is written before a first token.
+AFTER = 5.0
+
+_calls = Calls()
+
+
+@asynccontextmanager
+async def asking(*, person: int, run: int, server: str, model: str) -> AsyncIterator[Call]:
+    """One request of a person who is logged in and may ask, to the engine of this run."""
+    call = Call(path=CHAT_PATH, began=time.monotonic(), model=model, server=server)
+    call.person, call.run = person, run
+    PASSING[run] += 1
+    try:
+        holding.stay_awake()
+        yield call
+    except (GeneratorExit, asyncio.CancelledError):
+        call.cancelled = True
+        raise
+    finally:
+        PASSING[run] -= 1
+        await _calls.keep(call)
+
+
+async def refused(*, person: int, run: int | None, server: str, model: str, message: str) -> None:
+    """Write down that there was nothing to pass it on to."""
+    call = Call(path=CHAT_PATH, began=time.monotonic(), model=model, server=server)
+    call.person, call.run = person, run
+    call.failed(503, message)
+    await _calls.keep(call)

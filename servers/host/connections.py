@@ -1,0 +1,102 @@
+"""Connections to engines: kept a while for the next request, and none left behind by who hangs up."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from http.cookiejar import DefaultCookiePolicy
+from typing import Any
+
+import httpx
+
+# Seconds. A healthy engine answers these in milliseconds, also under full load.
+PROBE_TIMEOUT = 5.0
+# What httpcore tells when a connection stands and is about to be used.
+_SENDING = "http11.send_request_headers.started"
+
+# A connection belongs to the event loop that opened it. The web process has one loop, and
+# so have the probes.
+_clients: dict[asyncio.AbstractEventLoop, httpx.AsyncClient] = {}
+_leaving: set[asyncio.Task[None]] = set()  # so that none is forgotten before it is done
+
+
+def client() -> httpx.AsyncClient:
+    """The running event loop's."""
+    loop = asyncio.get_running_loop()
+    if loop not in _clients:
+        client = httpx.AsyncClient(
+            # A long prompt on a busy engine may take many minutes to its first token:
+            # people press Stop, not a clock.
+            timeout=httpx.Timeout(None, connect=PROBE_TIMEOUT),
+            # uvicorn, in which vLLM and SGLang run, closes idle connections after 5 s:
+            # let go before, or a request meets a connection that is being closed.
+            limits=httpx.Limits(
+                max_connections=None, max_keepalive_connections=32, keepalive_expiry=4
+            ),
+            **options(),
+        )
+        _clients[loop] = without_cookies(client)
+    return _clients[loop]
+
+
+async def forget(loop: asyncio.AbstractEventLoop) -> None:
+    """Close what the loop, which is about to end, has open."""
+    if client := _clients.pop(loop, None):
+        await client.aclose()
+
+
+def without_cookies(client: httpx.AsyncClient) -> httpx.AsyncClient:
+    # Cookies ignore ports: one engine's would be sent to the next one on this host.
+    client.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=[]))
+    return client
+
+
+def options() -> dict[str, Any]:
+    """No proxies, netrc or certificates from the environment, and no redirects: they would lead
+    away from the endpoint."""
+    return {"trust_env": False, "follow_redirects": False}
+
+
+async def send(request: httpx.Request) -> httpx.Response:
+    """The beginning of the answer. Raises httpx.TransportError.
+
+    httpcore loses a connection if whoever waits is cancelled while it is being made: it is neither
+    used nor closed for ever. So that is awaited, at most PROBE_TIMEOUT, before the request ends.
+    """
+    is_sending = asyncio.Event()
+
+    async def trace(event: str, _info: dict[str, Any]) -> None:
+        if event == _SENDING:
+            is_sending.set()
+
+    request.extensions["trace"] = trace
+    asking = asyncio.ensure_future(client().send(request, stream=True))
+    try:
+        return await asyncio.shield(asking)
+    except asyncio.CancelledError:
+        leaving = asyncio.ensure_future(_leave(asking, is_sending))
+        _leaving.add(leaving)
+        leaving.add_done_callback(_leaving.discard)
+        raise
+
+
+async def _leave(asking: "asyncio.Task[httpx.Response]", is_sending: asyncio.Event) -> None:
+    sending = asyncio.ensure_future(is_sending.wait())
+    await asyncio.wait({asking, sending}, return_when=asyncio.FIRST_COMPLETED)
+    sending.cancel()
+    asking.cancel()
+    (answer,) = await asyncio.gather(asking, return_exceptions=True)
+    if isinstance(answer, httpx.Response):
+        await answer.aclose()
+
+
+async def pieces(response: httpx.Response) -> AsyncGenerator[bytes]:
+    """Its body as it comes. Raises httpx.TransportError. To be let go afterwards."""
+    # Not aiter_raw(), which closes at the end by itself: cancelled meanwhile it closes nothing.
+    stream = response.stream
+    assert isinstance(stream, httpx.AsyncByteStream)
+    async for piece in stream:
+        yield piece
+
+
+async def let_go(response: httpx.Response) -> None:
+    """Give its connection back, or close it where something is still to come on it."""
+    await asyncio.shield(asyncio.ensure_future(response.aclose()))

@@ -1,0 +1,170 @@
+"""Which files a repository of the Hub has at a revision, and whether they may be had."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+
+from servers.host.fetch.job import COMMIT, REPOSITORY, REVISION, FetchError, File
+
+TIMEOUT = 20.0  # seconds for each step of a question
+_LONGEST = 64 << 20  # bytes of a list
+_MOST = 20_000  # files
+
+
+@dataclass(frozen=True, kw_only=True)
+class Listing:
+    repository: str  # as the Hub writes it: it knows no upper and lower case
+    commit: str
+    files: tuple[File, ...]
+    is_gated: bool = False  # only who has accepted its licence gets the files
+
+
+def client(token: str, *, timeout: float = TIMEOUT) -> httpx.Client:
+    """Follows redirects, to other hosts without the token."""
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    return httpx.Client(
+        headers=headers | {"User-Agent": "inferdash", "Accept-Encoding": "identity"},
+        timeout=timeout,
+        follow_redirects=True,
+        max_redirects=5,
+    )
+
+
+def address(endpoint: str, repository: str, commit: str, name: str) -> str:
+    return f"{endpoint}/{quote(repository)}/resolve/{quote(commit, safe='')}/{quote(name)}"
+
+
+def ask(hub: httpx.Client, endpoint: str, repository: str, revision: str) -> Listing:
+    """Raises FetchError: no such model, no such revision, or no Hub that answers.
+
+    Source: the Hub's API (/api/models/{id}/revision/{revision}?blobs=true), with what it says in
+    X-Error-Code where it refuses.
+    """
+    if not REPOSITORY.fullmatch(repository):
+        raise FetchError(
+            f"“{repository}” is not the id of a model.",
+            "Write it as the Hub does: Qwen/Qwen3-8B, or paste its page's address.",
+        )
+    if not REVISION.fullmatch(revision) or ".." in revision:
+        raise FetchError(f"“{revision}” is not the name of a revision.", "Write main or a commit.")
+    path = f"/api/models/{quote(repository)}/revision/{quote(revision, safe='')}?blobs=true"
+    try:
+        with hub.stream("GET", endpoint + path) as answer:
+            if answer.status_code != httpx.codes.OK:
+                raise refusal(answer, endpoint, repository, revision, has_token=_has_token(hub))
+            body = bytearray()
+            for piece in answer.iter_bytes():
+                body += piece
+                if len(body) > _LONGEST:
+                    raise FetchError(f"{endpoint} answers with more than {_LONGEST >> 20} MiB.")
+    except httpx.HTTPError as error:
+        raise unreachable(endpoint, error) from error
+    return _read(bytes(body), endpoint, repository)
+
+
+def check_access(hub: httpx.Client, endpoint: str, listing: Listing, name: str) -> None:
+    """Whether the files themselves may be had. Raises FetchError as ask() does."""
+    url = address(endpoint, listing.repository, listing.commit, name)
+    try:
+        answer = hub.head(url, follow_redirects=False)
+    except httpx.HTTPError as error:
+        raise unreachable(endpoint, error) from error
+    if answer.status_code >= 400:
+        raise refusal(
+            answer, endpoint, listing.repository, listing.commit, has_token=_has_token(hub)
+        )
+
+
+def unreachable(endpoint: str, error: Exception) -> FetchError:
+    why = str(error).rstrip(".") or type(error).__name__
+    return FetchError(
+        f"{endpoint} does not answer: {why}.",
+        "Is this box on the internet? A proxy is named by HTTPS_PROXY, a mirror by INFERDASH_HUB.",
+    )
+
+
+def refusal(
+    answer: httpx.Response, endpoint: str, repository: str, revision: str, *, has_token: bool
+) -> FetchError:
+    """What an answer of 400 or more means, by its X-Error-Code where there is one."""
+    code = answer.headers.get("X-Error-Code", "")
+    page = f"{endpoint}/{repository}"
+    if code == "RevisionNotFound" or (code == "EntryNotFound"):
+        return FetchError(
+            f"{repository} has no revision {revision}.",
+            f"Its branches and tags stand at {page}/tree/main.",
+        )
+    if code == "GatedRepo" or answer.status_code == httpx.codes.FORBIDDEN:
+        return _gated(repository, page, endpoint, has_token=has_token)
+    if answer.status_code in (httpx.codes.UNAUTHORIZED, httpx.codes.NOT_FOUND):
+        who = "the account of this box's token" if has_token else "anybody without a token"
+        then = (
+            "check that the token's account may see it"
+            if has_token
+            else "put a token that may see it under Settings, HF_TOKEN"
+        )
+        return FetchError(
+            f"The Hub shows no model {repository} to {who}: it is not there, or it is private.",
+            f"Check the name at {endpoint}; if it is private, {then}.",
+        )
+    if answer.status_code == httpx.codes.TOO_MANY_REQUESTS:
+        return FetchError(
+            f"{endpoint} has been asked too often from here.",
+            "Wait a few minutes; with an HF_TOKEN under Settings it allows more.",
+        )
+    return FetchError(
+        f"{endpoint} answers {answer.status_code} for {repository}.", "Try again in a while."
+    )
+
+
+def _gated(repository: str, page: str, endpoint: str, *, has_token: bool) -> FetchError:
+    says = f"{repository} is gated: its files go only to who has accepted its licence"
+    if has_token:
+        return FetchError(
+            f"{says}, and the account of this box's HF_TOKEN has not, or waits for an answer.",
+            f"Log in with that account, accept the licence at {page}, then try again. A "
+            "fine-grained token must also allow to read gated repositories.",
+        )
+    return FetchError(
+        f"{says}, and this box has no HF_TOKEN to show.",
+        f"Accept the licence at {page}, make a token at {endpoint}/settings/tokens, and let an "
+        "admin add it as the box's HF_TOKEN under Settings.",
+    )
+
+
+def _has_token(hub: httpx.Client) -> bool:
+    return "Authorization" in hub.headers
+
+
+def _read(body: bytes, endpoint: str, repository: str) -> Listing:
+    try:
+        said = json.loads(body)
+        commit = str(said["sha"])
+        files = tuple(_file(each) for each in said["siblings"][:_MOST])
+        named = str(said.get("id") or repository)
+    except (ValueError, RecursionError, LookupError, TypeError, AttributeError) as error:
+        raise FetchError(
+            f"{endpoint} answers without a list of files.",
+            "Is it a Hub? A network that wants a login first answers so, too.",
+        ) from error
+    if not COMMIT.fullmatch(commit):
+        raise FetchError(f"{endpoint} names no commit of {repository}.")
+    if named.casefold() != repository.casefold() and not REPOSITORY.fullmatch(named):
+        named = repository
+    return Listing(repository=named, commit=commit, files=files, is_gated=bool(said.get("gated")))
+
+
+def _file(said: Mapping[str, Any]) -> File:
+    large = said.get("lfs") or {}
+    return File.checked(
+        {
+            "name": said["rfilename"],
+            "size": large.get("size", said.get("size") or 0),
+            "blob": said.get("blobId") or "",
+            "sha256": large.get("sha256") or "",
+        }
+    )

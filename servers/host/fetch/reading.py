@@ -1,0 +1,142 @@
+"""Reads one file of the Hub into a part that grows, from where it ends, over ranged HTTP."""
+
+import hashlib
+import os
+import re
+import threading
+from collections.abc import Callable
+from io import RawIOBase
+from pathlib import Path
+
+import httpx
+
+from servers.host.fetch.job import File
+from servers.host.fetch.pace import Pace
+
+# So much is asked for at once: what stands before the Hub's storage serves no endless answers, and
+# a signed address ends.
+PIECE = 1 << 30  # bytes
+_CHUNK = 256 << 10
+_BLOCK = 8 << 20
+_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)")
+
+
+class Again(Exception):
+    """It has not worked this time; the text says why. `after` is seconds, if the Hub says."""
+
+    def __init__(self, says: str, after: float | None = None) -> None:
+        super().__init__(says)
+        self.after = after
+
+
+class Refused(Exception):
+    """The Hub has answered with an error that does not pass."""
+
+    def __init__(self, answer: httpx.Response) -> None:
+        super().__init__(str(answer.status_code))
+        self.answer = answer
+
+
+class Stopped(Exception):
+    """Nobody wants it any more."""
+
+
+def fill(
+    client: httpx.Client,
+    url: str,
+    part: Path,
+    file: File,
+    *,
+    pace: Pace,
+    stop: threading.Event,
+    grew: Callable[[int], None],
+) -> None:
+    """Read until the part is as long as the file. `grew` hears its size.
+
+    Raises Again and httpx.HTTPError for what may pass, Refused, Stopped and OSError.
+    """
+    handle = os.open(part, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+    with os.fdopen(handle, "r+b", buffering=0) as out:
+        if os.fstat(out.fileno()).st_size > file.size:
+            out.truncate(0)
+        at = out.seek(0, os.SEEK_END)
+        grew(at)
+        while at < file.size:
+            at = _piece(client, url, out, at, file, pace, stop, grew)
+        os.fsync(out.fileno())
+
+
+def _piece(
+    client: httpx.Client,
+    url: str,
+    out: RawIOBase,
+    at: int,
+    file: File,
+    pace: Pace,
+    stop: threading.Event,
+    grew: Callable[[int], None],
+) -> int:
+    """One answer's worth; the offset after it."""
+    upto = min(at + PIECE, file.size)
+    with client.stream("GET", url, headers={"Range": f"bytes={at}-{upto - 1}"}) as answer:
+        if _begins(answer, file) != at:
+            # The whole of it, although only the rest was asked for.
+            at = out.seek(0)
+            out.truncate(0)
+            upto = file.size
+        for chunk in answer.iter_raw(_CHUNK):
+            if stop.is_set():
+                raise Stopped
+            if at + len(chunk) > upto:
+                raise Again(f"{file.name} came longer than the Hub says it is.")
+            view = memoryview(chunk)
+            while view:
+                view = view[out.write(view) or 0 :]
+            at += len(chunk)
+            grew(at)
+            pace.keep(len(chunk), stop)
+    if at < upto:
+        raise Again("The connection ended early.")
+    return at
+
+
+def _begins(answer: httpx.Response, file: File) -> int:
+    """The offset of an answer's first byte. Raises Again and Refused."""
+    status = answer.status_code
+    if status == httpx.codes.PARTIAL_CONTENT:
+        told = _RANGE.match(answer.headers.get("Content-Range", ""))
+        if told is None or told[3] not in ("*", str(file.size)):
+            raise Again(f"{file.name} came as a part of another file.")
+        return int(told[1])
+    if status == httpx.codes.OK:
+        return 0
+    if status == httpx.codes.TOO_MANY_REQUESTS or status >= httpx.codes.INTERNAL_SERVER_ERROR:
+        after = answer.headers.get("Retry-After", "")
+        says = f"{answer.url.host} answers {status}."
+        raise Again(says, float(after) if after.isdecimal() else None)
+    if answer.history and answer.url.host != answer.history[0].url.host:
+        # Not the Hub but its storage, whose signed addresses end: the next one is signed anew.
+        raise Again(f"{answer.url.host} answers {status}.")
+    answer.read()
+    raise Refused(answer)
+
+
+def digest(path: Path, file: File, *, stop: threading.Event, looked: Callable[[int], None]) -> str:
+    """The hash by which the Hub knows it: SHA-256 of a large file, git's of a small one.
+
+    `looked` hears how many bytes more were read. Raises OSError and Stopped.
+    """
+    if file.sha256:
+        found = hashlib.sha256()
+    else:
+        found = hashlib.sha1(usedforsecurity=False)
+        found.update(f"blob {file.size}\0".encode())
+    block = bytearray(_BLOCK)
+    view = memoryview(block)
+    with path.open("rb", buffering=0) as opened:
+        while count := opened.readinto(block):
+            found.update(view[:count])
+            looked(count)
+            if stop.is_set():
+                raise Stopped
+    return found.hexdigest()

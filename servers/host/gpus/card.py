@@ -1,0 +1,283 @@
+"""One card: what it says at one moment."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pynvml
+
+from servers.host.gpus import slow
+from servers.host.gpus.answers import Asking, Lost
+from servers.host.gpus.slow import Slow
+from servers.host.kernel import Kernel
+from servers.host.readings import Holder, Kind, Reading
+
+# Integrated GPUs: Orin, Thor, GB10 and its relatives. Their memory is the machine's.
+_UNIFIED_NAMES = ("GB10", "Thor", "Orin", "N1X")
+_UNIFIED_CAPABILITIES = {(8, 7), (11, 0), (12, 1)}
+_SAME_SIZE = 0.03  # NVML's total and MemTotal closer than this are the same memory
+
+# What changes slowly is asked every so many rounds, each card in another one.
+_SLOW_EVERY = 10
+
+_THROTTLE = {
+    0x1: "gpu_idle",
+    0x2: "applications_clocks",
+    0x4: "sw_power_cap",
+    0x8: "hw_slowdown",
+    0x10: "sync_boost",
+    0x20: "sw_thermal",
+    0x40: "hw_thermal",
+    0x80: "hw_power_brake",
+    0x100: "display_clocks",
+    0x200: "board_limit",
+    0x400: "reliability",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Memory:
+    total: int | None = None
+    free: int | None = None
+    reserved: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Link:
+    gen: int | None = None
+    gen_max: int | None = None
+    width: int | None = None
+    width_max: int | None = None
+
+
+class Card:
+    """One card, with what cannot change and what it is known not to report."""
+
+    def __init__(self, index: int, kernel: Kernel) -> None:
+        self._index = index
+        self._kernel = kernel
+        self._asking = Asking(kernel)
+        self._ask, self._once = self._asking.ask, self._asking.once
+        self._slow: Slow | None = None
+        self._slow_fault: str | None = None
+        self._limits: dict[str, Any] = {}
+        self._rounds = index
+        self.handle: Any = None  # None while the card is lost
+        self._last = Reading(index=index, uuid=None, name=None, compute_capability=None, kind=None)
+
+    def read(self, meminfo: Mapping[str, int]) -> Reading:
+        """Raises GpuError when an answer shows that NVML as a whole is gone."""
+        self._asking.forget_fault()
+        try:
+            if self.handle is None:
+                self.handle = self._asking.handle(self._index)
+            reading = self._reading(meminfo)
+        except Lost as lost:
+            # The same place may get a fresh card after a reset: ask for it anew next time.
+            self.handle = self._slow = None
+            return Reading(
+                index=self._index,
+                uuid=self._last.uuid,
+                name=self._last.name,
+                compute_capability=self._last.compute_capability,
+                kind=self._last.kind,
+                pci=self._last.pci,
+                fault=str(lost),
+                fault_kind=lost.kind,
+            )
+        fault = self._asking.fault
+        self._last = replace(reading, fault=fault, fault_kind="odd" if fault else None)
+        return self._last
+
+    def _reading(self, meminfo: Mapping[str, int]) -> Reading:
+        card = self.handle
+        uuid = self._once("uuid", pynvml.nvmlDeviceGetUUID, card)
+        name = self._once("name", pynvml.nvmlDeviceGetName, card)
+        capability = self._once("capability", pynvml.nvmlDeviceGetCudaComputeCapability, card)
+        node = self._once("numa node", pynvml.nvmlDeviceGetNumaNodeId, card)
+        memory = self._memory()
+        kind = _kind(name or "", capability, node, memory, meminfo)
+        if kind == "unified":
+            memory = _Memory(total=meminfo["MemTotal"], free=meminfo.get("MemAvailable"))
+        util = self._ask("utilisation", pynvml.nvmlDeviceGetUtilizationRates, card)
+        link = self._link(kind)
+        seldom = self._seldom()
+        return Reading(
+            index=self._index,
+            uuid=uuid,
+            name=name,
+            compute_capability=f"{capability[0]}.{capability[1]}" if capability else None,
+            kind=kind,
+            total=memory.total,
+            used=_used(memory),
+            free=memory.free,
+            reserved=memory.reserved,
+            util=util.gpu if util else None,
+            # A GPU without memory of its own answers 0 whatever it does.
+            mem_util=util.memory if util and kind != "unified" else None,
+            temperature_c=self._temperature(),
+            power_w=_watts(self._ask("power", pynvml.nvmlDeviceGetPowerUsage, card)),
+            power_limit_w=_watts(
+                self._ask("power limit", pynvml.nvmlDeviceGetEnforcedPowerLimit, card)
+            ),
+            sm_mhz=self._clock("SM clock", pynvml.NVML_CLOCK_SM),
+            sm_max_mhz=self._max_clock("greatest SM clock", pynvml.NVML_CLOCK_SM),
+            mem_mhz=self._clock("memory clock", pynvml.NVML_CLOCK_MEM),
+            mem_max_mhz=self._max_clock("greatest memory clock", pynvml.NVML_CLOCK_MEM),
+            throttle=_reasons(self._throttle()),
+            fan=self._ask("fan", pynvml.nvmlDeviceGetFanSpeed, card),
+            processes=self._processes(),
+            numa_node=node if kind == "numa" else None,
+            node_meminfo=self._kernel.node_meminfo(node) if kind == "numa" else None,
+            pcie_gen=link.gen,
+            pcie_gen_max=link.gen_max,
+            pcie_width=link.width,
+            pcie_width_max=link.width_max,
+            pci=self._once("PCI address", slow.pci_of, card),
+            pstate=self._ask("performance state", pynvml.nvmlDeviceGetPerformanceState, card),
+            margin_c=self._asking.ask_gently(
+                "thermal margin", pynvml.nvmlDeviceGetMarginTemperature, card
+            ),
+            slowdown_c=self._limit("slowdown", pynvml.NVML_TEMPERATURE_THRESHOLD_SLOWDOWN),
+            shutdown_c=self._limit("shutdown", pynvml.NVML_TEMPERATURE_THRESHOLD_SHUTDOWN),
+            persistence=seldom.persistence,
+            # Of a GPU on the chip it counts nothing that could be mended.
+            pcie_replays=seldom.pcie_replays if kind != "unified" else None,
+            ecc=seldom.ecc,
+            rows=seldom.rows,
+            retired=seldom.retired,
+        )
+
+    def _seldom(self) -> Slow:
+        asking, before = self._asking, self._asking.fault
+        if self._slow is None or self._rounds % _SLOW_EVERY == 0:
+            asking.forget_fault()
+            self._slow = slow.read(asking, self.handle)
+            self._slow_fault = asking.fault
+        # An odd answer stays one until it is asked for again.
+        asking.fault = before or self._slow_fault
+        self._rounds += 1
+        return self._slow
+
+    def _memory(self) -> _Memory:
+        card, v2 = self.handle, pynvml.nvmlMemory_v2
+        memory = self._ask("memory", pynvml.nvmlDeviceGetMemoryInfo, card, v2)
+        reserved = memory.reserved if memory else None
+        if memory is None:
+            # Before driver 510 there is only the first version, without "reserved".
+            memory = self._ask("memory, version 1", pynvml.nvmlDeviceGetMemoryInfo, card)
+        if memory is None or memory.total == 0:
+            return _Memory()
+        return _Memory(total=memory.total, free=memory.free, reserved=reserved)
+
+    def _temperature(self) -> int | None:
+        card, sensor = self.handle, pynvml.NVML_TEMPERATURE_GPU
+        degrees = self._ask("temperature", pynvml.nvmlDeviceGetTemperatureV, card, sensor)
+        if degrees is None:
+            # Drivers before 570 know only the older call.
+            degrees = self._ask("temperature, old", pynvml.nvmlDeviceGetTemperature, card, sensor)
+        return degrees  # type: ignore[no-any-return]
+
+    def _limit(self, what: str, threshold: int) -> Any:
+        query = pynvml.nvmlDeviceGetTemperatureThreshold
+        if what not in self._limits:
+            args = (f"{what} temperature", query, self.handle, threshold)
+            self._limits[what] = self._asking.ask_gently(*args)
+        return self._limits[what]
+
+    def _throttle(self) -> int | None:
+        card = self.handle
+        bits = self._ask("clock reasons", pynvml.nvmlDeviceGetCurrentClocksEventReasons, card)
+        if bits is None:
+            old = pynvml.nvmlDeviceGetCurrentClocksThrottleReasons
+            bits = self._ask("clock reasons, old", old, card)
+        return bits  # type: ignore[no-any-return]
+
+    def _clock(self, what: str, clock: int) -> Any:
+        return self._ask(what, pynvml.nvmlDeviceGetClockInfo, self.handle, clock)
+
+    def _max_clock(self, what: str, clock: int) -> Any:
+        return self._once(what, pynvml.nvmlDeviceGetMaxClockInfo, self.handle, clock)
+
+    def _link(self, kind: Kind) -> _Link:
+        if kind == "unified":
+            # The GPU is on the same chip; NVML's "Gen1 x1" there describes no real link.
+            return _Link()
+        card = self.handle
+        return _Link(
+            gen=self._ask("PCIe link", pynvml.nvmlDeviceGetCurrPcieLinkGeneration, card),
+            gen_max=self._once("best link", pynvml.nvmlDeviceGetMaxPcieLinkGeneration, card),
+            width=self._ask("PCIe width", pynvml.nvmlDeviceGetCurrPcieLinkWidth, card),
+            width_max=self._once("best width", pynvml.nvmlDeviceGetMaxPcieLinkWidth, card),
+        )
+
+    def _processes(self) -> list[Holder] | None:
+        lists = [
+            self._ask(f"{name} processes", _patiently(listing), self.handle)
+            for name, listing in (
+                ("compute", pynvml.nvmlDeviceGetComputeRunningProcesses_v3),
+                ("graphics", pynvml.nvmlDeviceGetGraphicsRunningProcesses_v3),
+                ("MPS", pynvml.nvmlDeviceGetMPSComputeRunningProcesses_v3),
+            )
+        ]
+        if all(found is None for found in lists):
+            return None
+        # A process that computes and draws is in two lists with the same memory in both.
+        used: dict[int, int | None] = {}
+        for process in (process for found in lists for process in found or []):
+            known = used.get(process.pid)
+            if known is None or (process.usedGpuMemory or 0) > known:
+                used[process.pid] = process.usedGpuMemory
+        return [Holder(pid=pid, used=used[pid]) for pid in sorted(used)]
+
+
+def _patiently(listing: Callable[[Any], list[Any]]) -> Callable[[Any], list[Any]]:
+    """Ask again when the list has outgrown the room made for it between NVML's two calls."""
+
+    def query(handle: Any) -> list[Any]:
+        for _attempt in range(4):
+            try:
+                return listing(handle)
+            except pynvml.NVMLError as error:
+                if error.value != pynvml.NVML_ERROR_INSUFFICIENT_SIZE:
+                    raise
+        return listing(handle)
+
+    return query
+
+
+def _kind(
+    name: str,
+    capability: tuple[int, int] | None,
+    node: int | None,
+    memory: _Memory,
+    meminfo: Mapping[str, int],
+) -> Kind:
+    machine = meminfo["MemTotal"]
+    is_integrated = capability in _UNIFIED_CAPABILITIES or any(
+        word in name.split() or name.endswith(word) for word in _UNIFIED_NAMES
+    )
+    has_none_of_its_own = memory.total is None or (
+        abs(memory.total - machine) <= machine * _SAME_SIZE
+    )
+    if is_integrated and has_none_of_its_own:
+        return "unified"
+    return "discrete" if node is None or node < 0 else "numa"
+
+
+def _used(memory: _Memory) -> int | None:
+    if memory.total is None or memory.free is None:
+        return None
+    return max(0, memory.total - memory.free - (memory.reserved or 0))
+
+
+def _watts(milliwatts: int | None) -> float | None:
+    return None if milliwatts is None else milliwatts / 1000
+
+
+def _reasons(bits: int | None) -> list[str] | None:
+    if bits is None:
+        return None
+    known = [name for bit, name in _THROTTLE.items() if bits & bit]
+    unknown = bits & ~sum(_THROTTLE)
+    return [*known, f"unknown_{unknown:#x}"] if unknown else known

@@ -1,0 +1,81 @@
+"""A session with NVML: every card, and what the driver reports of them by itself."""
+
+import logging
+from collections.abc import Mapping
+
+import pynvml
+
+from servers.host.gpus.answers import over
+from servers.host.gpus.card import Card
+from servers.host.gpus.xids import Xids
+from servers.host.kernel import Kernel
+from servers.host.readings import Happened, Reading
+
+log = logging.getLogger(__name__)
+
+
+class Nvml:
+    """Its calls may block for ever: use it in a process that may be killed."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        """Raises GpuError when the driver or its library is missing or broken."""
+        self._kernel = kernel
+        self._cards: dict[int, Card] = {}
+        try:
+            pynvml.nvmlInitWithFlags(0)
+            self.driver: str = pynvml.nvmlSystemGetDriverVersion()
+        except pynvml.NVMLError as error:
+            raise over(error, self._kernel) from error
+        self._xids = Xids()
+
+    def read_all(self, meminfo: Mapping[str, int]) -> list[Reading]:
+        """Every card. One that is lost says so in `fault` and hides no other.
+
+        `meminfo` is /proc/meminfo in bytes: on a GPU without memory of its own it is the memory.
+        Raises GpuError when NVML itself is gone; then make a new session.
+        """
+        try:
+            count = pynvml.nvmlDeviceGetCount()
+        except pynvml.NVMLError as error:
+            raise over(error, self._kernel) from error
+        # A card that the driver has dropped from its count is still one that people miss.
+        for index in range(count):
+            if index not in self._cards:
+                self._cards[index] = Card(index, self._kernel)
+        readings = [card.read(meminfo) for card in self._cards.values()]
+        self._watch()
+        return readings
+
+    def _watch(self) -> None:
+        for index, card in self._cards.items():
+            self._xids.watch(index, card.handle)
+
+    def happened(self, readings: list[Reading]) -> list[Happened]:
+        """XID errors that the driver has reported since the last call. Does not wait."""
+        cards = {reading.index: reading for reading in readings}
+        happened = self._xids.read()
+        # Once a card is lost its set is of no use, and there is a new one for the others.
+        self._watch()
+        return [
+            Happened(
+                what="xid",
+                t=t,
+                gpu=cards[index].uuid if index in cards else None,
+                pci=cards[index].pci if index in cards else None,
+                number=number,
+                source="nvml",
+            )
+            for index, t, number in happened
+        ]
+
+    @property
+    def xids_unseen(self) -> str | None:
+        """Why no XID error would be heard of through NVML; None when one would."""
+        return self._xids.unseen
+
+    def close(self) -> None:
+        self._xids.close()
+        try:
+            pynvml.nvmlShutdown()
+        except pynvml.NVMLError as error:
+            log.warning("NVML did not shut down: %s", error)

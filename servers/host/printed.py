@@ -1,0 +1,140 @@
+"""Where a process of somebody else's prints to, and how to read that where it is a file."""
+
+import os
+import stat
+from dataclasses import dataclass
+from io import RawIOBase
+from pathlib import Path
+from typing import Literal, cast
+
+from servers.host.kernel import Kernel
+from servers.host.units import unit
+
+type Kind = Literal["file", "journal", "terminal", "pipe", "nothing", "hidden"]
+
+# Its standard output and standard error, and the stream that stands for each in a log.
+STREAMS = {"o": 1, "e": 2}
+_O_PATH = 0o10000000
+_SHOWN = 200  # characters of a path
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outlet:
+    """One stream of a process. `path` is a file's, as the kernel tells it, or a terminal's."""
+
+    stream: str  # "o" or "e"
+    kind: Kind
+    path: str = ""
+    is_appended: bool = False  # what stands in the file may be older than the process
+    inode: tuple[int, int] = (0, 0)  # device and number
+
+
+class PrintedError(Exception):
+    """A file cannot be read; the text says why, and what to do."""
+
+
+def outlets(pid: int, kernel: Kernel | None = None) -> tuple[Outlet, ...]:
+    """Both streams; one where both go to the same file or place. () when the process is gone."""
+    kernel = kernel or Kernel()
+    found: list[Outlet] = []
+    for stream, number in STREAMS.items():
+        outlet = _outlet(pid, stream, number, kernel)
+        if outlet is not None and not any(_is_same(outlet, other) for other in found):
+            found.append(outlet)
+    return tuple(found)
+
+
+def _is_same(one: Outlet, other: Outlet) -> bool:
+    return (one.kind, one.path, one.inode) == (other.kind, other.path, other.inode)
+
+
+def _outlet(pid: int, stream: str, number: int, kernel: Kernel) -> Outlet | None:
+    link = kernel.root / f"proc/{pid}/fd/{number}"
+    try:
+        target = str(link.readlink())[:_SHOWN]
+        said = link.stat()
+    except PermissionError:
+        return Outlet(stream=stream, kind="hidden")
+    except OSError:
+        # Closed, or the process is ending.
+        return Outlet(stream=stream, kind="nothing") if kernel.life(pid) else None
+    path = target.removesuffix(" (deleted)")
+    inode = (said.st_dev, said.st_ino)
+    if stat.S_ISREG(said.st_mode):
+        return Outlet(
+            stream=stream,
+            kind="file",
+            path=path,
+            inode=inode,
+            is_appended=bool(_flags(pid, number, kernel) & os.O_APPEND),
+        )
+    if stat.S_ISCHR(said.st_mode):
+        is_terminal = path.startswith(("/dev/pts/", "/dev/tty"))
+        return Outlet(stream=stream, kind="terminal" if is_terminal else "nothing", path=path)
+    # systemd hands a unit a socket to its journal.
+    is_unit = unit(kernel, pid) not in ("", "session")
+    is_journal = stat.S_ISSOCK(said.st_mode) and is_unit
+    return Outlet(stream=stream, kind="journal" if is_journal else "pipe")
+
+
+def _flags(pid: int, number: int, kernel: Kernel) -> int:
+    for line in (kernel._text(f"proc/{pid}/fdinfo/{number}") or "").splitlines():
+        name, _colon, value = line.partition(":")
+        if name == "flags":
+            return int(value, 8)
+    return 0
+
+
+def opened(pid: int, stream: str, kernel: Kernel | None = None) -> "RawIOBase":
+    """The file that a stream of a process goes to, whatever its name is by now.
+
+    Raises PrintedError where it is none, or not a file of who runs the process: inferdash may be
+    root, and must not read to people what they may not read themselves. Rule: the process holds
+    it open for writing (a descriptor of O_PATH proves nothing), and it is its user's, everybody
+    may read it, or systemd has opened it for a unit.
+    """
+    kernel = kernel or Kernel()
+    number = STREAMS[stream]
+    file = _open(kernel.root / f"proc/{pid}/fd/{number}")
+    flags = _flags(pid, number, kernel)
+    is_written = flags & os.O_ACCMODE in (os.O_WRONLY, os.O_RDWR) and not flags & _O_PATH
+    said = os.fstat(file.fileno())
+    if not is_written or not _may_be_shown(pid, said, kernel):
+        file.close()
+        raise PrintedError(
+            "Its output goes to a file that belongs to somebody else than the process, and that not "
+            "everybody may read. inferdash does not show such a file."
+        )
+    return file
+
+
+def reopened(path: str, inode: tuple[int, int]) -> "RawIOBase | None":
+    """A file that was read before, after its process has ended; None when another one has its
+    name. Raises PrintedError."""
+    file = _open(Path(path))
+    said = os.fstat(file.fileno())
+    if (said.st_dev, said.st_ino) == inode:
+        return file
+    file.close()
+    return None
+
+
+def _may_be_shown(pid: int, said: os.stat_result, kernel: Kernel) -> bool:
+    owner = kernel.uid(pid)
+    if owner is None:
+        return False
+    its = unit(kernel, pid)
+    is_service = its not in ("", "session") and not its.startswith("user: ")
+    return owner in (0, said.st_uid) or bool(said.st_mode & stat.S_IROTH) or is_service
+
+
+def _open(path: Path) -> "RawIOBase":
+    try:
+        # Not to wait for a pipe's other end, should it have become one meanwhile.
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+    except OSError as error:
+        raise PrintedError(f"Its output cannot be read: {error.strerror} ({path}).") from error
+    if stat.S_ISREG(os.fstat(handle).st_mode):
+        return cast("RawIOBase", os.fdopen(handle, "rb", buffering=0))
+    os.close(handle)
+    raise PrintedError("Its output does not go to a file.")

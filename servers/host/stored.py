@@ -1,0 +1,154 @@
+"""One checkpoint as it lies on a disk: its files, whether they are whole, what is written beside."""
+
+import hashlib
+import re
+from collections import defaultdict
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any, Literal
+
+from servers.host import weights
+
+type Format = Literal["safetensors", "gguf", "bin", "pt", ""]
+type State = Literal["complete", "partial", "without weights"]
+
+LONGEST_TEXT = 64 << 10  # bytes that are kept of a README
+MOST_TEXTS = 6
+FORMATS: dict[str, Format] = {
+    ".safetensors": "safetensors", ".gguf": "gguf", ".bin": "bin", ".pt": "pt", ".pth": "pt",
+}  # fmt: skip
+# Files of these formats that are no weights of a model to serve.
+_NO_WEIGHTS = re.compile(r"(training_args|optimizer|scheduler|rng_state|tokenizer|mmproj)", re.I)
+PART = re.compile(r"(?P<name>.+)-(?P<number>[0-9]{5})-of-(?P<count>[0-9]{5})\.(?P<end>\w+)")
+_TEXTS = re.compile(r"(readme|deploy\w*|usage|model_card)[^/]*\.(md|txt|rst)", re.I)
+_SCRIPTS = re.compile(r"[^/]*\.(sh|bash)|(docker-)?compose[^/]*\.ya?ml", re.I)
+_LICENCE = re.compile(r"(licen[cs]e|copying|notice)([-_.][^/]*)?", re.I)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checkpoint:
+    """One checkpoint as it lies on the box. Sizes are bytes."""
+
+    path: str  # of the box: its folder; of a GGUF model the (first) file
+    name: str  # the Hub's id where the folder tells, else the last parts of the path
+    is_hub: bool  # it lies in a Hugging Face cache
+    revision: str = ""  # a commit of the Hub
+    refs: tuple[str, ...] = ()  # branches and tags that stand for it here
+    format: Format
+    weights: int
+    size: int  # with everything else in the folder
+    files: int  # of weights
+    state: State
+    because: str = ""  # what is missing; "" when nothing is
+    missing: int | None = None  # bytes; None: nobody can tell how many
+    fingerprint: str  # equal for equal weights by their names and sizes; "" without any
+    config: dict[str, Any] | None = None
+    is_adapter: bool = False
+    changed: float  # when its newest file of weights was written, in unix seconds
+    texts: dict[str, str] = field(default_factory=dict)  # by name: what people may read about it
+    licence: str = ""  # the name of a file
+
+
+@dataclass(frozen=True, kw_only=True)
+class File:
+    name: str
+    size: int
+    changed: float
+    path: Path
+
+
+def file_at(path: Path, folder: Path) -> File | None:
+    """None for a folder, and for a link that leads nowhere."""
+    try:
+        if not path.is_file():
+            return None
+        seen = path.stat()
+    except OSError:
+        return None
+    name = str(path.relative_to(folder))
+    return File(name=name, size=seen.st_size, changed=seen.st_mtime, path=path)
+
+
+def is_weights(file: File) -> bool:
+    return file.path.suffix in FORMATS and not _NO_WEIGHTS.search(file.path.name)
+
+
+def of_one_format(models: list[File], wanted: set[str] | None) -> list[File]:
+    """The files that an engine loads: those of the index, else of the best format that is there."""
+    if wanted is not None:
+        return [each for each in models if each.name in wanted]
+    top = [each for each in models if "/" not in each.name]
+    for suffix in FORMATS:
+        if suffix != ".gguf" and (chosen := [each for each in top if each.path.suffix == suffix]):
+            return chosen
+    return []
+
+
+def ggufs(files: list[File]) -> list[list[File]]:
+    """Models of one file or of several parts, each with its parts in order."""
+    groups: dict[str, list[File]] = defaultdict(list)
+    for each in sorted(files, key=lambda file: file.name):
+        split = PART.fullmatch(each.path.name)
+        key = f"{each.path.parent}/{split['name']}/{split['count']}" if split else each.name
+        groups[key].append(each)
+    return list(groups.values())
+
+
+def fault(file: File) -> str:
+    try:
+        expected = weights.expected(file.path)
+    except PermissionError:
+        return f"{file.name} may not be read by inferdash"
+    except OSError as error:
+        return f"{file.name} cannot be read: {error.strerror or error}"
+    if expected is None or file.size >= expected > 0:
+        return ""
+    if expected == 0:
+        return f"{file.name} is cut off: not even its header is whole"
+    gib = 2**30
+    return f"{file.name} is cut off: {file.size / gib:.1f} of {expected / gib:.1f} GiB"
+
+
+def in_part(count: int) -> str:
+    return f"a download has not ended: {count} file{'' if count == 1 else 's'} in part"
+
+
+def fingerprint(models: list[File]) -> str:
+    if not models:
+        return ""
+    told = sorted(f"{each.path.name} {each.size}" for each in models)
+    return hashlib.sha256("\n".join(told).encode()).hexdigest()[:32]
+
+
+def texts(files: list[File]) -> dict[str, str]:
+    """READMEs, then scripts: what may hold a command that starts it."""
+    named = [each for each in files if "/" not in each.name]
+    chosen = [each for each in named if _TEXTS.fullmatch(each.name)]
+    chosen += [each for each in named if _SCRIPTS.fullmatch(each.name)]
+    found = {}
+    for each in chosen[:MOST_TEXTS]:
+        try:
+            with each.path.open("rb") as file:
+                found[each.name] = file.read(LONGEST_TEXT).decode(errors="replace")
+        except OSError:
+            continue  # it may not be read: the checkpoint itself is told all the same
+    return {name: text.replace("\0", "") for name, text in found.items() if text.strip()}
+
+
+def licence(files: list[File]) -> str:
+    return next((each.name for each in files if _LICENCE.fullmatch(each.name)), "")
+
+
+def name_of(folder: Path) -> str:
+    """As the Hub would call it: the last two folders. ModelScope writes "___" for a dot."""
+    parts = [part.replace("___", ".") for part in PurePosixPath(folder).parts[-2:]]
+    above = parts[0].casefold() if len(parts) == 2 else ""
+    return parts[-1] if above in ("", "/", "models", "hub", "mnt", "data") else "/".join(parts)
+
+
+def unfinished(folder: Path) -> list[File]:
+    """What `hf download --local-dir` and ModelScope keep of files that are not whole yet."""
+    places = (folder / ".cache/huggingface/download").rglob("*.incomplete")
+    temporary = (folder / "._____temp").rglob("*")
+    found = [file_at(each, folder) for group in (places, temporary) for each in group]
+    return [each for each in found if each is not None]

@@ -1,0 +1,152 @@
+"""What to tell of a box: its memory, its hardware, what it lacks, and that it is silent."""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from servers.judge.alerts.case import Case, Key
+from servers.judge.alerts.runs import span
+from servers.judge.attention import GIB, LOW_MACHINE, LOW_UNIFIED, SAME_AS, of_finding
+
+# Seconds without a sign of life, of which there is one every ten: an update takes less.
+SILENT_AFTER = 120.0
+FLOOR: Key = ("floor", "box")
+# What little memory has to rise to before it is enough again.
+ENOUGH = 1.2
+_FROM_FINDINGS = frozenset({"thermal", "disk", "hardware"})
+_FROM_VERDICTS = frozenset({"leaked", "residual"})
+# Verdicts under which nobody can say that memory is well again.
+_UNSURE = ("unknown", "settling")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """What a sample tells, and what it does not."""
+
+    cases: tuple[Case, ...] = ()
+    unknown_kinds: frozenset[str] = frozenset()
+    unsure: frozenset[Key] = field(default=frozenset())
+
+
+NOTHING = Found(unknown_kinds=_FROM_FINDINGS | _FROM_VERDICTS | {"floor"})
+
+
+def of_sample(box: str, sample: Mapping[str, Any] | None, *, is_low: bool = False) -> Found:
+    """`is_low`: little memory is told already, so that it takes more to be enough."""
+    if sample is None:
+        return NOTHING
+    unknown: set[str] = set()
+    cases = list(_low(box, sample, is_low))
+    if "findings" not in sample:
+        unknown |= _FROM_FINDINGS
+    if "verdicts" not in sample:
+        unknown |= _FROM_VERDICTS
+    if (sample.get("meminfo") or {}).get("MemAvailable") is None:
+        unknown.add("floor")
+    cases += _findings(box, sample.get("findings") or ())
+    cases += _verdicts(box, sample)
+    unsure = {
+        (kind, str(each["gpu"]))
+        for each in sample.get("verdicts") or ()
+        if each["verdict"] in _UNSURE
+        for kind in _FROM_VERDICTS
+    }
+    return Found(cases=tuple(cases), unknown_kinds=frozenset(unknown), unsure=frozenset(unsure))
+
+
+def _verdicts(box: str, sample: Mapping[str, Any]) -> Iterator[Case]:
+    indices = {card.get("uuid"): card.get("index") for card in sample.get("gpus") or ()}
+    titles = {"leaked": "has lost memory", "residual": "has memory that an engine left behind"}
+    for each in sample.get("verdicts") or ():
+        if each.get("alarm") and each["verdict"] in titles:
+            index = indices.get(each["gpu"])
+            card = "A GPU" if index is None else f"GPU {index}"
+            size = each.get("unattributed") or 0
+            yield Case(
+                kind=each["verdict"],
+                subject=str(each["gpu"]),
+                severity="critical" if each["verdict"] == "leaked" else "warning",
+                title=f"{card} on {box} {titles[each['verdict']]}",
+                detail=each["reason"],
+                memory=f"{size / GIB:.1f} GiB were not given back." if size else "",
+                advice=each["advice"],
+            )
+
+
+def _findings(box: str, findings: Any) -> Iterator[Case]:
+    for each in findings:
+        if each["severity"] in ("warning", "critical"):
+            kind, subject = of_finding(each)
+            yield Case(
+                kind=kind,
+                subject=subject,
+                severity=each["severity"],
+                title=f"{box}: {each['title']}",
+                detail=each["because"],
+                advice=each["advice"],
+                began=each.get("since"),
+            )
+
+
+def _low(box: str, sample: Mapping[str, Any], is_low: bool) -> Iterator[Case]:
+    left = (sample.get("meminfo") or {}).get("MemAvailable")
+    is_unified = any(card.get("kind") == "unified" for card in sample.get("gpus") or ())
+    floor = LOW_UNIFIED if is_unified else LOW_MACHINE
+    if left is None or left >= floor * (ENOUGH if is_low else 1):
+        return
+    advice = "This is main memory, not GPU memory. Stop what needs most of it."
+    if is_unified:
+        advice = "GPU and machine share it: stop a server before the machine swaps, and hangs."
+    yield Case(
+        kind="floor",
+        subject="box",
+        severity="critical",
+        title=f"{box} has little memory left",
+        detail=f"Less than {floor / GIB:.0f} GiB are available.",
+        memory=f"{left / GIB:.1f} GiB are left.",
+        advice=advice,
+    )
+
+
+def without_floor_twice(cases: list[Case], told: Collection[Key]) -> list[Case]:
+    """A load that takes a box's last memory tells of it by itself, if nothing did before."""
+    by_load = any(each.kind == "floor" and each.key != FLOOR for each in cases)
+    if not by_load or FLOOR in told:
+        return cases
+    return [each for each in cases if each.key != FLOOR]
+
+
+def lacks(
+    box: str, problems: list[dict[str, str]], sample: Mapping[str, Any] | None
+) -> Iterator[Case]:
+    """What the watcher says is missing on its box, but for what a finding of the sample tells."""
+    told = {SAME_AS.get(each["rule"]) for each in (sample or {}).get("findings") or ()}
+    for each in problems:
+        if each["what"] not in told:
+            yield Case(
+                kind="box",
+                subject=each["what"][:200],
+                severity="warning",
+                title=f"{box}: {each['what']}",
+                detail=each["fix"],
+            )
+
+
+def silence(box: str, *, seen_at: float, now: float, servers: int = 0) -> Case | None:
+    """`servers`: how many were running there when it was last heard of."""
+    if now - seen_at < SILENT_AFTER:
+        return None
+    were = "1 server was" if servers == 1 else f"{servers} servers were"
+    return Case(
+        kind="silent",
+        subject="box",
+        severity="critical",
+        title=f"{box} is silent",
+        detail=f"Its watcher has given no sign of life for {span(SILENT_AFTER)} or longer. "
+        + (f"{were[0].upper()}{were[1:]} running there. " if servers else "")
+        + "Engines go on running without it.",
+        memory="Nobody can say what its memory does.",
+        advice="See whether inferdash runs there and what its log says; if the box does not answer "
+        "at all, it may hang.",
+        began=seen_at,
+    )

@@ -1,0 +1,174 @@
+"""What to tell of a server's newest run: it failed, died, is unhealthy, or became ready at last."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from servers.judge.alerts.case import Case
+
+# Seconds: whoever starts a model and waits no longer than this is still looking.
+LONG_START = 300.0
+# Seconds after its end in which more is likely to be found out: why, and what became of its memory.
+FINDING_OUT = 150.0
+# Seconds after which it is no news that something became ready.
+NEWS = 1800.0
+
+GIB = 2**30
+_ENDS = frozenset({"failed", "died"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunFacts:
+    """The newest run of a server; times are unix seconds."""
+
+    pk: int
+    server: str
+    box: str
+    state: str
+    asked_at: float
+    ready_at: float | None = None
+    ended_at: float | None = None
+    was_stopped: bool = False  # a person wanted its end
+    is_automatic: bool = False  # inferdash itself started it again
+    why: str = ""
+    is_explained: bool = True  # nobody looks for the cause any more
+    remedy: str = ""
+    outlook: str = ""
+    restart_at: float | None = None
+    memory: str = ""  # what became of it, in a sentence
+    is_memory_settled: bool = True
+    held: int | None = None  # bytes, the most that was seen
+    unhealthy_because: str = ""  # "": it is well
+    unhealthy_since: float | None = None
+    stuck: str = ""
+    strained: str = ""
+
+    @property
+    def name(self) -> str:
+        return f"{self.server} on {self.box}"
+
+
+def cases(run: RunFacts, *, now: float, open_kinds: frozenset[str] = frozenset()) -> Iterator[Case]:
+    """`open_kinds`: what is told of this server already."""
+    if run.state == "failed" and not run.was_stopped:
+        # Of the try before: inferdash has started it again, and that is no end of it.
+        told = open_kinds & _ENDS if run.is_automatic else frozenset()
+        if case := _end(run, now):
+            yield replace(case, kind=min(told)) if told else case
+        else:
+            yield from (_again(run, kind) for kind in told)
+    elif run.is_automatic and run.state not in ("ready", "stopped"):
+        yield from (_again(run, kind) for kind in open_kinds & _ENDS)
+    if run.state in ("starting", "ready") and (run.unhealthy_because or run.stuck):
+        yield _unhealthy(run)
+    if run.state == "starting" and run.strained:
+        yield _strained(run)
+
+
+def event(run: RunFacts, *, now: float) -> Case | None:
+    """That it became ready after a long start; once, by its subject."""
+    if run.ready_at is None or run.state != "ready" or now - run.ready_at > NEWS:
+        return None
+    took = run.ready_at - run.asked_at
+    if took <= LONG_START:
+        return None
+    return Case(
+        kind="ready",
+        subject=f"run {run.pk}",
+        severity="info",
+        title=f"{run.name} is ready after {span(took)}",
+        memory=_holds(run),
+        run=run.pk,
+        began=run.ready_at,
+        is_event=True,
+    )
+
+
+def _end(run: RunFacts, now: float) -> Case | None:
+    """None while more is about to be found out."""
+    ended = run.ended_at if run.ended_at is not None else now
+    if now - ended < FINDING_OUT and not (run.is_explained and run.is_memory_settled):
+        return None
+    if run.ready_at is None:
+        kind, title = "failed", f"{run.name} failed to start"
+    else:
+        kind, title = "died", f"{run.name} died after {span(max(0.0, ended - run.ready_at))}"
+    return Case(
+        kind=kind,
+        subject=run.server,
+        severity="critical",
+        title=title,
+        detail=_sentence(run.why),
+        memory=run.memory,
+        advice=_next(run),
+        run=run.pk,
+        began=ended,
+    )
+
+
+def _again(run: RunFacts, kind: str) -> Case:
+    """The case of the try before stands, in words that say what goes on."""
+    return Case(
+        kind=kind,
+        subject=run.server,
+        severity="critical",
+        title=f"{run.name} {'failed to start' if kind == 'failed' else 'died'}",
+        detail=_sentence(run.why) or "inferdash is starting it again.",
+        memory=run.memory,
+        advice=_next(run),
+        run=run.pk,
+    )
+
+
+def _next(run: RunFacts) -> str:
+    if run.restart_at is not None:
+        return "inferdash starts it again by itself."
+    parts = [_sentence(run.remedy), _sentence(run.outlook)]
+    return " ".join(part for part in parts if part) or "Its page shows the log's last lines."
+
+
+def _unhealthy(run: RunFacts) -> Case:
+    because = f"It {run.stuck}" if run.stuck and not run.unhealthy_because else ""
+    word = "stuck" if because else "unhealthy"
+    return Case(
+        kind="unhealthy",
+        subject=run.server,
+        severity="critical",
+        title=f"{run.name} is {word}",
+        detail=_sentence(because or f"It {run.unhealthy_because}"),
+        memory=_holds(run),
+        advice=_sentence(run.remedy or run.outlook) or "Look at its log, then restart it.",
+        run=run.pk,
+        began=run.unhealthy_since,
+    )
+
+
+def _strained(run: RunFacts) -> Case:
+    return Case(
+        kind="floor",
+        subject=run.server,
+        severity="critical",
+        title=f"{run.name} leaves the machine little memory while it loads",
+        detail=_sentence(run.strained),
+        advice="inferdash stops it before the machine hangs. Stop what else runs there.",
+        run=run.pk,
+    )
+
+
+def _holds(run: RunFacts) -> str:
+    return f"It holds {run.held / GIB:.1f} GiB of GPU memory." if run.held else ""
+
+
+def _sentence(text: str) -> str:
+    text = text.strip()
+    if not text:
+        return ""
+    text = text[0].upper() + text[1:]
+    return text if text.endswith((".", "!", "?", "…")) else f"{text}."
+
+
+def span(seconds: float) -> str:
+    """ "42 s", "18 min", "3 h", "2 d"."""
+    for unit, length, limit in (("s", 1, 90), ("min", 60, 5400), ("h", 3600, 172800)):
+        if seconds < limit:
+            return f"{seconds / length:.0f} {unit}"
+    return f"{seconds / 86400:.0f} d"

@@ -1,0 +1,51 @@
+"""The judge of a box's hardware: every rule over every sample."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from servers.judge.hardware.cards import Answers, Persistence
+from servers.judge.hardware.disks import Disks
+from servers.judge.hardware.driver import Driver, Silence
+from servers.judge.hardware.finding import Finding, worst_first
+from servers.judge.hardware.happened import DriverMemory, Xids
+from servers.judge.hardware.heat import Thermal
+from servers.judge.hardware.link import Link, Replays
+from servers.judge.hardware.machine import Pressure, Swap
+from servers.judge.hardware.memory_errors import Ecc, Retired, Rows
+from servers.judge.hardware.moment import Moment, Rule
+from servers.judge.hardware.power import LowPower, PowerBrake
+
+ALL: tuple[Callable[[], Rule], ...] = (
+    *(Answers, Driver, Silence, Xids, DriverMemory, Ecc, Rows, Retired),
+    *(Thermal, PowerBrake, LowPower, Link, Replays, Persistence),
+    *(Pressure, Swap, Disks),
+)
+
+
+class Hardware:
+    """Judges a box's samples in their order; one a second is what the rules expect."""
+
+    def __init__(self) -> None:
+        self._boot: object = None
+        self._begin()
+
+    def _begin(self) -> None:
+        self._rules = [make() for make in ALL]
+        self._said: dict[int, list[Finding]] = {}  # by the rule's place
+
+    def step(self, sample: Mapping[str, Any]) -> list[Finding]:
+        """What is wrong now, the worst first. `disks` of the sample are those of Supplies.
+
+        A restart of the box begins anew. While nothing is known of the cards, what was said of
+        them last holds. What a sample lacks is not known, and accuses nobody.
+        """
+        boot = sample.get("boot_id")
+        if boot is not None and boot != self._boot:
+            if self._boot is not None:
+                self._begin()
+            self._boot = boot
+        now = Moment(sample)
+        for place, rule in enumerate(self._rules):
+            if not (rule.needs_cards and now.is_blind):
+                self._said[place] = list(rule.step(now))
+        return worst_first(each for said in self._said.values() for each in said)

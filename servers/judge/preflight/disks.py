@@ -1,0 +1,62 @@
+"""Whether there is room on disk and in shared memory for what a start puts there."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from servers.judge.facts import Facts
+from servers.judge.preflight.told import GIB, Around, Item, gib, item
+
+# What an engine's image takes unpacked, at most, and what Docker needs to make a container.
+IMAGE_SIZE, LITTLE = 40 * GIB, 2 * GIB
+LEAST_SHM = GIB
+
+
+def rooms(facts: Facts, around: Around) -> Iterator[Item]:
+    disks = around.found.get("disks") or {}
+    pulls = around.images.get(facts.launch.image, ...) is None
+    if (images := disks.get("images")) is not None:
+        least = IMAGE_SIZE if pulls else LITTLE
+        yield _room("image-disk", "Docker's disk", images, least, "the image" if pulls else "")
+    cache = disks.get("cache")
+    if (
+        cache is not None
+        and around.checkpoint in ("part", "missing")
+        and facts.launch.mount_hf_cache
+    ):
+        if around.missing and around.missing > cache["free"]:
+            yield item(
+                "weights-disk", "Model disk", "error",
+                f"{gib(around.missing)} GiB of weights are to be downloaded, and {cache['path']} "
+                f"has {gib(cache['free'])} GiB free.",
+                "Delete models that nobody needs, or move the Hugging Face cache to a larger disk.",
+            )  # fmt: skip
+        else:
+            yield _room(
+                "weights-disk", "Model disk", cache, around.missing or IMAGE_SIZE, "weights"
+            )
+
+
+def _room(id: str, title: str, disk: Mapping[str, Any], least: int, what: str) -> Item:
+    free = f"{disk['path']} has {gib(disk['free'])} GiB free"
+    if disk["free"] >= least:
+        return item(id, title, "ok", f"{free}.")
+    may_take = f", and {what} may take up to {gib(least)}" if what else ", and containers need some"
+    return item(
+        id, title, "warning", f"{free}{may_take}.",
+        "Remove what nobody needs there: docker system df and du say what it is.",
+    )  # fmt: skip
+
+
+def shared_memory(facts: Facts, around: Around) -> Iterator[Item]:
+    shm = (around.found.get("disks") or {}).get("shm")
+    if facts.launch.ipc != "host" or shm is None or facts.engine == "llamacpp":
+        return
+    if shm["free"] < LEAST_SHM:
+        yield item(
+            "shm", "Shared memory", "warning",
+            f"The box's /dev/shm, which --ipc host uses, has {gib(shm['free'])} of "
+            f"{gib(shm['total'])} GiB free: NCCL fails or hangs without it.",
+            "Remove what killed engines left there; the box's page lists it.",
+        )  # fmt: skip
+    else:
+        yield item("shm", "Shared memory", "ok", f"{gib(shm['free'])} GiB of /dev/shm are free.")

@@ -1,0 +1,68 @@
+"""What a check before a start goes by and what it says."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+GIB = 2**30
+
+type Level = Literal["ok", "error", "warning", "unknown"]
+LEVELS: tuple[Level, ...] = ("error", "warning", "unknown", "ok")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Item:
+    id: str
+    title: str
+    level: Level
+    says: str
+    remedy: str = ""
+
+    @property
+    def level_word(self) -> str:
+        return {"ok": "fine", "error": "fails", "warning": "risky"}.get(self.level, "not known")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Neighbour:
+    """Another server that runs on the box, or is about to."""
+
+    name: str
+    gpus: frozenset[int] | None  # None: not known which
+    ports: frozenset[int]
+    is_loading: bool  # its engine has not become ready yet
+
+
+@dataclass(frozen=True, kw_only=True)
+class Clock:
+    """How far a box's clock is ahead of the one that all boxes compare theirs with."""
+
+    ahead: float  # seconds; negative: behind
+    within: float  # seconds that the comparison may be off
+
+
+@dataclass(frozen=True, kw_only=True)
+class Around:
+    """What is known around a start. None and missing keys mean "not known"."""
+
+    box: str
+    is_silent: bool = False
+    # As models.Supplies keeps them.
+    found: Mapping[str, Any] = field(default_factory=dict)
+    images: Mapping[str, Any] = field(default_factory=dict)
+    neighbours: tuple[Neighbour, ...] = ()
+    own_ports: frozenset[int] = frozenset()  # of the run that this start replaces
+    checkpoint: Literal["there", "part", "missing", "unknown"] = "unknown"
+    missing: int | None = None  # bytes that are still to be downloaded
+    remote: str = ""  # what the Hub says of one that is missing: "open", "refused", "gone"
+    has_token: bool = False  # the engine is given one of Hugging Face
+    was_refused: bool = False  # an earlier run for want of a token, or of a licence
+    clocks: Mapping[str, Clock | None] = field(default_factory=dict)  # of this box and all others
+
+
+def item(id: str, title: str, level: Level, says: str, remedy: str = "") -> Item:
+    return Item(id=id, title=title, level=level, says=says, remedy=remedy)
+
+
+def gib(size: float | None) -> str:
+    return f"{(size or 0) / GIB:.1f}"

@@ -1,0 +1,79 @@
+"""What is said after a box's restart: who came back, who waits for what, who did not and why."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal
+
+# How long it is told after all is settled.
+TOLD_FOR = timedelta(days=1)
+
+PARTS = {"driver": "the NVIDIA driver", "docker": "Docker", "kernel": "the kernel"}
+
+type Where = Literal["back", "starting", "waiting", "not"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fate:
+    """What became of one server that was wanted when its box was restarted."""
+
+    server: str  # its slug
+    where: Where
+    why: str = ""  # a sentence; "": there is nothing to add
+    has_failed: bool = False  # it was to come back, and did not
+
+
+@dataclass(frozen=True, kw_only=True)
+class Told:
+    box: str
+    booted_at: datetime
+    fates: tuple[Fate, ...]
+    upgraded: tuple[str, ...]  # "the NVIDIA driver is 590.44 now, and was 580.95"
+
+    def of(self, where: Where) -> tuple[Fate, ...]:
+        return tuple(fate for fate in self.fates if fate.where == where)
+
+    @property
+    def back(self) -> tuple[Fate, ...]:
+        return self.of("back")
+
+    @property
+    def starting(self) -> tuple[Fate, ...]:
+        return self.of("starting")
+
+    @property
+    def waiting(self) -> tuple[Fate, ...]:
+        return self.of("waiting")
+
+    @property
+    def missing(self) -> tuple[Fate, ...]:
+        return self.of("not")
+
+    @property
+    def is_settled(self) -> bool:
+        return not (self.starting or self.waiting)
+
+    @property
+    def level(self) -> str:
+        """As notices have it: failed, attention where somebody did not come back, else nothing."""
+        if any(fate.has_failed for fate in self.fates):
+            return "failed"
+        return "attention" if self.missing else ""
+
+    def is_over(self, now: datetime) -> bool:
+        """Whether all is said, and a day has passed."""
+        return self.is_settled and now - self.booted_at > TOLD_FOR
+
+
+def upgraded(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[str, ...]:
+    """What is of another version than before; what nobody could tell of is left out."""
+    return tuple(
+        f"{title} is {after[part]} now, and was {before[part]}"
+        for part, title in PARTS.items()
+        if before.get(part) and after.get(part) and before[part] != after[part]
+    )
+
+
+def in_order(fates: Iterable[Fate]) -> tuple[Fate, ...]:
+    """Those that failed first: they are what somebody has to look at."""
+    return tuple(sorted(fates, key=lambda fate: not fate.has_failed))

@@ -1,0 +1,96 @@
+"""What inferdash cannot see or do on a box yet, why, and the one command that grants it."""
+
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unseen:
+    """`command` is typed on the box, once; "" where no command grants it."""
+
+    what: str
+    why: str
+    command: str = ""
+
+    def to_json(self) -> dict[str, str]:
+        return asdict(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Standing:
+    """What the watcher is, and what it was allowed."""
+
+    user: str  # that it runs as
+    is_root: bool
+    is_in_container: bool  # it does not see the box's own processes
+    may_reclaim: bool | None  # None: box.toml cannot be read
+    limits_file: str
+    docker_trouble: str = ""  # why Docker cannot be used, with what to do
+    is_docker_refused: bool = False  # it is there, but this user may not use it
+
+
+def unseen(standing: Standing, sample: Mapping[str, Any] | None) -> tuple[Unseen, ...]:
+    """In the order in which people miss it. `sample` is the box's newest; None: there is none yet."""
+    return (*_docker(standing), *_gpus(sample), *_processes(standing), *_rest(standing, sample))
+
+
+def together(found: tuple[Unseen, ...]) -> str:
+    """One command for all that have one; "" where fewer than two have."""
+    commands = [each.command for each in found if each.command]
+    return " && \\\n  ".join(commands) if len(commands) > 1 else ""
+
+
+def _docker(standing: Standing) -> Iterator[Unseen]:
+    if standing.is_docker_refused:
+        yield Unseen(
+            what="Containers",
+            why=f"{standing.user} may not use Docker. Its group may; log in anew after the "
+            "command, and restart inferdash.",
+            command=f"sudo usermod -aG docker {shlex.quote(standing.user)}",
+        )
+    elif standing.docker_trouble:
+        yield Unseen(what="Containers", why=standing.docker_trouble)
+
+
+def _gpus(sample: Mapping[str, Any] | None) -> Iterator[Unseen]:
+    if sample is None:
+        yield Unseen(what="GPUs", why="Their collector has not told of any yet.")
+    elif sample.get("error_kind") not in (None, "no_library"):
+        yield Unseen(
+            what="GPUs", why=str(sample.get("error") or "NVIDIA's driver does not answer.")
+        )
+
+
+def _processes(standing: Standing) -> Iterator[Unseen]:
+    if standing.is_in_container:
+        yield Unseen(
+            what="Engines in no container, and whose process holds which memory",
+            why="inferdash runs in a PID namespace of its own. Its watcher's container needs "
+            "pid: host, which docker-compose.yml of inferdash says.",
+        )
+    elif not standing.is_root:
+        yield Unseen(
+            what="What other people's processes were started with, and ending them",
+            why=f"inferdash runs as {standing.user}. Its own processes it reads and ends; for "
+            "those of others it would have to run as root, which most boxes do well without.",
+        )
+
+
+def _rest(standing: Standing, sample: Mapping[str, Any] | None) -> Iterator[Unseen]:
+    log = ((sample or {}).get("unseen") or {}).get("kernel_log")
+    if log:
+        grants = "may not be read" in log
+        yield Unseen(
+            what="The kernel's log: XID errors of GPUs, and whom it killed for lack of memory",
+            why=str(log),
+            command="sudo sysctl -w kernel.dmesg_restrict=0" if grants else "",
+        )
+    if standing.may_reclaim is False:
+        path = shlex.quote(standing.limits_file)
+        yield Unseen(
+            what="Dropping the page cache",
+            why="It takes root's rights, and box.toml says no to it.",
+            command=f"sudo sed -i 's/^reclaim = false/reclaim = true/' {path}",
+        )

@@ -1,0 +1,193 @@
+"""Servers that requests start, and that are stopped when nobody asks them anything.
+
+Off unless a profile says so, and never about what a person has started by hand.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.db import transaction
+from django.db.models import Q
+from django.utils import timezone
+
+from servers import live
+from servers.engines import parameters
+from servers.engines.launch import Launch
+from servers.host import durations
+from servers.judge import idle
+from servers.judge.idle import Served
+from servers.lifecycle import checks, preflight, taken, wishes
+from servers.models import Box, Entry, Run, Server, User
+from servers.models.run import State, Wanted
+
+# A start that waits for its GPUs outlives the request that wanted it: who asks again finds it.
+WAITS = timedelta(minutes=10)
+
+
+class NotStartedError(Exception):
+    """The server is not started for a request; the text says why, and what to do."""
+
+
+def ask(server: Server, *, by: User | None, passing: Collection[int]) -> Run | None:
+    """Start it, or see to it that what is in its way goes away; the run that was begun, if one was.
+
+    `passing` are runs to which requests are being passed on now. Raises NotStartedError.
+    """
+    if said := why_not(server):
+        raise NotStartedError(said)
+    launch = parameters.fill(server.profile.launch, server.values)
+    run = server.runs.active().first()
+    if run is not None:
+        if run.state == State.QUEUED and run.on_request:
+            _make_room(server, launch, passing)
+        return None
+    if server.run is not None and server.run.restart_at is not None:
+        return None  # it is started again by itself
+    checked = preflight.check(launch, server.box, server.profile, server)
+    errors = [each.says for each in checked.errors if each.id != "loading"]
+    errors += [each.says for each in checked.lasting]
+    if errors:
+        raise NotStartedError(
+            f"{server} is not started: {errors[0]} Its page in inferdash says more."
+        )
+    _make_room(server, launch, passing, checked.known)
+    patience = wishes.Patience(until=timezone.now() + WAITS)
+    return wishes.start(server, by=by, patience=patience, on_request=True)
+
+
+def why_not(server: Server) -> str:
+    """Why a request does not start it, in a sentence; "" if it does."""
+    launch = server.profile.launch
+    if server.is_watched:
+        return f"{server} is not running, and is started by whoever else runs it."
+    if not launch.start_on_request:
+        return f"{server} is not running. Start it on its page in inferdash."
+    if server.held_back_by is not None:
+        return (
+            f"{server.held_back_by} has stopped {server}, so requests do not start it. Its page in "
+            "inferdash lets them again."
+        )
+    tries = max(1, launch.restart_tries)
+    last = list(server.runs.order_by("-pk")[:tries])
+    if len(last) == tries and all(_failed_to_start(run, server) for run in last):
+        times = "" if tries == 1 else f" {tries} times in a row"
+        return (
+            f"{server} has failed to start{times}: {last[0].why} Requests try it again after "
+            "somebody has started it on its page, or has changed its profile."
+        )
+    return ""
+
+
+def _failed_to_start(run: Run, server: Server) -> bool:
+    is_same = run.version_id == server.profile.current_id
+    return run.state == State.FAILED and run.ready_at is None and run.on_request and is_same
+
+
+def _make_room(
+    server: Server, launch: Launch, passing: Collection[int], known: checks.Known | None = None
+) -> None:
+    """Raises NotStartedError when somebody is in its way whom nobody may stop for it."""
+    known = known or checks.known(launch, server.box, server.profile, server)
+    found = taken.before_start(launch, server, known)
+    short = known.fit.lacking if known.fit is not None else 0
+    lacking = found.start.missing or short * len(found.start.gpus or ())
+    plan = idle.room(found, _served(server.box, passing), lacking=lacking, now=timezone.now())
+    if plan.in_the_way:
+        holders = " and ".join(map(str, plan.in_the_way))
+        raise NotStartedError(
+            f"{server} needs {found.where}, held by {holders}, and only servers that requests have "
+            "started are stopped to make room. Stop that, or ask for another model."
+        )
+    for run in Run.objects.filter(pk__in=plan.stops).select_related("server__profile__current"):
+        _stop(run, f"Stopped to make room for {server}, which a request has asked for.")
+
+
+def _served(box: Box, passing: Collection[int]) -> list[Served]:
+    """What requests have started, and what goes away by itself."""
+    runs = Run.objects.active().filter(server__box=box)
+    runs = runs.filter(Q(on_request=True, state=State.READY) | ~Q(wanted=Wanted.RUNNING))
+    return [_as_served(run, passing) for run in runs]
+
+
+def _as_served(run: Run, passing: Collection[int]) -> Served:
+    return Served(
+        run=run.pk,
+        ready_at=run.ready_at if run.wanted == Wanted.RUNNING else None,
+        last_request_at=run.last_request_at,
+        requests_running=run.requests_running,
+        is_passing=run.pk in passing,
+    )
+
+
+def stop_idle(box: Box) -> None:
+    """Stop what requests have started and nobody has asked for as long as its profile says."""
+    now = timezone.now()
+    runs = Run.objects.filter(
+        server__box=box, on_request=True, state=State.READY, wanted=Wanted.RUNNING
+    ).select_related("server__box", "server__profile__current", "version")
+    for run in runs:
+        limit = run.version.launch.stop_idle
+        since = _as_served(run, ()).idle_since(now)
+        if limit and since is not None and now - since >= timedelta(seconds=limit):
+            _stop(run, f"Stopped after {durations.shown(limit)} without a request; one starts it.")
+
+
+def _stop(run: Run, why: str) -> None:
+    """After the requests that have come meanwhile."""
+    with transaction.atomic():
+        if wishes.stop(run, by=None, after_requests=True, why=why):
+            Run.objects.filter(pk=run.pk).update(outlook=why)
+    live.wake_watcher(run.server.box.slug)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnRequest:
+    """A server that requests start, as the page of the gateway lists it."""
+
+    server: Server
+    idle_since: datetime | None  # None: it does not run for a request, or serves
+    place: int | None  # in the order in which they are stopped to make room
+
+
+def listed() -> list[OnRequest]:
+    """All of them: those that may be stopped first, in that order."""
+    shown = Server.objects.filter(removed_at=None).select_related(
+        "box", "profile__current", "run__version", "held_back_by"
+    )
+    now = timezone.now()
+    found: list[tuple[datetime | None, Server]] = []
+    for server in shown.order_by("slug"):
+        run = server.run
+        if server.profile.launch.start_on_request and not server.is_watched:
+            is_its = run is not None and run.on_request and run.state == State.READY
+            found.append((_as_served(run, ()).idle_since(now) if run and is_its else None, server))
+    found.sort(key=lambda each: (each[0] is None, each[0] or now))
+    return [
+        OnRequest(server=server, idle_since=since, place=number if since else None)
+        for number, (since, server) in enumerate(found, start=1)
+    ]
+
+
+def note_serving(runs: Collection[int]) -> None:
+    """Requests are being passed on to these now: not every engine says so itself."""
+    Run.objects.filter(pk__in=runs).update(last_request_at=timezone.now())
+
+
+def keep(server: Server, *, by: User) -> bool:
+    """Make what a request has started somebody's own: it stays until a person stops it."""
+    kept = Run.objects.active().filter(server=server, on_request=True)
+    if not kept.update(on_request=False, started_by=by):
+        return False
+    Entry.note(by, "keep running", server)
+    transaction.on_commit(lambda: live.server_changed(server.pk))
+    return True
+
+
+def let(server: Server, *, by: User) -> bool:
+    """Let requests start again what somebody has stopped."""
+    if not Server.objects.filter(pk=server.pk).exclude(held_back_by=None).update(held_back_by=None):
+        return False
+    Entry.note(by, "let requests start", server)
+    transaction.on_commit(lambda: live.server_changed(server.pk))
+    return True

@@ -1,0 +1,165 @@
+"""Deleting a model from a box's disks: who would miss it, what it frees, and the deed."""
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import PurePosixPath
+from typing import Any
+
+from django.conf import settings
+from django.utils import timezone
+
+from servers.engines.launch import Launch
+from servers.engines.volumes import VolumeError
+from servers.host import discard
+from servers.host.discard import DiscardError, Plan
+from servers.judge.limits import LimitsError
+from servers.judge.pools import GIB
+from servers.lifecycle import stock
+from servers.lifecycle.stock import Use
+from servers.live import answers
+from servers.models import Action, Box, Download, Profile, Run, StoredCheckpoint, User
+from servers.models.action import TOLD_FOR, Kind
+
+SHOWN = 12  # names of files
+
+
+@dataclass(frozen=True, kw_only=True)
+class Missers:
+    """Who would miss a model. `refused` says why it may not be deleted now; "" when it may."""
+
+    uses: list[Use]
+    hidden: int  # private profiles of others that name it, too
+    refused: str
+
+
+def missers(stored: StoredCheckpoint, person: User) -> Missers:
+    uses = stock.uses(stored.box, person).get(stored.pk, [])
+    every = stock.names_it(stored, Profile.objects.exclude(current=None).select_related("current"))
+    seen = {use.profile.pk for use in uses}
+    return Missers(
+        uses=uses,
+        hidden=sum(1 for each in every if each.pk not in seen),
+        refused=refusal(stored),
+    )
+
+
+def refusal(stored: StoredCheckpoint) -> str:
+    """Why nobody may delete it now, as far as rows tell; "" when nothing speaks against it."""
+    servers = sorted({str(run.server) for run in _running(stored)})
+    if servers:
+        runs = "runs" if len(servers) == 1 else "run"
+        return f"{', '.join(servers)} {runs} with it. Stop {servers[0]} first."
+    for each in Download.objects.open().filter(box=stored.box).exclude(folder=""):
+        if _is_of(each, stored):
+            return f"{each} is being downloaded there. Cancel the download first."
+    return ""
+
+
+def _running(stored: StoredCheckpoint) -> Iterable[Run]:
+    active = Run.objects.active().filter(server__box=stored.box)
+    for run in active.select_related("server__box", "version"):
+        if stock.names(run.launch, stored, stored.box) or _mentions(run.launch, stored):
+            yield run
+
+
+def _mentions(launch: Launch, stored: StoredCheckpoint) -> bool:
+    """Beside the checkpoint itself: a draft model, an adapter, a tokenizer."""
+    words = [*launch.flags, *launch.env.values()]
+    folder = stored.path.rstrip("/")
+    wanted = [folder, stored.name] if "/" in stored.name else [folder]
+    return any(each in word for word in words for each in wanted)
+
+
+def _is_of(download: Download, stored: StoredCheckpoint) -> bool:
+    if stored.is_hub:
+        return download.repository.casefold() == stored.name.casefold()
+    return PurePosixPath(stored.path).is_relative_to(download.folder) or PurePosixPath(
+        download.folder
+    ).is_relative_to(stored.path)
+
+
+# What follows is done on the box.
+
+
+def question(stored: StoredCheckpoint, nonce: str) -> str:
+    return f"discard:{stored.box.slug}:{nonce}"
+
+
+def answer(asked: str, stored: StoredCheckpoint) -> None:
+    """Look here, on the box, and tell who asked. Raises redis.RedisError."""
+    try:
+        made = plan(stored)
+        said: dict[str, Any] = asdict(made) | {"shown": _shown(made), "users": _users(made)}
+    except DiscardError as error:
+        said = {"says": str(error)}
+    answers.give(asked, said)
+
+
+def _shown(made: Plan) -> list[str]:
+    top = PurePosixPath(made.top)
+    names = [str(PurePosixPath(each).relative_to(top)) for each in made.files]
+    return names[:SHOWN] or [f"everything in {each}" for each in made.trees]
+
+
+def _users(made: Plan) -> list[str]:
+    return discard.users(made, root=settings.HOST_ROOT, proc=settings.KERNEL_ROOT / "proc")
+
+
+def plan(stored: StoredCheckpoint) -> Plan:
+    """What goes with it. Only below the folders with models of this box. Raises DiscardError."""
+    path = PurePosixPath(stored.path)
+    try:
+        roots = [each for each in stock.roots(stored.box) if not each.refused]
+    except (OSError, LimitsError, VolumeError) as error:
+        raise DiscardError(f"What this box allows cannot be read: {error}") from error
+    if not any(
+        path.is_relative_to(each.path) and path != PurePosixPath(each.path) for each in roots
+    ):
+        raise DiscardError(
+            f"{path} lies in none of the folders with models of {stored.box}, or is one of them: "
+            "nothing is deleted there."
+        )
+    inside = _others_inside(stored)
+    if inside:
+        raise DiscardError(
+            f"Other models lie in {path}: {', '.join(inside[:3])}. Delete those first, or move them."
+        )
+    return discard.plan(stored.path, root=settings.HOST_ROOT)
+
+
+def _others_inside(stored: StoredCheckpoint) -> list[str]:
+    """Models below a plain folder; a cache knows by itself what is whose."""
+    if stored.is_hub or stored.format == "gguf":
+        return []
+    rows = StoredCheckpoint.objects.filter(box=stored.box).exclude(pk=stored.pk)
+    below = rows.filter(path__startswith=stored.path.rstrip("/") + "/")
+    return list(below.values_list("path", flat=True))
+
+
+def delete(box: Box, action: Action) -> str:
+    """Do what an action asks for, if nothing speaks against it now; what came of it.
+
+    Raises DiscardError.
+    """
+    path = str(action.details.get("path"))
+    stored = box.stored.select_related("box").filter(path=path).first()
+    if stored is None:
+        raise DiscardError(f"{path} is not among the models of {box} any more.")
+    if refused := refusal(stored):
+        raise DiscardError(f"{stored} was not deleted: {refused}")
+    made = plan(stored)
+    if users := _users(made):
+        raise DiscardError(
+            f"{stored} was not deleted: {', '.join(users[:3])} has files of it open. End that first."
+        )
+    discard.carry_out(made, root=settings.HOST_ROOT)
+    stored.delete()
+    kept = f" {made.kept / GIB:.1f} GiB stay: other models share them." if made.kept else ""
+    return f"{action.what} is deleted: {made.freed / GIB:.1f} GiB are free again.{kept}"
+
+
+def told(box: Box) -> Iterable[Action]:
+    """Deletions that go on, and those of the last day that were refused."""
+    since = timezone.now() - TOLD_FOR
+    asked = box.actions.filter(kind=Kind.DELETE, asked_at__gt=since)
+    return asked.exclude(state=Action.State.DONE).select_related("asked_by")[:5]

@@ -1,0 +1,362 @@
+"""Models from the Hub onto a box's disks: what people want, and what the box makes of it."""
+
+import shutil
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from django.conf import settings
+from django.db import IntegrityError, transaction
+
+from servers import live
+from servers.engines.volumes import VolumeError, resolve
+from servers.host import paths
+from servers.host.fetch import choice, listing, places
+from servers.host.fetch.job import REPOSITORY, REVISION, FetchError, File, Job, Layout
+from servers.host.fetch.work import unwritable
+from servers.host.inventory import Inventory
+from servers.judge.limits import LimitsError
+from servers.judge.pools import GIB
+from servers.lifecycle import stock
+from servers.lifecycle.checkpoints import hub_token
+from servers.live import answers
+from servers.models import Box, Download, Entry, User
+from servers.models.download import OVER, State, Wanted, key_of
+
+OFF = "INFERDASH_HUB is off: this inferdash asks no Hub and downloads nothing by itself."
+LOOK_TIMEOUT = 8.0  # seconds for each step of a page's question
+MOST_PATTERNS = 5000
+
+
+class WishError(Exception):
+    """A download that nobody can want so; the text says why."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """A place for models on a box. `refused` says why it takes none, `advice` what to do."""
+
+    into: str  # "": the Hugging Face cache
+    path: str  # of the box
+    free: int | None = None
+    refused: str = ""
+    advice: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wish:
+    repository: str
+    revision: str = "main"
+    patterns: tuple[str, ...] = ()
+    into: str = ""
+    limit: int = 0
+
+
+def read_name(text: str) -> tuple[str, str]:
+    """Repository and revision of what somebody has typed or pasted; the revision may be "".
+
+    An id, an id with a quantization (llama.cpp's org/name:Q4_K_M) or the address of a page. Raises
+    WishError.
+    """
+    plain = text.strip().removeprefix(settings.HUB or "https://huggingface.co")
+    plain = plain.removeprefix("https://").removeprefix("http://")
+    for host in ("huggingface.co/", "hf.co/", "www.huggingface.co/"):
+        plain = plain.removeprefix(host)
+    parts = [part for part in plain.partition("?")[0].partition("#")[0].split("/") if part]
+    if parts[:1] in (["datasets"], ["spaces"]):
+        raise WishError(f"{text} is no model: inferdash downloads models only.")
+    revision = parts[3] if len(parts) > 3 and parts[2] in ("tree", "blob", "resolve") else ""
+    name = "/".join(parts[:2])
+    is_path = text.strip().startswith(("/", "~", "."))
+    if is_path or not REPOSITORY.fullmatch(name.partition(":")[0]) or len(name) > 200:
+        raise WishError(
+            f"“{text[:100]}” is not the id of a model. Write it as the Hub does, Qwen/Qwen3-8B, or "
+            "paste its page's address."
+        )
+    return name, revision
+
+
+def ask(box: Box, wish: Wish, *, by: User) -> tuple[Download, bool]:
+    """The download of a wish, and whether it is new: the same is wanted once a box.
+
+    Raises WishError.
+    """
+    if not settings.HUB:
+        raise WishError(OFF)
+    if not REPOSITORY.fullmatch(wish.repository):
+        raise WishError(f"“{wish.repository[:100]}” is not the id of a model.")
+    if not REVISION.fullmatch(wish.revision) or ".." in wish.revision:
+        raise WishError(f"“{wish.revision[:100]}” is not the name of a revision.")
+    if len(wish.patterns) > MOST_PATTERNS or wish.limit < 0:
+        raise WishError("That is more than one download can be asked for.")
+    patterns = list(wish.patterns)
+    key = key_of(wish.repository, wish.revision, patterns, wish.into)
+    try:
+        with transaction.atomic():
+            made = Download.objects.create(
+                box=box, repository=wish.repository, revision=wish.revision, patterns=patterns,
+                into=wish.into, key=key, limit=wish.limit, asked_by=by,
+            )  # fmt: skip
+            Entry.note(by, "download", made.repository, box=box.slug, revision=made.revision)
+    except IntegrityError:
+        return Download.objects.open().get(box=box, key=key), False
+    _tell(made)
+    return made, True
+
+
+def pause(download: Download, *, by: User) -> None:
+    _want(download, Wanted.PAUSED, "pause download", by)
+
+
+def resume(download: Download, *, by: User) -> None:
+    """Goes on with one that is paused, and tries again one that has failed or was cancelled."""
+    if not download.is_over:
+        _want(download, Wanted.GO, "resume download", by)
+        return
+    if download.state == State.DONE:
+        return
+    try:
+        with transaction.atomic():
+            moved = Download.objects.filter(pk=download.pk, state=download.state).update(
+                state=State.WAITING, wanted=Wanted.GO, said="", advice="", trouble="",
+                ended_at=None, drops_parts=False, rate=None,
+            )  # fmt: skip
+            if moved:
+                Entry.note(by, "try download again", download.repository, box=download.box.slug)
+    except IntegrityError:
+        return  # the same is asked for by now
+    _tell(download)
+
+
+def cancel(download: Download, *, by: User, drop_parts: bool) -> None:
+    Download.objects.filter(pk=download.pk).exclude(state__in=OVER).update(drops_parts=drop_parts)
+    _want(download, Wanted.CANCELLED, "cancel download", by)
+
+
+def limit(download: Download, pace: int, *, by: User) -> None:
+    """Bytes a second from now on; 0: as fast as can be."""
+    mine = Download.objects.filter(pk=download.pk).exclude(state__in=OVER).exclude(limit=pace)
+    if mine.update(limit=pace):
+        Entry.note(by, "limit download", download.repository, box=download.box.slug, to=pace)
+        _tell(download)
+
+
+def _want(download: Download, wanted: Wanted, action: str, by: User) -> None:
+    mine = Download.objects.filter(pk=download.pk).exclude(state__in=OVER)
+    # Who cancels has the last word.
+    changed = mine.exclude(wanted__in=(wanted, Wanted.CANCELLED)).update(wanted=wanted)
+    if changed:
+        Entry.note(by, action, download.repository, box=download.box.slug)
+        _tell(download)
+
+
+def _tell(download: Download) -> None:
+    transaction.on_commit(partial(live.wake_watcher, download.box.slug))
+    transaction.on_commit(live.downloads_changed)
+
+
+# What follows is done on the box.
+
+
+def targets(box: Box) -> list[Target]:
+    """Where models may be put on this box: its cache, then the folders with models."""
+    try:
+        roots = stock.roots(box)
+        cache = resolve(box.hf_cache, home=box.home) if box.hf_cache else ""
+    except (OSError, LimitsError, VolumeError) as error:
+        return [Target(into="", path=box.hf_cache, refused=str(error))]
+    found = []
+    for root in roots:
+        is_cache = root.path == cache or root.path == str(_real(cache))
+        if root.is_usual and not is_cache and not _is_folder(_here(root.path)):
+            continue  # one of the usual places that this box happens not to have
+        found.append(_target(root, is_cache=is_cache))
+    return found
+
+
+def _real(path: str) -> PurePosixPath:
+    try:
+        return paths.resolve(path, root=settings.HOST_ROOT)
+    except paths.PathError:
+        return PurePosixPath(path)
+
+
+def _target(root: stock.Root, *, is_cache: bool) -> Target:
+    into = "" if is_cache else root.path
+    if root.refused:
+        return Target(into=into, path=root.path, refused=root.refused)
+    nearest = _here(root.path)
+    try:
+        while not _is_folder(nearest):
+            nearest = nearest.parent
+        fault = unwritable(nearest)
+        free = shutil.disk_usage(nearest).free
+    except OSError as error:
+        return Target(into=into, path=root.path, refused=f"{root.path}: {error.strerror}.")
+    return Target(
+        into=into,
+        path=root.path,
+        free=free,
+        refused=str(fault) if fault else "",
+        advice=fault.advice if fault else "",
+    )
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except PermissionError:
+        return False  # it lies in a folder that may not be looked into
+
+
+def _here(path: str) -> Path:
+    return Path(settings.HOST_ROOT) / path.lstrip("/")
+
+
+def job(download: Download, others: Iterable[Download] = ()) -> Job:
+    """What the child is given. Raises FetchError where the box has no such place, or not for this.
+
+    The row says which of the box's own places; where that is, and whether anything may be put
+    there, is the box's to say.
+    """
+    box = download.box
+    into = _resolved(download.into, box)
+    target = next((each for each in targets(box) if each.into == into), None)
+    if target is None or not target.path:
+        where = download.into or "a Hugging Face cache"
+        raise FetchError(
+            f"{where} is not among the folders with models of {box}.",
+            "An admin names folders and the cache under Settings.",
+        )
+    if target.refused:
+        raise FetchError(target.refused, target.advice)
+    layout: Layout = "folder" if into else "cache"
+    shown = f"{target.path}/{download.repository}" if into else f"{target.path}/hub"
+    return Job(
+        endpoint=settings.HUB,
+        repository=download.repository,
+        revision=download.revision,
+        folder=str(_here(shown)),
+        layout=layout,
+        shown=shown,
+        commit=download.commit,
+        patterns=tuple(download.patterns),
+        files=tuple(File.checked(each) for each in download.files),
+        verified={name: (size, at) for name, (size, at) in download.verified.items()},
+        others=tuple(
+            (str(_here(each.folder)), max(0, (each.total or 0) - each.done)) for each in others
+        ),
+        limit=download.limit,
+        token=hub_token(box),
+    )
+
+
+def _resolved(into: str, box: Box) -> str:
+    """A folder as somebody has typed it, in the words of targets(); "" for the cache itself."""
+    if not into:
+        return ""
+    try:
+        path = resolve(into, home=box.home)
+        return "" if box.hf_cache and path == resolve(box.hf_cache, home=box.home) else path
+    except VolumeError:
+        return into
+
+
+def drop_parts(download: Download, made: Job) -> int:
+    """Delete what is not whole yet; its bytes."""
+    where, size = places.of(made), 0
+    for file in made.files:
+        part = where.part(file)
+        found = places.size_at(part)
+        if found is not None:
+            part.unlink(missing_ok=True)
+            size += found
+    return size
+
+
+def left_of(download: Download, made: Job) -> str:
+    """What a cancelled download leaves on the disk."""
+    where = places.of(made)
+    whole = [file for file in made.files if places.size_at(where.final(file)) == file.size]
+    parts = sum(places.size_at(where.part(file)) or 0 for file in made.files)
+    if not whole and not parts:
+        return "Nothing of it is left on the disk."
+    said = []
+    if whole:
+        size = sum(file.size for file in whole)
+        count = f"{len(whole)} whole file{'' if len(whole) == 1 else 's'}"
+        said.append(f"{count} ({size / GIB:.1f} GiB) stay in {download.folder}")
+    if parts:
+        said.append(f"{parts / GIB:.1f} GiB of unfinished files stay, to go on from")
+    return "; ".join(said) + "."
+
+
+def note_stored(download: Download) -> None:
+    """Into the list of what lies on the disks, before anybody looks through all of them."""
+    top = download.folder
+    if not _resolved(download.into, download.box):
+        top = f"{download.folder}/models--{download.repository.replace('/', '--')}"
+    found = Inventory(root=settings.HOST_ROOT).look(top).found
+    stock.put(download.box, found)
+
+
+# Of a page: what the Hub has, and where it could be put.
+
+
+def question(box: Box, nonce: str) -> str:
+    return f"hub:{box.slug}:{nonce}"
+
+
+def answer(asked: str, box: Box, repository: str, revision: str) -> None:
+    """Ask the Hub from this box and tell who asked. Raises redis.RedisError."""
+    answers.give(asked, look(box, repository, revision))
+
+
+def look(box: Box, repository: str, revision: str) -> dict[str, Any]:
+    """What a page or a program is shown; {"says", "advice"} where there is nothing to show."""
+    if not settings.HUB:
+        return {"says": OFF, "advice": ""}
+    try:
+        with listing.client(hub_token(box), timeout=LOOK_TIMEOUT) as client:
+            found = listing.ask(client, settings.HUB, repository, revision)
+            if found.files:
+                first = max(found.files, key=lambda each: each.size)
+                listing.check_access(client, settings.HUB, found, first.name)
+    except FetchError as error:
+        return {"says": str(error), "advice": error.advice}
+    return {
+        "repository": found.repository,
+        "commit": found.commit,
+        "files": [asdict(each) for each in found.files],
+        "targets": [
+            asdict(each) | {"there": _there(each, found, revision)} for each in targets(box)
+        ],
+    }
+
+
+def _there(target: Target, found: listing.Listing, revision: str) -> dict[str, int]:
+    """By name the bytes that lie there already."""
+    if target.into:
+        where: places.Places = places.Folder(
+            _here(f"{target.into}/{found.repository}"), found.commit
+        )
+    else:
+        where = places.Cache(_here(f"{target.path}/hub"), found.repository, found.commit, revision)
+    sizes = {file.name: places.there(file, where) for file in found.files}
+    return {name: size for name, size in sizes.items() if size}
+
+
+def groups(said: Mapping[str, Any]) -> list[choice.Group]:
+    """The files of an answer, as people choose among them."""
+    return choice.groups(File.checked(each) for each in said["files"])
+
+
+def of_quantization(said: Mapping[str, Any], name: str) -> set[str]:
+    """The names of the files that a quantization's name stands for; none where it is not there."""
+    files = [File.checked(each) for each in said["files"]]
+    try:
+        return {each.name for each in choice.chosen(files, [f":{name}"])}
+    except FetchError:
+        return set()

@@ -1,0 +1,111 @@
+"""The image of a profile's own Dockerfile, built, and what the build prints."""
+
+import re
+import threading
+import time
+
+from servers.host.builds import BuildAnswer
+from servers.host.containers import ContainerError
+from servers.judge import dockerfile
+from servers.lifecycle import creation
+from servers.lifecycle.images import built
+from servers.lifecycle.images.work import RefusedError, Work
+from servers.models import JobLog
+from servers.models.tokens import mask_tokens
+
+_LONGEST_LINE = 4000  # characters
+_MOST_LINES = 50_000
+_ENDED = re.compile(r"returned a non-zero code: (\d+)")
+
+
+def build(work: Work) -> str:
+    """What came of it, in a sentence. Raises RefusedError and ContainerError."""
+    job, version = work.job, work.job.version
+    if version is None or not version.launch.dockerfile:
+        raise RefusedError("There is no Dockerfile to build. Save one with the profile first.")
+    launch, slug = version.launch, version.profile.slug
+    if built.tag(slug, launch) != job.reference:
+        raise RefusedError("The Dockerfile was changed since. Build it from the profile's page.")
+    if faults := dockerfile.faults(launch.dockerfile, launch.build_files):
+        raise RefusedError(" ".join(faults))
+    JobLog.objects.filter(job=job).delete()
+    docker, log = creation.docker(), _Log(work)
+    began = time.monotonic()
+    try:
+        stream = docker.building(job.reference, launch.dockerfile, launch.build_files, profile=slug)
+        work.follow(stream)
+        heard = BuildAnswer()
+        with work.telling(log.store):
+            for line in stream:
+                told = heard.hear(line)
+                log.add(told.text, step=told.step, steps=told.steps)
+    except ContainerError as error:
+        log.add(f"\n{error.detail or error}\n")
+        raise _said(error, log) from error
+    finally:
+        log.finish()
+    image = docker.image(job.reference)
+    if work.is_given_up or image is None:
+        raise ContainerError("The build was given up.", kind="given_up")
+    work.note(image_id=image.id)
+    minutes = (time.monotonic() - began) / 60
+    took = f"{minutes:.0f} min" if minutes >= 1 else f"{minutes * 60:.0f} s"
+    return f"Built in {took} as {job.reference}, {image.id.removeprefix('sha256:')[:12]}."
+
+
+def _said(error: ContainerError, log: "_Log") -> ContainerError:
+    at = f"Step {log.step} of {log.steps}" if log.steps else "The build"
+    if ended := _ENDED.search(error.detail):
+        return ContainerError(
+            f"{at} failed: its command ended with exit code {ended[1]}. The last lines of the log "
+            "say why.",
+            kind="build_failed",
+            detail=error.detail,
+        )
+    if error.kind == "other":
+        return ContainerError(
+            f"{at} failed: {error.detail}", kind="build_failed", detail=error.detail
+        )
+    return ContainerError(f"{at} failed. {error}", kind=error.kind, detail=error.detail)
+
+
+class _Log:
+    """Stores what the build prints, in pieces of whole lines."""
+
+    def __init__(self, work: Work) -> None:
+        self._work = work
+        self._lock = threading.Lock()
+        self._lines = 0
+        self._waiting: list[str] = []
+        self._half = ""
+        self.step = self.steps = 0
+
+    def add(self, text: str, *, step: int | None = None, steps: int | None = None) -> None:
+        with self._lock:
+            if step and steps:
+                self.step, self.steps = step, steps
+            *whole, self._half = (self._half + text).split("\n")
+            self._waiting += whole
+
+    def finish(self) -> None:
+        """Store the last line, too, which may not have ended."""
+        self.add("\n" if self._half else "")
+        self.store()
+
+    def store(self) -> None:
+        with self._lock:
+            lines = self._waiting[: max(0, _MOST_LINES - self._lines)]
+            self._waiting = []
+        if lines:
+            text = "\n".join(map(_clean, lines))
+            JobLog.objects.create(job=self._work.job, first=self._lines + 1, text=text)
+            self._lines += len(lines)
+        # Steps are counted when they begin: the last one is done at the end.
+        self._work.note(lines=self._lines, done=max(0, self.step - 1), total=self.steps or None)
+
+
+def _clean(line: str) -> str:
+    """Of a line that was redrawn its last state; no NUL, which no database keeps; no tokens."""
+    shown = line.rstrip("\r").rpartition("\r")[2][:_LONGEST_LINE]
+    masked = mask_tokens([shown.encode(errors="replace")])[0]
+    return masked.decode(errors="replace").replace("\0", "\N{REPLACEMENT CHARACTER}")

@@ -1,0 +1,48 @@
+"""Images that nobody needs, removed; what freed how much is measured, not added up."""
+
+from servers.host.containers import ContainerError, Docker
+from servers.judge.pools import GIB
+from servers.lifecycle import creation
+from servers.lifecycle.images import shelf
+from servers.lifecycle.images.work import RefusedError, Work
+from servers.models import Box
+
+
+def look(box: Box, docker: Docker, *, with_sizes: bool) -> bool:
+    """Bring the rows up to date; whether anything is new. Raises ContainerError."""
+    disk = docker.disk_of_images() if with_sizes else None
+    return shelf.keep(box, docker.images(), docker.uses(), disk, docker.image)
+
+
+def prune(work: Work) -> str:
+    """Remove those of the named images that nobody needs, as Docker says now.
+
+    Raises RefusedError and ContainerError.
+    """
+    docker, job = creation.docker(), work.job
+    look(work.box, docker, with_sizes=False)
+    fates = {fate.image.image_id: fate for fate in shelf.fates(work.box)}
+    before = docker.disk_of_images().layers
+    gone, stayed = 0, list[str]()
+    for number, image_id in enumerate(job.images, start=1):
+        if work.is_given_up:
+            break
+        fate = fates.get(image_id)
+        if fate is None:
+            continue  # gone already, or nothing that a page has ever offered
+        if not fate.may_go:
+            stayed.append(f"{fate.image} stays: {fate.why}.")
+            continue
+        try:
+            gone += docker.drop_image(image_id)
+        except ContainerError as error:
+            if error.kind in ("daemon_down", "no_permission"):
+                raise
+            stayed.append(f"{fate.image} stays. {error}")
+        work.note(done=number, total=len(job.images))
+    freed = max(0, before - docker.disk_of_images().layers)
+    look(work.box, docker, with_sizes=True)
+    if not gone and stayed:
+        raise RefusedError(" ".join(stayed))
+    said = f"Removed {gone} image{'' if gone == 1 else 's'}; {freed / GIB:.2f} GiB are free again."
+    return " ".join([said, *stayed])

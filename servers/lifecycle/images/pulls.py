@@ -1,0 +1,150 @@
+"""A pull: looked at before it begins, told by layer while it goes on, kept track of when it ends."""
+
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from django.conf import settings
+
+from servers.host import outfit, registry
+from servers.host.containers import ContainerError, Docker, Facts
+from servers.host.images import Stream
+from servers.host.pulls import Progress, PullProgress
+from servers.host.references import parse
+from servers.host.registry import RegistryError
+from servers.judge import images as judge
+from servers.judge.pools import GIB
+from servers.lifecycle import creation
+from servers.lifecycle.images import logins, moving
+from servers.lifecycle.images.work import HeldError, Work
+from servers.models import TagNews
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Looked:
+    """What is known of a pull before its first byte."""
+
+    sizes: Mapping[str, int] = field(default_factory=dict)  # of layers by digest; {}: not told
+    free: int | None = None  # bytes on Docker's disk
+
+
+def pull(work: Work) -> str:
+    """What came of it, in a sentence. Raises HeldError, and ContainerError."""
+    docker, job = creation.docker(), work.job
+    looked = _looked(docker, work)
+    work.note(
+        free=looked.free,
+        total=sum(looked.sizes.values()) or None,
+        is_whole=bool(looked.sizes),
+        said="",
+    )
+    before = docker.image(job.reference)
+    stream = docker.pulling(job.source)
+    work.follow(stream)
+    _followed(work, stream, looked.sizes)
+    if work.is_given_up:
+        raise ContainerError("The pull was given up.", kind="given_up")
+    image = docker.image(job.source)
+    if image is None:
+        raise ContainerError(f"{job.source} was pulled but is not there.", kind="no_image")
+    work.note(image_id=image.id)
+    short = image.id.removeprefix("sha256:")[:12]
+    if job.digest:
+        TagNews.objects.filter(box=work.box, reference=job.reference, digest=job.digest).update(
+            newer_id=image.id
+        )
+        return (
+            f"The newer build of {job.reference} is here as {short}, beside the one that the tag "
+            "means. It is asked for its flags; nothing changes before somebody moves the tag."
+        )
+    if before is None:
+        return f"{job.reference} is there now, as {short}."
+    if before.id == image.id:
+        return f"{job.reference} is the newest already: its registry has no other under this name."
+    moving.keep(docker, before)
+    moving.note(work.box, job.reference, before=before.id, by=job.asked_by)
+    return (
+        f"{job.reference} is a newer image now: {short} instead of "
+        f"{before.id.removeprefix('sha256:')[:12]}, which stays. The next start takes the new one."
+    )
+
+
+def what_stays() -> str:
+    """What Docker keeps of a pull that was cut off, in a sentence."""
+    try:
+        keeps = creation.docker().facts().keeps_layers
+    except ContainerError:
+        return "Pull again when Docker answers."
+    if keeps:
+        return "Docker keeps the layers that were whole: pulling again goes on with the others."
+    return (
+        "Docker on this box stores images by itself, not in containerd, and so drops the layers of "
+        "a pull that was cut off: pulling again begins anew."
+    )
+
+
+def _looked(docker: Docker, work: Work) -> Looked:
+    """Raises HeldError for what a person should know before the first byte, unless they do."""
+    job, facts = work.job, docker.facts()
+    architecture = judge.ARCHITECTURES.get(facts.architecture, facts.architecture)
+    if not job.despite and not _is_for(docker, job.source, architecture):
+        raise HeldError(
+            f"{job.reference} is not made for this box's processors ({architecture}): its programs "
+            "would not run here. Choose another tag, or pull it all the same."
+        )
+    free = _free(facts)
+    sizes = _sizes(job.source, architecture)
+    total = sum(sizes.values())
+    if not job.despite and free is not None and total * judge.UNPACKED > free:
+        raise HeldError(
+            f"{job.reference} is {total / GIB:.1f} GiB to pull, and about "
+            f"{total * judge.UNPACKED / GIB:.1f} GiB or more once it is unpacked; the disk of "
+            f"Docker has {free / GIB:.1f} GiB free. Make room first, or pull it all the same: "
+            "layers that are here already are not pulled again."
+        )
+    return Looked(sizes=sizes, free=free)
+
+
+def _is_for(docker: Docker, source: str, architecture: str) -> bool:
+    try:
+        return judge.is_for(docker.published(source).platforms, architecture)
+    except ContainerError as error:
+        # A mirror may have what the registry does not tell; the pull itself says what is wrong.
+        log.info("%s: %s", source, error)
+        return True
+
+
+def _sizes(source: str, architecture: str) -> dict[str, int]:
+    wanted = parse(source).registry
+    login = next((each for each in logins.kept() if each.registry == wanted), None)
+    try:
+        found = registry.size(source, architecture, login)
+    except RegistryError as error:
+        log.info("The size of %s is not known: %s", source, error)
+        return {}
+    return found.layers if found is not None else {}
+
+
+def _free(facts: Facts) -> int | None:
+    disk = outfit.disk(facts.root, root=settings.HOST_ROOT)
+    return disk.free if disk is not None else None
+
+
+def _followed(work: Work, stream: Stream, sizes: Mapping[str, int]) -> None:
+    heard, rate = PullProgress(), judge.Rate()
+    with work.telling(lambda: _tell(work, heard.so_far(), sizes, rate)):
+        for line in stream:
+            heard.hear(line)
+
+
+def _tell(work: Work, progress: Progress, sizes: Mapping[str, int], rate: judge.Rate) -> None:
+    done, total = judge.whole(progress, sizes) if sizes else (progress.done, progress.total)
+    work.note(
+        layers=judge.shown(progress.layers, sizes),
+        done=done,
+        total=total,
+        rate=rate.see(time.monotonic(), progress.done),
+    )

@@ -1,0 +1,97 @@
+"""Keeps how a profile compares with the container or process that it was made of."""
+
+import logging
+from collections.abc import Iterable
+
+from servers.commandline import comparison
+from servers.commandline.comparison import Row
+from servers.commandline.draft import Draft
+from servers.commandline.process import kept, without_python
+from servers.engines import placement, usual_entrypoint
+from servers.engines.placement import Site
+from servers.engines.volumes import VolumeError
+from servers.host.foreign import Other
+from servers.host.spec import Spec
+from servers.host.started import Started
+from servers.judge.found import Found
+from servers.lifecycle import creation
+from servers.models import Box, Likeness, Profile, ProfileVersion
+from servers.models.secret import SecretError
+
+log = logging.getLogger(__name__)
+
+# The volume is made at the first start; its name says the image.
+KERNELS = "inferdash-kernels"
+MOST_REMARKS = 40
+
+
+def of_container(box: Box, other: Other, made: Draft, version: ProfileVersion) -> None:
+    """Raises ContainerError."""
+    image = creation.docker().made_from(other.container.image_id)
+    entrypoint = tuple(((image or {}).get("Config") or {}).get("Entrypoint") or ())
+    spec = _spec(box, made, entrypoint)
+    rows = comparison.of_container(other.inspected, image, spec, entrypoint) if spec else ()
+    _keep(box, other.container.id, other.container.name, made, version, rows)
+
+
+def of_process(
+    box: Box, found: Found, started: Started, made: Draft, version: ProfileVersion
+) -> None:
+    """Raises ContainerError."""
+    image = creation.docker().image(made.launch.image)
+    entrypoint = image.entrypoint if image else usual_entrypoint(made.launch.image)
+    spec = _spec(box, made, entrypoint)
+    said, words = kept(started.env or {}), without_python(started.argv)
+    rows = comparison.of_process(words, said, spec, entrypoint) if spec else ()
+    _keep(box, found.container, found.name, made, version, rows)
+
+
+def profile_of(box: Box, container: str) -> Profile | None:
+    """The profile that was made of it, unless somebody has put that away."""
+    found = Likeness.objects.filter(
+        box=box, container=container, version__profile__archived_at=None
+    ).select_related("version__profile__current")
+    likeness = found.first()
+    return likeness.version.profile if likeness else None
+
+
+def _keep(
+    box: Box,
+    container: str,
+    name: str,
+    made: Draft,
+    version: ProfileVersion,
+    rows: Iterable[Row],
+) -> None:
+    remarks = [[each.kind, each.says] for each in made.remarks]
+    Likeness.objects.update_or_create(
+        box=box,
+        container=container,
+        defaults={
+            "name": name,
+            "version": version,
+            "rows": [row.to_json() for row in rows],
+            "remarks": remarks[:MOST_REMARKS],
+        },
+    )
+
+
+def _spec(box: Box, made: Draft, entrypoint: tuple[str, ...]) -> Spec | None:
+    try:
+        return placement.spec(
+            made.launch,
+            Site(
+                home=box.home,
+                hf_cache=box.hf_cache,
+                hf_token=box.hf_token.reveal() if box.hf_token else "",
+                secrets=made.secrets,
+            ),
+            name="",
+            labels={},
+            host_port=made.launch.host_port,
+            entrypoint=entrypoint,
+            kernels_volume=KERNELS,
+        )
+    except (VolumeError, SecretError) as error:
+        log.warning("What a profile would start cannot be compared: %s", error)
+        return None

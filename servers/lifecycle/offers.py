@@ -1,0 +1,99 @@
+"""What a profile needs of the Hub and its box does not have: offered to be downloaded."""
+
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any
+
+from django.conf import settings
+
+from servers.engines import llamacpp
+from servers.engines.launch import Launch
+from servers.engines.volumes import VolumeError, resolve
+from servers.host import llamafiles
+from servers.host.fetch.job import REPOSITORY, REVISION
+from servers.lifecycle import checkpoints, preflight
+from servers.lifecycle.downloading import Wish
+from servers.models import Box, Download, Profile, Stock
+
+
+@dataclass(frozen=True, kw_only=True)
+class Offer:
+    wish: Wish
+    running: Download | None  # the same model, on its way already
+
+    @property
+    def name(self) -> str:
+        """As the page for downloads takes it."""
+        first = next(iter(self.wish.patterns), "")
+        is_quantization = len(first) > 1 and not llamafiles.is_file(first)
+        return f"{self.wish.repository}{first if is_quantization else ''}"
+
+
+def of(launch: Launch, box: Box, profile: Profile) -> Offer | None:
+    """None where the box has it, nobody knows, or it is not the Hub's."""
+    wish = wished(launch, box) if settings.HUB else None
+    if wish is None or not _is_missing(launch, box, profile):
+        return None
+    running = Download.objects.open().filter(box=box, repository__iexact=wish.repository).first()
+    return Offer(wish=wish, running=running)
+
+
+def wished(launch: Launch, box: Box) -> Wish | None:
+    """What a launch needs of the Hub; None where its checkpoint is a path that tells no model."""
+    if launch.checkpoint.startswith("/"):
+        return _of_path(checkpoints.source(launch, box), box)
+    if launch.engine == "llamacpp":
+        repository, wanted = llamacpp.of_hub(launch) or ("", "")
+        return _wish(repository, patterns=(f":{wanted}",))
+    return _wish(launch.checkpoint, revision=launch.revision or "main")
+
+
+def _wish(repository: str, **more: Any) -> Wish | None:
+    return Wish(repository=repository, **more) if REPOSITORY.fullmatch(repository) else None
+
+
+def _of_path(path: str, box: Box) -> Wish | None:
+    """Of a path of the box: in the Hub's cache, or below a folder with models, where downloads go
+    to organisation/name."""
+    if not path:
+        return None
+    try:
+        cache = resolve(box.hf_cache, home=box.home) if box.hf_cache else ""
+    except VolumeError:
+        cache = ""
+    if cache and PurePosixPath(path).is_relative_to(f"{cache}/hub"):
+        return _of_snapshot(PurePosixPath(path).relative_to(f"{cache}/hub").parts)
+    stock = Stock.objects.filter(box=box).first()
+    roots = [each["path"] for each in stock.roots if not each["refused"]] if stock else []
+    around = [root for root in roots if PurePosixPath(path).is_relative_to(root) and root != cache]
+    if not around:
+        return None
+    root = max(around, key=len)
+    parts = PurePosixPath(path).relative_to(root).parts
+    return _wish("/".join(parts[:2]), patterns=_file(parts[2:]), into=root) if parts[1:] else None
+
+
+def _of_snapshot(parts: tuple[str, ...]) -> Wish | None:
+    """Rule: the layout of huggingface_hub's cache (models--org--name/snapshots/commit)."""
+    if len(parts) < 3 or not parts[0].startswith("models--") or parts[1] != "snapshots":
+        return None
+    repository, revision = parts[0].removeprefix("models--").replace("--", "/"), parts[2]
+    if not REVISION.fullmatch(revision):
+        return None
+    return _wish(repository, revision=revision, patterns=_file(parts[3:]))
+
+
+def _file(parts: tuple[str, ...]) -> tuple[str, ...]:
+    name = "/".join(parts)
+    return (f":{name}",) if llamafiles.is_file(name) else ()
+
+
+def _is_missing(launch: Launch, box: Box, profile: Profile) -> bool:
+    """Whether a start would lack its model, as far as the box has looked."""
+    known = checkpoints.known(launch, box)
+    if known is not None:
+        return bool((known.missing or known.remote) and known.remote != "gone")
+    source = checkpoints.source(launch, box)
+    return source.startswith("/") and (
+        preflight.is_missing(source, launch, box) or preflight.was_looked_for(source, box, profile)
+    )

@@ -1,0 +1,68 @@
+"""Makes a profile of an engine that somebody else has started, by its container or its process."""
+
+from dataclasses import asdict, replace
+
+from django.db import transaction
+
+from servers import live
+from servers.commandline.draft import Draft
+from servers.judge.found import Found
+from servers.judge.privileges import opens_the_box
+from servers.lifecycle import likenesses, strangers, watching
+from servers.lifecycle.strangers import WatchError
+from servers.models import Box, Entry, Profile, Server, User
+
+
+class ProfileError(Exception):
+    """No profile is made; the text says why, and what to do."""
+
+
+def make(box: Box, container: str, *, by: User | None) -> Profile:
+    """The profile of what the watcher has seen under this key; the one that there is already.
+
+    Raises ProfileError, and ContainerError when Docker cannot be asked.
+    """
+    found = strangers.seen(container)
+    if found is None:
+        raise ProfileError("It is not there any more, or was never seen to be an engine.")
+    if known := likenesses.profile_of(box, container):
+        return known
+    try:
+        stranger = strangers.find(container)
+        if stranger is None:
+            raise ProfileError("It is gone, and nothing of it is left to read.")
+        made = watching.drafted(box, stranger)
+        check(made, by)
+        with transaction.atomic():
+            profile = _kept(box, found, made, by)
+            version = profile.current
+            assert version is not None
+            stranger.compare(box, made, version)
+    except WatchError as error:
+        raise ProfileError(str(error)) from error
+    live.servers_changed()
+    return profile
+
+
+def check(made: Draft, by: User | None) -> None:
+    """What an admin alone may write into a profile is an admin's to copy, too."""
+    opens = opens_the_box(asdict(made.launch))
+    if opens and not (by and by.may_administer):
+        raise ProfileError(
+            f"It was started with what only an admin may give a container: {', '.join(opens)}. An "
+            "admin can make the profile."
+        )
+
+
+def _kept(box: Box, found: Found, made: Draft, by: User | None) -> Profile:
+    slug = watching.free_slug(made.name or found.name)
+    what = "process" if found.is_process else "container"
+    name = found.command[:120] if found.is_process else found.name
+    profile = Profile.objects.create(
+        slug=slug, name=slug, owner=by, notes=f"As the {what} {name} was started on {box}."
+    )
+    launch = replace(made.launch, secret_env=watching.sealed(made, {}, by))
+    profile.save_version(launch, by=by, message=f"As {found.name} was started"[:200])
+    Server.objects.create(slug=slug, profile=profile, box=box)
+    Entry.note(by, "create profile", profile, of=found.name, box=box.slug)
+    return profile

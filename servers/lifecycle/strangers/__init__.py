@@ -1,0 +1,74 @@
+"""What somebody else has started and inferdash only looks at: containers and processes, alike.
+
+Everything that is known of a life is asked of a Stranger; which kind it is, is decided here.
+"""
+
+from collections.abc import Iterable
+
+from servers.host.lives import Life
+from servers.judge.found import Found
+from servers.lifecycle import creation
+from servers.lifecycle.strangers import process
+from servers.lifecycle.strangers.container import TheirContainer, removed
+from servers.lifecycle.strangers.process import TheirProcess
+from servers.lifecycle.strangers.stranger import End, Stranger, WatchError
+from servers.models import Run
+
+__all__ = [
+    "End",
+    "Stranger",
+    "TheirContainer",
+    "TheirProcess",
+    "WatchError",
+    "find",
+    "has_seen",
+    "saw",
+    "seen",
+    "standing",
+]
+
+# What this process itself has seen of them, by their keys: rows may say anything.
+_seen: dict[str, Found] = {}
+
+
+def saw(found: Iterable[Found]) -> None:
+    """Tell what engines run now that others have started; nothing else is ever watched."""
+    global _seen  # noqa: PLW0603 - replaced as a whole, for threads that read it
+    _seen = {each.container: each for each in found}
+
+
+def seen(key: str) -> Found | None:
+    """What was seen under this key, by its container or process."""
+    return _seen.get(key)
+
+
+def has_seen(stranger: Stranger) -> bool:
+    """Whether an engine was seen in it."""
+    return stranger.key in _seen
+
+
+def find(key: str) -> Stranger | None:
+    """The container, running or not, or the process; None where there is none of this key.
+
+    Of processes only those that were seen. Raises ContainerError.
+    """
+    if Life.parse(key) is not None:
+        found = _seen.get(key)
+        return TheirProcess(found) if found is not None and found.is_process else None
+    other = creation.docker().other(key)
+    return TheirContainer(other) if other is not None else None
+
+
+def standing(run: Run, *, exit_code: int | None = None) -> tuple[End | None, bool]:
+    """How the life of a watched run has ended, None while it lasts; and whether it is paused.
+
+    `exit_code` is what somebody has heard of its end. Raises ContainerError.
+    """
+    life = Life.parse(run.container_id)
+    if life is not None:
+        return (None if life.is_running() else process.gone(run, life)), False
+    other = creation.docker().other(run.container_id)
+    if other is None:
+        return removed(), False
+    container = TheirContainer(other)
+    return container.end(run, exit_code), container.is_paused

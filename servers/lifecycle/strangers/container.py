@@ -1,0 +1,191 @@
+"""A container that somebody else has made."""
+
+import logging
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any, cast
+
+from django.utils import timezone
+
+from servers.commandline import words
+from servers.commandline.command import EngineKey
+from servers.commandline.draft import Draft, DraftError
+from servers.commandline.inspect import argv, draft_of
+from servers.host.containers import ContainerError
+from servers.host.foreign import Other
+from servers.judge.found import Found
+from servers.judge.origin import Origin
+from servers.lifecycle import creation, ends, likenesses, restarts
+from servers.lifecycle.strangers.stranger import TAIL, End, Stranger, WatchError, shown
+from servers.models import Box, ProfileVersion, Run
+from servers.models.run import State
+from servers.models.secret import SecretError
+from servers.models.watched import between
+
+log = logging.getLogger(__name__)
+
+# What somebody asked Docker for so long ago has no more to do with an end.
+ASKED = timedelta(minutes=10)
+# SIGINT and SIGTERM: somebody wanted it to end.
+_WANTED_ENDS = (130, 143)
+
+REMOVED = "Its container was removed. Its log is kept as far as it was read."
+REBOOTED = "The box was restarted, and its container started again."
+RESTARTED = "Its container was started again, outside inferdash."
+
+
+class TheirContainer(Stranger):
+    def __init__(self, other: Other) -> None:
+        self.other = other
+        container = other.container
+        self.key, self.name = container.id, container.name
+        self.started_at = container.started_at
+        self.image_id = container.image_id
+        self.log_from = between(container.ended_before, container.started_at)
+
+    @property
+    def is_running(self) -> bool:
+        return self.other.container.state == "running"
+
+    @property
+    def is_paused(self) -> bool:
+        return self.other.container.state == "paused"
+
+    @property
+    def identity(self) -> dict[str, str]:
+        """Compose gives a service's containers names of their own."""
+        container = self.other.container
+        labels = Origin.of(container.labels, self.other.policy)
+        # `docker compose run` makes one beside those of the service.
+        is_own = container.labels.get("com.docker.compose.oneoff") == "True"
+        if labels.project and labels.service and not is_own:
+            return {"project": labels.project, "service": labels.service, "number": labels.number}
+        return {"name": self.name}
+
+    def drafted(self, box: Box, found: Found | None) -> Draft:
+        try:
+            return draft_of(
+                self.other.inspected,
+                creation.docker().made_from(self.image_id),
+                engine=cast(EngineKey, found.engine) if found else None,
+                model=found.models[0] if found and found.models else "",
+                home=box.home,
+                hf_cache=box.hf_cache,
+                hf_token=_token(box),
+            )
+        except DraftError as error:
+            raise WatchError(
+                f"{self.name} cannot be read as a profile: {error} Its engine's API has not "
+                "answered either; try again when it does."
+            ) from error
+
+    def compare(self, box: Box, made: Draft, version: ProfileVersion) -> None:
+        likenesses.of_container(box, self.other, made, version)
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        return tuple(argv(self.other.inspected))
+
+    def told(self, made: Draft) -> list[str]:
+        """Of the image's own environment, too."""
+        return [*made.secrets.values(), *self.told_by_environment]
+
+    @property
+    def told_by_environment(self) -> list[str]:
+        env = self.other.container.env
+        return [text for name, text in env.items() if words.is_secret(name) or words.is_token(text)]
+
+    def origin(self) -> dict[str, Any]:
+        return {
+            **Origin.of(self.other.container.labels, self.other.policy).to_json(),
+            "name": self.name,
+            "image": self.other.image,
+            "restarts": self.other.restarts,
+            "has_log": self.other.has_log,
+        }
+
+    def ways(self, port: int) -> tuple[tuple[str, int], ...]:
+        return self.other.ways(port)
+
+    def image_digest(self) -> str:
+        image = creation.docker().image(self.image_id)
+        return next(iter(image.digests), "") if image else ""
+
+    def end(self, run: Run, exit_code: int | None) -> End | None:
+        container = self.other.container
+        is_restarting = container.state == "restarting"
+        if container.has_ended or is_restarting:
+            code = container.exit_code
+            if is_restarting:
+                code = self.other.inspected["State"]["ExitCode"]
+            return self._ended(run, code, until="")
+        if self.started_at and run.started_at and self.started_at > run.started_at:
+            until = between(container.ended_before, self.started_at)
+            return self._ended(run, exit_code, until=until)
+        return None
+
+    def _ended(self, run: Run, code: int | None, *, until: str) -> End:
+        container = self.other.container
+        with_box = bool(until) and restarts.was_before_boot(run, run.server.box.booted_at)
+        lines = [] if until or not self.other.has_log else self._last_lines()
+        state = State.STOPPED if with_box else self._state(run, code, is_again=bool(until))
+        return End(
+            state=state,
+            failure=self._why(run, code) if state is State.FAILED else "",
+            exit_code=code,
+            oom_killed=container.oom_killed,
+            last_lines=shown(run, lines),
+            ended_at=container.finished_at or container.ended_before or timezone.now(),
+            log_until=until,
+            outlook=(REBOOTED if with_box else RESTARTED) if until else "",
+        )
+
+    def _last_lines(self) -> list[str]:
+        """None of a log that Docker cannot hand out: an end is one all the same."""
+        try:
+            return creation.docker().tail(self.key, TAIL)
+        except ContainerError as error:
+            log.warning("The last lines of %s are not known: %s", self.key[:12], error)
+            return []
+
+    def _state(self, run: Run, code: int | None, *, is_again: bool) -> State:
+        """Stopped where somebody wanted that, as far as can be told; else failed.
+
+        An engine that ends with 0 before it is ready has failed: some do so.
+        """
+        if was_asked(run):
+            return State.STOPPED
+        if self.other.container.oom_killed:
+            return State.FAILED
+        if code is None and is_again:
+            # Docker's policy counts the ends that nobody asked for.
+            by_policy = self.other.restarts > int(run.origin.get("restarts", 0))
+            return State.FAILED if by_policy else State.STOPPED
+        is_well = code in _WANTED_ENDS or (code == 0 and run.ready_at is not None)
+        return State.STOPPED if is_well else State.FAILED
+
+    def _why(self, run: Run, code: int | None) -> str:
+        if code is None:
+            return (
+                "Docker’s restart policy has started its container again: it ended in between, and "
+                "nobody saw how."
+            )
+        return ends.why_ended(run.ready_at, replace(self.other.container, exit_code=code))
+
+
+def was_asked(run: Run) -> bool:
+    """Whether somebody has asked for its end a moment ago."""
+    run.refresh_from_db(fields=["stop_requested_at", "ready_at"])
+    asked = run.stop_requested_at
+    return asked is not None and timezone.now() - asked < ASKED
+
+
+def removed() -> End:
+    return End(state=State.STOPPED, outlook=REMOVED, ended_at=timezone.now())
+
+
+def _token(box: Box) -> str:
+    try:
+        return box.hf_token.reveal() if box.hf_token else ""
+    except SecretError:
+        return ""  # then the container's own is kept as a secret

@@ -1,0 +1,204 @@
+"""A process that somebody else has started in no container: a venv, nohup, a systemd unit."""
+
+import shlex
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+from django.utils import timezone
+
+from servers.commandline import words
+from servers.commandline.draft import Draft, DraftError
+from servers.commandline.process import draft_of_process
+from servers.engines.engine import flag_value
+from servers.host import printed
+from servers.host.kernel import Kernel
+from servers.host.lives import Life
+from servers.host.printed import Outlet, PrintedError
+from servers.host.started import Started, StartedError, started
+from servers.judge.farewell import is_orderly
+from servers.judge.found import Found
+from servers.lifecycle import likenesses
+from servers.lifecycle.strangers.container import was_asked
+from servers.lifecycle.strangers.stranger import TAIL, End, Stranger, WatchError, shown
+from servers.models import Box, LogChunk, ProfileVersion, Run
+from servers.models.log import NOTE
+from servers.models.run import State
+
+_BLOCK = 64 * 1024  # bytes at the end of a file in which its last lines stand
+
+REBOOTED = "The box was restarted, and the process ended with it."
+ORDERLY = (
+    "Its log says that it was asked to end, and did. With which exit code is not known: only who "
+    "has started it is told."
+)
+
+
+class TheirProcess(Stranger):
+    what = "process"
+    is_paused = False
+
+    def __init__(self, found: Found, kernel: Kernel | None = None) -> None:
+        life = Life.parse(found.container)
+        assert life is not None
+        self.found, self.life = found, life
+        self.key, self.name = found.container, found.name
+        self.started_at = found.began
+        self._kernel = kernel or Kernel()
+
+    @property
+    def is_running(self) -> bool:
+        return self.life.is_running(self._kernel)
+
+    @property
+    def identity(self) -> dict[str, str]:
+        """Its unit, or its very words and user."""
+        origin = self.found.origin
+        if origin.unit and origin.unit != "session":
+            port = flag_value(tuple(self.found.command.split()), "--port") or ""
+            return {"unit": origin.unit, "port": port}
+        return {"command": self.found.command, "user": origin.user}
+
+    @cached_property
+    def _started(self) -> Started:
+        try:
+            return started(self.life.pid, start=self.life.start)
+        except StartedError as error:
+            raise WatchError(str(error)) from error
+
+    def drafted(self, box: Box, found: Found | None) -> Draft:
+        said = self._started
+        try:
+            made = draft_of_process(said.argv, said.env, folder=said.folder)
+        except DraftError as error:
+            raise WatchError(str(error)) from error
+        model = next(iter((found or self.found).models), "")
+        return replace(made, name=_name(made.name or model))
+
+    def compare(self, box: Box, made: Draft, version: ProfileVersion) -> None:
+        likenesses.of_process(box, self.found, self._started, made, version)
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        return self._started.argv
+
+    def told(self, made: Draft) -> list[str]:
+        env = self._started.env or {}
+        told = [text for name, text in env.items() if words.is_secret(name) or words.is_token(text)]
+        return [*made.secrets.values(), *told]
+
+    def origin(self) -> dict[str, Any]:
+        why, command = self._unread()
+        silent = {"no_log": why, "see_log": command} if why else {}
+        return {
+            **self.found.origin.to_json(),
+            "name": self.name,
+            "is_process": True,
+            "has_log": not why,
+            **silent,
+        }
+
+    def _unread(self) -> tuple[str, str]:
+        """Why nothing that it prints can be read here, and what shows it; "" where it can be."""
+        outlets = printed.outlets(self.life.pid, self._kernel)
+        files = [each for each in outlets if each.kind == "file"]
+        try:
+            for each in files:
+                printed.opened(self.life.pid, each.stream, self._kernel).close()
+        except PrintedError as error:
+            return str(error), self._look_there
+        if files or not outlets:
+            return "", ""
+        return self._elsewhere(outlets[0])
+
+    @property
+    def _look_there(self) -> str:
+        return f"sudo ls -l /proc/{self.life.pid}/fd/1 /proc/{self.life.pid}/fd/2"
+
+    def _elsewhere(self, outlet: Outlet) -> tuple[str, str]:
+        if outlet.kind == "journal":
+            scope, _colon, name = self.found.origin.unit.rpartition(": ")
+            way = "journalctl --user" if scope else "sudo journalctl"
+            says = (
+                "It prints into systemd’s journal, which inferdash does not read. It is shown by:"
+            )
+            return says, f"{way} -u {shlex.quote(name)} -f"
+        if outlet.kind == "terminal":
+            return (
+                f"It prints to a terminal ({outlet.path}), which nobody else can read. Started with "
+                "“> engine.log 2>&1” behind its command, it would print into a file.",
+                "",
+            )
+        if outlet.kind == "pipe":
+            return (
+                "It prints into a pipe, to another program: what that does with it is seen by:",
+                self._look_there,
+            )
+        if outlet.kind == "hidden":
+            user = self.found.origin.user or "its user"
+            return f"Where it prints to may be seen by {user} and root alone:", self._look_there
+        return "It prints to nowhere (/dev/null, or closed).", ""
+
+    def ways(self, port: int) -> tuple[tuple[str, int], ...]:
+        return (("127.0.0.1", port),) if 0 < port < 65536 else ()
+
+    def image_digest(self) -> str:
+        return ""
+
+    def log_files(self, last: Run | None) -> dict[str, Any]:
+        if last is None or not last.log_files:
+            return {}
+        appended = {
+            each.stream
+            for each in printed.outlets(self.life.pid, self._kernel)
+            if each.is_appended and list(each.inode) == _inode(last, each.stream)
+        }
+        return {stream: said for stream, said in last.log_files.items() if stream in appended}
+
+
+def gone(run: Run, life: Life, kernel: Kernel | None = None) -> End:
+    """The end of a process that does not run any more. Nobody but its parent hears how."""
+    kernel = kernel or Kernel()
+    lines = _last_lines(run)
+    now = timezone.now()
+    if life.boot and not (kernel.boot_id() or life.boot).startswith(life.boot):
+        booted = run.server.box.booted_at
+        return End(state=State.STOPPED, outlook=REBOOTED, ended_at=booted or now)
+    stopped = End(state=State.STOPPED, ended_at=now, last_lines=shown(run, lines))
+    if was_asked(run):
+        return stopped
+    if run.ready_at is not None and is_orderly(run.version.launch.engine, lines):
+        return replace(stopped, outlook=ORDERLY)
+    when = "while it was serving" if run.ready_at else "before it was ready"
+    failure = (
+        f"Process {life.pid} is gone: it ended {when}. With which exit code is not known, because "
+        "only who has started a process is told; somebody may have ended it."
+    )
+    return replace(stopped, state=State.FAILED, failure=failure)
+
+
+def _last_lines(run: Run) -> list[str]:
+    """From its files, which may be ahead of what is stored; else what is stored."""
+    for said in run.log_files.values():
+        inode = (int(said["inode"][0]), int(said["inode"][1]))
+        try:
+            file = printed.reopened(str(said["path"]), inode)
+        except PrintedError:
+            continue
+        if file is None:
+            continue
+        with file:
+            size = file.seek(0, 2)
+            file.seek(max(0, size - _BLOCK))
+            text = file.read(_BLOCK) or b""
+        return text.decode(errors="replace").splitlines()[-TAIL:]
+    stored = LogChunk.objects.tail(run.pk, TAIL)
+    return [line.text for line in stored if line.stream != NOTE]
+
+
+def _inode(run: Run, stream: str) -> list[int]:
+    return list((run.log_files.get(stream) or {}).get("inode", ()))
+
+
+def _name(said: str) -> str:
+    return said.rstrip("/").rpartition("/")[2]

@@ -1,0 +1,322 @@
+"""Takes over from what somebody else has started: stops it, waits for its memory, starts its profile.
+
+It is the one time that something is done to a container of somebody else's, because a person has
+confirmed it by its name. The container itself stays, so that there is a way back.
+"""
+
+import shlex
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
+
+from django.db import transaction
+from django.utils import timezone
+
+from servers import live
+from servers.commandline import export
+from servers.engines import placement
+from servers.engines.volumes import VolumeError
+from servers.host import ending
+from servers.host.containers import ContainerError
+from servers.host.ending import EndingError
+from servers.host.foreign import Other
+from servers.host.kernel import Kernel, Processes
+from servers.host.lives import Life
+from servers.host.theirs import GRACE, Theirs
+from servers.judge import given_back
+from servers.judge.found import Found
+from servers.judge.privileges import opens_the_box
+from servers.lifecycle import (
+    creation,
+    likenesses,
+    profiling,
+    secrets,
+    strangers,
+    watched,
+    watching,
+    wishes,
+)
+from servers.lifecycle.profiling import ProfileError
+from servers.models import Action, Box, Entry, Profile, Run, Server, User
+from servers.models.run import State
+
+# Seconds: what has not come back by then is a matter for a person.
+MEMORY_WITHIN = 240.0
+STARTS_WITHIN = 90.0
+_LOOK_EVERY = 0.5
+_NOT_YET = (State.QUEUED, State.CREATING)
+
+
+class TakeOverError(Exception):
+    """It was not taken over; the text says how far it came. `command` brings the old one back."""
+
+    def __init__(self, said: str, command: str = "") -> None:
+        super().__init__(said)
+        self.command = command
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Old:
+    """What is to be stopped, as a person has looked at it."""
+
+    found: Found
+    other: Other | None  # None: a process
+    started_at: datetime | None
+
+    profile: Profile | None = None  # that was made of it
+
+    @property
+    def way_back(self) -> str:
+        """A command that starts it again; secrets in it are left to whoever types it."""
+        origin = self.found.origin
+        if self.other is not None and self.other.removes_itself:
+            launch = self.profile.launch if self.profile else None
+            return export.docker_run(launch, name=self.found.name).strip() if launch else ""
+        if self.other is not None:
+            return f"docker start {shlex.quote(self.found.name)}"
+        if origin.unit and origin.unit != "session":
+            scope, _colon, unit = origin.unit.rpartition(": ")
+            return f"{'systemctl --user' if scope else 'sudo systemctl'} start {shlex.quote(unit)}"
+        return self.found.command
+
+
+def take_over(box: Box, action: Action, *, tell: Callable[[str], None]) -> str:
+    """What was done, in a sentence. `tell` hears how far it is.
+
+    Raises TakeOverError, and ContainerError when Docker cannot be asked.
+    """
+    old = _old(action)
+    by = action.asked_by
+    server = _server(box, old, by)
+    old = replace(old, profile=server.profile)
+    run = _next_run(server, old, by)
+    _rehearse(run)
+    name = old.found.name
+    before = live.sample(box.slug)
+    _note(server, old)
+    Action.objects.filter(pk=action.pk).update(command=old.way_back)
+    tell(f"Stopping {name}: it has up to {GRACE} s to end by itself.")
+    _stop(old)
+    Entry.note(by, "stop for take over", name, server=server.slug, box=box.slug)
+    tell(f"{name} has ended. Waiting until its memory is given back.")
+    _wait_for_memory(box, old, given_back.held_before(before, _members(old)))
+    _check_it_stays_away(old)
+    tell(f"{name} has ended. Starting {server}.")
+    return _start(run, server, old, by)
+
+
+def _old(action: Action) -> _Old:
+    """Raises TakeOverError for what is not there any more as it was confirmed."""
+    found = strangers.seen(str(action.details.get("container")))
+    if found is None or found.has_ended or found.started_at != action.details.get("started_at"):
+        raise TakeOverError(
+            f"{action.what} is not there any more as you have seen it: it has ended or was started "
+            "anew. Nothing was done; look at the page again."
+        )
+    if found.is_process:
+        return _Old(found=found, other=None, started_at=None)
+    other = creation.docker().other(found.container)
+    if other is None or other.container.name != action.what:
+        raise TakeOverError(f"{action.what} was removed or renamed. Nothing was done.")
+    return _Old(found=found, other=other, started_at=other.container.started_at)
+
+
+def _server(box: Box, old: _Old, by: User | None) -> Server:
+    """The server that watches it, else that of the profile that was made of it, else a new one."""
+    watcher = Run.objects.active().filter(
+        server__box=box, is_watched=True, container_id=old.found.container
+    )
+    run = watcher.select_related("server").first()
+    try:
+        profile = run.server.profile if run else profiling.make(box, old.found.container, by=by)
+    except ProfileError as error:
+        raise TakeOverError(f"{error} Nothing was stopped.") from error
+    servers = box.servers.select_related("profile__current", "box__hf_token")
+    server = (
+        servers.get(pk=run.server_id)
+        if run
+        else servers.filter(profile=profile, watches={}).order_by("pk").first()
+    )
+    if server is None:
+        server = Server.objects.create(
+            slug=watching.free_slug(profile.slug), profile=profile, box=box
+        )
+    opens = opens_the_box(asdict(profile.launch))
+    if opens and not (by and by.may_administer):
+        raise TakeOverError(
+            f"{profile} has what only an admin may give a container: {', '.join(opens)}. Nothing "
+            "was stopped."
+        )
+    return server
+
+
+def _next_run(server: Server, old: _Old, by: User | None) -> Run:
+    """With the very image that ran, where the profile still names that."""
+    version = server.profile.current
+    if version is None:
+        raise TakeOverError(f"The profile {server.profile} has no version. Nothing was stopped.")
+    run = Run(server=server, version=version, started_by=by, values=server.values)
+    if old.other is not None and version.launch.image == old.other.image:
+        run.pinned_image = old.other.container.image_id
+    return run
+
+
+def _rehearse(run: Run) -> None:
+    """Everything that would refuse the start and can be known before. Raises TakeOverError."""
+    server = run.server
+    if server.runs.active().filter(is_watched=False).exists():
+        raise TakeOverError(f"{server} runs already. Stop it first; nothing was stopped.")
+    launch = run.launch
+    image = creation.image(run)
+    if image is None:
+        raise TakeOverError(
+            f"{server.box} does not have the image {launch.image} that the profile {server.profile} "
+            "names. Pull it first, or write another into the profile. Nothing was stopped."
+        )
+    try:
+        spec = placement.spec(
+            launch,
+            secrets.site(run),
+            name=creation.container_name(run),
+            labels={},
+            host_port=launch.host_port,
+            entrypoint=image.entrypoint,
+            kernels_volume="",
+            image=image.id,
+        )
+        creation.check(spec, "")
+    except (secrets.Refused, VolumeError) as error:
+        raise TakeOverError(
+            f"{server.box} would refuse the profile {server.profile}: {error} Nothing was stopped."
+        ) from error
+
+
+def _note(server: Server, old: _Old) -> None:
+    """The way back, for the server's page: before anything is done."""
+    revivers = old.found.origin.revivers("" if old.found.is_process else old.found.name)
+    server.took_over = {
+        "name": old.found.name,
+        "container": old.found.container if _stays(old) else "",
+        "command": old.way_back,
+        "revived_by": " ".join(each.says for each in revivers),
+        "keeps_away": "\n".join(each.command for each in revivers if each.command),
+        "at": timezone.now().isoformat(timespec="seconds"),
+    }
+    Server.objects.filter(pk=server.pk).update(took_over=server.took_over)
+
+
+def _stays(old: _Old) -> bool:
+    """Whether there is still something of it once it has ended."""
+    return old.other is not None and not old.other.removes_itself
+
+
+def _stop(old: _Old) -> None:
+    """Raises TakeOverError."""
+    found = old.found
+    if old.other is None:
+        _end(found)
+        return
+    theirs = Theirs(creation.docker().install, creation.docker().host)
+    try:
+        # Whoever watches it must not take its end for a failure.
+        watched.asked_to_end(found.container)
+        theirs.stop(found.container, name=found.name, started_at=old.started_at)
+    except ContainerError as error:
+        raise TakeOverError(f"{error} {found.name} was left as it is.") from error
+    finally:
+        theirs.close()
+
+
+def _end(found: Found) -> None:
+    kernel = Processes(Kernel())
+    below = [each for each in kernel.read(set(found.pids)) if each.pid != found.pid]
+    life = Life.parse(found.container)
+    assert life is not None
+    watched.asked_to_end(found.container)
+    try:
+        ending.end(found.pid, start=life.start, container=None, grace=GRACE)
+        # Its workers end with it; who does not is ended as what an engine has left behind.
+        for each in below:
+            ending.end(each.pid, start=each.start, container=each.container)
+    except EndingError as error:
+        raise TakeOverError(str(error)) from error
+
+
+def _members(old: _Old) -> given_back.Members:
+    return given_back.Members(
+        container="" if old.found.is_process else old.found.container, pids=old.found.pids
+    )
+
+
+def _wait_for_memory(box: Box, old: _Old, before: given_back.Held) -> None:
+    """Raises TakeOverError for what does not come back in time."""
+    if not before:
+        return
+    deadline, since = time.monotonic() + MEMORY_WITHIN, time.time()
+    missing = ""
+    while time.monotonic() < deadline:
+        sample = live.sample(box.slug)
+        if sample is None:
+            return  # nobody tells any more
+        if float(sample.get("t") or 0) > since:
+            missing = given_back.missing(before, sample, _members(old))
+            if not missing:
+                return
+        time.sleep(_LOOK_EVERY)
+    raise TakeOverError(
+        f"{old.found.name} has ended, but {missing or 'its memory'} was not given back within "
+        f"{MEMORY_WITHIN:.0f} s, so that nothing was started. The box’s page says who holds it. The "
+        "old one is started again by:",
+        old.way_back,
+    )
+
+
+def _check_it_stays_away(old: _Old) -> None:
+    """Raises TakeOverError where somebody has started it again meanwhile."""
+    if old.other is None:
+        return
+    now = creation.docker().other(old.found.container)
+    if now is not None and now.container.state in ("running", "restarting"):
+        raise TakeOverError(
+            f"{old.found.name} was stopped, and something has started it again at once: "
+            f"{old.found.origin.revived_by}. Nothing else was done."
+        )
+
+
+def _start(run: Run, server: Server, old: _Old, by: User | None) -> str:
+    for mine in Run.objects.active().filter(server=server, is_watched=True):
+        watched.look(mine)
+    with transaction.atomic():
+        Server.objects.filter(pk=server.pk).update(watches={}, removed_at=None)
+        server.watches, server.removed_at = {}, None
+        queued = wishes.queue(run, by=by, action="take over", of=old.found.name)
+    live.servers_changed()
+    live.wake_watcher(server.box.slug)
+    if queued is None:
+        raise TakeOverError(
+            f"{old.found.name} has ended, and {server} was not started: it has a run already.",
+            old.way_back,
+        )
+    state = _after_queue(queued)
+    if state is State.FAILED:
+        queued.refresh_from_db()
+        raise TakeOverError(
+            f"{old.found.name} has ended, but {server} did not start: {queued.why} The old one is "
+            f"{'still there, and is ' if _stays(old) else ''}started again by:",
+            old.way_back,
+        )
+    likeness = likenesses.profile_of(server.box, old.found.container)
+    of = f" from the profile {likeness}" if likeness else ""
+    stays = f" {old.found.name} is stopped and stays on the box." if _stays(old) else ""
+    return f"{server} takes over from {old.found.name}{of}.{stays}"
+
+
+def _after_queue(run: Run) -> State:
+    """Where it stands as soon as its container was made, or was not."""
+    deadline = time.monotonic() + STARTS_WITHIN
+    state = State(run.state)
+    while state in _NOT_YET and time.monotonic() < deadline:
+        time.sleep(_LOOK_EVERY)
+        state = State(Run.objects.values_list("state", flat=True).get(pk=run.pk))
+    return state

@@ -1,0 +1,20 @@
+"""What nobody does anything to through inferdash: servers that others have started."""
+
+from django.core.exceptions import PermissionDenied
+
+from servers.models import Server
+
+
+class WatchedError(PermissionDenied):
+    """Somebody wants something done to a server that is only watched; a page answers 403."""
+
+
+def check(server: Server) -> None:
+    """Raises WatchedError for a server that is watched."""
+    if not server.is_watched:
+        return
+    by = f" ({server.run.came_from.started_by})" if server.run is not None else ""
+    raise WatchedError(
+        f"{server} is only watched: somebody else has started it{by}, and inferdash touches "
+        "nothing of it. Start and stop it where it was started."
+    )

@@ -1,0 +1,16 @@
+"""How far downloads of models are, in every page that lists them."""
+
+from django.template.loader import render_to_string
+
+from servers.models import Download, User
+
+type Key = tuple[str, int | None]
+
+
+def parts(keys: set[Key], person: User, page: str) -> list[str]:
+    """The fragments of a page that have changed."""
+    is_about = ("everything", None) in keys or ("downloads", None) in keys
+    if page != "stock" or not is_about:
+        return []
+    context = {"downloads": Download.objects.for_page(), "person": person}
+    return [render_to_string("downloads/_live_list.html", context)]

@@ -1,0 +1,248 @@
+"""What was on a box before inferdash: engines, other users of its GPUs, models, images, what is unseen."""
+
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from django.db.models import Sum
+from django.template.loader import render_to_string
+from django.utils import timezone
+
+from servers.judge.found import Found
+from servers.judge.holders import memory_by_container
+from servers.judge.origin import Origin
+from servers.judge.unseen import Unseen, together
+from servers.live import messages
+from servers.live.others import held_by
+from servers.models import Action, Box, Likeness, Neighbours, Run, Stock, User
+from servers.models.action import TOLD_FOR, Kind
+
+KINDS = (Kind.WATCH, Kind.PROFILE, Kind.TAKE_OVER)
+# After one of these something on the box is no longer as it was found.
+_CHANGES = (Kind.KILL, Kind.UNLINK, Kind.REMOVE, Kind.RECLAIM, Kind.PULL, Kind.TAKE_OVER)
+MOST_TOLD = 6
+
+
+@dataclass(frozen=True, kw_only=True)
+class Engine:
+    """One that somebody else has started, and what can be done about it here."""
+
+    found: Found
+    held: int | None  # bytes on all GPUs; None: none, or the driver does not tell
+    server: str  # the slug of the server that watches it; "" for none
+    requests: int | None  # that run, of one that is watched, or while somebody looks
+    profile: str  # the slug of the profile that was made of it; "" for none
+    asked: str  # the kind of what somebody wants done to it right now; "" for nothing
+
+    @property
+    def may_be_watched(self) -> bool:
+        return not (self.found.has_ended or self.server)
+
+    @property
+    def may_be_taken_over(self) -> bool:
+        return not (self.found.has_ended or self.found.origin.install)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Other:
+    """Who is on a GPU, or was given one, and is no engine."""
+
+    name: str
+    what: str  # its image, or its user and process
+    held: int | None
+    origin: Origin | None  # None of a process, of which nobody has asked for more
+    began: datetime | None
+    user: str = ""  # of a process
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shelf:
+    """Models on the disks."""
+
+    count: int
+    size: int  # bytes
+    incomplete: int
+    folders: tuple[tuple[str, int], ...]  # path, how many
+    looked_at: datetime | None
+    is_looking: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Findings:
+    pk: int
+    slug: str
+    is_silent: bool
+    seen_at: datetime | None
+    is_known: bool  # its watcher has looked around
+    trouble: str  # why Docker could not be asked; "" when it could
+    is_untouched: bool  # inferdash has changed nothing on it so far
+    engines: tuple[Engine, ...]
+    others: tuple[Other, ...]
+    quiet: tuple[str, ...]  # names of containers that are on no GPU
+    shelf: Shelf
+    images: Mapping[str, int]
+    unseen: tuple[Unseen, ...]
+    command: str  # that grants all of it; "" where each has its own
+    told: tuple[Action, ...]
+    may_edit: bool
+
+    @property
+    def running(self) -> int:
+        return sum(not each.found.has_ended for each in self.engines)
+
+    @property
+    def ended(self) -> int:
+        return len(self.engines) - self.running
+
+    @property
+    def is_empty(self) -> bool:
+        """Nothing that a person could take up."""
+        return not (self.engines or self.others or self.shelf.count)
+
+
+def found_on(box: Box, person: User) -> Findings:
+    messages.note_look(box.slug)
+    around = Neighbours.objects.filter(box=box).first()
+    sample = messages.sample(box.slug) or {}
+    since = timezone.now() - TOLD_FOR
+    told = list(
+        box.actions.filter(kind__in=KINDS, asked_at__gt=since).select_related("asked_by")[:50]
+    )
+    engines = tuple(_engines(box, sample, told))
+    blind = _unseen(box, around)
+    return Findings(
+        pk=box.pk,
+        slug=box.slug,
+        is_silent=box.is_silent,
+        seen_at=box.seen_at,
+        is_known=around is not None,
+        trouble=around.trouble if around else "",
+        is_untouched=_is_untouched(box),
+        engines=engines,
+        others=tuple(_others(around, sample, engines)),
+        quiet=_quiet(around, sample),
+        shelf=_shelf(box),
+        images=around.images if around else {},
+        unseen=blind,
+        command=together(blind),
+        told=tuple(told[:MOST_TOLD]),
+        may_edit=person.may_edit,
+    )
+
+
+def _is_untouched(box: Box) -> bool:
+    has_acted = box.actions.filter(kind__in=_CHANGES, state=Action.State.DONE).exists()
+    return not has_acted and not Run.objects.filter(server__box=box, is_watched=False).exists()
+
+
+def _engines(box: Box, sample: Mapping[str, Any], told: list[Action]) -> Iterator[Engine]:
+    asked = {each.target: each.kind for each in told if not each.is_over}
+    active = Run.objects.active().filter(server__box=box, is_watched=True)
+    watched = {
+        container: (slug, requests)
+        for container, slug, requests in active.values_list(
+            "container_id", "server__slug", "requests_running"
+        )
+    }
+    made = dict(
+        Likeness.objects.filter(box=box, version__profile__archived_at=None).values_list(
+            "container", "version__profile__slug"
+        )
+    )
+    held = memory_by_container(sample)
+    for sighting in box.sightings.order_by("has_ended", "seen_at", "pk"):
+        found = sighting.what
+        server, requests = watched.get(found.container, ("", None))
+        yield Engine(
+            found=found,
+            held=held_by(found, sample) if found.is_process else held.get(found.container),
+            server=server,
+            requests=requests if server else found.running,
+            profile=made.get(found.container, ""),
+            asked=asked.get(found.key, ""),
+        )
+
+
+def _others(
+    around: Neighbours | None, sample: Mapping[str, Any], engines: tuple[Engine, ...]
+) -> Iterator[Other]:
+    held = memory_by_container(sample)
+    for each in around.containers if around else ():
+        if each["wants_gpus"] or each["container"] in held:
+            yield Other(
+                name=each["name"],
+                what=each["image"],
+                held=held.get(each["container"]),
+                origin=Origin.from_json(each["origin"]),
+                began=_moment(each["started_at"]),
+            )
+    known = {pid for engine in engines for pid in engine.found.pids}
+    yield from _processes(sample, known)
+
+
+def _processes(sample: Mapping[str, Any], known: set[int]) -> Iterator[Other]:
+    """Those on a GPU, in no container, that belong to no engine that was found."""
+    held: dict[int, int | None] = {}
+    for card in sample.get("gpus") or []:
+        for each in card.get("processes") or []:
+            before, used = held.get(each["pid"], 0), each.get("used")
+            held[each["pid"]] = None if before is None or used is None else before + used
+    for process in sample.get("processes") or []:
+        pid = process["pid"]
+        if pid in held and pid not in known and not process.get("container"):
+            yield Other(
+                name=f"{process.get('name') or 'process'} ({pid})",
+                what=process.get("title") or "",
+                held=held[pid],
+                origin=None,
+                user=process.get("user") or "",
+                began=_moment(process.get("started_at")),
+            )
+
+
+def _quiet(around: Neighbours | None, sample: Mapping[str, Any]) -> tuple[str, ...]:
+    held = memory_by_container(sample)
+    return tuple(
+        each["name"]
+        for each in (around.containers if around else ())
+        if not each["wants_gpus"] and each["container"] not in held
+    )
+
+
+def _shelf(box: Box) -> Shelf:
+    stock = Stock.objects.filter(box=box).first()
+    stored = box.stored.all()
+    roots = stock.roots if stock else []
+    return Shelf(
+        count=stored.count(),
+        size=stored.aggregate(size=Sum("size"))["size"] or 0,
+        incomplete=stored.filter(state="partial").count(),
+        folders=tuple((each["path"], each["found"]) for each in roots if each["found"]),
+        looked_at=stock.looked_at if stock else None,
+        is_looking=stock is not None and stock.looking_since is not None,
+    )
+
+
+def _unseen(box: Box, around: Neighbours | None) -> tuple[Unseen, ...]:
+    known = [Unseen(**each) for each in (around.unseen if around else ())]
+    stock = Stock.objects.filter(box=box).first()
+    hidden = [path for root in (stock.roots if stock else ()) for path in root["hidden"]]
+    folders = [
+        Unseen(
+            what=f"Models in {path}",
+            why="The folder may not be read by inferdash. Its owner, or root, can allow it.",
+            command=f"sudo chmod o+rx {shlex.quote(path)}",
+        )
+        for path in hidden
+    ]
+    return (*known, *folders)
+
+
+def _moment(seconds: float | None) -> datetime | None:
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
+
+
+def html(box: Box, person: User) -> str:
+    return render_to_string("found/_live.html", {"findings": found_on(box, person)})

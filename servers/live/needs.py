@@ -1,0 +1,149 @@
+"""What needs a person now: what is seen to be wrong, and the alerts that nobody knows of yet."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import lru_cache
+from typing import Any
+
+from django.db.models import Q
+from django.template.loader import render_to_string
+from django.utils import timezone
+
+from servers.judge import attention as judge
+from servers.judge.alerts.case import KINDS
+from servers.judge.attention import BoxState, Notice, Told
+from servers.live import messages
+from servers.models import Alert, Box, Delivery, Outlet, Run, Server, User
+from servers.models.outlet import What
+
+# A watcher that runs has taken up a test by then.
+TAKEN_UP = timedelta(seconds=20)
+
+
+def problems(box: Box) -> tuple[tuple[str, str], ...]:
+    return tuple((each["what"], each["fix"]) for each in box.problems)
+
+
+def now() -> list[Notice]:
+    """The same of all boxes, for pages that show none of them."""
+    boxes = list(Box.objects.all())
+    return attention(boxes, {box.slug: messages.sample(box.slug) for box in boxes})
+
+
+def attention(boxes: Iterable[Box], samples: Mapping[str, dict[str, Any] | None]) -> list[Notice]:
+    """What needs a person, failed servers first; without what somebody has acknowledged."""
+    failed = [
+        Notice(level="failed", about="server", slug=slug, what="failed", fix=failure)
+        for slug, failure in Server.objects.failures()
+    ]
+    failed += _unwell()
+    states = [
+        BoxState(
+            slug=box.slug,
+            is_silent=box.is_silent,
+            was_seen=box.seen_at is not None,
+            problems=problems(box),
+            sample=samples[box.slug],
+            strays=sum(bool(each["is_running"]) for each in box.left_behind),
+        )
+        for box in boxes
+    ]
+    notices = judge.with_alerts(failed + judge.of_boxes(states), _told())
+    return sorted(notices, key=lambda notice: notice.level != "failed")
+
+
+def _told() -> list[Told]:
+    return [
+        Told(
+            pk=alert.pk,
+            box=alert.box.slug,
+            server=alert.server.slug if alert.server else "",
+            kind=alert.kind,
+            subject=alert.subject,
+            severity=alert.severity,
+            title=alert.title,
+            fix=" ".join(part for part in (alert.detail, alert.memory, alert.advice) if part),
+            is_known=alert.acknowledged_at is not None,
+        )
+        for alert in Alert.objects.open().select_related("box", "server").order_by("pk")
+    ]
+
+
+def _unwell() -> list[Notice]:
+    """Engines whose GPUs give a deadlock away, or that are dead behind a green health path."""
+    found = []
+    signs = Q(spins_since__isnull=False) | Q(unhealthy_since__isnull=False, state="ready")
+    for run in Run.objects.active().filter(signs).select_related("version", "server__box"):
+        launch, box = run.version.launch, run.server.box
+        words, fix = run.stuck_words(launch.engine, unified=box.is_unified)
+        what = f"is stuck: {words}"
+        if not words and run.is_unhealthy:
+            what = f"is unhealthy: {run.unhealthy_because}"
+            fix = "Look at its log, then restart it."
+            if run.is_watched:
+                fix = "Look at its log, then restart it where it was started."
+            elif launch.restart_unhealthy and not run.outlook:
+                fix = "By its profile it is ended and started again soon."
+        if words or run.is_unhealthy:
+            slug = run.server.slug
+            found.append(Notice(level="failed", about="server", slug=slug, what=what, fix=fix))
+    return found
+
+
+# Every viewer gets the same: it is rendered once.
+@lru_cache(maxsize=16)
+def list_html(notices: tuple[Notice, ...]) -> str:
+    return render_to_string("_live_attention.html", {"notices": notices})
+
+
+@lru_cache(maxsize=16)
+def bell_html(count: int) -> str:
+    return render_to_string("_live_bell.html", {"count": count})
+
+
+def alerts_html(person: User, notices: list[Notice]) -> str:
+    """The part of the page of alerts that changes."""
+    return render_to_string("alerts/_live_open.html", page(person, notices))
+
+
+def page(person: User, notices: list[Notice]) -> dict[str, Any]:
+    last = Alert.objects.exclude(cleared_at=None).order_by("-cleared_at").first()
+    return {
+        "person": person,
+        "over": last.cleared_at.isoformat() if last and last.cleared_at else "",
+        "open": Alert.objects.open().with_details(),
+        # Seen now, and told of by no alert (yet).
+        "notices": [notice for notice in notices if notice.alert is None],
+    }
+
+
+def outlets_html() -> str:
+    return render_to_string("alerts/_live_outlets.html", {"outlets": outlets()})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shown:
+    """An outlet as the admins' page shows it."""
+
+    outlet: Outlet
+    about: tuple[str, ...]  # names of the kinds that it is for; (): all
+    test: Delivery | None  # the newest
+    waiting: int  # messages that were not taken yet
+
+    @property
+    def is_late(self) -> bool:
+        return self.test is not None and timezone.now() - self.test.made_at > TAKEN_UP
+
+
+def outlets() -> list[Shown]:
+    found = Outlet.objects.select_related("box", "created_by").order_by("name")
+    return [
+        Shown(
+            outlet=outlet,
+            about=tuple(KINDS.get(kind, kind) for kind in outlet.kinds),
+            test=outlet.deliveries.filter(what=What.TEST).order_by("-pk").first(),
+            waiting=outlet.deliveries.waiting().exclude(what=What.TEST).count(),
+        )
+        for outlet in found
+    ]

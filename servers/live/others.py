@@ -1,0 +1,80 @@
+"""What a box's page tells of engines that run there and that inferdash did not start."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import Count
+from django.template.loader import render_to_string
+from django.utils import timezone
+
+from servers.judge.found import Found
+from servers.judge.holders import memory_by_container
+from servers.live import messages
+from servers.models import Action, Box, Run, Sighting, User
+from servers.models.action import TOLD_FOR, Kind
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    found: Found
+    held: int | None  # bytes on all GPUs; None: none, or the driver does not tell
+    server: str  # the slug of the server that watches it; "" for none
+    is_asked: bool  # somebody has pressed Watch
+
+
+@dataclass(frozen=True, kw_only=True)
+class Others:
+    pk: int
+    slug: str
+    rows: tuple[Row, ...]
+    refused: tuple[Action, ...]  # of the last day: what could not be watched, and why
+    may_watch: bool
+
+
+def others_of(box: Box, person: User) -> Others:
+    since = timezone.now() - TOLD_FOR
+    told = list(box.actions.filter(kind=Kind.WATCH, asked_at__gt=since).select_related("asked_by"))
+    asked = {each.target for each in told if not each.is_over}
+    active = Run.objects.active().filter(server__box=box, is_watched=True)
+    watched = dict(active.values_list("container_id", "server__slug"))
+    sample = messages.sample(box.slug) or {}
+    held = memory_by_container(sample)
+    rows = [
+        Row(
+            found=found,
+            held=held_by(found, sample) if found.is_process else held.get(found.container),
+            server=watched.get(found.container, ""),
+            is_asked=found.key in asked,
+        )
+        for found in (sighting.what for sighting in box.sightings.filter(has_ended=False))
+    ]
+    return Others(
+        pk=box.pk,
+        slug=box.slug,
+        rows=tuple(rows),
+        refused=tuple(each for each in told if each.state == Action.State.REFUSED)[:3],
+        may_watch=person.may_edit,
+    )
+
+
+def strangers() -> dict[int, int]:
+    """By box, how many of them nobody watches."""
+    watched = Run.objects.active().filter(is_watched=True).values("container_id")
+    alone = Sighting.objects.filter(has_ended=False).exclude(container_id__in=watched).order_by()
+    return dict(alone.values_list("box").annotate(count=Count("pk")))
+
+
+def held_by(found: Found, sample: Mapping[str, Any]) -> int | None:
+    """Bytes that a process has on all GPUs with its descendants."""
+    mine = [
+        each.get("used")
+        for card in sample.get("gpus") or []
+        for each in card.get("processes") or []
+        if each["pid"] in found.pids
+    ]
+    return sum(size for size in mine if size is not None) if mine and None not in mine else None
+
+
+def html(box: Box, person: User) -> str:
+    return render_to_string("boxes/_live_others.html", {"others": others_of(box, person)})

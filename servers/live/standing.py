@@ -1,0 +1,79 @@
+"""What stands beside a conversation: of each server where it is, its GPUs, and its work."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.template.loader import render_to_string
+
+from servers.judge import holders
+from servers.live import messages
+from servers.models import Server, User
+
+
+@dataclass(frozen=True, kw_only=True)
+class Card:
+    """A GPU on which the server has a process. None: the card does not report it."""
+
+    index: int
+    used: int | None  # bytes, by whomever
+    total: int | None
+    util: int | None  # percent
+
+
+@dataclass(frozen=True, kw_only=True)
+class Standing:
+    server: Server
+    cards: tuple[Card, ...] = ()  # empty: it has none, or nobody can tell
+    held: int | None = None  # bytes of GPU memory that it holds on all of them
+
+    @property
+    def used(self) -> int | None:
+        sizes = [card.used for card in self.cards if card.used is not None]
+        return sum(sizes) if sizes else None
+
+    @property
+    def total(self) -> int | None:
+        sizes = [card.total for card in self.cards if card.total is not None]
+        return sum(sizes) if sizes else None
+
+    @property
+    def util(self) -> int | None:
+        """Of the busiest."""
+        return max((card.util for card in self.cards if card.util is not None), default=None)
+
+    @property
+    def names(self) -> str:
+        """ "GPU 0", "GPUs 0, 1"."""
+        indices = ", ".join(str(card.index) for card in self.cards)
+        return f"GPU{'s' if len(self.cards) > 1 else ''} {indices}"
+
+
+def standings() -> list[Standing]:
+    servers = [each for each in Server.objects.for_dashboard() if each.launch.serves_models]
+    samples = {slug: messages.sample(slug) or {} for slug in {each.box.slug for each in servers}}
+    return [_standing(each, samples[each.box.slug]) for each in servers]
+
+
+def _standing(server: Server, sample: dict[str, Any]) -> Standing:
+    container = server.run.container_id if server.run and server.run.is_active else ""
+    if not container:
+        return Standing(server=server)
+    on = holders.cards_by_container(sample).get(container, frozenset())
+    return Standing(
+        server=server,
+        cards=tuple(
+            Card(
+                index=card["index"], used=card.get("used"), total=card.get("total"),
+                util=card.get("util"),
+            )
+            for card in sample.get("gpus") or []
+            if card["index"] in on
+        ),
+        held=holders.memory_by_container(sample).get(container),
+    )  # fmt: skip
+
+
+def html(person: User) -> str:
+    return render_to_string(
+        "chat/_live_standing.html", {"standings": standings(), "person": person}
+    )

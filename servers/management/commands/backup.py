@@ -1,0 +1,51 @@
+"""Write profiles, people, keys and settings to one file, while everything runs."""
+
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from servers.lifecycle import backups
+from servers.lifecycle.backups.tables import TABLES
+from servers.management import passphrase
+from servers.management.words import listed
+
+LEFT_OUT = (
+    "Not in it: runs with their logs and diagnoses, the history of GPUs, alerts, the audit log, "
+    "open invitations, and two files that you copy yourself: the settings (.env) and box.toml."
+)
+
+
+class Command(BaseCommand):
+    help = __doc__ or ""
+    requires_system_checks: list[str] = []
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("file", type=Path, help="to be made; its name ends in .inferdash")
+        secrets = parser.add_mutually_exclusive_group()
+        secrets.add_argument(
+            "--passphrase-file", metavar="FILE", help="its first line is the secrets' passphrase"
+        )
+        secrets.add_argument("--without-secrets", action="store_true", help="do not ask for one")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        phrase = ""
+        if options["passphrase_file"]:
+            phrase = passphrase.from_file(options["passphrase_file"])
+        elif not options["without_secrets"]:
+            phrase = passphrase.new()
+        try:
+            taken = backups.take(options["file"], passphrase=phrase)
+        except backups.BackupError as error:
+            raise CommandError(str(error)) from error
+        self.stdout.write(f"{options['file']}: {listed(TABLES, taken.counts)}.")
+        if taken.has_secrets:
+            self.stdout.write(
+                "Secrets are in it, under the passphrase: nobody can restore them without it."
+            )
+        else:
+            self.stdout.write(
+                "Secrets are not in it: they are to be entered again after a restore."
+            )
+        self.stdout.write(LEFT_OUT)

@@ -1,0 +1,34 @@
+"""What a box's watcher has found there beside engines: other containers, images, and what it cannot see."""
+
+from typing import Any
+
+from django.db import models
+from django.utils import timezone
+
+from servers.models.box import Box
+
+
+class Neighbours(models.Model):
+    """Apart from the box's row, which pages read with every server."""
+
+    box = models.OneToOneField(Box, on_delete=models.CASCADE, related_name="neighbours")
+    looked_at = models.DateTimeField(default=timezone.now)
+    # Why Docker could not be asked at the last look; then the rest is of an earlier one.
+    trouble = models.TextField(blank=True)
+    # Of others, that run and are no engines: {"container", "name", "image", "ports", "started_at",
+    # "wants_gpus", "origin"}.
+    containers: "models.JSONField[list[dict[str, Any]], list[dict[str, Any]]]" = models.JSONField(
+        default=list
+    )
+    # {"count", "size"}; {}: nobody has counted.
+    images: "models.JSONField[dict[str, int], dict[str, int]]" = models.JSONField(default=dict)
+    # {"what", "why", "command"}: see judge.unseen.
+    unseen: "models.JSONField[list[dict[str, str]], list[dict[str, str]]]" = models.JSONField(
+        default=list
+    )
+
+    class Meta:
+        verbose_name_plural = "neighbours"
+
+    def __str__(self) -> str:
+        return f"neighbours of {self.box_id}"

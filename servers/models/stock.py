@@ -1,0 +1,78 @@
+"""Which checkpoints lie on a box's disks, as its watcher has last seen them."""
+
+from typing import Any
+
+from django.db import models
+
+from servers.models.box import Box
+
+
+class StockQuerySet(models.QuerySet["Stock"]):
+    def mark(self) -> str:
+        """Another text whenever somebody has looked, or wants to, or is looking."""
+        times = self.order_by("pk").values_list("wanted_at", "looking_since", "looked_at")
+        return " ".join(str(each) for row in times for each in row)
+
+
+class Stock(models.Model):
+    """Of the looking itself; apart from the box's row, which pages read with every server."""
+
+    box = models.OneToOneField(Box, on_delete=models.CASCADE, related_name="stock")
+    wanted_at = models.DateTimeField(null=True)  # somebody asked for a look
+    looking_since = models.DateTimeField(null=True)  # None: nobody looks now
+    looked_at = models.DateTimeField(null=True)  # None: never to the end
+    # {"path", "is_usual", "found", "hidden": paths, "is_cut", "absent", "refused": why} each.
+    roots: "models.JSONField[list[dict[str, Any]], list[dict[str, Any]]]" = models.JSONField(
+        default=list
+    )
+
+    objects = StockQuerySet.as_manager()
+
+    class Meta:
+        verbose_name_plural = "stock"
+
+    def __str__(self) -> str:
+        return f"stock of {self.box_id}"
+
+    @property
+    def is_wanted(self) -> bool:
+        return self.wanted_at is not None and (
+            self.looked_at is None or self.looked_at < self.wanted_at
+        )
+
+
+class StoredCheckpoint(models.Model):
+    """One checkpoint on a disk; see host.stored.Checkpoint for what each figure means."""
+
+    box = models.ForeignKey(Box, on_delete=models.CASCADE, related_name="stored")
+    path = models.CharField(max_length=1000)
+    name = models.CharField(max_length=300)
+    is_hub = models.BooleanField(default=False)
+    revision = models.CharField(max_length=64, blank=True)
+    refs: "models.JSONField[list[str], list[str]]" = models.JSONField(default=list)
+    format = models.CharField(max_length=12, blank=True)
+    weights = models.BigIntegerField()
+    size = models.BigIntegerField()
+    files = models.PositiveIntegerField()
+    state = models.CharField(max_length=16)
+    because = models.CharField(max_length=500, blank=True)
+    missing = models.BigIntegerField(null=True)
+    fingerprint = models.CharField(max_length=32, blank=True)
+    # Its config.json without long lists; None where there is none.
+    config: "models.JSONField[dict[str, Any] | None, dict[str, Any] | None]" = models.JSONField(
+        null=True
+    )
+    is_adapter = models.BooleanField(default=False)
+    changed_at = models.DateTimeField()  # the newest file of weights
+    # READMEs and scripts beside it, by their names.
+    texts: "models.JSONField[dict[str, str], dict[str, str]]" = models.JSONField(default=dict)
+    licence = models.CharField(max_length=100, blank=True)
+
+    class Meta:
+        ordering = ["name", "path"]
+        constraints = [
+            models.UniqueConstraint(fields=["box", "path"], name="one_stored_checkpoint_a_path")
+        ]
+
+    def __str__(self) -> str:
+        return self.name

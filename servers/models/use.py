@@ -1,0 +1,31 @@
+"""Who has talked to a run in the playground, and when last."""
+
+from datetime import timedelta
+
+from django.db import models
+from django.utils import timezone
+
+from servers.models.run import Run
+from servers.models.user import User
+
+# Whoever has asked within this time still sits before the answer.
+LATELY = timedelta(minutes=15)
+
+
+class UseQuerySet(models.QuerySet["Use"]):
+    def lately(self) -> "UseQuerySet":
+        return self.filter(at__gt=timezone.now() - LATELY).order_by("-at")
+
+
+class Use(models.Model):
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="uses")
+    by = models.ForeignKey(User, on_delete=models.CASCADE, related_name="+")
+    at = models.DateTimeField()
+
+    objects = UseQuerySet.as_manager()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["run", "by"], name="one_use_a_person")]
+
+    def __str__(self) -> str:
+        return f"{self.by} of run {self.run_id}"

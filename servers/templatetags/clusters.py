@@ -1,0 +1,14 @@
+"""Cards of engines that are one cluster."""
+
+from django import template
+
+from servers import live
+from servers.live import Cluster
+from servers.models import Server
+
+register = template.Library()
+
+
+@register.simple_tag
+def cluster_of(server: Server) -> Cluster | None:
+    return live.cluster_of(server)

@@ -1,0 +1,162 @@
+"""What engines tell of their work, in words and as a small line."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from django import template
+
+from servers import live
+from servers.engines.change import Change
+from servers.judge import figurebook, lint
+from servers.judge.enginefigures import Figures
+from servers.judge.facts import Facts
+from servers.judge.rulebook import Rule
+from servers.judge.subject import Finding, Subject
+from servers.live import Told
+from servers.models import Run, Server
+from servers.templatetags.format import duration
+
+register = template.Library()
+
+WIDTH, HEIGHT = 120, 20  # of the small line, in its own units
+ALL = "all_told"  # under which a page with many servers has them all
+
+
+@register.simple_tag(takes_context=True)
+def told_of_all(context: dict[str, Any], servers: Iterable[Server]) -> str:
+    """Ask for all at once what told_of wants of each."""
+    context[ALL] = live.figures_by_run(server.run for server in servers)
+    return ""
+
+
+@register.simple_tag(takes_context=True)
+def told_of(context: dict[str, Any], run: Run | None) -> Told | None:
+    every: Mapping[int, Told] | None = context.get(ALL)
+    if every is None:
+        return live.figures_of(run)
+    return every.get(run.pk) if run is not None else None
+
+
+@register.filter
+def tokens(per_second: float | None) -> str:
+    """ "0", "7.4", "1240"; "–" where that is not known."""
+    if per_second is None:
+        return "–"
+    return f"{per_second:.1f}" if 0 < per_second < 9.95 else f"{per_second:.0f}"
+
+
+@register.filter
+def requests(count: float | None) -> str:
+    return "–" if count is None else f"{count:.0f}"
+
+
+@register.filter
+def told_at(told: Told) -> datetime:
+    return datetime.fromtimestamp(told.at, UTC)
+
+
+@register.filter
+def rows(figures: Figures) -> Iterator[tuple[str, str, str]]:
+    """Title, figure, and what more there is to it; what is not known is left out."""
+    for title, half, most in (
+        ("first token", figures.first_p50, figures.first_p95),
+        ("between tokens", figures.token_p50, figures.token_p95),
+        ("whole answer", figures.whole_p50, figures.whole_p95),
+    ):
+        if half is not None and most is not None:
+            yield title, _seconds(half), f"95 % within {_seconds(most)}"
+    for title, share in (
+        ("KV cache", figures.kv),
+        ("prefix cache hits", figures.prefix),
+        ("drafts accepted", figures.accepted),
+    ):
+        if share is not None:
+            yield title, f"{share * 100:.0f} %", ""
+    if figures.preemptions:
+        yield "preemptions", f"{figures.preemptions:.0f}", "in a minute"
+
+
+@register.filter
+def chart_point(told: Told) -> str:
+    """For <engine-charts>: the time, and the figures in the order of its POINT."""
+    figures = told.figures
+    values = (
+        figures.generation,
+        figures.prompt,
+        figures.running,
+        figures.queued,
+        figures.first_p50,
+        figures.first_p95,
+        figures.kv,
+        figures.prefix,
+    )
+    words = ("" if each is None else f"{each:.6g}" for each in values)
+    return ",".join([f"{told.at:.0f}", *words])
+
+
+def _seconds(span: float) -> str:
+    return f"{span * 1000:.3g} ms" if span < 0.9995 else duration(span)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """A path of tokens a second, and what it says in words."""
+
+    path: str
+    words: str
+    width: int = WIDTH
+    height: int = HEIGHT
+
+
+@register.filter
+def small_line(told: Told) -> Line | None:
+    """None while there is nothing but silence to draw."""
+    most = max((each for each in told.line if each is not None), default=0.0)
+    if most <= 0:
+        return None
+    step = WIDTH / (live.LINE - 1)
+    begins = WIDTH - step * (len(told.line) - 1)
+    words, is_down = [], False
+    for place, each in enumerate(told.line):
+        if each is None:
+            is_down = False
+            continue
+        y = HEIGHT - 1 - each / most * (HEIGHT - 2)
+        words.append(f"{'L' if is_down else 'M'}{begins + place * step:.1f} {y:.1f}")
+        is_down = True
+    said = f"Generated tokens a second in the last 15 minutes, at most {tokens(most)}"
+    return Line(path="".join(words), words=said)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Advice:
+    """Why an engine tells no figures of its own. `fix`: what would make it; None: the profile says
+    so already, for the next start, or nothing does."""
+
+    says: str
+    rule: str
+    about: str
+    fix: Change | None
+    is_saved: bool
+
+
+@register.simple_tag
+def silence(server: Server, run: Run) -> Advice | None:
+    """What is known of why its metrics are off; None: nothing."""
+    book = figurebook.by_engine().get(run.version.launch.engine)
+    rule = lint.rules().get(book.rule) if book is not None else None
+    if not isinstance(rule, Rule):
+        return None
+    found = rule.judge(Facts(Subject(launch=run.version.launch)))
+    if found is None:
+        return None
+    now: Finding | None = rule.judge(Facts(Subject(launch=server.profile.launch)))
+    return Advice(
+        says=found.says,
+        rule=found.rule,
+        about=found.about,
+        fix=now.fix if now is not None else None,
+        is_saved=now is None,
+    )

@@ -1,0 +1,42 @@
+"""How findings about hardware read in a page."""
+
+from datetime import UTC, datetime
+
+from django import template
+
+from servers.judge.hardware import Finding
+from servers.live.hardware import Hardware
+
+register = template.Library()
+
+# Severity -> the look of badges and notices, and the word beside it.
+TONES = {"critical": "failed", "warning": "attention", "info": "note"}
+WORDS = {"critical": "critical", "warning": "warning", "info": "note"}
+
+
+@register.filter
+def tone(severity: str) -> str:
+    return TONES[severity]
+
+
+@register.filter
+def severity_word(severity: str) -> str:
+    return WORDS[severity]
+
+
+@register.filter
+def of_card(hardware: Hardware, key: str) -> Finding | None:
+    """The worst that is wrong with a card; None: nothing that needs a person."""
+    return hardware.worst_of(key)
+
+
+@register.filter
+def without_card(finding: Finding, index: int) -> str:
+    """Its title where the card's name stands already."""
+    return finding.title.removeprefix(f"GPU {index} ")
+
+
+@register.filter
+def moment(at: float) -> datetime:
+    """Unix seconds, for filters that tell a time."""
+    return datetime.fromtimestamp(at, UTC)

@@ -1,0 +1,41 @@
+"""Who uses a server now, and since when nobody does, in words."""
+
+from datetime import datetime
+from typing import Protocol
+
+from django import template
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from servers.templatetags.format import ago, since
+
+register = template.Library()
+
+
+class Used(Protocol):
+    """A run, or what is told of one."""
+
+    @property
+    def requests_running(self) -> int | None: ...
+    @property
+    def last_request_at(self) -> datetime | None: ...
+    @property
+    def ready_at(self) -> datetime | None: ...
+
+
+@register.filter
+def use_words(run: Used) -> SafeString | str:
+    """ "2 requests running", "no request for 3 h 12 min"; what is not known is said to be so."""
+    count = run.requests_running
+    if count:
+        return f"{count} request{'' if count == 1 else 's'} running"
+    if count is None and run.last_request_at:
+        said = "last asked here {}, and its engine does not say by whom else"
+        return format_html(said, ago(run.last_request_at))
+    if count is None:
+        return "its engine does not say whether anybody uses it"
+    if run.last_request_at:
+        return format_html("no request for {}", since(run.last_request_at))
+    if run.ready_at:
+        return format_html("no request since it is ready, {}", ago(run.ready_at))
+    return "no request yet"

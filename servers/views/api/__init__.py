@@ -1,0 +1,40 @@
+"""What programs and the terminal use: the same truth as the pages, as JSON, by a person's key."""
+
+from django.contrib.auth.decorators import login_not_required
+from ninja import NinjaAPI
+
+from servers.views.api.boxes import router as boxes
+from servers.views.api.downloads import router as downloads
+from servers.views.api.errors import register
+from servers.views.api.images import router as images
+from servers.views.api.profiles import router as profiles
+from servers.views.api.runs import router as runs
+from servers.views.api.servers import router as servers
+
+__all__ = ["api", "urls"]
+
+api = NinjaAPI(
+    title="inferdash",
+    version="1",
+    description=(
+        "Boxes, servers, runs with their logs, images and profiles of one inferdash. Every request needs "
+        "a key: Authorization: Bearer ifd_… People make keys on their page “Keys”. Sizes are "
+        "bytes, times are RFC 3339."
+    ),
+    docs_url=None,  # its page loads scripts from elsewhere, which a box without internet cannot
+    urls_namespace="api",
+)
+api.add_router("/boxes", boxes, tags=["boxes"])
+api.add_router("/servers", servers, tags=["servers"])
+api.add_router("/runs", runs, tags=["runs"])
+api.add_router("/profiles", profiles, tags=["profiles"])
+api.add_router("/downloads", downloads, tags=["downloads"])
+api.add_router("", images, tags=["images"])
+register(api)
+
+# Keys open these, not the cookie of who is logged in: else any page that somebody has open could
+# act in their name. What it describes itself as is the same for everybody.
+urls = api.urls
+for pattern in urls[0]:
+    if pattern.callback is not None:
+        login_not_required(pattern.callback)

@@ -1,0 +1,57 @@
+"""Who asks, by the key in the request's Authorization header."""
+
+from asgiref.sync import sync_to_async
+from django.http import HttpRequest
+from ninja.security import HttpBearer
+
+from servers.models import Key, Role, User
+from servers.views.api.errors import ApiError
+
+UNAUTHORIZED, FORBIDDEN = 401, 403
+
+
+class ByKey(HttpBearer):
+    """Lets through keys that may do as much as a role; of each operation one."""
+
+    openapi_name = "key"
+
+    def __init__(self, role: Role) -> None:
+        super().__init__()
+        self.role = role
+
+    def authenticate(self, request: HttpRequest, token: str) -> Key:
+        key = Key.objects.for_token(token)
+        if key is None:
+            raise ApiError(
+                UNAUTHORIZED,
+                "unauthorized",
+                "This key is not known, has ended, or was revoked.",
+                "Make one on the page “Keys” of inferdash.",
+            )
+        Key.objects.note_use(key)
+        if key.may < self.role:
+            raise ApiError(
+                FORBIDDEN,
+                "forbidden",
+                f"This needs the role {self.role.label}, and with this key one may do what "
+                f"{key.may.label}s may.",
+                "Use another key, or ask an admin for the role.",
+            )
+        # Of this request alone, and never saved: a key may be allowed less than its person.
+        key.person.role = key.may
+        request.user = key.person
+        return key
+
+
+class ByKeyAsync(ByKey):
+    """The same for an async operation: the database must not hold up its loop."""
+
+    async def authenticate(self, request: HttpRequest, token: str) -> Key:  # type: ignore[override]
+        return await sync_to_async(super().authenticate)(request, token)
+
+
+def person(request: HttpRequest) -> User:
+    """Who asks, with the role of their key."""
+    if not isinstance(request.user, User):
+        raise TypeError("This operation was reached without a key.")
+    return request.user

@@ -1,0 +1,65 @@
+"""Boxes: their GPUs, who holds which memory, and the models on their disks."""
+
+from django.http import HttpRequest
+from django.shortcuts import get_object_or_404
+from ninja import Router, Schema, Status
+
+from servers import live
+from servers.lifecycle import actions, discarding
+from servers.models import Box, Role
+from servers.views.api.auth import ByKey, person
+from servers.views.api.errors import ApiError, Problem
+from servers.views.api.schemas import BoxOut, StoredOut
+
+router = Router()
+ACCEPTED, CONFLICT, UNPROCESSABLE = 202, 409, 422
+
+
+class DeletedOut(Schema):
+    says: str
+
+
+@router.get("", response=list[BoxOut], auth=ByKey(Role.VIEWER))
+def boxes(request: HttpRequest) -> list[BoxOut]:
+    return [BoxOut.of(live.panel(box)) for box in Box.objects.all()]
+
+
+@router.get("/{slug}", response={200: BoxOut, 404: Problem}, auth=ByKey(Role.VIEWER))
+def box(request: HttpRequest, slug: str) -> BoxOut:
+    return BoxOut.of(live.panel(get_object_or_404(Box, slug=slug)))
+
+
+@router.get(
+    "/{slug}/models", response={200: list[StoredOut], 404: Problem}, auth=ByKey(Role.VIEWER)
+)
+def models(request: HttpRequest, slug: str) -> list[StoredOut]:
+    """The models on its disks, as its watcher has last seen them."""
+    found = get_object_or_404(Box, slug=slug)
+    return [StoredOut.of(each) for each in found.stored.defer("texts")]
+
+
+@router.delete(
+    "/{slug}/models",
+    response={202: DeletedOut, 404: Problem, 409: Problem},
+    auth=ByKey(Role.EDITOR),
+)
+def delete_model(request: HttpRequest, slug: str, path: str) -> Status[DeletedOut]:
+    """Have the box delete the model at this path; what came of it stands on its page."""
+    box = get_object_or_404(Box, slug=slug)
+    stored = get_object_or_404(box.stored.select_related("box"), path=path)
+    if refused := discarding.refusal(stored):
+        raise ApiError(CONFLICT, "in_use", refused)
+    is_new = actions.ask_to_delete(stored, by=person(request))
+    live.stock_changed()
+    said = f"{stored} is {'to be deleted' if is_new else 'being deleted already'}."
+    return Status(ACCEPTED, DeletedOut(says=said))
+
+
+def chosen(slug: str) -> Box:
+    """The one that a body names; without a name the only one. Raises ApiError."""
+    found = list(Box.objects.filter(slug=slug) if slug else Box.objects.all()[:2])
+    if len(found) == 1:
+        return found[0]
+    names = ", ".join(Box.objects.values_list("slug", flat=True)) or "none yet"
+    said = f"There is no box {slug}" if slug else "It is not said which box it is for"
+    raise ApiError(UNPROCESSABLE, "no_box", f"{said}.", f"Name one in “box”: {names}.")

@@ -1,0 +1,178 @@
+"""Downloads of models from the Hub: asked for, followed, paused, cancelled."""
+
+from datetime import datetime
+
+from asgiref.sync import sync_to_async
+from django.http import Http404, HttpRequest
+from ninja import Router, Schema, Status
+from pydantic import Field
+
+from servers.lifecycle import downloading
+from servers.lifecycle.downloading import Wish, WishError
+from servers.models import Download, Role
+from servers.views.api.auth import ByKey, ByKeyAsync, person
+from servers.views.api.boxes import chosen
+from servers.views.api.errors import ApiError, Problem
+from servers.views.api.held import held
+
+router = Router()
+OK, CREATED, UNPROCESSABLE = 200, 201, 422
+MOST_BYTES = 2**50
+
+
+class DownloadIn(Schema):
+    model: str = Field(
+        max_length=500,
+        description="Its id, with a quantization if you like (org/name:Q4_K_M), or its page's address.",
+    )
+    revision: str = Field(default="", max_length=200, description="“”: main.")
+    box: str = Field(default="", max_length=63, description="“” is enough where there is one box.")
+    files: list[str] = Field(
+        default=[],
+        max_length=downloading.MOST_PATTERNS,
+        description="Names, with * in them; none: what engines load.",
+    )
+    into: str = Field(
+        default="",
+        max_length=1000,
+        description="A folder with models of the box; “”: its Hugging Face cache.",
+    )
+    limit: int = Field(default=0, ge=0, le=MOST_BYTES, description="Bytes a second; 0: none.")
+
+
+class CancelIn(Schema):
+    delete_parts: bool = Field(default=False, description="Also what is unfinished on the disk.")
+
+
+class LimitIn(Schema):
+    limit: int = Field(ge=0, le=MOST_BYTES, description="Bytes a second; 0: none.")
+
+
+class DownloadOut(Schema):
+    id: int
+    model: str
+    revision: str
+    commit: str  # what the revision was when it began; "" before that
+    box: str
+    folder: str  # of the box; "" until it is known
+    state: str  # waiting, checking, downloading, verifying, paused, done, failed, cancelled
+    wanted: str  # go, paused, cancelled
+    done: int
+    total: int | None
+    percent: int | None
+    rate: float | None  # bytes a second
+    left: float | None  # seconds
+    limit: int
+    trouble: str  # it tries on
+    says: str  # what came of it
+    advice: str
+    asked_by: str | None
+    asked_at: datetime
+    ended_at: datetime | None
+    mark: str  # another text whenever people are shown something else
+
+    @classmethod
+    def of(cls, found: Download) -> "DownloadOut":
+        return cls(
+            id=found.pk,
+            model=found.repository,
+            revision=found.revision,
+            commit=found.commit,
+            box=found.box.slug,
+            folder=found.folder,
+            state=found.state,
+            wanted=found.wanted,
+            done=found.done,
+            total=found.total,
+            percent=found.percent,
+            rate=found.rate,
+            left=found.left,
+            limit=found.limit,
+            trouble=found.trouble,
+            says=found.said,
+            advice=found.advice,
+            asked_by=found.asked_by.username if found.asked_by else None,
+            asked_at=found.asked_at,
+            ended_at=found.ended_at,
+            mark=found.mark,
+        )
+
+
+@router.get("", response=list[DownloadOut], auth=ByKey(Role.VIEWER))
+def downloads(request: HttpRequest) -> list[DownloadOut]:
+    """What goes on, then what came of those of the last day."""
+    return [DownloadOut.of(each) for each in Download.objects.for_page()]
+
+
+@router.post(
+    "",
+    response={200: DownloadOut, 201: DownloadOut, 422: Problem},
+    auth=ByKey(Role.OPERATOR),
+)
+def download(request: HttpRequest, given: DownloadIn) -> Status[DownloadOut]:
+    """Ask for a model; 200 where the same is on its way already."""
+    box = chosen(given.box)
+    try:
+        name, revision = downloading.read_name(given.model)
+        repository, _colon, quantization = name.partition(":")
+        wish = Wish(
+            repository=repository,
+            revision=given.revision or revision or "main",
+            patterns=tuple(given.files) or ((f":{quantization}",) if quantization else ()),
+            into=given.into,
+            limit=given.limit,
+        )
+        made, is_new = downloading.ask(box, wish, by=person(request))
+    except WishError as error:
+        raise ApiError(UNPROCESSABLE, "invalid", str(error)) from error
+    return Status(CREATED if is_new else OK, DownloadOut.of(_find(made.pk)))
+
+
+@router.get("/{pk}", response={200: DownloadOut, 404: Problem}, auth=ByKeyAsync(Role.VIEWER))
+async def one(request: HttpRequest, pk: int, seen: str = "", wait: float = 0.0) -> DownloadOut:
+    """How far it is.
+
+    With `wait`, the answer is held back for up to so many seconds while its mark is still `seen`.
+    """
+    return await held(lambda: _look(pk), seen=seen, wait=wait, kinds=["downloads"])
+
+
+@router.post("/{pk}/pause", response={200: DownloadOut, 404: Problem}, auth=ByKey(Role.OPERATOR))
+def pause(request: HttpRequest, pk: int) -> DownloadOut:
+    """What is there stays."""
+    downloading.pause(_find(pk), by=person(request))
+    return DownloadOut.of(_find(pk))
+
+
+@router.post("/{pk}/resume", response={200: DownloadOut, 404: Problem}, auth=ByKey(Role.OPERATOR))
+def resume(request: HttpRequest, pk: int) -> DownloadOut:
+    """Go on with one that is paused, or try one again that has failed or was cancelled."""
+    downloading.resume(_find(pk), by=person(request))
+    return DownloadOut.of(_find(pk))
+
+
+@router.post("/{pk}/cancel", response={200: DownloadOut, 404: Problem}, auth=ByKey(Role.OPERATOR))
+def cancel(request: HttpRequest, pk: int, how: CancelIn | None = None) -> DownloadOut:
+    """Files that are whole stay in any case."""
+    drops = bool(how and how.delete_parts)
+    downloading.cancel(_find(pk), by=person(request), drop_parts=drops)
+    return DownloadOut.of(_find(pk))
+
+
+@router.post("/{pk}/limit", response={200: DownloadOut, 404: Problem}, auth=ByKey(Role.OPERATOR))
+def limit(request: HttpRequest, pk: int, how: LimitIn) -> DownloadOut:
+    """How fast it may come, from now on."""
+    downloading.limit(_find(pk), how.limit, by=person(request))
+    return DownloadOut.of(_find(pk))
+
+
+@sync_to_async
+def _look(pk: int) -> DownloadOut:
+    return DownloadOut.of(_find(pk))
+
+
+def _find(pk: int) -> Download:
+    found = Download.objects.select_related("box", "asked_by").filter(pk=pk).first()
+    if found is None:
+        raise Http404(f"There is no download {pk}.")
+    return found

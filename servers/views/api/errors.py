@@ -1,0 +1,63 @@
+"""Errors as JSON: what happened, to what, and what to do."""
+
+from typing import Any
+
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse
+from ninja import NinjaAPI, Schema
+from ninja.errors import AuthenticationError, ValidationError
+
+UNAUTHORIZED, FORBIDDEN, NOT_FOUND, UNPROCESSABLE = 401, 403, 404, 422
+
+
+class Fault(Schema):
+    code: str  # stable: "not_found", "taken", …
+    message: str  # what happened, to what
+    advice: str = ""  # what to do
+    details: dict[str, Any] = {}  # what else is known, by the code
+
+
+class Problem(Schema):
+    error: Fault
+
+
+class ApiError(Exception):
+    def __init__(
+        self, status: int, code: str, message: str, advice: str = "", **details: Any
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.fault = Fault(code=code, message=message, advice=advice, details=details)
+
+
+def register(api: NinjaAPI) -> None:
+    def answer(request: HttpRequest, status: int, fault: Fault) -> HttpResponse:
+        made = api.create_response(request, {"error": fault.dict()}, status=status)
+        if status == UNAUTHORIZED:
+            made["WWW-Authenticate"] = "Bearer"
+        return made
+
+    @api.exception_handler(ApiError)
+    def ours(request: HttpRequest, error: ApiError) -> HttpResponse:
+        return answer(request, error.status, error.fault)
+
+    @api.exception_handler(AuthenticationError)
+    def keyless(request: HttpRequest, _error: AuthenticationError) -> HttpResponse:
+        message = "This request has no key."
+        advice = "Send “Authorization: Bearer ifd_…”, with a key of your page “Keys”."
+        fault = Fault(code="unauthorized", message=message, advice=advice)
+        return answer(request, UNAUTHORIZED, fault)
+
+    @api.exception_handler(Http404)
+    def missing(request: HttpRequest, error: Http404) -> HttpResponse:
+        return answer(request, NOT_FOUND, Fault(code="not_found", message=str(error)))
+
+    @api.exception_handler(PermissionDenied)
+    def denied(request: HttpRequest, error: PermissionDenied) -> HttpResponse:
+        return answer(request, FORBIDDEN, Fault(code="forbidden", message=str(error)))
+
+    @api.exception_handler(ValidationError)
+    def invalid(request: HttpRequest, error: ValidationError) -> HttpResponse:
+        said = [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors]
+        fault = Fault(code="invalid", message="; ".join(said), advice="See openapi.json.")
+        return answer(request, UNPROCESSABLE, fault)

@@ -1,0 +1,29 @@
+"""Answers that a program may have held back until what they say is something else."""
+
+from collections.abc import Awaitable, Callable, Collection
+from typing import Protocol
+
+from servers import live
+from servers.live.waiting import awaited
+
+
+class Marked(Protocol):
+    mark: str  # another text whenever people are shown something else
+
+
+async def held[Answer: Marked](
+    look: Callable[[], Awaitable[Answer]], *, seen: str, wait: float, kinds: Collection[str]
+) -> Answer:
+    """What a look finds; with `wait`, for up to so many seconds one with another mark than `seen`.
+
+    `kinds` are those of the browsers' messages after which it is looked again.
+    """
+    if wait <= 0:
+        return await look()
+    return await awaited(
+        look,
+        lambda found: found.mark != seen,
+        groups=[live.LIVE],
+        seconds=wait,
+        is_about=lambda message: message.get("kind") in kinds,
+    )

@@ -1,0 +1,224 @@
+"""Images in the boxes' Docker: what lies there, what is newer elsewhere; pulled, moved, removed."""
+
+from typing import Literal
+
+from asgiref.sync import sync_to_async
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest
+from django.shortcuts import get_object_or_404
+from ninja import P, Router, Schema, Status
+from ninja.params import QueryEx
+from pydantic import Field
+
+from servers.forms.image import PullForm
+from servers.lifecycle.images import jobs, news, shelf
+from servers.models import Box, ImageJob, Role, StoredImage, TagNews, User
+from servers.views.api.auth import ByKey, ByKeyAsync, person
+from servers.views.api.boxes import chosen
+from servers.views.api.errors import ApiError, Problem
+from servers.views.api.held import held
+from servers.views.api.image_schemas import NO_ENGINE, ImageJobOut, ImageOut, NewerOut
+from servers.views.images import rows, told
+
+router = Router()
+OK, CREATED, ACCEPTED, CONFLICT, UNPROCESSABLE = 200, 201, 202, 409, 422
+_MOST_IMAGES = 100
+_SHORT = 12  # letters of an id, as Docker lists it
+_BUSY = "It is being pulled or moved already."
+_WAIT = "Wait until that has ended: GET /image-jobs."
+
+
+class PullIn(Schema):
+    reference: str = Field(max_length=300, description="ghcr.io/org/name:tag, or with @sha256:…")
+    box: str = Field(default="", max_length=63, description="“” is enough where there is one box.")
+    newer: bool = Field(
+        default=False,
+        description="The newer build of a tag, beside the image that the tag means.",
+    )
+
+
+class MoveIn(Schema):
+    reference: str = Field(
+        max_length=500, description="The tag, as the list of newer builds has it."
+    )
+    to: Literal["newer", "before"]
+
+
+@router.get(
+    "/boxes/{slug}/images", response={200: list[ImageOut], 404: Problem}, auth=ByKey(Role.VIEWER)
+)
+def images(request: HttpRequest, slug: str) -> list[ImageOut]:
+    """What lies in its Docker, as its watcher has last seen it, the largest first."""
+    box = get_object_or_404(Box.objects.select_related("supplies"), slug=slug)
+    fates = {each.image.pk: each for each in shelf.fates(box)}
+    found = sorted(rows(box, person(request)), key=lambda row: -row.image.size)
+    return [ImageOut.of(row, fates.get(row.image.pk)) for row in found]
+
+
+@router.delete(
+    "/boxes/{slug}/images",
+    response={202: ImageJobOut, 404: Problem, 409: Problem},
+    auth=ByKey(Role.ADMIN),
+)
+def remove(
+    request: HttpRequest,
+    slug: str,
+    image: QueryEx[list[str], P(min_length=1, max_length=_MOST_IMAGES)],
+) -> Status[ImageJobOut]:
+    """Have the box remove images, by id or name; never one that something needs."""
+    box = get_object_or_404(Box, slug=slug)
+    wanted = [_stored(box, each) for each in image]
+    fates = {each.image.pk: each for each in shelf.fates(box)}
+    for each in wanted:
+        fate = fates.get(each.pk)
+        if fate is None or not fate.may_go:
+            why = fate.why if fate else NO_ENGINE
+            raise ApiError(CONFLICT, "needed", f"{each} stays: {why}.", "Leave it out.")
+    ids = list(dict.fromkeys(each.image_id for each in wanted))
+    job = jobs.ask_to_prune(box, ids, by=person(request))
+    if job is None:
+        raise ApiError(CONFLICT, "busy", f"Somebody makes room on {box} already.", _WAIT)
+    return Status(ACCEPTED, ImageJobOut.of(_find(job.pk, person(request))))
+
+
+def _stored(box: Box, called: str) -> StoredImage:
+    every = list(StoredImage.objects.filter(box=box))
+    named = shelf.by_name(every).get(called)
+    short = called.removeprefix("sha256:")
+    if named is not None:
+        return named
+    found = [each for each in every if each.image_id.removeprefix("sha256:").startswith(short)]
+    if len(short) < _SHORT or len(found) != 1:
+        raise Http404(f"{box} has no image {called}.")
+    return found[0]
+
+
+@router.get(
+    "/boxes/{slug}/images/newer",
+    response={200: list[NewerOut], 404: Problem},
+    auth=ByKey(Role.VIEWER),
+)
+def newer(request: HttpRequest, slug: str) -> list[NewerOut]:
+    """Tags of profiles with a newer build, with one to go back to, or that could not be asked about."""
+    box = get_object_or_404(Box, slug=slug)
+    return [NewerOut.of(each) for each in told(box, person(request))]
+
+
+@router.post(
+    "/boxes/{slug}/images/newer", response={204: None, 404: Problem}, auth=ByKey(Role.OPERATOR)
+)
+def ask_registries(request: HttpRequest, slug: str) -> Status[None]:
+    """Have the box ask the registries now what the tags of its profiles mean there."""
+    news.want(get_object_or_404(Box, slug=slug))
+    return Status(204, None)
+
+
+@router.post(
+    "/boxes/{slug}/images/move",
+    response={202: ImageJobOut, 404: Problem, 409: Problem},
+    auth=ByKey(Role.EDITOR),
+)
+def move(request: HttpRequest, slug: str, given: MoveIn) -> Status[ImageJobOut]:
+    """Have a tag mean its newer build, or what it meant before; what runs is not touched."""
+    box = get_object_or_404(Box, slug=slug)
+    known = _news(box, given.reference)
+    target = known.newer_id if given.to == "newer" else known.before_id
+    if not target:
+        said = f"{box} has no {'newer build' if given.to == 'newer' else 'earlier image'} of {known.reference}."
+        raise ApiError(CONFLICT, "no_image", said, "Pull the newer build first: POST /image-jobs.")
+    job = jobs.ask_to_move(box, known.reference, target, by=person(request))
+    if job is None:
+        raise ApiError(CONFLICT, "busy", _BUSY, _WAIT)
+    return Status(ACCEPTED, ImageJobOut.of(_find(job.pk, person(request))))
+
+
+def _news(box: Box, reference: str) -> TagNews:
+    found = TagNews.objects.filter(box=box, reference=reference).first()
+    if found is None:
+        raise Http404(f"Nothing is known of a newer build of {reference} on {box}.")
+    return found
+
+
+@router.get("/image-jobs", response=list[ImageJobOut], auth=ByKey(Role.VIEWER))
+def image_jobs(request: HttpRequest) -> list[ImageJobOut]:
+    """Pulls, builds, moved tags and removals: what goes on, and what has ended in the last day."""
+    found = ImageJob.objects.told().seen_by(person(request)).select_related("box", "asked_by")
+    return [ImageJobOut.of(each) for each in found]
+
+
+@router.post(
+    "/image-jobs",
+    response={200: ImageJobOut, 201: ImageJobOut, 404: Problem, 409: Problem, 422: Problem},
+    auth=ByKey(Role.EDITOR),
+)
+def pull(request: HttpRequest, given: PullIn) -> Status[ImageJobOut]:
+    """Ask for an image; 200 where the same is on its way already."""
+    box, form = chosen(given.box), PullForm({"reference": given.reference})
+    if not form.is_valid():
+        said = " ".join(str(each) for each in form.errors.get("reference", ()))
+        raise ApiError(UNPROCESSABLE, "invalid", said, "Write it as docker pull wants it.")
+    reference, digest = form.cleaned_data["reference"], ""
+    if given.newer:
+        known = _news(box, reference)
+        if not known.has_newer:
+            raise ApiError(CONFLICT, "no_newer", f"Its registry has no newer {reference}.")
+        digest = known.digest
+    job = jobs.ask_to_pull(box, reference, digest=digest, by=person(request))
+    if job is None:
+        there = ImageJob.objects.open().get(box=box, reference=reference, kind=ImageJob.Kind.PULL)
+        return Status(OK, ImageJobOut.of(there))
+    return Status(CREATED, ImageJobOut.of(_find(job.pk, person(request))))
+
+
+@router.get(
+    "/image-jobs/{pk}", response={200: ImageJobOut, 404: Problem}, auth=ByKeyAsync(Role.VIEWER)
+)
+async def image_job(
+    request: HttpRequest, pk: int, seen: str = "", wait: float = 0.0
+) -> ImageJobOut:
+    """How far it is.
+
+    With `wait`, the answer is held back for up to so many seconds while its mark is still `seen`.
+    """
+    by = person(request)
+    look = sync_to_async(lambda: ImageJobOut.of(_find(pk, by)))
+    return await held(look, seen=seen, wait=wait, kinds=["jobs"])
+
+
+@router.post(
+    "/image-jobs/{pk}/cancel",
+    response={200: ImageJobOut, 403: Problem, 404: Problem},
+    auth=ByKey(Role.EDITOR),
+)
+def cancel(request: HttpRequest, pk: int) -> ImageJobOut:
+    """Nothing happens to one that has ended. What stays of a pull, it says itself."""
+    by = person(request)
+    jobs.cancel(_may_change(_find(pk, by), by), by=by)
+    return ImageJobOut.of(_find(pk, by))
+
+
+@router.post(
+    "/image-jobs/{pk}/go-on",
+    response={200: ImageJobOut, 403: Problem, 404: Problem, 409: Problem},
+    auth=ByKey(Role.EDITOR),
+)
+def go_on(request: HttpRequest, pk: int) -> ImageJobOut:
+    """Do what it is held for all the same."""
+    by = person(request)
+    if not jobs.go_on(_may_change(_find(pk, by), by), by=by):
+        raise ApiError(CONFLICT, "not_held", "Nothing holds it.")
+    return ImageJobOut.of(_find(pk, by))
+
+
+def _may_change(job: ImageJob, by: User) -> ImageJob:
+    if not jobs.may_change(job, by):
+        raise PermissionDenied("This needs the role admin, as asking for it did.")
+    return job
+
+
+def _find(pk: int, by: User) -> ImageJob:
+    seen = ImageJob.objects.seen_by(by).select_related("box", "asked_by", "version")
+    found = seen.filter(pk=pk).first()
+    if found is None:
+        raise Http404(f"There is no pull or other job on images {pk}.")
+    return found

@@ -1,0 +1,104 @@
+"""Runs: how one went, why it failed, and its log, also while it grows."""
+
+from typing import Any
+
+from asgiref.sync import sync_to_async
+from django.http import Http404, HttpRequest
+from ninja import Router, Schema
+
+from servers import live
+from servers.judge import failurebook
+from servers.live.waiting import awaited
+from servers.models import LogChunk, Role, Run
+from servers.models.log import MOST_CHUNKS
+from servers.views.api.auth import ByKey, ByKeyAsync
+from servers.views.api.errors import Problem
+from servers.views.api.schemas import RunOut
+
+router = Router()
+MOST_LINES = 5000
+
+
+class LineOut(Schema):
+    number: int
+    at: str  # as Docker stamped it, with nanoseconds
+    stream: str  # o: stdout, e: stderr, i: a note of inferdash's own
+    text: str
+
+
+class LogOut(Schema):
+    lines: list[LineOut]
+    next: int  # the line to ask for next
+    is_complete: bool  # nothing more will come
+
+
+class WhyOut(Schema):
+    run: RunOut
+    cause: str  # the id of a known cause; "" when none was recognised
+    summary: str
+    evidence: list[tuple[int, str]]  # lines of the log: number and text
+    is_partial: bool  # only a part of the log was there
+
+
+@router.get("/{run_id}", response={200: RunOut, 404: Problem}, auth=ByKey(Role.VIEWER))
+def run(request: HttpRequest, run_id: int) -> RunOut:
+    return RunOut.of(_find(run_id))
+
+
+@router.get("/{run_id}/why", response={200: WhyOut, 404: Problem}, auth=ByKey(Role.VIEWER))
+def why(request: HttpRequest, run_id: int) -> WhyOut:
+    found = _find(run_id)
+    said: dict[str, Any] = found.diagnosis
+    return WhyOut(
+        run=RunOut.of(found),
+        cause=found.cause if found.cause in failurebook.by_id() else "",
+        summary=found.why,
+        evidence=[(line, text) for line, text in said.get("evidence", [])],
+        is_partial=bool(said.get("is_partial")),
+    )
+
+
+@router.get("/{run_id}/log", response={200: LogOut, 404: Problem}, auth=ByKeyAsync(Role.VIEWER))
+async def log(
+    request: HttpRequest, run_id: int, start: int = 1, limit: int = 1000, wait: float = 0.0
+) -> LogOut:
+    """Lines from number `start` on; negative: so many from the end.
+
+    With `wait`, an answer without lines is held back for up to so many seconds until one comes,
+    or the log has ended.
+    """
+    found = await sync_to_async(_find)(run_id)
+    limit = max(1, min(limit, MOST_LINES))
+    after = found.log_lines + start if start < 0 else start - 1
+    answer = await _lines(run_id, max(0, after), limit)
+    if answer.lines or answer.is_complete or wait <= 0:
+        return answer
+    return await awaited(
+        lambda: _lines(run_id, max(0, after), limit),
+        lambda found: bool(found.lines or found.is_complete),
+        groups=(live.log_group(run_id), live.LIVE),  # the end of a run is told to all pages
+        seconds=wait,
+        is_about=lambda message: message.get("kind", "log") in ("log", "server", "servers"),
+    )
+
+
+@sync_to_async
+def _lines(run_id: int, after: int, limit: int) -> LogOut:
+    is_complete = Run.objects.filter(pk=run_id, log_complete=True).exists()
+    lines = LogChunk.objects.lines(run_id, after, limit, most=MOST_CHUNKS)
+    return LogOut(
+        lines=[
+            LineOut(number=each.number, at=each.at, stream=each.stream, text=each.text)
+            for each in lines
+        ],
+        next=lines[-1].number + 1 if lines else after + 1,
+        is_complete=is_complete and not lines,
+    )
+
+
+def _find(run_id: int) -> Run:
+    related = ("server__box", "version__profile", "started_by", "like")
+    found = Run.objects.select_related(*related).filter(pk=run_id).first()
+    if found is None:
+        raise Http404(f"There is no run {run_id}.")
+    return found

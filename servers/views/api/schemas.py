@@ -1,0 +1,252 @@
+"""What the API answers. Sizes are bytes, spans seconds; null: not known, or not so."""
+
+from datetime import UTC, datetime
+
+from ninja import Schema
+
+from servers.judge import holders, stock
+from servers.live import Told, figures_of
+from servers.live.pages import Panel
+from servers.models import Run, Server, StoredCheckpoint
+
+
+class RunOut(Schema):
+    id: int
+    server: str
+    box: str
+    profile: str
+    version: int
+    state: str  # queued, pulling, creating, starting, ready, draining, stopping, stopped, failed
+    started_by: str | None
+    created_at: datetime
+    ready_at: datetime | None
+    ended_at: datetime | None
+    image_id: str
+    engine_version: str
+    exit_code: int | None
+    phase: str  # of a start: where it is; "" otherwise
+    percent: int | None
+    unhealthy: str  # why; "" when it is well
+    memory: str  # of one that has ended: what came back, in words
+    failure: str  # why it failed, in a sentence; "" when it did not
+    cause: str  # the id of a known cause; "" otherwise
+    log_lines: int
+
+    @classmethod
+    def of(cls, run: Run) -> "RunOut":
+        launch, server = run.version.launch, run.server
+        start = run.where_it_starts(launch, unified=server.box.is_unified)
+        return cls(
+            id=run.pk,
+            server=server.slug,
+            box=server.box.slug,
+            profile=run.version.profile.slug,
+            version=run.version.number,
+            state=str(run.shown_state),
+            started_by=run.started_by.username if run.started_by else None,
+            created_at=run.created_at,
+            ready_at=run.ready_at,
+            ended_at=run.ended_at,
+            image_id=run.image_id,
+            engine_version=run.engine_version,
+            exit_code=run.exit_code,
+            phase=start.phase if start else "",
+            percent=start.percent if start else None,
+            unhealthy=run.unhealthy_because if run.is_unhealthy else "",
+            memory=run.release_words,
+            failure=run.why if run.state == Run.State.FAILED else "",
+            cause=run.cause,
+            log_lines=run.log_lines,
+        )
+
+
+class FiguresOut(Schema):
+    """What a ready engine tells of its work; null: it does not say, or nobody asked it lately.
+
+    Latencies are of the last minute, halves (p50) and 95 % (p95) of them within so many seconds;
+    shares are from 0 to 1.
+    """
+
+    at: datetime
+    source: str  # metrics; log: its metrics are off, and these are what its log says
+    is_stale: bool  # it has told nothing for a while
+    running: float | None
+    queued: float | None
+    prompt_tokens_per_second: float | None
+    generated_tokens_per_second: float | None
+    first_token_p50: float | None
+    first_token_p95: float | None
+    inter_token_p50: float | None
+    inter_token_p95: float | None
+    whole_answer_p50: float | None
+    whole_answer_p95: float | None
+    kv_cache: float | None
+    prefix_cache_hits: float | None
+    drafts_accepted: float | None
+    preemptions_per_minute: float | None
+
+    @classmethod
+    def of(cls, told: Told) -> "FiguresOut":
+        said = told.figures
+        return cls(
+            at=datetime.fromtimestamp(told.at, UTC),
+            source=told.source,
+            is_stale=told.is_stale,
+            running=said.running,
+            queued=said.queued,
+            prompt_tokens_per_second=said.prompt,
+            generated_tokens_per_second=said.generation,
+            first_token_p50=said.first_p50,
+            first_token_p95=said.first_p95,
+            inter_token_p50=said.token_p50,
+            inter_token_p95=said.token_p95,
+            whole_answer_p50=said.whole_p50,
+            whole_answer_p95=said.whole_p95,
+            kv_cache=said.kv,
+            prefix_cache_hits=said.prefix,
+            drafts_accepted=said.accepted,
+            preemptions_per_minute=said.preemptions,
+        )
+
+
+class ServerOut(Schema):
+    slug: str
+    box: str
+    profile: str
+    engine: str
+    model: str  # the checkpoint
+    served_name: str  # what requests call it; "" before its first start
+    state: str  # its run's, or "never started"
+    is_watched: bool  # somebody else has started it: it is only looked at
+    base_url: str | None  # as seen from its own box; null when it does not run
+    requests_running: int | None
+    tokens_per_second: float | None
+    last_request_at: datetime | None
+    figures: FiguresOut | None
+    run: RunOut | None
+    mark: str  # another text whenever its run, state, phase or percent are others
+
+    @classmethod
+    def of(cls, server: Server) -> "ServerOut":
+        run, launch = server.run, server.launch
+        lives = run is not None and run.is_active
+        where = run.endpoint if run is not None and lives else None
+        shown = RunOut.of(run) if run else None
+        told = figures_of(run)
+        return cls(
+            slug=server.slug,
+            box=server.box.slug,
+            profile=server.profile.slug,
+            engine=launch.engine,
+            model=launch.checkpoint,
+            served_name=run.served_name if run else "",
+            state=str(run.shown_state) if run else "never started",
+            is_watched=server.is_watched,
+            base_url=f"http://{where.address}:{where.port}/v1" if where else None,
+            requests_running=run.requests_running if run and lives else None,
+            tokens_per_second=run.tokens_per_second if run and lives else None,
+            last_request_at=run.last_request_at if run else None,
+            figures=FiguresOut.of(told) if told else None,
+            run=shown,
+            mark=f"{shown.id} {shown.state} {shown.phase} {shown.percent}" if shown else "",
+        )
+
+
+class PartOut(Schema):
+    """A part of a GPU's memory; all parts of one add up to its total."""
+
+    kind: str  # server, process, reserved, cache, unattributed, free, …
+    name: str
+    size: int
+
+
+class GpuOut(Schema):
+    index: int
+    name: str
+    kind: str  # discrete, unified, numa; "": not known
+    total: int | None
+    used: int | None
+    free: int | None
+    utilisation: int | None  # percent
+    temperature: int | None  # °C
+    power: float | None  # watts
+    verdict: str  # on its memory: ok, settling, page_cache, reclaimable, residual, leaked, unknown
+    reason: str
+    advice: str
+    memory: list[PartOut]
+
+    @classmethod
+    def of(cls, gpu: holders.Gpu) -> "GpuOut":
+        verdict = gpu.verdict
+        return cls(
+            index=gpu.index,
+            name=gpu.name,
+            kind=gpu.kind,
+            total=gpu.total,
+            used=gpu.used,
+            free=gpu.free,
+            utilisation=gpu.util,
+            temperature=gpu.temperature,
+            power=gpu.power,
+            verdict=verdict.verdict if verdict else "ok",
+            reason=verdict.reason if verdict else "",
+            advice=verdict.advice if verdict else "",
+            memory=[
+                PartOut(kind=part.kind, name=part.name, size=part.size)
+                for part in (gpu.ledger.parts if gpu.ledger else ())
+            ],
+        )
+
+
+class BoxOut(Schema):
+    slug: str
+    health: str  # ok, attention, silent
+    seen_at: datetime | None
+    docker: str  # its version; "" when it cannot be used
+    driver: str
+    memory_total: int | None
+    memory_free: int | None
+    problems: list[str]
+    gpus: list[GpuOut]
+
+    @classmethod
+    def of(cls, panel: Panel) -> "BoxOut":
+        return cls(
+            slug=panel.slug,
+            health=panel.health,
+            seen_at=panel.seen_at,
+            docker=panel.docker,
+            driver=panel.driver,
+            memory_total=panel.memory_total,
+            memory_free=panel.memory_free,
+            problems=[what for what, _fix in panel.problems],
+            gpus=[GpuOut.of(gpu) for gpu in panel.gpus],
+        )
+
+
+class StoredOut(Schema):
+    name: str
+    path: str
+    revision: str
+    format: str  # safetensors, gguf, bin, pt; "": no weights
+    quantization: str
+    context: int | None  # tokens
+    size: int
+    weights: int
+    state: str  # complete, partial, without weights
+    because: str  # what is not whole
+
+    @classmethod
+    def of(cls, stored: StoredCheckpoint) -> "StoredOut":
+        return cls(
+            name=stored.name,
+            path=stored.path,
+            revision=stored.revision,
+            format=stored.format,
+            quantization=stock.quantization(stored.config),
+            context=stock.context(stored.config),
+            size=stored.size,
+            weights=stored.weights,
+            state=stored.state,
+            because=stored.because,
+        )

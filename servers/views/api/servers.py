@@ -1,0 +1,170 @@
+"""Servers: what runs, and the verbs."""
+
+from datetime import timedelta
+from typing import Any, Literal
+
+from asgiref.sync import sync_to_async
+from django.http import HttpRequest
+from django.shortcuts import get_object_or_404
+from django.utils import timezone
+from ninja import Router, Schema
+from pydantic import Field
+
+from servers import lifecycle, tasks
+from servers.engines import parameters
+from servers.lifecycle import Patience, preflight, taken, untouched
+from servers.models import Role, Run, Server
+from servers.views.api.auth import ByKey, ByKeyAsync, person
+from servers.views.api.errors import ApiError, Problem
+from servers.views.api.held import held
+from servers.views.api.schemas import RunOut, ServerOut
+
+router = Router()
+CONFLICT, FORBIDDEN = 409, 403
+
+
+class StartIn(Schema):
+    despite: str = Field(
+        default="",
+        max_length=300,
+        description="Why it is to start although a check says no; editors only.",
+    )
+    when_taken: Literal["refuse", "wait", "beside"] = Field(
+        default="refuse",
+        description="Of GPUs that somebody is on: an error, wait until they are free, or start all the same.",
+    )
+    wait_seconds: int = Field(
+        default=7200, ge=0, le=7 * 86400, description="0: until it is stopped."
+    )
+
+
+class StopIn(Schema):
+    after_requests: bool = Field(default=False, description="Let the running requests end first.")
+
+
+@router.get("", response=list[ServerOut], auth=ByKey(Role.VIEWER))
+def servers(request: HttpRequest) -> list[ServerOut]:
+    return [ServerOut.of(each) for each in Server.objects.for_dashboard()]
+
+
+@router.get("/{slug}", response={200: ServerOut, 404: Problem}, auth=ByKeyAsync(Role.VIEWER))
+async def server(request: HttpRequest, slug: str, seen: str = "", wait: float = 0.0) -> ServerOut:
+    """Where it is.
+
+    With `wait`, the answer is held back for up to so many seconds while its mark is still `seen`.
+    """
+    return await held(lambda: _look(slug), seen=seen, wait=wait, kinds=["server", "servers"])
+
+
+@sync_to_async
+def _look(slug: str) -> ServerOut:
+    return ServerOut.of(_find(slug))
+
+
+@router.get("/{slug}/runs", response={200: list[RunOut], 404: Problem}, auth=ByKey(Role.VIEWER))
+def runs(request: HttpRequest, slug: str, limit: int = 20) -> list[RunOut]:
+    """The newest first."""
+    found = _find(slug).runs.select_related("server__box", "version__profile", "started_by", "like")
+    return [RunOut.of(each) for each in found[: max(1, min(limit, 100))]]
+
+
+@router.get("/{slug}/fit", response={200: dict[str, Any], 404: Problem}, auth=ByKey(Role.VIEWER))
+def fit(request: HttpRequest, slug: str) -> dict[str, Any]:
+    """Whether a start would do: every check, what is known to fail, and the estimate of memory."""
+    return _checked(_find(slug)).to_json()
+
+
+@router.post(
+    "/{slug}/start",
+    response={200: ServerOut, 403: Problem, 404: Problem, 409: Problem},
+    auth=ByKey(Role.OPERATOR),
+)
+def start(request: HttpRequest, slug: str, how: StartIn | None = None) -> ServerOut:
+    """Nothing happens to one that runs already."""
+    how = how or StartIn()
+    found = _find(slug)
+    untouched.check(found)
+    if not found.runs.active().exists():
+        _refuse(request, found, how)
+        until = timezone.now() + timedelta(seconds=how.wait_seconds) if how.wait_seconds else None
+        patience = Patience(until=until) if how.when_taken == "wait" else None
+        run = lifecycle.start(
+            found, by=person(request), despite=how.despite.strip(), patience=patience
+        )
+        if run is not None:
+            tasks.nudge(run)
+    return ServerOut.of(_find(slug))
+
+
+def _refuse(request: HttpRequest, found: Server, how: StartIn) -> None:
+    """Raises ApiError for a start that would fail, or whose GPUs are taken."""
+    checked = _checked(found)
+    may_despite = bool(how.despite.strip()) and person(request).may_edit
+    errors = [each for each in checked.errors if each.id != "loading"]
+    faults = checked.lasting if how.when_taken == "wait" else checked.faults
+    if (errors or faults) and not may_despite:
+        said = [each.says for each in errors] + [each.says for each in faults]
+        raise ApiError(
+            CONFLICT,
+            "would_fail",
+            " ".join(said),
+            "Mend it, or as an editor start it all the same with a reason in “despite”.",
+            **checked.to_json(),
+        )
+    if how.when_taken != "refuse" or may_despite:
+        return
+    there = taken.before_start(
+        parameters.fill(found.profile.launch, found.values), found, checked.known
+    )
+    if there.holders:
+        raise ApiError(
+            CONFLICT,
+            "taken",
+            f"{there.where} {'is' if there.start.is_unified else 'are'} taken by "
+            f"{', '.join(map(str, there.holders))}.",
+            "Send when_taken: “wait” to start it once they are free, or stop who is there.",
+            holders=[
+                {"name": each.name, "by": each.by, "kind": each.kind} for each in there.holders
+            ],
+        )
+
+
+@router.post(
+    "/{slug}/stop", response={200: ServerOut, 403: Problem, 404: Problem}, auth=ByKey(Role.OPERATOR)
+)
+def stop(request: HttpRequest, slug: str, how: StopIn | None = None) -> ServerOut:
+    """Nothing happens to one that does not run."""
+    found = _find(slug)
+    untouched.check(found)
+    lifecycle.call_off(found, by=person(request))
+    run = found.runs.active().first()
+    if run is not None:
+        lifecycle.stop(run, by=person(request), after_requests=bool(how and how.after_requests))
+        tasks.nudge(run)
+    return ServerOut.of(_find(slug))
+
+
+@router.post(
+    "/{slug}/restart",
+    response={200: ServerOut, 403: Problem, 404: Problem, 409: Problem},
+    auth=ByKey(Role.OPERATOR),
+)
+def restart(request: HttpRequest, slug: str) -> ServerOut:
+    """Of one that does not run, a start."""
+    found = _find(slug)
+    untouched.check(found)
+    if not found.runs.active().exists():
+        return start(request, slug)
+    run: Run | None = lifecycle.restart(found, by=person(request))
+    if run is not None:
+        tasks.nudge(run)
+    return ServerOut.of(_find(slug))
+
+
+def _find(slug: str) -> Server:
+    return get_object_or_404(Server.objects.for_dashboard(), slug=slug)
+
+
+def _checked(found: Server) -> preflight.Checked:
+    launch = parameters.fill(found.profile.launch, found.values)
+    return preflight.check(launch, found.box, found.profile, found)

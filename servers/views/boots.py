@@ -1,0 +1,25 @@
+"""What is said of a box's restart, once somebody has read it."""
+
+from typing import cast
+
+from django.db import transaction
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404
+from django.views.decorators.http import require_POST
+
+from servers import live
+from servers.models import Boot, Entry, Role, User
+from servers.views.access import allow
+
+
+@require_POST
+@allow(Role.OPERATOR)
+def box_boot_dismiss(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
+    """For everybody: the audit log says who did."""
+    boot = get_object_or_404(Boot, pk=pk, box__slug=slug)
+    person = cast(User, request.user)
+    with transaction.atomic():
+        if boot.dismiss(person):
+            Entry.note(person, "put away restart", boot.box)
+    live.box_changed(boot.box_id)
+    return HttpResponse(status=204)

@@ -1,0 +1,186 @@
+"""The playground's conversations: each person's own, kept message by message as they change."""
+
+import secrets
+from datetime import UTC, datetime
+from typing import Any
+
+from django.db import transaction
+from django.db.models import Q
+from django.http import HttpResponse, JsonResponse
+from django.shortcuts import get_object_or_404, render
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from servers.forms.conversation import BODY_LIMIT, KEY, KeepError, Kept, read
+from servers.models import Conversation, Message, Role
+from servers.models.conversation import text_of, title_of
+from servers.views.access import PersonRequest, allow
+
+A_PAGE = 50
+DONE = 204
+
+
+class ChangedError(Exception):
+    """Another tab has saved it since, or deleted it: nothing was kept."""
+
+
+@require_GET
+@allow(Role.OPERATOR)
+def conversations(request: PersonRequest) -> JsonResponse:
+    """The newest, or those before ?before=, as far as they match ?q=."""
+    mine = Conversation.objects.of(request.user).matching(request.GET.get("q", "")[:200])
+    before, _, pk = request.GET.get("before", "").partition("-")
+    if before.isdecimal() and pk.isdecimal():
+        at = datetime.fromtimestamp(int(before[:17]) / 1e6, UTC)
+        earlier = Q(updated_at__lt=at) | Q(updated_at=at, pk__lt=int(pk[:18]))
+        mine = mine.filter(earlier)
+    found = list(mine.listed().select_related(None)[: A_PAGE + 1])
+    shown = found[:A_PAGE]
+    more = f"{_micros(shown[-1].updated_at)}-{shown[-1].pk}" if len(found) > A_PAGE else ""
+    return JsonResponse({"conversations": [_line(each) for each in shown], "before": more})
+
+
+@require_http_methods(["GET", "POST"])
+@allow(Role.OPERATOR)
+def conversation(request: PersonRequest, key: str) -> HttpResponse:
+    """All of it; or what has changed in it, from a browser."""
+    if request.method == "POST":
+        return _keep(request, key)
+    found = get_object_or_404(Conversation.objects.of(request.user).listed(), key=key)
+    messages = list(found.messages.values_list("body", flat=True))
+    return JsonResponse(
+        {
+            **_line(found),
+            "params": found.params,
+            "tools": found.tools,
+            "schema": found.schema,
+            "messages": messages,
+            "age": (timezone.now() - found.updated_at).total_seconds(),
+        }
+    )
+
+
+@require_POST
+@allow(Role.OPERATOR)
+def conversation_delete(request: PersonRequest, key: str) -> HttpResponse:
+    Conversation.objects.forget_deleted()
+    # No tab has seen this revision: what one still sends is not written to what is deleted.
+    Conversation.objects.of(request.user).filter(key=key).update(
+        deleted_at=timezone.now(), revision=""
+    )
+    return HttpResponse(status=DONE)
+
+
+@require_POST
+@allow(Role.OPERATOR)
+def conversation_restore(request: PersonRequest, key: str) -> HttpResponse:
+    mine = Conversation.objects.filter(person=request.user, key=key)
+    get_object_or_404(mine)
+    mine.update(deleted_at=None, revision=secrets.token_hex(8))
+    return HttpResponse(status=DONE)
+
+
+@require_POST
+@allow(Role.OPERATOR)
+def conversation_share(request: PersonRequest, key: str) -> JsonResponse:
+    found = get_object_or_404(Conversation.objects.of(request.user), key=key)
+    found.share()
+    return JsonResponse({"link": _link(request, found)})
+
+
+@require_POST
+@allow(Role.OPERATOR)
+def conversation_unshare(request: PersonRequest, key: str) -> HttpResponse:
+    get_object_or_404(Conversation.objects.of(request.user), key=key).share_no_more()
+    return HttpResponse(status=DONE)
+
+
+@require_GET
+@allow(Role.VIEWER)
+def conversation_shared(request: PersonRequest, token: str) -> HttpResponse:
+    """For whoever is logged in and has the link."""
+    shared = Conversation.objects.filter(deleted_at=None).select_related("person")
+    found = get_object_or_404(shared, token=token)
+    messages = list(found.messages.values_list("body", flat=True))
+    return render(
+        request, "chat/shared.html", {"conversation": found, "told": {"messages": messages}}
+    )
+
+
+def _keep(request: PersonRequest, key: str) -> JsonResponse:
+    try:
+        if KEY.fullmatch(key) is None:
+            raise KeepError("This conversation's address is none of ours. Reload the page.")
+        # Not request.body, whose limit is for forms: pictures are larger.
+        kept = read(request.read(BODY_LIMIT + 1))
+        with transaction.atomic():
+            row = _write(request, key, kept)
+    except KeepError as error:
+        return JsonResponse({"message": str(error)}, status=400)
+    except ChangedError:
+        return JsonResponse({"message": "Another tab has changed this conversation."}, status=409)
+    return JsonResponse({"updated": _millis(row.updated_at)})
+
+
+def _write(request: PersonRequest, key: str, kept: Kept) -> Conversation:
+    """Raises ChangedError when it is not as of a revision that the browser has seen."""
+    row, is_new = Conversation.objects.select_for_update().get_or_create(
+        person=request.user, key=key, defaults={"created_at": kept.updated or timezone.now()}
+    )
+    if not is_new and kept.revision == row.revision:
+        return row  # it has arrived before, and its answer was lost
+    if not is_new and (row.deleted_at is not None or row.revision not in kept.was):
+        raise ChangedError
+    row.messages.filter(place__gte=kept.count).delete()
+    Message.objects.bulk_create(
+        [
+            Message(conversation=row, place=place, body=body, text=text_of(body))
+            for place, body in kept.messages.items()
+        ],
+        update_conflicts=True,
+        unique_fields=["conversation", "place"],
+        update_fields=["body", "text"],
+    )
+    if row.messages.count() != kept.count:
+        raise ChangedError  # it was deleted, and this is only the end of it
+    _write_around(row, kept)
+    return row
+
+
+def _write_around(row: Conversation, kept: Kept) -> None:
+    for name in ("name", "server", "params", "tools", "schema", "revision"):
+        setattr(row, name, getattr(kept, name))
+    if not row.title:
+        first = row.messages.filter(body__role="user").first()
+        row.title = title_of(first.body) if first else ""
+    elif any(message.get("role") == "user" for message in kept.messages.values()):
+        first = row.messages.filter(body__role="user").first()
+        row.title = title_of(first.body) if first else row.title
+    row.updated_at = kept.updated or timezone.now()
+    row.save()
+
+
+def _line(found: Conversation) -> dict[str, Any]:
+    return {
+        "id": found.key,
+        "name": found.name,
+        "title": str(found),
+        "server": found.server,
+        "count": found.count,
+        "updated": _millis(found.updated_at),
+        "revision": found.revision,
+        "shared": reverse("conversation_shared", args=[found.token]) if found.token else "",
+    }
+
+
+def _link(request: PersonRequest, found: Conversation) -> str:
+    return request.build_absolute_uri(reverse("conversation_shared", args=[found.token]))
+
+
+def _micros(at: datetime) -> int:
+    return round(at.timestamp() * 1e6)
+
+
+def _millis(at: datetime) -> int:
+    return _micros(at) // 1000

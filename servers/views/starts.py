@@ -1,0 +1,75 @@
+"""Starts a server by what a person has answered, or asks when somebody is on its GPUs."""
+
+from typing import cast
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+
+from servers import lifecycle, tasks
+from servers.engines.launch import Launch
+from servers.forms import start as form
+from servers.lifecycle import preflight, taken
+from servers.models import Run, Server, User
+
+
+def despite(request: HttpRequest) -> str:
+    """Why somebody starts it although something is known to fail."""
+    return request.POST.get("despite", "").strip()[:300]
+
+
+def begin(request: HttpRequest, server: Server, *, like: Run | None = None) -> Run | None:
+    """Queue the run, ask for the end of those that it is to take the place of, and nudge.
+
+    None when the server already runs: then nobody is stopped for it either.
+    """
+    choice, person = form.read(request.POST), cast(User, request.user)
+    run = lifecycle.start(
+        server, by=person, despite=despite(request), like=like, patience=choice.patience
+    )
+    if run is None:
+        return None
+    others = Run.objects.active().filter(pk__in=choice.runs, server__box=server.box_id)
+    others = others.filter(is_watched=False)
+    for other in others.exclude(pk=run.pk).select_related("server__box"):
+        lifecycle.stop(other, by=person, after_requests=choice.answer == "drain")
+        tasks.nudge(other)
+    tasks.nudge(run)
+    return run
+
+
+def question(
+    request: HttpRequest, server: Server, launch: Launch, checked: preflight.Checked
+) -> HttpResponse | None:
+    """What to do about who is on its GPUs; None when nobody is, or it was answered."""
+    choice, person = form.read(request.POST), cast(User, request.user)
+    if choice.answer not in ("", "beside"):
+        return None
+    if despite(request) and person.may_edit:
+        return None
+    found = taken.before_start(launch, server, checked.known)
+    is_refused = found.is_loading or bool(checked.faults)
+    if not found.holders or (choice.answer == "beside" and not is_refused):
+        return None
+    return asked(
+        request,
+        "servers/_taken.html",
+        {
+            "server": server,
+            "taken": found,
+            "stoppable": [each for each in found.holders if each.may_be_stopped],
+            "person": person,
+            "action": request.path,
+            "times": form.TIMES.items(),
+            "usually": form.USUALLY,
+            "findings": checked.faults,
+            "is_refused": is_refused,
+        },
+    )
+
+
+def asked(request: HttpRequest, template: str, context: dict[str, object]) -> HttpResponse:
+    """A question in the page's dialog, as the answer to a button that wants none."""
+    answer = render(request, template, context)
+    answer["HX-Retarget"] = "#dialog"
+    answer["HX-Reswap"] = "innerHTML"
+    return answer

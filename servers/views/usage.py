@@ -1,0 +1,77 @@
+"""How much was asked of models, by whom, over how long."""
+
+from collections.abc import AsyncIterator, Sequence
+from datetime import date, timedelta
+from urllib.parse import urlencode
+
+from asgiref.sync import sync_to_async
+from django.http import HttpResponse, StreamingHttpResponse
+from django.shortcuts import render
+from django.utils import timezone
+from django.views.decorators.http import require_GET
+
+from servers.judge import usechart
+from servers.models import Role, Usage
+from servers.models.usage import COUNTS, GROUPS
+from servers.views import spreadsheet
+from servers.views.access import PersonRequest, allow
+
+# Days, with today.
+SPANS = {1: "Today", 7: "7 days", 30: "30 days", 365: "A year"}
+USUALLY = 7
+_BY = {"model": "Model", "server": "Server", "key": "Key", "person": "Person"}
+
+
+@require_GET
+@allow(Role.OPERATOR)
+def usage(request: PersonRequest) -> HttpResponse:
+    days, by = _days(request), request.GET.get("by", "")
+    by = by if by in GROUPS else "model"
+    today = timezone.localdate()
+    since = today - timedelta(days=days - 1)
+    used = Usage.objects.since(since)
+    rows = used.added_up(by)
+    totals = {name: sum(row[name] for row in rows) for name in COUNTS}
+    most = max((row["read"] + row["written"] for row in rows), default=0)
+    for row in rows:
+        row["share"] = round(100 * (row["read"] + row["written"]) / most, 1) if most else 0
+    return render(
+        request,
+        "gateway/usage.html",
+        {
+            "rows": rows,
+            "totals": totals,
+            "chart": usechart.chart(used.by_day(), since, today) if days > 1 and rows else None,
+            "by": by,
+            "by_words": _BY[by],
+            "days": days,
+            "spans": [(n, words, urlencode({"days": n, "by": by})) for n, words in SPANS.items()],
+            "groups": [(n, words, urlencode({"days": days, "by": n})) for n, words in _BY.items()],
+        },
+    )
+
+
+@require_GET
+@allow(Role.OPERATOR)
+async def usage_csv(request: PersonRequest) -> StreamingHttpResponse:
+    days = _days(request)
+    today = timezone.localdate()
+    head = ["day", "model", "server", "key", "person", *COUNTS]
+    rows = _rows(today - timedelta(days=days - 1))
+    return spreadsheet.download(f"inferdash-usage-{today:%Y%m%d}-{days}d.csv", head, rows)
+
+
+async def _rows(since: date) -> AsyncIterator[Sequence[object]]:
+    for row in await sync_to_async(_read)(since):
+        yield ["" if cell is None else cell for cell in row]
+
+
+def _read(since: date) -> list[tuple[object, ...]]:
+    used = Usage.objects.since(since).order_by("day", "pk")
+    names = ("day", "model", "server", "key__name", "person__username", *COUNTS)
+    return list(used.values_list(*names))
+
+
+def _days(request: PersonRequest) -> int:
+    said = request.GET.get("days", "")
+    return int(said) if said.isdecimal() and int(said[:4]) in SPANS else USUALLY

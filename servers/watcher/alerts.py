@@ -1,0 +1,191 @@
+"""Raises and clears alerts: holds what rows and samples say against those that are open."""
+
+import time
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+from servers.judge import failurebook
+from servers.judge.alerts import boxes, fetches, runs
+from servers.judge.alerts.boxes import NOTHING, Found
+from servers.judge.alerts.case import Key
+from servers.judge.alerts.fetches import Fetch
+from servers.judge.alerts.runs import RunFacts
+from servers.judge.alerts.steady import Change, Open, Steady
+from servers.lifecycle import alerts
+from servers.models import Alert, Box, Download, ImageJob, Run, Server
+from servers.models.run import ACTIVE, State
+
+# Seconds: a sample that is older tells nothing of now.
+FRESH = 15.0
+_ENDS = ("failed", "died")
+
+
+class Alerts:
+    def __init__(self, box: Box) -> None:
+        self.box = box
+        self._steady = Steady()
+
+    def step(self, judged: Mapping[str, Any] | None) -> None:
+        """`judged`: the newest sample with its verdicts and findings; None: there is none."""
+        now = time.time()
+        open_ones = self._open()
+        told = frozenset(open_ones)
+        facts = [_facts(server) for server in self._servers()]
+        found = self._of_sample(judged, now, told)
+        cases = [
+            *(case for each in facts for case in runs.cases(each, now=now, open_kinds=_of(each, told))),
+            *fetches.cases(_fetches(self.box), now=now),
+            *found.cases,
+            *boxes.lacks(self.box.slug, _problems(self.box), judged),
+        ]  # fmt: skip
+        changes = self._steady.step(
+            now,
+            boxes.without_floor_twice(cases, told),
+            {key: _written(alert) for key, alert in open_ones.items()},
+            unknown_kinds=found.unknown_kinds,
+            unsure=found.unsure,
+        )
+        for change in changes:
+            self._do(change, open_ones.get(change.key))
+        for each in facts:
+            if case := runs.event(each, now=now):
+                alerts.raise_alert(self.box, case)
+
+    def look_at_others(self) -> None:
+        """A box cannot tell of its own silence: the watchers of the others do."""
+        now = time.time()
+        silent = {a.box_id: a for a in Alert.objects.open().filter(kind="silent")}
+        for other in Box.objects.exclude(pk=self.box.pk).exclude(seen_at=None):
+            assert other.seen_at is not None
+            case = boxes.silence(
+                other.slug, seen_at=other.seen_at.timestamp(), now=now, servers=_running(other)
+            )
+            if case is not None and other.pk not in silent:
+                alerts.raise_alert(other, case)
+            elif case is None and other.pk in silent:
+                alerts.clear(silent[other.pk])
+
+    def _open(self) -> dict[Key, Alert]:
+        return {
+            (each.kind, each.subject): each for each in Alert.objects.open().filter(box=self.box)
+        }
+
+    def _servers(self) -> Iterator[Server]:
+        shown = Server.objects.shown().filter(box=self.box, run__isnull=False)
+        yield from shown.select_related("run__version", "box")
+
+    def _of_sample(
+        self, judged: Mapping[str, Any] | None, now: float, told: frozenset[Key]
+    ) -> Found:
+        if judged is None or now - judged["t"] > FRESH:
+            return NOTHING
+        return boxes.of_sample(self.box.slug, judged, is_low=boxes.FLOOR in told)
+
+    def _do(self, change: Change, alert: Alert | None) -> None:
+        if change.case is None:
+            if alert is not None:
+                alerts.clear(alert, is_told=_is_news(alert))
+        elif alert is None:
+            alerts.raise_alert(self.box, change.case)
+        elif change.what == "worse":
+            alerts.worsen(alert, change.case)
+        else:
+            alerts.reword(alert, change.case)
+
+
+def _problems(box: Box) -> list[dict[str, str]]:
+    # As it stands in the row: another thread writes it.
+    facts = Box.objects.values_list("facts", flat=True).get(pk=box.pk)
+    return list(facts.get("problems", []))
+
+
+def _of(run: RunFacts, told: frozenset[Key]) -> frozenset[str]:
+    return frozenset(kind for kind, subject in told if subject == run.server)
+
+
+def _written(alert: Alert) -> Open:
+    words = (alert.title, alert.detail, alert.memory, alert.advice)
+    return Open(severity=alert.severity, words=words)
+
+
+def _is_news(alert: Alert) -> bool:
+    """That somebody has started it again is no message; that inferdash did and it is ready, is."""
+    if alert.kind not in _ENDS:
+        return True
+    run = alert.server.run if alert.server else None
+    return run is not None and run.state == State.READY and run.tries > 0
+
+
+def _running(box: Box) -> int:
+    return Run.objects.filter(server__box=box, state__in=ACTIVE).count()
+
+
+def _facts(server: Server) -> RunFacts:
+    run, box = server.run, server.box
+    assert run is not None
+    stuck, remedy = run.stuck_words(run.version.launch.engine, unified=box.is_unified)
+    release = run.release
+    return RunFacts(
+        pk=run.pk,
+        server=server.slug,
+        box=box.slug,
+        state=run.state,
+        asked_at=run.created_at.timestamp(),
+        ready_at=_seconds(run.ready_at),
+        ended_at=_seconds(run.ended_at),
+        was_stopped=run.stopped_by_id is not None,
+        is_automatic=run.tries > 0,
+        why=run.why,
+        is_explained=bool(run.diagnosis),
+        remedy=remedy or _remedy(run),
+        outlook=run.outlook,
+        restart_at=_seconds(run.restart_at),
+        memory=run.release_words if run.ended_at else "",
+        is_memory_settled=run.memory_before is None or release.outcome not in ("", "releasing"),
+        held=run.peak_memory,
+        unhealthy_because=run.unhealthy_because if run.is_unhealthy else "",
+        unhealthy_since=_seconds(run.unhealthy_since),
+        stuck=stuck,
+        strained=run.strained,
+    )
+
+
+def _fetches(box: Box) -> list[Fetch]:
+    """The newest try of each download and pull that its page tells of."""
+    downloads = Download.objects.for_page().filter(box=box).order_by("pk")
+    pulls = ImageJob.objects.told().filter(box=box, kind=ImageJob.Kind.PULL).order_by("pk")
+    tries: list[tuple[str, str, str, Download | ImageJob]] = [
+        *(("download", row.key, str(row), row) for row in downloads.defer("files", "verified")),
+        *(("pull", row.source, row.source, row) for row in pulls.defer("layers", "images")),
+    ]
+    found = {
+        (kind, subject): Fetch(
+            kind=kind,
+            subject=subject,
+            name=name,
+            box=box.slug,
+            is_failed=row.state == "failed",
+            asked_at=row.asked_at.timestamp(),
+            ended_at=_seconds(row.ended_at),
+            said=row.said,
+            advice=row.advice if isinstance(row, Download) else "",
+        )
+        for kind, subject, name, row in tries
+    }
+    return list(found.values())
+
+
+def _remedy(run: Run) -> str:
+    """The first thing that the catalogue says to do about why it failed; "" where it does not."""
+    failure = failurebook.by_id().get(run.cause)
+    if failure is None:
+        return ""
+    groups = run.diagnosis.get("groups", {})
+    engine = run.version.launch.engine
+    fitting = (each.text(groups) for each in failure.remedies if each.fits(engine, groups))
+    return next(fitting, "")
+
+
+def _seconds(at: datetime | None) -> float | None:
+    return None if at is None else at.timestamp()

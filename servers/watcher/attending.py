@@ -1,0 +1,115 @@
+"""Which systemd units run `docker` for somebody's container, so that systemd would bring it back."""
+
+import posixpath
+import time
+from collections.abc import Iterable, Iterator, Sequence
+
+from servers.commandline import engine_words
+from servers.host.foreign import Other
+from servers.host.kernel import Kernel, Processes
+from servers.host.unitfiles import Service, services
+from servers.host.units import unit
+
+_CLIENTS = ("docker", "podman", "nerdctl")
+_COMPOSE = "com.docker.compose"
+_STARTS = ("run", "start", "attach")
+# Options of `docker compose` before its verb that have a value.
+_VALUED = ("-f", "--file", "-p", "--project-name", "--project-directory", "--profile", "--env-file")
+_FILES_EVERY = 60.0  # seconds: somebody writes a unit seldom
+
+
+class Attending:
+    def __init__(self, kernel: Kernel | None = None) -> None:
+        self._kernel = kernel or Kernel()
+        self._processes = Processes(self._kernel)
+        self._services: tuple[Service, ...] = ()
+        self._read_at = float("-inf")
+
+    def units(self, others: Iterable[Other]) -> dict[str, str]:
+        """By container, the unit whose `docker run`, `docker start` or `docker compose up` it
+        answers to.
+
+        A container itself is always in the cgroup of Docker's. A client that still runs is known
+        by its own; of one that has done its work the unit's file tells.
+        """
+        others = list(others)
+        names = {other.container.name: other.container.id for other in others}
+        found = dict(self._by_files(others))
+        for process in self._processes.read(set(self._kernel.pids())) if names else ():
+            name = _named(process.title.split())
+            if name in names and not process.container:
+                its = unit(self._kernel, process.pid)
+                if its and its != "session":
+                    found[names[name]] = its
+        return found
+
+    def _by_files(self, others: list[Other]) -> Iterator[tuple[str, str]]:
+        if others and time.monotonic() - self._read_at >= _FILES_EVERY:
+            self._read_at = time.monotonic()
+            self._services = services(self._kernel.root)
+        for other in others:
+            for service in self._services:
+                if any(_starts(words, service.folder, other) for words in service.commands):
+                    yield other.container.id, service.unit
+                    break
+
+
+def _starts(words: Sequence[str], folder: str, other: Other) -> bool:
+    """Whether a unit's command makes or starts this container."""
+    if _named(words) == other.container.name:
+        return True
+    labels = other.container.labels
+    place = labels.get(f"{_COMPOSE}.project.working_dir", "")
+    at = next((n for n, word in enumerate(words) if _is_compose(words, n)), -1)
+    if at < 0 or not place:
+        return False
+    if "cd" in words[:at]:
+        folder = words[words.index("cd") + 1]
+    options, verb, rest = _parted(words[at + 1 :])
+    if verb not in ("up", "start", "restart"):
+        return False
+    services = [
+        word for word in rest if not word.startswith("-") and not word.isdigit() and "=" not in word
+    ]
+    if services and labels.get(f"{_COMPOSE}.service") not in services:
+        return False
+    if name := options.get("-p") or options.get("--project-name"):
+        return name == labels.get(f"{_COMPOSE}.project")
+    if file := options.get("-f") or options.get("--file"):
+        files = labels.get(f"{_COMPOSE}.project.config_files", "").split(",")
+        return posixpath.normpath(posixpath.join(folder or "/", file)) in files
+    return posixpath.normpath(options.get("--project-directory") or folder or "/") == place
+
+
+def _is_compose(words: Sequence[str], at: int) -> bool:
+    program = engine_words.program(words[at])
+    is_plugin = program == "compose" and at > 0
+    before = engine_words.program(words[at - 1]) if is_plugin else ""
+    return program in ("docker-compose", "podman-compose") or before in _CLIENTS
+
+
+def _parted(words: Sequence[str]) -> tuple[dict[str, str], str, Sequence[str]]:
+    """Options before the verb, the verb, and what stands behind it."""
+    options: dict[str, str] = {}
+    at = 0
+    while at < len(words) and words[at].startswith("-"):
+        flag, equals, value = words[at].partition("=")
+        if not equals and flag in _VALUED:
+            at += 1
+            value = words[at] if at < len(words) else ""
+        options[flag] = value
+        at += 1
+    return options, words[at] if at < len(words) else "", words[at + 1 :]
+
+
+def _named(words: Sequence[str]) -> str:
+    """The container that a client's command line starts, by its name; "" for anything else."""
+    at = next((n for n, word in enumerate(words[:3]) if engine_words.program(word) in _CLIENTS), -1)
+    if at < 0 or not set(words[at + 1 : at + 3]) & set(_STARTS):
+        return ""
+    for place, word in enumerate(words):
+        flag, equals, value = word.partition("=")
+        if flag == "--name":
+            return value if equals else "".join(words[place + 1 : place + 2])
+    is_start = bool(set(words[at + 1 : at + 3]) & {"start", "attach"})
+    return words[-1] if is_start else ""

@@ -1,0 +1,139 @@
+"""Finds engines that run on the box in no container: a venv, nohup, a systemd unit."""
+
+import os
+from collections.abc import Callable, Iterator
+from functools import partial
+
+from servers.commandline import engine_words
+from servers.commandline.process import without_python
+from servers.engines import ENGINES
+from servers.engines.engine import flag_value
+from servers.host import ports
+from servers.host.kernel import Kernel, Process, Processes
+from servers.host.lives import Life
+from servers.host.started import StartedError, started
+from servers.host.units import unit
+from servers.judge.found import Found
+from servers.judge.origin import Origin
+from servers.models.run import ENGINE_KEYS
+from servers.watcher.acquaintances import Known, Ways
+from servers.watcher.ended import model
+
+# Their words are those of a container, which is seen for itself.
+_CLIENTS = ("docker", "podman", "nerdctl", "ssh", "kubectl")
+# Ports of one process that are asked, where its words name none.
+MOST_PORTS = 2
+
+
+class Bare:
+    def __init__(self, kernel: Kernel | None = None) -> None:
+        self._kernel = kernel or Kernel()
+        self._processes = Processes(self._kernel)
+
+    def found(self) -> Iterator[Found]:
+        """Those that are no descendants of another one, the oldest first."""
+        seen = {each.pid: each for each in self._processes.read(set(self._kernel.pids()))}
+        engines = {
+            pid: said
+            for pid, each in seen.items()
+            if not each.container and each.state not in "ZX" and (said := _engine(each.title))
+        }
+        children: dict[int, list[int]] = {}
+        for each in seen.values():
+            children.setdefault(each.ppid, []).append(each.pid)
+        below = {child for pid in engines for child in _tree(pid, children) if child != pid}
+        for pid in sorted(engines.keys() - below, key=lambda pid: seen[pid].start):
+            yield self._of(seen[pid], *engines[pid], pids=tuple(_tree(pid, children)))
+
+    def _of(
+        self, process: Process, engine: str, words: tuple[str, ...], *, pids: tuple[int, ...]
+    ) -> Found:
+        return Found(
+            container=str(Life.of(process.pid, process.start, self._kernel)),
+            name=f"process {process.pid}",
+            image="",
+            engine=engine,
+            answer="unasked",
+            models=model(words),
+            port=_port(words) or ENGINES[engine].default_port,
+            started_at=process.started_at,
+            origin=Origin(unit=unit(self._kernel, process.pid), user=process.user or "somebody"),
+            pid=process.pid,
+            pids=pids,
+            command=process.title,
+        )
+
+    def first_look(self, found: Found) -> Known:
+        """What can be asked of it, and where."""
+        return Known(
+            hint=found.engine,
+            find_ways=partial(_ways, found, self._pids),
+            key=_key(found),
+            is_its=lambda port: True,
+        )
+
+    def _pids(self, found: Found) -> tuple[int, ...]:
+        """It and its descendants as they are now."""
+        now = {each.container: each for each in self.found()}
+        return now[found.container].pids if found.container in now else ()
+
+
+def _ways(found: Found, pids: Callable[[Found], tuple[int, ...]]) -> Ways:
+    """Where its engine may answer.
+
+    Rule: at the port that its words name, or that is its engine's, if it listens there; else, where
+    its words name none, at what its first process alone listens on. Its workers' ports are never
+    asked: they speak other languages than HTTP.
+    """
+    words = tuple(found.command.split())
+    said = _port(words)
+    own = ports.listening(pids(found))
+    wanted = said or ENGINES[found.engine].default_port
+    places = [(address, port) for _pid, address, port in own if port == wanted]
+    if not places and not said:
+        places = [(address, port) for pid, address, port in own if pid == found.pid][:MOST_PORTS]
+    if places:
+        return tuple(((_near(address), port),) for address, port in places)
+    # Whose sockets others' are is told to root alone; then its words are believed.
+    nobody_told = not own and ports.listener(wanted) is None
+    return ((("127.0.0.1", wanted),),) if nobody_told and os.geteuid() != 0 else ()
+
+
+def _near(address: str) -> str:
+    """As its own box reaches it."""
+    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(address, address)  # noqa: S104
+
+
+def _key(found: Found) -> str:
+    """The key that its engine asks callers for, as its words or variables say."""
+    life = Life.parse(found.container)
+    assert life is not None
+    try:
+        said = started(life.pid, start=life.start)
+    except StartedError:
+        return ""
+    flag = flag_value(said.argv, "--api-key")
+    env = said.env or {}
+    return flag or next((value for name in ENGINE_KEYS if (value := env.get(name))), "")
+
+
+def _port(words: tuple[str, ...]) -> int:
+    """The port that it was told; 0 for none."""
+    said = flag_value(words, "--port") or ""
+    is_port = said.isascii() and said.isdigit() and 0 < int(said) < 65536
+    return int(said) if is_port else 0
+
+
+def _engine(title: str) -> tuple[str, tuple[str, ...]] | None:
+    """The engine that a command line starts, and the words that it gets."""
+    words = title.split()
+    if not words or engine_words.program(words[0]) in _CLIENTS:
+        return None
+    return engine_words.find(without_python(words))
+
+
+def _tree(pid: int, children: dict[int, list[int]]) -> list[int]:
+    found = [pid]
+    for each in found:
+        found += [child for child in children.get(each, ()) if child not in found]
+    return found

@@ -1,0 +1,84 @@
+"""Finds containers of others that have served an engine and do not run: their logs are still there."""
+
+import time
+from collections.abc import Iterator
+
+from servers.commandline import engine_words
+from servers.commandline.inspect import command_of
+from servers.engines import ENGINES
+from servers.engines.engine import flag_value
+from servers.host.foreign import Other
+from servers.judge.found import Found
+from servers.judge.origin import Origin
+from servers.lifecycle import creation
+from servers.lifecycle.strangers import TheirContainer
+from servers.lifecycle.strangers.autopsy import Autopsies
+from servers.models import Box
+
+# What has ended stays as it is, and whoever starts it is heard of; but a message may be lost.
+EVERY = 60.0
+
+
+class Ended:
+    def __init__(self, box: Box) -> None:
+        self._autopsies = Autopsies(box)
+        self._known: dict[str, Other] = {}
+        self._found: dict[str, Found | None] = {}
+        self._read_at = float("-inf")
+
+    def forget(self, container_id: str) -> None:
+        """Something has happened to it."""
+        self._known.pop(container_id, None)
+        self._found.pop(container_id, None)
+
+    def found(self) -> Iterator[Found]:
+        """Those that named an engine in their command or image. Raises ContainerError."""
+        if time.monotonic() - self._read_at >= EVERY:
+            self._known, self._found = {}, {}
+            self._read_at = time.monotonic()
+        others = creation.docker().ended(self._known)
+        self._known = {other.container.id: other for other in others}
+        self._autopsies.begin(self._known)
+        for other in others:
+            key = other.container.id
+            if key not in self._found:
+                self._found[key] = _of(other)
+            if (each := self._found[key]) is not None:
+                yield self._autopsies.told(each, TheirContainer(other))
+
+
+def _of(other: Other) -> Found | None:
+    image = creation.docker().made_from(other.container.image_id)
+    command = command_of(other.inspected, image)
+    words = engine_words.engine_words(command) if command.engine else None
+    if command.engine is None or words is None:
+        return None
+    container = other.container
+    said = flag_value(words, "--port") or ""
+    is_port = said.isascii() and said.isdigit() and 0 < int(said) < 65536
+    return Found(
+        container=container.id,
+        name=container.name,
+        image=other.image,
+        engine=command.engine,
+        answer="ended",
+        models=model(words),
+        port=int(said) if is_port else ENGINES[command.engine].default_port,
+        started_at=container.started_at.timestamp() if container.started_at else None,
+        ended_at=container.finished_at.timestamp() if container.finished_at else None,
+        exit_code=container.exit_code,
+        oom_killed=container.oom_killed,
+        origin=Origin.of(container.labels, other.policy),
+    )
+
+
+LONGEST_MODEL = 200
+
+
+def model(words: tuple[str, ...]) -> tuple[str, ...]:
+    """The model that an engine's words name, if they name one."""
+    flags = ("--model", "--model-path", "-m", "-hf", "--hf-repo")
+    said = flag_value(words, *flags)
+    if not said and words and not words[0].startswith("-"):
+        said = words[0]
+    return (said[:LONGEST_MODEL],) if said else ()

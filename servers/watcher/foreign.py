@@ -1,0 +1,263 @@
+"""Looks which engines run on the box that inferdash did not start, and follows the watched ones."""
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from servers import live
+from servers.commandline import engine_flags, engine_words
+from servers.commandline.command import Command
+from servers.commandline.inspect import command_of
+from servers.engines import ENGINES
+from servers.engines.engine import flag_value
+from servers.host import ports
+from servers.host.containers import ContainerError, Event
+from servers.host.foreign import Other
+from servers.host.kernel import Kernel
+from servers.judge.found import Found
+from servers.judge.origin import Origin
+from servers.lifecycle import creation, strangers, watched
+from servers.lifecycle.strangers import Stranger, TheirContainer, TheirProcess
+from servers.models import Box, Run, Sighting
+from servers.models.run import ENDED, ENGINE_KEYS, State
+from servers.watcher import logs
+from servers.watcher.acquaintances import Acquaintances, Known, Life
+from servers.watcher.attending import Attending
+from servers.watcher.bare import Bare
+from servers.watcher.belonging import Belonging
+from servers.watcher.ended import Ended
+from servers.watcher.identify import Heard
+from servers.watcher.neighbours import Around
+from servers.watcher.unwatched import Unwatched
+
+log = logging.getLogger(__name__)
+
+# Seconds that a round waits for answers; what comes later is the next one's.
+HEAR_FOR = 3.0
+# Ports of a container that are asked, and those that are certainly something else: some of these
+# complain in their logs about a question in HTTP.
+MOST_PORTS = 4
+_NOT_HTTP = (
+    22,
+    25,
+    53,
+    111,
+    1433,
+    2379,
+    2380,
+    3306,
+    4222,
+    5432,
+    5672,
+    6379,
+    6650,
+    9092,
+    11211,
+    27017,
+)
+
+
+class Foreign:
+    def __init__(self, box: Box, *, wake: Callable[[], None] = lambda: None) -> None:
+        """`wake` has this looked for anew: a process that is watched has ended."""
+        self.box = box
+        self.belonging = Belonging(wake)
+        self._acquaintances = Acquaintances()
+        self._images: dict[str, Mapping[str, Any] | None] = {}
+        self._bare = Bare()
+        self._ended = Ended(box)
+        self._unwatched = Unwatched(box)
+        self._attending = Attending()
+        self._around = Around(box)
+        self._units: dict[str, str] = {}
+        self._processes: list[Found] = []
+        self._past: list[Found] = []  # containers that have ended
+        self._trouble = ""
+
+    def look(self, sample: Mapping[str, Any] | None) -> None:
+        """One round: the watched ones, then whatever else runs."""
+        try:
+            others = creation.docker().others()
+            self._processes = list(self._bare.found())
+            self._study(others)
+            self._units = self._attending.units(others)
+            running = list(self._found(others))
+            # Until this round has looked for them, too, those of the last one.
+            strangers.saw([*running, *self._past])
+            watched.step(self.box, self._strangers(others, running), sample)
+            self._let_go()
+        except ContainerError as error:
+            if str(error) != self._trouble:
+                log.warning("What others run is not known: %s", error)
+            self._trouble = str(error)
+            self._around.note_trouble(error, sample)
+            return
+        self._trouble = ""
+        self._acquaintances.ask()
+        self._acquaintances.hear(until=time.monotonic() + HEAR_FOR)
+        self._tell(others, sample)
+        self.belonging.follow(self.box)
+
+    def _strangers(self, others: list[Other], running: list[Found]) -> list[Stranger]:
+        processes = [TheirProcess(found) for found in running if found.is_process]
+        return [*map(TheirContainer, others), *processes]
+
+    def _tell(self, others: list[Other], sample: Mapping[str, Any] | None) -> None:
+        try:
+            running = list(self._found(others))
+            self._point_runs(running)
+            self._past = list(self._ended.found())
+            found = [*self._counted(running), *self._past]
+            strangers.saw(found)
+            if Sighting.objects.renew(self.box, found):
+                live.box_changed(self.box.pk)
+            engines = {each.container for each in running}
+            self._around.note(others, engines, self._units, sample)
+        except ContainerError as error:
+            log.warning("What else is on the box is not known: %s", error)
+            self._around.note_trouble(error, sample)
+
+    def _counted(self, running: list[Found]) -> list[Found]:
+        """With their requests, of those that nobody watches, while somebody looks."""
+        keys = {key: known.key for (key, _began), known in self._acquaintances.known()}
+        asked = {
+            each.container: (each, keys.get(each.container, "")) for each in running if each.address
+        }
+        counts = self._unwatched.counts(asked)
+        found = []
+        for each in running:
+            runs, waits = counts.get(each.container, (None, None))
+            found.append(replace(each, running=runs, waiting=waits))
+        return found
+
+    def happened(self, event: Event) -> None:
+        """Somebody's container has begun or ended."""
+        self._ended.forget(event.container_id)
+        if event.action == "kill":  # "stop" comes after the end, perhaps when it runs again
+            watched.asked_to_end(event.container_id)
+        elif (run := watched.of_container(self.box, event.container_id)) is not None:
+            watched.look_surely(run, exit_code=event.exit_code)
+
+    def _let_go(self) -> None:
+        """Logs of runs that nobody watches any more."""
+        followed = logs.followed()
+        over = Run.objects.filter(
+            pk__in=followed, is_watched=True, state__in=ENDED, container_id="", log_complete=True
+        )
+        for pk in over.values_list("pk", flat=True):
+            logs.let_go(pk)
+
+    def _study(self, others: list[Other]) -> None:
+        lives: dict[Life, Callable[[], Known]] = {
+            _life(other): partial(self._first_look, other, others) for other in others
+        }
+        lives |= {_moment(each): partial(self._bare.first_look, each) for each in self._processes}
+        self._acquaintances.keep(lives)
+        used = {other.container.image_id for other in others}
+        self._images = {key: said for key, said in self._images.items() if key in used}
+
+    def _first_look(self, other: Other, others: list[Other]) -> Known:
+        image = other.container.image_id
+        if image not in self._images:
+            self._images[image] = creation.docker().made_from(image)
+        command = command_of(other.inspected, self._images[image])
+        words = engine_words.engine_words(command) if command.engine else None
+        hint = command.engine if command.engine and words is not None else ""
+        named = (_port(hint, words or ()),) if hint else ()
+        wanted = [*named, *(port for port in other.exposed if port not in _NOT_HTTP)]
+        carrier = _carrier(other, others)
+        ways = [carrier.ways(port) for port in dict.fromkeys(wanted)]
+        is_on_host = carrier.network == "host"
+        return Known(
+            hint=hint,
+            ways=tuple(each for each in ways[:MOST_PORTS] if each),
+            key=_key(command),
+            is_its=partial(_is_its, other.container.id, named) if is_on_host else lambda port: True,
+        )
+
+    def _found(self, others: list[Other]) -> Iterator[Found]:
+        """Of all that run, with what they have answered; processes after the containers."""
+        for found in self._processes:
+            heard = self._acquaintances.of(_moment(found)).heard
+            yield found if heard is None else _with(found, heard)
+        for other in others:
+            known = self._acquaintances.of(_life(other))
+            heard = known.heard or Heard()
+            if heard.answer != "serves" and not known.hint:
+                continue
+            began = other.container.started_at
+            yield Found(
+                container=other.container.id,
+                name=other.container.name,
+                image=other.image,
+                engine=heard.engine or known.hint,
+                answer=heard.answer,
+                version=heard.version,
+                models=heard.models,
+                address=heard.address,
+                port=heard.port,
+                started_at=began.timestamp() if began else None,
+                removes_itself=other.removes_itself,
+                origin=Origin.of(
+                    other.container.labels,
+                    other.policy,
+                    unit=self._units.get(other.container.id, ""),
+                ),
+            )
+
+    def _point_runs(self, running: list[Found]) -> None:
+        """Watched runs ask where an answer was heard, which may not be where it was expected."""
+        heard = {found.container: found for found in running if found.address}
+        starting = Run.objects.filter(
+            server__box=self.box, is_watched=True, state=State.STARTING
+        ).only("address", "port", "container_id")
+        for run in starting:
+            said = heard.get(run.container_id)
+            if said and said.port and (said.address, said.port) != (run.address, run.port):
+                Run.objects.filter(pk=run.pk).update(address=said.address, port=said.port)
+
+
+def _moment(found: Found) -> Life:
+    return found.container, str(found.started_at)
+
+
+def _with(found: Found, heard: Heard) -> Found:
+    return replace(
+        found,
+        answer=heard.answer,
+        version=heard.version,
+        models=heard.models or found.models,
+        address=heard.address,
+        port=heard.port or found.port,
+    )
+
+
+def _life(other: Other) -> Life:
+    return other.container.id, str(other.container.started_at)
+
+
+def _port(engine: str, words: tuple[str, ...]) -> int:
+    said = engine_flags.split(ENGINES[engine].key, words).port  # type: ignore[arg-type]
+    return int(said) if said and said.isdigit() and len(said) < 6 else ENGINES[engine].default_port
+
+
+def _key(command: Command) -> str:
+    """The key that its engine asks callers for, as its command or environment says."""
+    flag = flag_value(command.command, "--api-key")
+    return flag or next((found for name in ENGINE_KEYS if (found := command.env.get(name))), "")
+
+
+def _carrier(other: Other, others: list[Other]) -> Other:
+    """Whose network it uses: its own, or that of another container."""
+    lender = other.network.removeprefix("container:")
+    return next((each for each in others if each.container.id == lender), other)
+
+
+def _is_its(container: str, named: tuple[int, ...], port: int) -> bool:
+    """Whether it is this container that listens on a port of the box."""
+    who = ports.container_on(port, Kernel())
+    # Where the kernel does not tell, its own command is believed.
+    return who == container or (who is None and port in named)

@@ -1,0 +1,98 @@
+"""Finds out which engine answers on a port of somebody else's container: HTTP alone, no database."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from servers.engines import SERVING
+from servers.engines.engine import Engine
+from servers.host import probes
+from servers.host.probes import Endpoint, Kind
+from servers.judge.found import Answer
+
+LONGEST_VERSION = 60
+MOST_NAMES, LONGEST_NAME = 8, 200
+# An older name of SGLang's, which newer ones warn of.
+_OLDER_PATHS = {"sglang": ("/get_server_info",)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Heard:
+    """What became of asking. `engine` is "" where nothing of an engine answered."""
+
+    answer: Answer = "silent"
+    engine: str = ""
+    version: str = ""
+    models: tuple[str, ...] = ()
+    address: str = ""
+    port: int = 0
+    is_other: bool = False  # something answered that is no engine
+
+
+def identify(
+    ways: Sequence[Sequence[tuple[str, int]]],
+    *,
+    hint: str,
+    key: str,
+    is_its: Callable[[int], bool],
+) -> Heard:
+    """Ask port by port until one answers as an engine does.
+
+    `ways` are the addresses of each port, of which one that answers anything is enough. `hint` is the engine by its command line, "" where that names none. `is_its` says of a port
+    of the box whether it is the container's.
+    """
+    best = Heard()
+    for addresses in ways:
+        for address, port in addresses:
+            if not is_its(port):
+                continue
+            heard = _ask(Endpoint(address=address, port=port, key=key), hint)
+            if heard.answer == "serves":
+                return heard
+            if heard.answer != "silent" or heard.is_other:
+                best = heard
+                break
+    return best
+
+
+def _ask(endpoint: Endpoint, hint: str) -> Heard:
+    said = probes.listing(endpoint)
+    at = {"address": endpoint.address, "port": endpoint.port}
+    if said.kind is Kind.NOTHING:
+        return Heard()
+    if said.kind in (Kind.LOADING, Kind.LOCKED):
+        # Without a hint it may be anything that is not well, or that keeps strangers out.
+        answer: Answer = "loading" if said.kind is Kind.LOADING else "locked"
+        is_other = not hint and answer == "locked"
+        return Heard(answer=answer if hint else "silent", engine=hint, is_other=is_other, **at)  # type: ignore[arg-type]
+    if said.kind is Kind.OTHER:
+        return Heard(is_other=True)
+    engine, version = _engine(endpoint, said.owners, hint)
+    if not engine:
+        return Heard(is_other=True)
+    names = tuple(_printable(name, LONGEST_NAME) for name in said.names[:MOST_NAMES])
+    return Heard(answer="serves", engine=engine, version=version, models=names, **at)  # type: ignore[arg-type]
+
+
+def _engine(endpoint: Endpoint, owners: frozenset[str], hint: str) -> tuple[str, str]:
+    """Its key and version; "" for what only speaks their language, such as a proxy."""
+    named = next((key for key in SERVING if key in owners), "")
+    if named:
+        return named, _version(endpoint, SERVING[named])
+    if hint:
+        return hint, _version(endpoint, SERVING[hint])
+    if owners <= {""}:
+        for engine in SERVING.values():
+            if version := _version(endpoint, engine):
+                return engine.key, version
+    return "", ""
+
+
+def _version(endpoint: Endpoint, engine: Engine) -> str:
+    for path in (engine.version_path, *_OLDER_PATHS.get(engine.key, ())):
+        if found := probes.version(endpoint, path, engine.version_key):
+            return _printable(found, LONGEST_VERSION)
+    return ""
+
+
+def _printable(text: str, most: int) -> str:
+    return "".join(filter(str.isprintable, text))[:most]

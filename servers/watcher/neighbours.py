@@ -1,0 +1,96 @@
+"""Writes down what else is on the box: containers that are no engines, images, and what is unseen."""
+
+import getpass
+import os
+import time
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from django.conf import settings
+from django.utils import timezone
+
+from servers import live
+from servers.host.containers import ContainerError
+from servers.host.foreign import Other
+from servers.host.kernel import Kernel
+from servers.judge import limits
+from servers.judge.origin import Origin
+from servers.judge.unseen import Standing, unseen
+from servers.lifecycle import creation
+from servers.models import Box, Neighbours
+
+# Listing images costs Docker more than listing containers.
+IMAGES_EVERY = 60.0
+
+
+class Around:
+    """What the last look has found; a row is written only where that is anything new."""
+
+    def __init__(self, box: Box) -> None:
+        self.box = box
+        self._counted_at = float("-inf")
+        self._images: dict[str, int] = {}
+
+    def note(
+        self,
+        others: Iterable[Other],
+        engines: Collection[str],
+        units: Mapping[str, str],
+        sample: Mapping[str, Any] | None,
+    ) -> None:
+        """`engines` are the containers that are told of elsewhere. Raises ContainerError."""
+        containers = [_told(other, units) for other in others if other.container.id not in engines]
+        containers.sort(key=lambda each: str(each["name"]))
+        if time.monotonic() - self._counted_at >= IMAGES_EVERY:
+            self._counted_at = time.monotonic()
+            count, size = creation.docker().stored()
+            self._images = {"count": count, "size": size}
+        self._keep(
+            trouble="",
+            containers=containers,
+            images=self._images,
+            unseen=[each.to_json() for each in unseen(_standing(), sample)],
+        )
+
+    def note_trouble(self, error: ContainerError, sample: Mapping[str, Any] | None) -> None:
+        """Docker could not be asked; what is known stays."""
+        standing = _standing(str(error), is_refused=error.kind == "no_permission")
+        self._keep(trouble=str(error), unseen=[each.to_json() for each in unseen(standing, sample)])
+
+    def _keep(self, **values: Any) -> None:
+        known, is_new = Neighbours.objects.get_or_create(box=self.box, defaults=values)
+        if is_new or any(getattr(known, name) != value for name, value in values.items()):
+            Neighbours.objects.filter(pk=known.pk).update(looked_at=timezone.now(), **values)
+            live.box_changed(self.box.pk)
+
+
+def _told(other: Other, units: Mapping[str, str]) -> dict[str, Any]:
+    container = other.container
+    began = container.started_at
+    ports = sorted({port.host_port for port in container.published if port.host_port})
+    origin = Origin.of(container.labels, other.policy, unit=units.get(container.id, ""))
+    return {
+        "container": container.id,
+        "name": container.name,
+        "image": other.image,
+        "ports": ports,
+        "started_at": began.timestamp() if began else None,
+        "wants_gpus": other.wants_gpus,
+        "origin": origin.to_json(),
+    }
+
+
+def _standing(trouble: str = "", *, is_refused: bool = False) -> Standing:
+    try:
+        may_reclaim: bool | None = limits.read(settings.BOX_FILE).reclaim
+    except (limits.LimitsError, OSError):
+        may_reclaim = None
+    return Standing(
+        user=getpass.getuser(),
+        is_root=os.geteuid() == 0,
+        is_in_container=not Kernel().sees_host_pids(),
+        may_reclaim=may_reclaim,
+        limits_file=str(settings.BOX_FILE),
+        docker_trouble=trouble,
+        is_docker_refused=is_refused,
+    )

@@ -1,0 +1,83 @@
+// The calls of tools in an answer: what was called with what, and the results that a person types.
+
+import { copyButton } from "./chat-copy.js";
+import { block, button, element, folded, inert } from "./chat-dom.js";
+import { excerpt, parse, tree } from "./chat-json.js";
+import { knows, parametersOf, toolName } from "./chat-tools.js";
+import { problems } from "./chat-validation.js";
+
+// While it streams: names and arguments as far as they have come.
+export function arrivingCalls(calls) {
+  return calls.filter(Boolean).map((call) => element("section", "call", title(call), element("pre", "", call.arguments)));
+}
+
+export function callsView(message, { results, respond, isAnswered }) {
+  const calls = message.calls.filter(Boolean);
+  const sections = calls.map((call) => element("section", "call", title(call), ...argumentsView(call, message.request)));
+  if (!respond || message.stopped || message.error) return inert("div", "calls", ...sections);
+  const areas = calls.map((call, at) => area(call, at, results.find((result) => result.tool_call_id === idOf(call, at))));
+  const send = button(calls.length > 1 ? "Send results" : "Send result", "", () =>
+    respond(calls.map((call, at) => ({ role: "tool", tool_call_id: idOf(call, at), name: call.name, content: areas[at].value }))),
+  );
+  send.className = "";
+  for (const each of areas) {
+    each.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
+      event.preventDefault();
+      send.click();
+    });
+  }
+  const foot = (note) => element("p", "calls-foot", send, element("span", "note", note));
+  if (isAnswered) {
+    const again = areas.flatMap((each) => [each.label, each]);
+    return inert("div", "calls", ...sections, folded("Change the results", "calls-again", ...again, foot("Everything below is replaced.")));
+  }
+  sections.forEach((section, at) => section.append(areas[at].label, areas[at]));
+  return inert("div", "calls", ...sections, foot("You are the tool: nothing is run."));
+}
+
+// Engines without ids, and those that give the same one twice, still need one of each.
+export const idOf = (call, at) => call.id || `call_${at}`;
+
+function title(call) {
+  return element("p", "call-title", "Calls ", toolName(call.name), copyButton("Copy the arguments", () => call.arguments));
+}
+
+function argumentsView(call, request) {
+  const { value, says, at } = parse(call.arguments || "{}");
+  if (says) {
+    return [
+      element("p", "call-problem", `The arguments are not JSON. ${says} They go back to the model as they are, within {"not_json": …}.`),
+      excerpt(call.arguments, at),
+      ...(call.arguments.length > 40 ? [block(call.arguments)] : []),
+    ];
+  }
+  const said = knows(request, call.name) ? fits(value, parametersOf(request, call.name)) : [`No tool has this name.`];
+  const wrong = new Map(said.filter((each) => each.path !== undefined).map((each) => [each.path, each.says]));
+  const words = said.map((each) => (each.path === undefined ? each : `${each.path || "/"} ${each.says}`)).join("; ");
+  return [...(words ? [element("p", "call-problem", words)] : []), tree(value, { wrong })];
+}
+
+const fits = (value, schema) => (schema ? problems(schema, value) : []);
+
+function area(call, at, result) {
+  const made = element("textarea", "call-result code");
+  made.rows = 2;
+  made.value = result?.content ?? "";
+  made.placeholder = '{"degrees": 21}';
+  made.spellcheck = false;
+  made.setAttribute("aria-label", `Result of ${call.name || `call ${at + 1}`}`);
+  made.label = element("span", "note", `Result of ${call.name || `call ${at + 1}`}`);
+  return made;
+}
+
+// The result of a call, as a message of the conversation.
+export class ResultView {
+  constructor(message) {
+    this.message = message;
+    const { value, says } = parse(message.content);
+    const shown = says || value === null || typeof value !== "object" ? element("pre", "", message.content) : tree(value);
+    this.root = inert("article", "message result", element("p", "call-title", "Result of ", toolName(message.name)), shown);
+    this.root.setAttribute("aria-label", "Result of a tool");
+  }
+}

@@ -1,0 +1,38 @@
+// Pieces of the playground's DOM. Texts go in as texts, never as markup.
+
+export function element(tag, className, ...children) {
+  const made = document.createElement(tag);
+  if (className) made.className = className;
+  made.append(...children);
+  return made;
+}
+
+export function button(label, title, onClick) {
+  const made = element("button", "quiet", label);
+  made.type = "button";
+  if (title) made.setAttribute("aria-label", title);
+  made.addEventListener("click", onClick);
+  return made;
+}
+
+// Whatever stands in it, htmx leaves it alone.
+export function inert(tag, className, ...children) {
+  const made = element(tag, className, ...children);
+  made.setAttribute("hx-ignore", "");
+  return made;
+}
+
+export function folded(title, className, ...children) {
+  return element("details", className, element("summary", "", title), ...children);
+}
+
+export function block(text) {
+  const made = element("pre", "", text);
+  made.tabIndex = 0; // so that the keyboard can scroll it
+  return made;
+}
+
+export const seconds = (ms) => `${(ms / 1000).toFixed(ms < 10_000 ? 2 : 1)} s`;
+export const count = (number) => Number(number).toLocaleString("en-GB");
+export const plural = (number, one, several = `${one}s`) => `${count(number)} ${number === 1 ? one : several}`;
+export const size = (bytes) => (bytes < 2 ** 20 ? `${Math.ceil(bytes / 1024)} KiB` : `${(bytes / 2 ** 20).toFixed(1)} MiB`);

@@ -1,0 +1,132 @@
+// A conversation as a file: to read, to keep, or to ask the same from a shell or a program. No key
+// is in any of them.
+
+import { pictures } from "./chat-images.js";
+import { split } from "./chat-reasoning.js";
+import { history } from "./chat-request.js";
+import { titleOf } from "./chat-store.js";
+
+// What the openai package knows by name; all else goes as extra_body.
+const KNOWN = new Set([
+  "model", "messages", "temperature", "top_p", "max_tokens", "max_completion_tokens", "stop", "seed", "n",
+  "presence_penalty", "frequency_penalty", "logit_bias", "logprobs", "top_logprobs", "tools", "tool_choice",
+  "parallel_tool_calls", "response_format", "reasoning_effort",
+]);
+
+const KEY = "INFERDASH_API_KEY";
+const WHERE = "A key of yours, from the page “Keys” of inferdash";
+
+export const FORMS = {
+  markdown: { title: "Markdown", ending: "md", type: "text/markdown", make: markdown },
+  json: { title: "JSON", ending: "json", type: "application/json", make: json },
+  curl: { title: "curl", ending: "sh", type: "text/x-shellscript", make: curl },
+  python: { title: "Python (openai)", ending: "py", type: "text/x-python", make: python },
+};
+
+export function fileName(conversation, ending) {
+  const words = titleOf(conversation).normalize("NFKD").toLowerCase().replace(/[^a-z0-9]+/g, "-").slice(0, 50).replace(/^-|-$/g, "");
+  return `${words || "conversation"}-${new Date().toISOString().slice(0, 10)}.${ending}`;
+}
+
+// `base` is the gateway's address, `params` what the page would send now.
+export function download(conversation, form, { base, params, model }) {
+  const { ending, type, make } = FORMS[form];
+  const text = make(conversation, { base, body: request(conversation, params, model) });
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([text], { type: `${type};charset=utf-8` }));
+  link.download = fileName(conversation, ending);
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+}
+
+// What asks for the last answer again.
+function request(conversation, params, model) {
+  const at = conversation.messages.findLastIndex(({ role }) => role === "assistant");
+  const answer = conversation.messages[at];
+  const { stream, stream_options, messages, ...sent } = answer?.request ?? { ...params, model };
+  const asked = { ...conversation, messages: at < 0 ? conversation.messages : conversation.messages.slice(0, at) };
+  return { model: answer?.model ?? model, ...sent, messages: history(asked) };
+}
+
+function markdown(conversation) {
+  const { messages, params } = conversation;
+  const parts = [`# ${titleOf(conversation)}`];
+  if (params?.system?.trim()) parts.push("## System", params.system.trim());
+  for (const message of messages) parts.push(...said(message));
+  return `${parts.join("\n\n")}\n`;
+}
+
+function said(message) {
+  if (message.role === "user") {
+    const count = pictures(message).length;
+    const shown = count ? [`*${count === 1 ? "One picture" : `${count} pictures`}*`] : [];
+    return ["## You", ...shown, message.content].filter(Boolean);
+  }
+  if (message.role === "tool") return ["## Result", fence(message.content)];
+  const { thinking, text } = split(message);
+  const parts = [`## ${message.model}`];
+  if (thinking) parts.push(`<details><summary>Reasoning</summary>\n\n${fence(thinking.trim())}\n\n</details>`);
+  if (text) parts.push(text.trim());
+  for (const call of (message.calls ?? []).filter(Boolean)) parts.push(`Calls \`${call.name}\`:`, fence(call.arguments, "json"));
+  if (message.error) parts.push(`*${message.error.message}*`);
+  return parts;
+}
+
+// Longer than any fence within it.
+function fence(text, language = "") {
+  const longest = Math.max(2, ...[...String(text).matchAll(/`+/g)].map(([ticks]) => ticks.length));
+  const ticks = "`".repeat(longest + 1);
+  return `${ticks}${language}\n${text}\n${ticks}`;
+}
+
+function json(conversation) {
+  const { name, server, params, tools, schema, messages } = conversation;
+  return `${JSON.stringify({ title: titleOf(conversation), name, server, params, tools, schema, messages }, null, 2)}\n`;
+}
+
+function curl(_conversation, { base, body }) {
+  return `#!/bin/sh
+# ${WHERE}: export ${KEY}=ifd_…
+curl ${base}/chat/completions \\
+  -H "Authorization: Bearer $${KEY}" \\
+  -H "Content-Type: application/json" \\
+  --data-binary @- <<'END_OF_REQUEST'
+${JSON.stringify(body, null, 2)}
+END_OF_REQUEST
+`;
+}
+
+function python(_conversation, { base, body }) {
+  const known = Object.entries(body).filter(([name]) => KNOWN.has(name));
+  const extra = Object.fromEntries(Object.entries(body).filter(([name]) => !KNOWN.has(name)));
+  const words = known.map(([name, value]) => `    ${name}=${literal(value, 1)},`);
+  if (Object.keys(extra).length) words.push(`    extra_body=${literal(extra, 1)},`);
+  return `# pip install openai
+import os
+
+from openai import OpenAI
+
+# ${WHERE}: export ${KEY}=ifd_…
+client = OpenAI(base_url="${base}", api_key=os.environ["${KEY}"])
+stream = client.chat.completions.create(
+${words.join("\n")}
+    stream=True,
+)
+for chunk in stream:
+    if chunk.choices:
+        print(chunk.choices[0].delta.content or "", end="", flush=True)
+print()
+`;
+}
+
+// A JSON value as Python writes it. JSON's texts are Python's, too, but for halves of a pair.
+function literal(value, depth) {
+  const pad = "    ".repeat(depth);
+  const lines = (open, parts, close) => (parts.length ? `${open}\n${parts.map((part) => `${pad}    ${part},\n`).join("")}${pad}${close}` : open + close);
+  if (value === null || value === undefined) return "None";
+  if (value === true) return "True";
+  if (value === false) return "False";
+  if (Array.isArray(value)) return lines("[", value.map((each) => literal(each, depth + 1)), "]");
+  if (typeof value !== "object") return JSON.stringify(value);
+  return lines("{", Object.entries(value).map(([name, held]) => `${JSON.stringify(name)}: ${literal(held, depth + 1)}`), "}");
+}

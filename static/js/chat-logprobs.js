@@ -1,0 +1,96 @@
+// How probable each token of an answer was: a heat map, with the alternatives of one token.
+
+import { count, element, folded } from "./chat-dom.js";
+
+const MOST = 2000; // tokens that are kept of an answer
+const LEVELS = [0.95, 0.8, 0.5, 0.2, 0.05]; // probabilities from which on a token is of a level
+
+// Kept short, [token, logprob, [[token, logprob] …]]: a long answer has thousands.
+export function takeLogprobs(answer, said) {
+  if (!Array.isArray(said)) return;
+  answer.logprobs ??= [];
+  for (const { token, logprob, top_logprobs: top } of said) {
+    if (answer.logprobs.length >= MOST) return;
+    if (typeof token !== "string" || typeof logprob !== "number") continue;
+    const others = (Array.isArray(top) ? top : []).filter((each) => typeof each?.token === "string" && typeof each.logprob === "number");
+    answer.logprobs.push([token, logprob, others.map((each) => [each.token, each.logprob])]);
+  }
+}
+
+const level = (probability) => LEVELS.findIndex((from) => probability >= from) + 1 || LEVELS.length + 1;
+const percent = (logprob) => {
+  const share = Math.exp(logprob) * 100;
+  if (share > 0 && share < 0.01) return "< 0.01 %";
+  return `${share.toFixed(share < 10 ? 2 : 1)} %`;
+};
+// What cannot be seen is written out.
+const visible = (token) => token.replaceAll("\n", "⏎").replaceAll("\t", "⇥").replace(/^ +| +$/g, (spaces) => "·".repeat(spaces.length)) || "(nothing)";
+
+export function foldedLogprobs(answer) {
+  const view = folded("Probabilities", "logprobs-fold");
+  view.setAttribute("hx-ignore", "");
+  view.addEventListener("toggle", () => {
+    view.querySelector(".logprobs")?.remove();
+    if (view.open) view.append(heatMap(answer.logprobs));
+  });
+  return view;
+}
+
+function heatMap(logprobs) {
+  const panel = element("div", "alternatives");
+  panel.setAttribute("aria-live", "polite");
+  const tokens = logprobs.map(tokenView);
+  const map = element("div", "tokens", ...logprobs.flatMap(([token], at) => (token.includes("\n") ? [tokens[at], element("br")] : [tokens[at]])));
+  map.setAttribute("role", "group");
+  map.setAttribute("aria-label", "Tokens by their probability. Arrow keys go from one to the next.");
+  let current = 0;
+  const choose = (at, { focus }) => {
+    const next = Math.min(Math.max(at, 0), tokens.length - 1);
+    tokens[current].tabIndex = -1;
+    tokens[current].removeAttribute("aria-current");
+    current = next;
+    tokens[current].tabIndex = 0;
+    tokens[current].setAttribute("aria-current", "true");
+    if (focus) tokens[current].focus();
+    panel.replaceChildren(...alternatives(logprobs[current]));
+  };
+  const at = (event) => tokens.indexOf(event.target.closest(".token"));
+  map.addEventListener("mouseover", (event) => at(event) >= 0 && choose(at(event), { focus: false }));
+  map.addEventListener("focusin", (event) => at(event) >= 0 && choose(at(event), { focus: false }));
+  map.addEventListener("click", (event) => at(event) >= 0 && choose(at(event), { focus: true }));
+  map.addEventListener("keydown", (event) => {
+    const steps = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: 10, ArrowUp: -10, Home: -Infinity, End: Infinity };
+    if (!(event.key in steps)) return;
+    event.preventDefault();
+    choose(current + steps[event.key], { focus: true });
+  });
+  choose(0, { focus: false });
+  return element("div", "logprobs", legend(logprobs), map, panel);
+}
+
+function tokenView([token, logprob]) {
+  const made = element("button", `token level-${level(Math.exp(logprob))}`, token.replaceAll("\n", "⏎"));
+  made.type = "button";
+  made.tabIndex = -1;
+  made.setAttribute("aria-label", `${visible(token)}, ${percent(logprob)}`);
+  return made;
+}
+
+function legend(logprobs) {
+  const mean = logprobs.reduce((sum, [, logprob]) => sum + logprob, 0) / logprobs.length;
+  const words = `${count(logprobs.length)} tokens${logprobs.length >= MOST ? " (no more are kept)" : ""}, perplexity ${Math.exp(-mean).toFixed(2)}. `;
+  const keys = [...LEVELS, 0].map((from, at) => element("span", `token level-${at + 1}`, at === LEVELS.length ? `< ${LEVELS.at(-1) * 100} %` : `≥ ${from * 100} %`));
+  return element("p", "note legend", words, ...keys);
+}
+
+function alternatives([token, logprob, others]) {
+  const rows = others.some(([other]) => other === token) ? others : [[token, logprob], ...others];
+  const sorted = [...rows].sort((a, b) => b[1] - a[1]);
+  const body = sorted.map(([other, value]) => {
+    const row = element("tr", other === token ? "taken" : "", element("td", "", element("code", "", visible(other))), element("td", "", percent(value)), element("td", "", value.toFixed(3)));
+    return row;
+  });
+  const head = element("tr", "", ...["Token", "Probability", "Logprob"].map((title) => element("th", "", title)));
+  const note = others.length ? [] : [element("p", "note", "No alternatives were asked for: set logprobs above 0.")];
+  return [element("table", "", element("thead", "", head), element("tbody", "", ...body)), ...note];
+}

@@ -1,0 +1,78 @@
+// The menus above a conversation: sharing it by a link, and having it as a file.
+
+import { button, element } from "./chat-dom.js";
+import { FORMS, download } from "./chat-export.js";
+import { copy } from "./copy.js";
+
+// `current` gives the open conversation, `asked` what the page would send now.
+export class Menus {
+  constructor({ share, files, store, current, asked, say }) {
+    Object.assign(this, { share, files, store, current, asked, say });
+    for (const menu of [share, files]) this.fold(menu);
+    share.addEventListener("toggle", () => share.open && this.drawShare());
+    files.querySelector(".drop-panel").append(
+      ...Object.entries(FORMS).map(([form, { title }]) => button(title, "", () => {
+        download(current(), form, asked());
+        files.open = false;
+      })),
+    );
+  }
+
+  // A menu goes as menus do: by Escape, or a click elsewhere.
+  fold(menu) {
+    document.addEventListener("click", (event) => {
+      if (!menu.contains(event.target)) menu.open = false;
+    });
+    menu.addEventListener("keydown", (event) => {
+      if (event.key !== "Escape" || !menu.open) return;
+      event.preventDefault();
+      menu.open = false;
+      menu.querySelector("summary").focus();
+    });
+  }
+
+  // Only what was said can be shared or had.
+  refresh() {
+    const hasNothing = !this.current().messages.length;
+    for (const menu of [this.share, this.files]) {
+      menu.hidden = hasNothing;
+      if (hasNothing) menu.open = false;
+    }
+    this.share.querySelector("summary").textContent = this.current().shared ? "Shared" : "Share";
+  }
+
+  drawShare() {
+    const conversation = this.current();
+    const panel = this.share.querySelector(".drop-panel");
+    if (!conversation.shared) {
+      panel.replaceChildren(
+        element("p", "", "Whoever may log in here and has the link can read this conversation, also what is said in it from now on."),
+        button("Make a link", "", () => this.act("share")),
+      );
+      return;
+    }
+    const link = Object.assign(document.createElement("input"), { readOnly: true, value: new URL(conversation.shared, location.href).href });
+    link.setAttribute("aria-label", "Link to this conversation");
+    const copied = button("Copy", "Copy the link", async () => {
+      copied.textContent = (await copy(link.value)) ? "Copied" : "Not copied";
+    });
+    panel.replaceChildren(
+      element("p", "", "Whoever may log in here can read it by this link."),
+      element("p", "drop-row", link, copied),
+      button("Share no more", "", () => this.act("unshare")),
+    );
+    link.select();
+  }
+
+  async act(verb) {
+    const conversation = this.current();
+    try {
+      const answer = await this.store.ask(`${conversation.id}/${verb}/`, { method: "POST" });
+      conversation.shared = answer?.link ?? "";
+    } catch (error) {
+      this.say(error.message);
+    }
+    this.refresh();
+    this.drawShare();
+  }
+}

@@ -1,0 +1,49 @@
+// What the engine is told of a conversation.
+
+import { idOf } from "./chat-calls.js";
+import { parts } from "./chat-images.js";
+import { parse } from "./chat-json.js";
+import { split } from "./chat-reasoning.js";
+
+// Texts without their reasoning, pictures, calls with their results; no answer that has nothing.
+export function history({ messages, params }) {
+  const lastQuestion = messages.findLastIndex((message) => message.role === "user");
+  const told = messages.flatMap((message, at) => {
+    if (message.role === "user") return { role: "user", content: parts(message) };
+    if (message.role !== "assistant") return []; // results come with their calls
+    const { thinking, text } = split(message);
+    const results = resultsOf(messages, at);
+    if (!results.length) return text ? { role: "assistant", content: text } : [];
+    const calls = message.calls.filter(Boolean).map(toldCall);
+    // Models that think between their calls want to see what they have thought since the question.
+    const thoughts = at > lastQuestion && thinking ? { reasoning_content: thinking } : {};
+    const toldResults = results.map(({ tool_call_id, content }) => ({ role: "tool", tool_call_id, content }));
+    return [{ role: "assistant", content: text, tool_calls: calls, ...thoughts }, ...toldResults];
+  });
+  return params?.system?.trim() ? [{ role: "system", content: params.system }, ...told] : told;
+}
+
+// The results of all calls of the answer at this place; [] when one is missing: engines refuse
+// calls that nobody has answered.
+export function resultsOf(messages, at) {
+  const calls = (messages[at].calls ?? []).filter(Boolean);
+  const results = [];
+  for (const message of messages.slice(at + 1)) {
+    if (message.role !== "tool") break;
+    results.push(message);
+  }
+  const ids = new Set(results.map((result) => result.tool_call_id));
+  return calls.length && calls.every((call, place) => ids.has(idOf(call, place))) ? results : [];
+}
+
+function toldCall(call, at) {
+  const { value, says } = parse(call.arguments || "{}");
+  const isObject = !says && value !== null && typeof value === "object" && !Array.isArray(value);
+  // Engines read them as JSON before the model sees them, and refuse the question when they are not.
+  const told = isObject ? call.arguments || "{}" : JSON.stringify({ not_json: call.arguments });
+  return { id: idOf(call, at), type: "function", function: { name: call.name, arguments: told } };
+}
+
+// What the message at this place was asked with, for a look at the raw request.
+export const asked = (conversation, message) =>
+  history({ ...conversation, messages: conversation.messages.slice(0, conversation.messages.indexOf(message)) });

@@ -1,0 +1,135 @@
+// Keeps one conversation on the server: sends what has changed, one request at a time, and lets go
+// of nothing before the server has said that it has it.
+
+const BATCH = 2_500_000; // characters: three bytes each at most, and 8 MiB is inferdash's limit
+const BEACON = 60_000; // bytes that browsers still send when a page is left: 64 KiB less its head
+const LONGEST = 30_000; // ms between two tries
+
+export const newKey = () =>
+  // randomUUID exists on https and localhost only.
+  `${Date.now().toString(36)}${Math.random().toString(36).slice(2, 8)}`;
+
+export class Saving {
+  // `seen` are the revisions that the server may have; `stored` the messages that it has, as JSON.
+  constructor(conversation, { post, seen = [], stored = [] }) {
+    Object.assign(this, { conversation, post, seen, stored });
+    this.around = seen.length ? aroundOf(conversation) : "";
+    this.some = new Set(); // messages that have changed
+    this.all = false; // any may have
+    this.isDirty = false;
+    this.sending = null;
+    this.pause = 0;
+  }
+
+  get isBusy() {
+    return this.isDirty || this.sending !== null;
+  }
+
+  // Something has changed: in this message, or anywhere.
+  mark(message) {
+    if (message) this.some.add(message);
+    else this.all = true;
+    this.isDirty = true;
+  }
+
+  // The conversation is another one from here on: nothing of it is on the server.
+  renew() {
+    this.conversation.id = newKey();
+    Object.assign(this, { seen: [], stored: [], around: "", all: true, isDirty: true });
+  }
+
+  // Resolves with what came of it: "kept", "changed" (another tab has saved it since), "refused".
+  // `said` hears of tries that failed.
+  keep(said) {
+    this.sending ??= this.loop(said).finally(() => (this.sending = null));
+    return this.sending;
+  }
+
+  async loop(said) {
+    while (this.isDirty) {
+      const body = this.body();
+      if (!body) break;
+      const { status, message, updated } = await this.post(this.conversation.id, body.text);
+      if (status === "kept") {
+        this.pause = 0;
+        this.took(body);
+        this.conversation.updated = updated; // by the server's clock, as in its list
+        continue;
+      }
+      this.all = this.isDirty = true;
+      if (status !== "away") return { status, message };
+      said(message);
+      await this.wait();
+    }
+    this.isDirty = false;
+    return { status: "kept" };
+  }
+
+  // The server has it.
+  took({ revision, around, count, messages }) {
+    this.seen = [revision];
+    this.around = around;
+    this.stored.length = count;
+    for (const [place, text] of messages) this.stored[place] = text;
+  }
+
+  // Until the next try: a while, or what may have changed the matter.
+  async wait() {
+    this.pause = Math.min(LONGEST, this.pause * 2 || 1000);
+    const { pause } = this;
+    await new Promise((resolve) => {
+      const timer = setTimeout(resolve, pause);
+      window.addEventListener("online", () => (clearTimeout(timer), resolve()), { once: true });
+    });
+  }
+
+  // What the next request says; null when the server has it all.
+  body() {
+    const { conversation, stored } = this;
+    const messages = [];
+    let size = 0;
+    let isWhole = true;
+    for (const [place, message] of conversation.messages.entries()) {
+      if (!this.all && !this.some.has(message) && place < stored.length) continue;
+      const text = JSON.stringify(message);
+      if (text === stored[place]) continue;
+      if (size && size + text.length > BATCH) {
+        isWhole = false;
+        break;
+      }
+      messages.push([place, text]);
+      size += text.length;
+    }
+    const around = aroundOf(conversation);
+    const total = conversation.messages.length;
+    const last = messages.at(-1)?.[0] ?? 0;
+    const count = isWhole ? total : Math.max(Math.min(stored.length, total), last + 1);
+    if (isWhole) {
+      this.isDirty = this.all = false;
+      this.some.clear();
+    }
+    if (!total && !this.seen.length) return null;
+    if (!messages.length && count === stored.length && around === this.around) return null;
+    const was = JSON.stringify(this.seen);
+    const revision = newKey();
+    this.seen = [...this.seen, revision]; // its answer may be lost
+    const said = messages.map(([place, text]) => `"${place}":${text}`).join(",");
+    const at = conversation.since ? `,"updated":${conversation.since}` : "";
+    return {
+      revision, around, count, messages,
+      text: `{"was":${was},"revision":"${revision}","count":${count}${at},${around.slice(1, -1)},"messages":{${said}}}`,
+    };
+  }
+
+  // The page is being left: what may be sent yet as a whole, else null.
+  farewell() {
+    this.all = true;
+    const body = this.body();
+    this.isDirty = true;
+    return body && new Blob([body.text]).size < BEACON ? body.text : null;
+  }
+}
+
+function aroundOf({ name, server, params, tools, schema }) {
+  return JSON.stringify({ name, server, params: params ?? {}, tools: tools ?? null, schema: schema ?? null });
+}

@@ -1,0 +1,130 @@
+"""Keys: what they open, what they never open, and how they end."""
+
+from datetime import timedelta
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from servers.models import Entry, Key, Role
+from servers.models.key import PREFIX, digest_of
+from tests import factories
+from tests.api.conftest import ClientOf, with_key
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("own_redis")]
+
+
+def status(client: Client, path: str = "/api/v1/servers") -> int:
+    return client.get(path).status_code
+
+
+def test_a_key_is_hashed_and_shown_once() -> None:
+    ada = Client()
+    ada.force_login(factories.person())
+    page = ada.post("/keys/", {"name": "my laptop", "role": "2", "lives": "30"})
+    text = page.content.decode()
+    key = Key.objects.get()
+    token = next(word for word in text.replace("<", " ").replace(">", " ").split()
+                 if word.startswith(PREFIX) and len(word) > 40)  # fmt: skip
+    assert (key.digest, key.role) == (digest_of(token), Role.OPERATOR)
+    assert token[20:] not in str(vars(key))
+    assert key.expires_at is not None
+    assert timedelta(days=29) < key.expires_at - timezone.now() < timedelta(days=31)
+    assert token not in ada.get("/keys/").content.decode()
+    assert status(Client(headers={"authorization": f"Bearer {token}"})) == 200
+    assert Entry.objects.filter(action="make key").exists()
+
+
+def test_a_key_keeps_which_models_it_may_ask_and_how_often() -> None:
+    ada = Client()
+    ada.force_login(factories.person())
+    said = {"name": "eval", "role": "2", "lives": "30"}
+    wrong = ada.post("/keys/", {**said, "requests_per_minute": "0"}).content.decode()
+    assert "greater than or equal to 1" in wrong
+    assert not Key.objects.exists()
+
+    limits = {"models_allowed": "glm-5, qwen3-8b glm-5", "requests_per_minute": "30"}
+    page = ada.post("/keys/", {**said, **limits}).content.decode()
+    key = Key.objects.get()
+    assert (key.models_allowed, key.requests_per_minute) == (["glm-5", "qwen3-8b"], 30)
+    assert "of models only glm-5, qwen3-8b" in page
+    assert "30 requests a minute" in page
+
+
+def test_without_a_key_nothing_opens() -> None:
+    ada = factories.person()
+    logged_in = Client()
+    logged_in.force_login(ada)
+    for client in (
+        Client(),
+        logged_in,  # a browser's cookie would let any page of the web act in ada's name
+        Client(headers={"authorization": "Bearer ifd_wrong"}),
+        Client(headers={"authorization": "Bearer "}),
+        Client(headers={"authorization": "Basic YWRhOmFkYQ=="}),
+    ):
+        answer = client.get("/api/v1/servers")
+        assert answer.status_code == 401
+        assert answer.json()["error"]["code"] == "unauthorized"
+        assert answer["WWW-Authenticate"] == "Bearer"
+        assert client.get("/api/v1/nothing").status_code in (401, 404)
+
+
+def test_a_key_ends_when_it_is_revoked_over_or_its_person_disabled() -> None:
+    ada, eva = factories.person(), factories.person("eva", Role.EDITOR)
+    client = with_key(eva, enforce_csrf_checks=True)
+    key = Key.objects.get()
+    assert key.used_at is None
+    assert status(client) == 200
+    assert client.generic("POST", "/api/v1/servers/none/start").status_code == 404
+    key.refresh_from_db()
+    assert key.used_at is not None
+
+    page = Client()
+    page.force_login(ada)
+    assert "laptop" in page.get("/keys/").content.decode()
+    assert page.post(f"/keys/{key.pk}/revoke/").status_code == 302
+    assert status(client) == 401
+
+    over = with_key(eva, expires_at=timezone.now() - timedelta(seconds=1))
+    assert status(over) == 401
+
+    third = with_key(eva)
+    eva.is_active = False
+    eva.save()
+    assert status(third) == 401
+
+
+def test_nobody_revokes_or_sees_somebody_elses_key() -> None:
+    with_key(factories.person())
+    page = Client()
+    page.force_login(factories.person("eva", Role.EDITOR))
+    key = Key.objects.get()
+    assert page.post(f"/keys/{key.pk}/revoke/").status_code == 404
+    assert "ifd_" + key.start[4:] not in page.get("/keys/").content.decode()
+
+
+def test_a_key_may_do_no_more_than_its_person_and_than_was_said(client_of: ClientOf) -> None:
+    server = factories.server(factories.box())
+    start = f"/api/v1/servers/{server.slug}/start"
+    assert client_of(Role.VIEWER).generic("POST", start).status_code == 403
+
+    eva = factories.person("eva", Role.EDITOR)
+    narrow = with_key(eva, Role.VIEWER)
+    answer = narrow.generic("POST", start)
+    assert answer.status_code == 403
+    assert "what viewers may" in answer.json()["error"]["message"]
+
+    wide = with_key(eva, Role.ADMIN)
+    assert Key.objects.order_by("-pk")[0].role == Role.EDITOR
+    eva.role = Role.VIEWER
+    eva.save()
+    assert wide.generic("POST", start).status_code == 403
+
+
+def test_the_form_offers_no_higher_role_than_ones_own() -> None:
+    page = Client()
+    page.force_login(factories.person("vic", Role.VIEWER))
+    assert "an admin may" not in page.get("/keys/").content.decode()
+    text = page.post("/keys/", {"name": "x", "role": "4", "lives": "30"}).content.decode()
+    assert "Select a valid choice" in text
+    assert not Key.objects.exists()

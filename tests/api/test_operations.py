@@ -1,0 +1,263 @@
+"""Each operation of the API, on rows as real boxes make them."""
+
+from typing import Any
+
+import pytest
+import yaml
+from django.test import Client
+
+from servers import live
+from servers.models import Box, LogChunk, Profile, Role, Run, Server
+from servers.models.run import State
+from servers.views.api import api
+from tests import factories, samples
+from tests.api.conftest import ClientOf
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("own_redis")]
+
+JSON = "application/json"
+# Operation -> the lowest role. A new one without a row here fails.
+ROLES = {
+    "GET /boxes": Role.VIEWER,
+    "GET /boxes/{slug}": Role.VIEWER,
+    "GET /boxes/{slug}/models": Role.VIEWER,
+    "DELETE /boxes/{slug}/models": Role.EDITOR,
+    "GET /boxes/{slug}/images": Role.VIEWER,
+    "DELETE /boxes/{slug}/images": Role.ADMIN,
+    "GET /boxes/{slug}/images/newer": Role.VIEWER,
+    "POST /boxes/{slug}/images/newer": Role.OPERATOR,
+    "POST /boxes/{slug}/images/move": Role.EDITOR,
+    "GET /image-jobs": Role.VIEWER,
+    "POST /image-jobs": Role.EDITOR,
+    "GET /image-jobs/{pk}": Role.VIEWER,
+    "POST /image-jobs/{pk}/cancel": Role.EDITOR,
+    "POST /image-jobs/{pk}/go-on": Role.EDITOR,
+    "GET /servers": Role.VIEWER,
+    "GET /servers/{slug}": Role.VIEWER,
+    "GET /servers/{slug}/runs": Role.VIEWER,
+    "GET /servers/{slug}/fit": Role.VIEWER,
+    "POST /servers/{slug}/start": Role.OPERATOR,
+    "POST /servers/{slug}/stop": Role.OPERATOR,
+    "POST /servers/{slug}/restart": Role.OPERATOR,
+    "GET /runs/{run_id}": Role.VIEWER,
+    "GET /runs/{run_id}/why": Role.VIEWER,
+    "GET /runs/{run_id}/log": Role.VIEWER,
+    "GET /downloads": Role.VIEWER,
+    "POST /downloads": Role.OPERATOR,
+    "GET /downloads/{pk}": Role.VIEWER,
+    "POST /downloads/{pk}/pause": Role.OPERATOR,
+    "POST /downloads/{pk}/resume": Role.OPERATOR,
+    "POST /downloads/{pk}/cancel": Role.OPERATOR,
+    "POST /downloads/{pk}/limit": Role.OPERATOR,
+    "GET /profiles": Role.VIEWER,
+    "GET /profiles/{slug}": Role.VIEWER,
+    "GET /profiles/{slug}/export/{form}": Role.VIEWER,
+    "POST /profiles": Role.EDITOR,
+    "PUT /profiles/{slug}": Role.EDITOR,
+}
+DOCUMENT = """
+name: Coder
+engine: vllm
+image: vllm/vllm-openai:v0.20.2
+checkpoint: Qwen/Qwen3-8B
+flags: [--max-model-len, "8192"]
+"""
+
+
+def operations() -> dict[str, dict[str, Any]]:
+    found = api.get_openapi_schema()["paths"]
+    return {
+        f"{method.upper()} {path.removeprefix('/api/v1')}": operation
+        for path, methods in found.items()
+        for method, operation in methods.items()
+    }
+
+
+def test_every_operation_has_a_role_and_is_described() -> None:
+    assert sorted(operations()) == sorted(ROLES)
+    assert all(each["responses"] and each["summary"] for each in operations().values())
+
+
+@pytest.mark.parametrize("operation", ROLES)
+def test_every_operation_wants_a_key_and_its_role(
+    operation: str, client_of: ClientOf, server: Server
+) -> None:
+    method, path = operation.split()
+    run = factories.run(server, State.FAILED)
+    slug = "rtx8" if path.startswith("/boxes") else server.slug
+    address = "/api/v1" + path.format(
+        slug=slug, run_id=run.pk, form="yaml", pk=factories.download(server.box).pk
+    )
+
+    def ask(client: Client) -> int:
+        status: int = client.generic(method, address, "{}", content_type=JSON).status_code
+        return status
+
+    assert ask(Client()) == 401
+    for role in Role:
+        status = ask(client_of(role))
+        assert (status == 403) == (role < ROLES[operation]), (role, status)
+        assert status < 500
+
+
+def test_the_description_is_there_for_everybody() -> None:
+    said = Client().get("/api/v1/openapi.json")
+    assert said.json()["info"]["title"] == "inferdash"
+
+
+def test_boxes_say_who_holds_their_memory(client_of: ClientOf, box: Box, server: Server) -> None:
+    run = factories.run(server)
+    process = {"pid": 40, "start": 1, "ppid": 1, "name": "python", "container": run.container_id}
+    live.box_sampled(box.slug, box.pk, samples.sample([samples.card(0, [(40, 61)])], [process]))
+
+    said = client_of(Role.VIEWER).get("/api/v1/boxes/rtx8").json()
+
+    assert (said["slug"], said["health"]) == ("rtx8", "ok")
+    gpu = said["gpus"][0]
+    assert sum(part["size"] for part in gpu["memory"]) == gpu["total"]
+    assert "qwen3-8b" in {part["name"] for part in gpu["memory"]}
+
+
+def test_servers_say_where_they_are(client_of: ClientOf, server: Server) -> None:
+    viewer = client_of(Role.VIEWER)
+    assert viewer.get("/api/v1/servers").json()[0]["state"] == "never started"
+    run = factories.run(server)
+    said = viewer.get("/api/v1/servers/qwen3-8b").json()
+    assert (said["state"], said["run"]["id"], said["profile"]) == ("ready", run.pk, "qwen3-8b")
+    assert said["base_url"] == f"http://127.0.0.1:{run.port}/v1"
+    assert [each["id"] for each in viewer.get("/api/v1/servers/qwen3-8b/runs").json()] == [run.pk]
+    missing = viewer.get("/api/v1/servers/none")
+    assert (missing.status_code, missing.json()["error"]["code"]) == (404, "not_found")
+
+
+def test_a_start_is_queued_once_and_a_stop_is_heard(client_of: ClientOf, server: Server) -> None:
+    operator = client_of(Role.OPERATOR)
+    for _ in range(2):
+        said = operator.generic("POST", "/api/v1/servers/qwen3-8b/start")
+        assert said.status_code == 200, said.json()
+        assert said.json()["state"] == "queued"
+    run = Run.objects.get()
+    assert run.started_by is not None
+    assert run.started_by.username == "a-operator"
+
+    said = operator.generic("POST", "/api/v1/servers/qwen3-8b/stop")
+    assert said.json()["state"] == "stopping"
+
+
+def test_a_start_that_would_fail_is_refused_with_its_reasons(client_of: ClientOf, box: Box) -> None:
+    box.facts["gpus"] = [{"index": 0, "kind": "discrete", "total": 95 << 30, "name": "RTX",
+                          "compute_capability": "12.0"}]  # fmt: skip
+    box.save()
+    factories.server(box, "qwen3-8b", gpus="7")
+    start = "/api/v1/servers/qwen3-8b/start"
+    answer = client_of(Role.OPERATOR).post(start, {"despite": "because"}, content_type=JSON)
+    assert answer.status_code == 409
+    said = answer.json()["error"]
+    assert (said["code"], said["details"]["may_start"]) == ("would_fail", False)
+    assert not Run.objects.exists()
+
+    answer = client_of(Role.EDITOR).post(start, {"despite": "because"}, content_type=JSON)
+    assert answer.status_code == 200
+    assert Run.objects.get().despite == "because"
+
+    answer = client_of(Role.EDITOR).post(start, {"when_taken": "push"}, content_type=JSON)
+    assert answer.status_code == 422
+    assert "when_taken" in answer.json()["error"]["message"]
+
+
+def test_a_failed_run_says_why(client_of: ClientOf, server: Server) -> None:
+    run = factories.run(
+        server, State.FAILED, failure="exit code 1",
+        diagnosis={"outcome": "failed", "cause": "kv-cache-too-small", "summary": "No room.",
+                   "evidence": [[88, "ValueError: no room"]], "groups": [], "is_partial": True},
+    )  # fmt: skip
+    said = client_of(Role.VIEWER).get(f"/api/v1/runs/{run.pk}/why").json()
+    assert said["summary"] == "No room."
+    assert said["evidence"] == [[88, "ValueError: no room"]]
+    assert said["is_partial"]
+    assert said["run"]["failure"] == "No room."
+
+
+def test_a_log_is_read_by_number_and_from_its_end(client_of: ClientOf, server: Server) -> None:
+    run = factories.run(server, State.FAILED)
+    stamped = [f"2026-11-21T20:00:00.{n:09}Z o line {n}".encode() for n in range(1, 31)]
+    LogChunk.objects.append(run.pk, 0, stamped)
+    Run.objects.filter(pk=run.pk).update(log_complete=True)
+    viewer, path = client_of(Role.VIEWER), f"/api/v1/runs/{run.pk}/log"
+
+    said = viewer.get(path, {"limit": 10}).json()
+    assert (said["lines"][0]["text"], said["next"], said["is_complete"]) == ("line 1", 11, False)
+    assert [each["number"] for each in viewer.get(path, {"start": -2}).json()["lines"]] == [29, 30]
+    over = viewer.get(path, {"start": 31, "wait": 5}).json()
+    assert (over["lines"], over["next"], over["is_complete"]) == ([], 31, True)
+    assert viewer.get("/api/v1/runs/999/log").json()["error"]["message"] == "There is no run 999."
+
+
+def test_a_profile_goes_out_and_comes_back(client_of: ClientOf, box: Box) -> None:
+    editor = client_of(Role.EDITOR)
+    made = editor.post("/api/v1/profiles", {"document": DOCUMENT}, content_type=JSON)
+    assert made.status_code == 201, made.json()
+    assert made.json()["slug"] == "coder"
+    assert made.json()["servers"] == ["coder"]
+
+    out = editor.get("/api/v1/profiles/coder/export/yaml").content.decode()
+    assert yaml.safe_load(out)["checkpoint"] == "Qwen/Qwen3-8B"
+    same = editor.put("/api/v1/profiles/coder", {"document": out}, content_type=JSON)
+    assert (same.status_code, same.json()["version"]) == (200, 1)
+    longer = out.replace("8192", "16384")
+    other = editor.put("/api/v1/profiles/coder", {"document": longer}, content_type=JSON)
+    assert other.json()["version"] == 2
+    assert Profile.objects.get().launch.flags == ("--max-model-len", "16384")
+    assert editor.get("/api/v1/profiles", {"q": "coder"}).json()[0]["version"] == 2
+    assert editor.get("/api/v1/profiles/coder/export/toml").status_code == 404
+
+
+def test_documents_that_cannot_be_read_change_nothing(client_of: ClientOf, box: Box) -> None:
+    editor = client_of(Role.EDITOR)
+    for document, words in {
+        "engine: [": "The document",
+        "name: x\nengine: vllm": "image",
+        DOCUMENT.replace("vllm\n", "tgi\n", 1): "tgi",
+        DOCUMENT + "privileged: true\n": "admin",
+    }.items():
+        said = editor.post("/api/v1/profiles", {"document": document}, content_type=JSON)
+        assert said.status_code == 422, document
+        assert words in str(said.json()), said.json()
+    said = editor.post(
+        "/api/v1/profiles", {"document": DOCUMENT, "box": "none"}, content_type=JSON
+    ).json()
+    assert said["error"]["advice"] == "Name one in “box”: rtx8."
+    assert not Profile.objects.exists()
+
+
+def test_an_imported_version_keeps_the_secrets_that_were_not_written_out(
+    client_of: ClientOf, box: Box
+) -> None:
+    server = factories.server(
+        box, "keyed", secret_env={"HF_TOKEN": 7}, flags=("--api-key", "sesame", "--enable-x")
+    )
+    editor = client_of(Role.EDITOR)
+    out = editor.get("/api/v1/profiles/keyed/export/yaml").content.decode()
+    assert "sesame" not in out
+    changed = out.replace("--enable-x", "--enable-y")
+    assert (
+        editor.put("/api/v1/profiles/keyed", {"document": changed}, content_type=JSON).json()[
+            "version"
+        ]
+        == 2
+    )
+    server.profile.refresh_from_db()
+    launch = server.profile.launch
+    assert launch.secret_env == {"HF_TOKEN": 7}
+    assert launch.flags == ("--enable-y", "--api-key", "sesame")
+
+
+def test_numbers_that_no_database_holds_are_not_there(client_of: ClientOf, server: Server) -> None:
+    viewer, run = client_of(Role.VIEWER), factories.run(server)
+    assert viewer.get(f"/api/v1/runs/{10**30}").status_code == 404
+    for start in (10**30, -(10**30), 0):
+        said = viewer.get(f"/api/v1/runs/{run.pk}/log", {"start": start, "limit": 10**30})
+        assert (said.status_code, said.json()["lines"]) == (200, []), start
+    assert (
+        viewer.get(f"/api/v1/servers/{server.slug}/runs", {"limit": -(10**30)}).status_code == 200
+    )

@@ -1,0 +1,1 @@
+"""Backups: what they keep, what they refuse, and that they come back."""

@@ -1,0 +1,96 @@
+"""Servers that nobody starts by hand: a request does, and another one takes their place."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.axe import faults
+from tests.images import ENGINE
+from tests.installation import Installation
+from tests.nvml import profiles
+
+pytestmark = [pytest.mark.browser, pytest.mark.docker]
+
+GIB = 2**30
+WITHIN = 90_000  # ms
+
+
+def made(page: Page, place: Installation, name: str) -> None:
+    page.goto(f"{place.url}/profiles/new/")
+    values = {"name": name, "checkpoint": "a/b", "image": ENGINE, "env": "ENGINE_SECONDS=0"}
+    for field, value in {**values, "gpus": "0", "aliases": f"{name}-alias"}.items():
+        page.locator(f"#id_{field}").fill(value)
+    page.get_by_label("Start it when it is asked for").check()
+    page.get_by_label("Stop it when idle for").fill("30m")
+    page.get_by_role("button", name="Create profile").click()
+    expect(page.get_by_role("heading", name=name, level=1)).to_be_visible()
+
+
+def key(page: Page, place: Installation) -> str:
+    page.goto(f"{place.url}/keys/")
+    page.get_by_label("What is it for?").fill("a program")
+    page.get_by_role("button", name="Make a key").click()
+    token = page.locator("#token").text_content()
+    assert token is not None
+    return token.strip()
+
+
+def fills_the_card(page: Page, place: Installation) -> None:
+    """The engine that runs does."""
+    (engine,) = [each for each in place.docker.list_ours() if each.state == "running"]
+    assert engine.pid is not None
+    machine = profiles.rtx_pro_6000()
+    machine.cards[0].run(engine.pid, 61 * GIB)
+    place.gpus.show(machine)
+    expect(page.get_by_role("group", name="GPU 0 ")).to_contain_text("61.0", timeout=WITHIN)
+
+
+def test_a_request_starts_its_server_and_takes_the_place_of_an_idle_one(
+    page: Page, place: Installation
+) -> None:
+    made(page, place, "alpha")
+    made(page, place, "beta")
+    headers = {"Authorization": f"Bearer {key(page, place)}"}
+    hello = {"messages": [{"role": "user", "content": "hello"}]}
+    page.goto(f"{place.url}/")
+    alpha, beta = (page.locator(f"article[data-name={name}]") for name in ("alpha", "beta"))
+    expect(alpha).to_have_attribute("data-state", "idle")
+
+    with (
+        ThreadPoolExecutor() as asking,
+        httpx.Client(base_url=place.url, headers=headers, timeout=120) as program,
+    ):
+        first = asking.submit(
+            program.post, "/v1/chat/completions", json={"model": "alpha-alias", **hello}
+        )
+        assert first.result(120).status_code == 200
+        expect(alpha).to_have_attribute("data-state", "ready", timeout=WITHIN)
+        fills_the_card(page, place)
+
+        second = asking.submit(
+            program.post, "/v1/chat/completions", json={"model": "beta", **hello}
+        )
+        stopped = page.locator("[data-name=alpha][data-state=stopped]")
+        expect(stopped).to_be_visible(timeout=WITHIN)
+        place.gpus.show(profiles.rtx_pro_6000())
+        assert second.result(120).status_code == 200
+
+    expect(beta).to_have_attribute("data-state", "ready", timeout=WITHIN)
+    fills_the_card(page, place)
+    page.goto(f"{place.url}/servers/alpha/")
+    expect(page.get_by_text("Stopped to make room for beta, which a request")).to_be_visible()
+    page.goto(f"{place.url}/servers/beta/")
+    expect(page.get_by_text("A request of ana has started it. It stops after 30m")).to_be_visible()
+    assert faults(page) == []
+    page.get_by_role("button", name="Keep running").click()
+    expect(page.get_by_text("has started it")).not_to_be_visible()
+
+    refused = httpx.post(
+        f"{place.url}/v1/chat/completions", json={"model": "alpha", **hello}, headers=headers
+    )
+    assert refused.status_code == 503
+    assert "held by beta (ana)" in refused.json()["error"]["message"]
+    page.goto(f"{place.url}/gateway/")
+    expect(page.get_by_role("region", name="In the order in which")).to_contain_text("alpha")

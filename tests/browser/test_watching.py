@@ -1,0 +1,155 @@
+"""Somebody else's engine is found on the page of its box, watched by one click, and talked to."""
+
+import re
+from collections.abc import Iterator
+
+import docker
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.axe import faults
+from tests.browser.chromium import chromium, new_page
+from tests.browser.steps import PASSWORD, card, join
+from tests.images import ENGINE
+from tests.installation import Installation
+from tests.vllm import build
+
+pytestmark = [pytest.mark.browser, pytest.mark.docker]
+
+WITHIN = 60_000  # ms: a round of the watcher is part of it
+VLLM_WITHIN = 8 * 60_000  # ms; about 65 s on two idle cores
+
+
+@pytest.fixture
+def stranger(place: Installation) -> Iterator[str]:
+    """The name of an engine that somebody has started by `docker run`."""
+    client = docker.APIClient(place.docker.host, version="auto", timeout=60)
+    name = f"coder-{place.docker.install[:8]}"
+    words = ["vllm", "serve", "Qwen/Qwen3-8B", "--host", "0.0.0.0"]
+    made = client.create_container(
+        ENGINE, words, name=name, environment={"ENGINE_SECONDS": "0.1"}, ports=[8000]
+    )
+    client.start(made["Id"])
+    yield name
+    assert client.inspect_container(made["Id"])["State"]["Running"], "nobody has touched it"
+    client.remove_container(made["Id"], force=True)
+    client.close()
+
+
+def test_an_engine_is_found_watched_and_talked_to(
+    page: Page, place: Installation, stranger: str
+) -> None:
+    page.goto(f"{place.url}/boxes/rtx8/")
+    row = page.locator(".other-list li").filter(has_text=stranger)
+    expect(row).to_contain_text("vLLM 0.33.0-test", timeout=WITHIN)
+    expect(row).to_contain_text("docker run, by hand or by a script")
+    assert faults(page) == []
+
+    row.get_by_role("button", name=f"Watch {stranger}").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("Its container is not touched")
+    dialog.get_by_role("button", name="Watch it").click()
+    expect(row).to_contain_text(f"watched as {stranger}", timeout=WITHIN)
+
+    page.goto(f"{place.url}/")
+    found = card(page, stranger)
+    expect(found).to_have_attribute("data-state", "ready", timeout=WITHIN)
+    expect(found.locator(".badge.watched")).to_contain_text(re.compile("watched, up"))
+    for verb in ("Stop", "Restart", "Remove"):
+        expect(found.get_by_role("button", name=verb, exact=True)).to_have_count(0)
+
+    page.goto(f"{place.url}/servers/{stranger}/")
+    expect(page.locator(".watched-by")).to_contain_text("started by docker run")
+    expect(page.locator("#log")).to_contain_text("engine pid", timeout=WITHIN)
+    page.get_by_text("What its profile would start").click()
+    expect(page.locator(".watched-by")).to_contain_text("does not publish the engine's port")
+    assert faults(page) == []
+
+    page.get_by_role("link", name="Chat", exact=True).first.click()
+    expect(page.get_by_text("Enter sends")).to_be_visible()
+    page.get_by_label("Message", exact=True).fill("hello there")
+    page.keyboard.press("Enter")
+    expect(page.locator(".answer").last).to_contain_text("You said: hello there", timeout=WITHIN)
+
+    page.goto(f"{place.url}/servers/{stranger}/")
+    page.once("dialog", lambda question: question.accept())
+    page.get_by_role("button", name="Unwatch").click()
+    expect(page.locator("main")).to_contain_text("Not watched any more", timeout=WITHIN)
+    page.goto(f"{place.url}/")
+    expect(card(page, stranger)).to_have_count(0)
+
+
+@pytest.fixture
+def vllm(place: Installation) -> Iterator[str]:
+    """The name of vLLM itself, as somebody has just started it by `docker run`."""
+    build.build(place.docker.host)
+    client = docker.APIClient(place.docker.host, version="auto", timeout=60)
+    name = f"tiny-{place.docker.install[:8]}"
+    flags = ["--served-model-name", "tiny", "--max-model-len", "1024", "--enforce-eager"]
+    made = client.create_container(
+        build.TAG,
+        ["/models/tiny", *flags, "--max-num-seqs", "4"],
+        name=name,
+        environment={"VLLM_CPU_KVCACHE_SPACE": "1", "HF_HUB_OFFLINE": "1"},
+        ports=[8000],
+        host_config=client.create_host_config(
+            binds=[f"{build.MODEL}:/models/tiny:ro"], shm_size=2**30
+        ),
+    )
+    client.start(made["Id"])
+    yield name
+    assert client.inspect_container(made["Id"])["State"]["Running"], "nobody has touched it"
+    client.remove_container(made["Id"], force=True)
+    client.close()
+
+
+@pytest.mark.vllm
+def test_vllm_itself_is_watched_from_its_start_on(
+    page: Page, place: Installation, vllm: str
+) -> None:
+    watch_vllm(page, place, vllm)
+
+
+@pytest.fixture
+def page(place: Installation) -> Iterator[Page]:
+    """Of the first admin, in whichever of the tests that comes first."""
+    complaints: list[str] = []
+    with chromium() as browser:
+        page = new_page(browser.new_context(), complaints)
+        log_in(page, place)
+        yield page
+    assert complaints == []
+
+
+def log_in(page: Page, place: Installation) -> None:
+    """As who has joined in the test before, or joins now."""
+    page.goto(f"{place.url}/login/")
+    if not place.ask("User.objects.count()"):
+        join(page, place)
+        return
+    page.get_by_label("Name").fill("ana")
+    page.get_by_label("Password").fill(PASSWORD)
+    with page.expect_navigation():
+        page.locator("main form button").click()
+
+
+def watch_vllm(page: Page, place: Installation, vllm: str) -> None:
+    page.goto(f"{place.url}/boxes/rtx8/found/")
+    row = page.locator(".other-list li").filter(has_text=vllm)
+    row.get_by_role("button", name=f"Watch {vllm}").click(timeout=WITHIN)
+    page.get_by_role("dialog").get_by_role("button", name="Watch it").click()
+    expect(row).to_contain_text(f"watched as {vllm}", timeout=WITHIN)
+
+    page.goto(f"{place.url}/servers/{vllm}/")
+    head = page.locator("main header [data-state]")
+    expect(head).to_have_attribute("data-state", "starting", timeout=WITHIN)
+    expect(head).to_have_attribute("data-state", "ready", timeout=VLLM_WITHIN)
+    expect(page.locator("#log")).to_contain_text("Application startup complete", timeout=WITHIN)
+    expect(page.get_by_role("region", name="This run")).to_contain_text("vLLM 0.32")
+    seen = place.ask(f"Run.objects.get(server__slug='{vllm}').progress.coarse")
+    assert seen == ["load_weights", "kv_cache", "ready"]
+
+    page.goto(f"{place.url}/chat/?server={vllm}")
+    page.get_by_label("Message", exact=True).fill("What is the capital of France?")
+    page.keyboard.press("Enter")
+    expect(page.locator(".answer").last).to_contain_text("tok/s", timeout=120_000)

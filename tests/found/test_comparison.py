@@ -1,0 +1,174 @@
+"""What a container or process was is set beside what its profile would start, secrets hidden."""
+
+from dataclasses import replace
+from typing import Any
+
+from servers.commandline.comparison import MASK, Row, of_container, of_process
+from servers.commandline.inspect import draft_of
+from servers.commandline.process import draft_of_process
+from servers.engines import placement
+from servers.engines.placement import Site
+
+ENTRYPOINT = ("vllm", "serve")
+IMAGE: dict[str, Any] = {
+    "Config": {
+        "Entrypoint": list(ENTRYPOINT),
+        "Env": ["PATH=/usr/bin", "VLLM_USAGE_SOURCE=production-docker-image"],
+        "WorkingDir": "/vllm-workspace",
+        "Volumes": {"/scratch": {}},
+    }
+}
+CONTAINER: dict[str, Any] = {
+    "Id": "c" * 64,
+    "Name": "/coder",
+    "Image": "sha256:1",
+    "Config": {
+        "Image": "vllm/vllm-openai:v0.20.2",
+        "Entrypoint": list(ENTRYPOINT),
+        "Cmd": ["Qwen/Qwen3-8B", "--max-model-len", "32768", "--api-key", "sk-hush-hush-hush"],
+        "Env": [*IMAGE["Config"]["Env"], "HF_TOKEN=hf_" + "q" * 34, "OMP_NUM_THREADS=8"],
+        "WorkingDir": "/vllm-workspace",
+        "Labels": {},
+    },
+    "HostConfig": {
+        "Binds": ["/mnt/models:/models:ro"],
+        "PortBindings": {"8000/tcp": [{"HostIp": "", "HostPort": "8000"}]},
+        "NetworkMode": "bridge",
+        "ShmSize": 16 * 2**30,
+        "Memory": 64 * 2**30,
+        "RestartPolicy": {"Name": "always"},
+        "DeviceRequests": [{"Count": -1}],
+    },
+}
+
+
+def compared() -> dict[str, Row]:
+    made = draft_of(CONTAINER, IMAGE)
+    spec = placement.spec(
+        made.launch,
+        Site(secrets=made.secrets),
+        name="",
+        labels={},
+        host_port=made.launch.host_port,
+        entrypoint=ENTRYPOINT,
+        kernels_volume="inferdash-kernels",
+    )
+    return {row.what: row for row in of_container(CONTAINER, IMAGE, spec, ENTRYPOINT)}
+
+
+def test_what_the_profile_took_over_is_the_same() -> None:
+    rows = compared()
+
+    for what in (
+        "image", "model", "--max-model-len", "mount /models", "shared memory", "GPUs", "$HF_TOKEN",
+        "port 8000", "$OMP_NUM_THREADS",
+    ):  # fmt: skip
+        assert rows[what].verdict == "same", rows[what]
+    assert (rows["model"].theirs, rows["port 8000"].theirs) == ("Qwen/Qwen3-8B", "0.0.0.0:8000")
+
+
+def test_what_a_profile_has_no_place_for_differs() -> None:
+    rows = compared()
+
+    assert (rows["--memory"].theirs, rows["--memory"].ours) == (str(64 * 2**30), "")
+    policy = rows["Docker's restart policy"]
+    assert (policy.theirs, policy.ours, policy.verdict) == ("always", "no", "differs")
+    assert rows["mount /inferdash-kernels"].theirs == ""
+    assert rows["$TQDM_MININTERVAL"].verdict == "differs"
+
+
+def test_what_came_from_the_image_is_told_apart() -> None:
+    rows = compared()
+
+    mine = {what for what, row in rows.items() if row.verdict == "image"}
+    assert mine == {
+        "entrypoint", "$PATH", "$VLLM_USAGE_SOURCE", "working folder", "volume /scratch"
+    }  # fmt: skip
+
+
+def test_secrets_are_compared_and_not_shown() -> None:
+    rows = compared()
+
+    assert (rows["$HF_TOKEN"].theirs, rows["$HF_TOKEN"].ours) == (MASK, MASK)
+    assert (rows["--api-key"].theirs, rows["--api-key"].ours) == (MASK, "")
+    assert rows["$VLLM_API_KEY"].ours == MASK
+    assert not any(
+        "hush" in text or "qqq" in text for row in rows.values() for text in row.to_json()
+    )
+    assert Row.from_json(rows["--api-key"].to_json()) == rows["--api-key"]
+
+
+def test_another_token_differs_without_being_shown() -> None:
+    made = draft_of(CONTAINER, IMAGE)
+    other = replace(made, secrets={**made.secrets, "HF_TOKEN": "hf_" + "z" * 34})
+    spec = placement.spec(
+        other.launch, Site(secrets=other.secrets), name="", labels={}, host_port=8000,
+        entrypoint=ENTRYPOINT, kernels_volume="",
+    )  # fmt: skip
+    row = next(r for r in of_container(CONTAINER, IMAGE, spec, ENTRYPOINT) if r.what == "$HF_TOKEN")
+
+    assert (row.theirs, row.ours, row.verdict) == (MASK, MASK, "differs")
+
+
+def test_an_image_that_is_gone_leaves_nothing_out() -> None:
+    made = draft_of(CONTAINER, None)
+    spec = placement.spec(
+        made.launch, Site(secrets=made.secrets), name="", labels={}, host_port=8000,
+        entrypoint=(), kernels_volume="",
+    )  # fmt: skip
+    assert all(row.verdict != "image" for row in of_container(CONTAINER, None, spec, ()))
+
+
+ARGV = (
+    "/opt/venv/bin/python3", "/opt/venv/bin/vllm", "serve", "./models/Qwen3-8B",
+    "--port", "8123", "--max-num-seqs", "16", "--api-key", "sk-hush-hush-hush",
+)  # fmt: skip
+ENV = {
+    "PATH": "/usr/bin",
+    "LS_COLORS": "x",
+    "MY_DATABASE_PASSWORD": "open sesame",
+    "HF_HOME": "/home/ada/.cache/huggingface",
+    "HF_TOKEN": "hf_" + "q" * 34,
+    "VLLM_LOGGING_LEVEL": "DEBUG",
+    "CUDA_VISIBLE_DEVICES": "2,3",
+}
+
+
+def test_a_process_becomes_a_profile() -> None:
+    made = draft_of_process(ARGV, ENV, folder="/home/ada")
+
+    launch = made.launch
+    assert (launch.engine, launch.checkpoint) == ("vllm", "/home/ada/models/Qwen3-8B")
+    assert launch.volumes == ("/home/ada/models/Qwen3-8B:/home/ada/models/Qwen3-8B:ro",)
+    assert (launch.port, launch.gpus) == (8123, "2,3")
+    assert launch.flags == ("--max-num-seqs", "16")
+    assert launch.env == {"VLLM_LOGGING_LEVEL": "DEBUG"}
+    assert sorted(made.secrets) == ["HF_TOKEN", "VLLM_API_KEY"]
+    said = " ".join(each.says for each in made.remarks)
+    assert "vllm/vllm-openai is the engine's official image" in said
+    assert "LS_COLORS" in said
+    assert "PASSWORD" not in said
+    assert "sesame" not in said
+
+
+def test_a_process_whose_variables_may_not_be_read_says_so() -> None:
+    made = draft_of_process(ARGV, None)
+
+    assert any("may not be read" in each.says for each in made.remarks)
+
+
+def test_a_process_is_compared_flag_by_flag() -> None:
+    made = draft_of_process(ARGV, ENV, folder="/home/ada")
+    spec = placement.spec(
+        made.launch, Site(secrets=made.secrets), name="", labels={}, host_port=0,
+        entrypoint=ENTRYPOINT, kernels_volume="",
+    )  # fmt: skip
+    rows = {
+        row.what: row
+        for row in of_process(ARGV[1:], {"HF_TOKEN": ENV["HF_TOKEN"]}, spec, ENTRYPOINT)
+    }
+
+    assert rows["--max-num-seqs"].verdict == "same"
+    assert rows["$HF_TOKEN"].verdict == "same"
+    assert rows["model"].theirs == "./models/Qwen3-8B"
+    assert not any("hush" in text for row in rows.values() for text in row.to_json())

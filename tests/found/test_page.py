@@ -1,0 +1,323 @@
+"""The first page of a newcomer names what was on the box before, and changes nothing by itself."""
+
+import re
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from servers import live
+from servers.judge.found import Found
+from servers.judge.origin import Origin
+from servers.lifecycle import actions
+from servers.models import Action, Box, Likeness, Neighbours, Role, Server, Stock
+from servers.models.action import Kind
+from servers.models.run import State
+from servers.models.user import User
+from tests import factories, samples
+from tests.watched import rows
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("own_redis")]
+
+ENDED = "dead" * 16
+
+
+@pytest.fixture
+def box() -> Box:
+    return factories.box("rtx8")
+
+
+def client(role: Role = Role.ADMIN) -> Client:
+    made = Client()
+    made.force_login(User.objects.get_or_create(username=f"a-{role.label}", role=role)[0])
+    return made
+
+
+def page(role: Role = Role.ADMIN) -> str:
+    return " ".join(client(role).get("/boxes/rtx8/found/").content.decode().split())
+
+
+def around(box: Box, **values: Any) -> None:
+    usual: dict[str, Any] = {"images": {"count": 7, "size": 181 * samples.GIB}}
+    Neighbours.objects.update_or_create(box=box, defaults=usual | values)
+
+
+def neighbour(name: str, **values: Any) -> dict[str, Any]:
+    return {
+        "container": values.pop("container", "beef" * 16),
+        "name": name,
+        "image": f"team/{name}:1",
+        "ports": [],
+        "started_at": None,
+        "wants_gpus": False,
+        "origin": {"project": "speech", "service": name, "policy": "always"},
+        **values,
+    }
+
+
+def ended(**values: Any) -> Found:
+    now = timezone.now().timestamp()
+    usual = {
+        "container": ENDED, "name": "sglang-server", "image": "lmsysorg/sglang:v0.5.12-cu130",
+        "engine": "sglang", "answer": "ended", "version": "", "models": ("zai-org/GLM-5",),
+        "address": "", "ended_at": now - 7200, "exit_code": 137, "oom_killed": True,
+        "origin": Origin(),
+    }  # fmt: skip
+    return rows.found(**usual | values)
+
+
+def bare(**values: Any) -> Found:
+    origin = Origin(unit="vllm.service", user="svc")
+    usual = {
+        "container": "pid-4711-99", "name": "process 4711", "image": "", "answer": "unasked",
+        "pid": 4711, "pids": (4711, 4712), "command": "vllm serve Qwen/Qwen3-8B", "origin": origin,
+    }  # fmt: skip
+    return rows.found(**usual | values)
+
+
+def test_all_of_a_full_box_is_named(box: Box) -> None:
+    rows.sighted(box, rows.found(), bare(), ended())
+    asr = neighbour("parakeet-asr", container="a" * 64)
+    around(
+        box,
+        containers=[asr, neighbour("grafana", container="b" * 64)],
+        unseen=[{"what": "The kernel's log", "why": "It may not be read.", "command": "sudo x"}],
+    )
+    factories.stored(box)
+    factories.stored(box, "zai-org/GLM-5", state="partial")
+    Stock.objects.create(
+        box=box,
+        looked_at=timezone.now(),
+        roots=[{"path": "/mnt/models", "found": 2, "hidden": ["/home/bob"], "is_usual": False}],
+    )
+    processes = [
+        samples.process(1, rows.CONTAINER), samples.process(2, "a" * 64),
+        samples.process(4712), samples.process(9, name="python", title="python train.py", user="bob"),
+    ]  # fmt: skip
+    held = samples.card(0, [(1, 61.2), (2, 9.1), (4712, 5), (9, 3.5)])
+    factories.tell(box, samples.sample([held], processes))
+
+    told = page()
+
+    for words in (
+        "Nothing was changed. Found on rtx8",
+        "2 engines running, 1 ended",
+        "speech-llm-1", "vLLM 0.20.2", "127.0.0.1:8000", "61.2 GiB",
+        "compose project speech (service llm, in /srv/speech)",
+        "process 4711", "systemd unit vllm.service", "5.0 GiB",
+        "sglang-server", "exited with 137: the kernel killed it for lack of memory",
+        "2 others on the GPUs", "parakeet-asr", "9.1 GiB", "python train.py", "3.5 GiB",
+        "1 other container on no GPU", "grafana",
+        "2 models</a>, 32.0 GiB", "1 not complete", "/mnt/models",
+        "7 images</a>, at most 181 GiB",
+        "Not seen yet", "sudo x", "Models in /home/bob", "sudo chmod o+rx /home/bob",
+        "All of that by one command",
+    ):  # fmt: skip
+        assert words in told, words
+    assert "Nothing to take up" not in told
+
+
+def test_each_has_what_can_be_done_to_it(box: Box) -> None:
+    rows.sighted(box, rows.found(), bare(), ended())
+    around(box)
+
+    told = page(Role.EDITOR)
+
+    buttons = re.findall(r'aria-label="(Watch|Make a profile of|Take over) ([^"]+)"', told)
+    assert sorted(buttons) == [
+        ("Make a profile of", "process 4711"),
+        ("Make a profile of", "sglang-server"),
+        ("Make a profile of", "speech-llm-1"),
+        ("Take over", "process 4711"),
+        ("Take over", "speech-llm-1"),
+        ("Watch", "process 4711"),
+        ("Watch", "speech-llm-1"),
+    ]
+    assert 'aria-label="Watch' not in page(Role.OPERATOR)
+    assert "Make a profile" not in page(Role.VIEWER)
+
+
+def test_what_is_watched_or_copied_says_so(box: Box) -> None:
+    run = rows.watched(box, requests_running=3)
+    rows.sighted(box, rows.found(), ended())
+    around(box)
+    Likeness.objects.create(box=box, container=ENDED, name="sglang-server", version=run.version)
+
+    told = page()
+
+    assert f'watched as <a href="/servers/{run.server}/">' in told
+    assert "3 running" in told
+    assert f'profile <a href="/profiles/{run.server.profile.slug}/">' in told
+    assert 'aria-label="Watch' not in told
+    assert 'aria-label="Make a profile of sglang-server"' not in told
+
+
+def test_a_watcher_that_has_not_looked_is_waited_for(box: Box) -> None:
+    assert "this page fills by itself" in page()
+
+    Box.objects.update(seen_at=None)
+    told = page()
+    assert "Its watcher gives no sign of life" in told
+    assert "It is what looks around" in told
+
+
+def test_an_empty_box_leads_to_the_next_step(box: Box) -> None:
+    around(box, images={"count": 0, "size": 0})
+    Stock.objects.create(box=box, looked_at=timezone.now())
+
+    told = page()
+
+    assert "0 engines running" in told
+    assert "Nothing to take up: start something" in told
+    assert 'class="button primary" href="/profiles/paste/"' in told
+
+
+def test_docker_that_cannot_be_asked_is_said(box: Box) -> None:
+    around(box, trouble="inferdash may not use Docker on this box.", images={})
+
+    told = page()
+
+    assert "Containers cannot be seen." in told
+    assert "not known" in told
+    assert "What runs in containers is not known." in told
+    assert "neither in a container" not in told
+    assert "0 engines running" not in told
+
+
+def test_once_something_was_done_the_page_claims_nothing_else(box: Box) -> None:
+    around(box)
+    factories.run(factories.server(box), State.READY)
+
+    assert "Nothing was changed." not in page()
+
+
+def test_the_first_admin_is_led_there_and_nobody_else() -> None:
+    assert client().get("/found/").headers["Location"] == "/"
+    factories.box("spark-1")
+    assert client().get("/found/").headers["Location"] == "/boxes/spark-1/found/"
+
+
+def test_it_is_sent_anew_when_the_box_changes(box: Box) -> None:
+    around(box)
+    person = User.objects.create(username="vera", role=Role.VIEWER)
+
+    html = live.render({("box", box.pk)}, person, page="found", pk=box.pk)
+
+    assert f'hx-target="#found-{box.pk}"' in html
+    other = live.render({("server", 1)}, person, page="found", pk=box.pk)
+    assert 'hx-target="#found' not in other
+
+
+def test_taking_over_names_who_would_bring_it_back(box: Box) -> None:
+    rows.sighted(box, rows.found(), bare())
+    editor = client(Role.EDITOR)
+
+    told = editor.get(f"/boxes/rtx8/others/{rows.CONTAINER[:12]}/takeover/ask/").content.decode()
+    assert "docker update --restart=no speech-llm-1" in told
+    assert "docker compose -p speech" in told
+    assert "It is not removed" in told
+    told = editor.get("/boxes/rtx8/others/pid-4711-99/takeover/ask/").content.decode()
+    assert "sudo systemctl disable --now vllm.service" in told
+    assert "SIGTERM" in told
+
+
+def test_one_that_removes_itself_says_so_before(box: Box) -> None:
+    rows.sighted(box, rows.found(removes_itself=True))
+
+    told = client().get(f"/boxes/rtx8/others/{rows.CONTAINER[:12]}/takeover/ask/").content.decode()
+
+    assert "--rm" in told
+    assert "It is not removed" not in told
+
+
+def test_taking_over_needs_the_name_and_an_editor(box: Box) -> None:
+    rows.sighted(box)
+    address = f"/boxes/rtx8/others/{rows.CONTAINER[:12]}/takeover/"
+
+    answer = client(Role.EDITOR).post(address, {"name": "speech-llm-2"})
+    assert (answer.status_code, b"Type its name" in answer.content) == (409, True)
+    assert client(Role.OPERATOR).post(address, {"name": "speech-llm-1"}).status_code == 403
+    assert not Action.objects.exists()
+
+    assert client(Role.EDITOR).post(address, {"name": "speech-llm-1"}).status_code == 204
+    wish = Action.objects.get()
+    assert (wish.kind, wish.what, wish.target) == ("takeover", "speech-llm-1", rows.CONTAINER[:12])
+    assert client(Role.EDITOR).post(address, {"name": "speech-llm-1"}).status_code == 409
+    assert "on its way" in page()
+
+
+def test_what_has_ended_is_not_taken_over(box: Box) -> None:
+    rows.sighted(box, ended(), rows.found(origin=Origin(install="f" * 32)))
+    editor = client(Role.EDITOR)
+
+    for key, name in ((ENDED[:12], "sglang-server"), (rows.CONTAINER[:12], "speech-llm-1")):
+        answer = editor.post(f"/boxes/rtx8/others/{key}/takeover/", {"name": name})
+        assert answer.status_code == 409
+    assert editor.post(f"/boxes/rtx8/others/{ENDED[:12]}/watch/").status_code == 409
+    assert not Action.objects.exists()
+
+
+def test_a_profile_of_what_is_gone_is_not_asked_for(box: Box) -> None:
+    assert client().post(f"/boxes/rtx8/others/{ENDED[:12]}/profile/").status_code == 409
+    rows.sighted(box, ended())
+    assert client().post(f"/boxes/rtx8/others/{ENDED[:12]}/profile/").status_code == 204
+    assert Action.objects.get().kind == Kind.PROFILE
+
+
+def test_an_ended_engine_is_no_stranger_that_runs(box: Box) -> None:
+    rows.sighted(box, ended())
+
+    told = client().get("/boxes/rtx8/").content.decode()
+
+    assert "sglang-server" not in told
+    assert live.panels([box], {"rtx8": None})[0].strangers == 0
+
+
+def test_the_comparison_is_shown_by_what_differs(box: Box) -> None:
+    server = factories.server(box)
+    version = server.profile.current
+    assert version is not None
+    Likeness.objects.create(
+        box=box, container=ENDED, name="sglang-server", version=version,
+        rows=[["--memory", "64g", "", "differs"], ["model", "a/b", "a/b", "same"], ["$PATH", "/bin", "", "image"]],
+        remarks=[["ignored", "--memory 64g: a profile has no place for it."]],
+    )  # fmt: skip
+
+    told = " ".join(client().get("/profiles/qwen3-8b/compared/").content.decode().split())
+
+    assert told.index("Differs") < told.index("comes from the image") < told.index("The same")
+    assert "a profile has no place for it" in told
+    assert "has been changed since" not in told
+    assert "/profiles/qwen3-8b/compared/" in client().get("/profiles/qwen3-8b/").content.decode()
+
+    server.profile.save_version(version.launch, by=None)
+    assert "has been changed since" in client().get("/profiles/qwen3-8b/compared/").content.decode()
+
+
+def test_a_server_that_took_over_says_the_way_back(box: Box) -> None:
+    run = factories.run(factories.server(box), State.FAILED)
+    old = {
+        "name": "speech-llm-1", "container": rows.CONTAINER, "command": "docker start speech-llm-1",
+        "revived_by": "Docker.", "keeps_away": "docker update --restart=no speech-llm-1",
+        "at": "2026-11-22T00:00:00+00:00",
+    }  # fmt: skip
+    Server.objects.filter(pk=run.server_id).update(took_over=old)
+
+    told = client().get("/servers/qwen3-8b/").content.decode()
+
+    assert "This one has failed; the old one starts again by:" in told
+    assert "docker start speech-llm-1" in told
+    assert "docker update --restart=no speech-llm-1" in told
+
+
+def test_a_wish_is_kept_with_what_was_confirmed(box: Box) -> None:
+    found = rows.found()
+    rows.sighted(box, found)
+
+    assert actions.ask_to_take_over(box, found, by=factories.person())
+
+    assert Action.objects.get().details == {
+        "container": rows.CONTAINER,
+        "started_at": found.started_at,
+    }

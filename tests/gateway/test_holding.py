@@ -1,0 +1,183 @@
+"""A request for a model that is not running: it starts it, waits, and is answered."""
+
+import asyncio
+import json
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+from openai import OpenAI
+
+from servers.gateway import routes
+from tests.gateway.conftest import Address
+from tests.gateway.test_gateway import CHAT, ask
+from tests.scripted_engine import MODEL
+
+SLEEPER = """
+from servers.engines.launch import Launch
+launch = Launch(
+    engine="vllm", image="i", checkpoint="org/{slug}", gpus="none", start_on_request=True,
+    hold_requests={hold}, aliases=("{slug}-alias",),
+)
+profile = Profile.objects.create(slug="{slug}", name="{slug}", owner=User.objects.get())
+profile.save_version(launch, by=User.objects.get())
+Server.objects.create(slug="{slug}", profile=profile, box=Box.objects.get())
+"""
+STARTED = """
+import time
+deadline = time.monotonic() + 20
+while not (run := Run.objects.filter(server__slug="{slug}").first()):
+    assert time.monotonic() < deadline, "no request has started it"
+    time.sleep(0.05)
+print(run.pk, run.on_request, run.state)
+"""
+READY = """
+from servers import live
+Run.objects.filter(server__slug="{slug}").update(
+    state=State.READY, ready_at=timezone.now(), address="127.0.0.1", port={port},
+    served_name="tiny-qwen",
+)
+live.server_changed(Server.objects.get(slug="{slug}").pk)
+"""
+
+
+@pytest.fixture
+def program(address: Address) -> Iterator[httpx.Client]:
+    headers = {"Authorization": f"Bearer {address.token}"}
+    with httpx.Client(base_url=address.url, headers=headers, timeout=60) as client:
+        yield client
+
+
+def test_it_is_started_by_its_alias_and_the_request_is_answered_once_it_is_ready(
+    program: httpx.Client, address: Address
+) -> None:
+    made(address, "sleeper", 60)
+    listed = {each["id"]: each for each in program.get("/v1/models").json()["data"]}
+    assert listed["sleeper-alias"]["ready"] is False
+    answers: list[httpx.Response] = []
+
+    waits = [
+        threading.Thread(
+            target=lambda: answers.append(program.post(CHAT, json=ask("hello", "sleeper-alias")))
+        )
+        for _ in range(3)
+    ]
+    for each in waits:
+        each.start()
+    assert address.stack.shell(STARTED.format(slug="sleeper")).split()[1:] == ["True", "queued"]
+    assert not answers
+    address.stack.shell(READY.format(slug="sleeper", port=address.engines[0].port))
+    for each in waits:
+        each.join(timeout=30)
+
+    assert [each.status_code for each in answers] == [200, 200, 200]
+    assert runs_of(address, "sleeper") == 1
+    assert address.engines[0].requests[-1]["model"] == MODEL
+    assert {each["server"] for each in address.requests()[:3]} == {"sleeper"}
+
+
+def test_the_openai_package_waits_for_it_too(address: Address) -> None:
+    made(address, "waiter", 60)
+    said: list[str | None] = []
+
+    def talk() -> None:
+        with OpenAI(base_url=f"{address.url}/v1", api_key=address.token, max_retries=0) as client:
+            answer = client.chat.completions.create(
+                model="org/waiter", messages=[{"role": "user", "content": "hi"}], stream=True
+            )
+            said.extend(each.choices[0].delta.content for each in answer if each.choices)
+
+    talking = threading.Thread(target=talk)
+    talking.start()
+    address.stack.shell(STARTED.format(slug="waiter"))
+    address.stack.shell(READY.format(slug="waiter", port=address.engines[0].port))
+    talking.join(timeout=30)
+
+    assert "".join(each or "" for each in said) == "You said: hi "
+
+
+def made(address: Address, slug: str, hold: int) -> None:
+    """A server that requests start, once the gateway knows of it."""
+    address.stack.shell(SLEEPER.format(slug=slug, hold=hold))
+    headers = {"x-api-key": address.token}
+    deadline = time.monotonic() + 20
+    while httpx.get(f"{address.url}/v1/models/{slug}", headers=headers).status_code != 200:
+        assert time.monotonic() < deadline, "the gateway does not list it"
+        time.sleep(0.05)
+
+
+def runs_of(address: Address, slug: str) -> int:
+    return int(address.stack.shell(f"print(Run.objects.filter(server__slug='{slug}').count())"))
+
+
+def refused(answer: httpx.Response) -> tuple[int, dict[str, Any]]:
+    return answer.status_code, json.loads(answer.text)["error"]
+
+
+def test_who_may_not_be_held_is_told_when_to_ask_again(
+    program: httpx.Client, address: Address
+) -> None:
+    made(address, "slow", 0)
+
+    answer = program.post(CHAT, json=ask("hello", "slow"))
+
+    status, error = refused(answer)
+    assert (status, error["code"]) == (503, "model_not_ready")
+    assert error["message"].startswith("slow is queued")
+    assert int(answer.headers["retry-after"]) >= 10
+
+
+def test_a_key_for_other_models_starts_nothing(address: Address) -> None:
+    made(address, "forbidden", 0)
+    headers = {"x-api-key": address.narrow}
+
+    answer = httpx.post(f"{address.url}{CHAT}", json=ask("hello", "forbidden"), headers=headers)
+
+    assert refused(answer)[0] == 403
+    assert runs_of(address, "forbidden") == 0
+
+
+def test_who_is_stopped_by_hand_meanwhile_is_refused_with_the_name(
+    program: httpx.Client, address: Address
+) -> None:
+    made(address, "halted", 60)
+    answers: list[httpx.Response] = []
+    waits = threading.Thread(
+        target=lambda: answers.append(program.post(CHAT, json=ask("hello", "halted")))
+    )
+    waits.start()
+    address.stack.shell(STARTED.format(slug="halted"))
+
+    address.stack.shell(
+        "from servers import lifecycle\n"
+        "run = Run.objects.get(server__slug='halted')\n"
+        "lifecycle.stop(run, by=User.objects.get())\n"
+        "Run.objects.filter(pk=run.pk).update(state=State.STOPPED)\n"
+    )
+    waits.join(timeout=30)
+
+    status, error = refused(answers[0])
+    assert (status, error["code"]) == (503, "model_not_started")
+    assert "ada has stopped halted" in error["message"]
+
+
+@pytest.mark.asyncio
+async def test_a_hundred_that_wait_look_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[int] = []
+
+    def look() -> tuple[list[Any], list[Any]]:
+        looks.append(1)
+        return [], []
+
+    monkeypatch.setattr(routes, "look", look)
+    known = routes.Routes()
+
+    await asyncio.gather(*(known.look(anew=True) for _ in range(100)))
+
+    # The first one's, and one that began when all the others had asked: it sees what is newer.
+    assert len(looks) == 2
+    await known.look()
+    assert len(looks) == 2

@@ -1,0 +1,201 @@
+"""Ports that programs knew before: opened, asked without a key, closed."""
+
+import json
+import socket
+import time
+from collections.abc import Iterator
+
+import httpx
+import pytest
+from django.conf import settings
+from django.test import Client
+
+from servers.gateway.door import Door
+from servers.models import Entry, OldPort, Role, User
+from tests import factories
+from tests.gateway.conftest import Address
+from tests.gateway.test_gateway import CHAT, ask
+from tests.scripted_engine import MODEL
+
+OPEN = """
+from servers import live
+OldPort.objects.create(
+    box=Box.objects.get(), port={port}, model={model!r}, sources={sources!r},
+    made_by=User.objects.get(username="ada"),
+)
+live.ports_changed()
+"""
+WITHIN = 20.0
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])
+
+
+def opened(address: Address, *, model: str = "", sources: tuple[str, ...] = ("127.0.0.1",)) -> str:
+    port = free_port()
+    address.stack.shell(OPEN.format(port=port, model=model, sources=list(sources)))
+    url = f"http://127.0.0.1:{port}"
+    deadline = time.monotonic() + WITHIN
+    while True:
+        try:
+            httpx.get(url)
+        except httpx.ConnectError:
+            assert time.monotonic() < deadline, "the port was not opened"
+            time.sleep(0.05)
+        else:
+            return url
+
+
+@pytest.fixture(autouse=True)
+def _closed(address: Address) -> Iterator[None]:
+    yield
+    address.stack.shell(
+        "from servers import live\nOldPort.objects.all().delete()\nlive.ports_changed()"
+    )
+
+
+def test_a_program_goes_on_without_a_key_by_the_name_that_it_knows(address: Address) -> None:
+    url = opened(address, model=MODEL)
+
+    answer = httpx.post(f"{url}{CHAT}", json=ask("hello", model="gpt-4o-of-old"))
+
+    assert answer.status_code == 200
+    assert "data: [DONE]" in answer.text
+    assert address.engines[0].requests[-1]["model"] == MODEL
+    said = address.stack.shell(
+        "import json\nlast = Request.objects.latest('pk')\n"
+        "print(json.dumps([last.source, last.key_id, last.person.username, last.model]))"
+    )
+    assert json.loads(said) == ["127.0.0.1", None, "ada", "gpt-4o-of-old"]
+    assert httpx.get(f"{url}/v1/models").json()["data"]
+
+
+def test_a_known_name_is_not_answered_by_another_model(address: Address) -> None:
+    url = opened(address, model=MODEL)
+
+    httpx.post(f"{url}{CHAT}", json=ask("hello", model="twin-1"))
+
+    assert address.requests()[0]["server"] == "twin-1"
+
+
+def test_from_elsewhere_a_key_is_needed(address: Address) -> None:
+    url = opened(address, sources=("192.0.2.0/24",))
+
+    refused = httpx.post(f"{url}{CHAT}", json=ask("hello"))
+    headers = {"Authorization": f"Bearer {address.token}"}
+
+    assert refused.json()["error"]["code"] == "no_key"
+    assert httpx.post(f"{url}{CHAT}", json=ask("hello"), headers=headers).status_code == 200
+
+
+def test_the_page_of_a_browser_is_refused_wherever_it_is(address: Address) -> None:
+    url = opened(address)
+
+    refused = httpx.post(f"{url}{CHAT}", json=ask("x"), headers={"Origin": "http://evil.example"})
+
+    assert refused.status_code == 403
+    assert refused.json()["error"]["code"] == "browser_refused"
+
+
+def test_pages_are_not_there(address: Address) -> None:
+    url = opened(address)
+
+    for path in ("/login/", "/api/v1/servers", "/"):
+        answer = httpx.get(f"{url}{path}")
+        assert (answer.status_code, answer.json()["error"]["code"]) == (404, "no_such_path")
+
+
+def test_a_closed_port_is_closed_and_may_be_opened_again(address: Address) -> None:
+    url = opened(address)
+    address.stack.shell(
+        "from servers import live\nOldPort.objects.all().delete()\nlive.ports_changed()"
+    )
+    deadline = time.monotonic() + WITHIN
+    while True:
+        try:
+            httpx.get(url)
+        except httpx.TransportError:
+            break
+        assert time.monotonic() < deadline, "the port was not closed"
+        time.sleep(0.05)
+    port = url.rpartition(":")[2]
+    with socket.create_server(("127.0.0.1", int(port))):
+        pass  # it is free for whoever wants it now
+
+
+def test_a_port_that_somebody_has_is_said_with_who(address: Address) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        address.stack.shell(OPEN.format(port=port, model="", sources=[]))
+        said = address.stack.shell(
+            "import time\ndeadline = time.monotonic() + 20\n"
+            f"while not (found := OldPort.objects.get(port={port})).problem:\n"
+            "    assert time.monotonic() < deadline\n    time.sleep(0.05)\n"
+            "print(found.problem)"
+        )
+
+    assert said.startswith(f"port {port} is taken by ")
+
+
+# The page
+
+
+@pytest.fixture
+def client(own_redis: object) -> Client:
+    made = Client()
+    factories.box(settings.BOX)
+    made.force_login(User.objects.create(username="root", role=Role.ADMIN))
+    return made
+
+
+@pytest.mark.django_db
+def test_an_admin_opens_and_closes_one_and_it_is_in_the_activity(client: Client) -> None:
+    sent = {"port": "8000", "model": "coder", "sources": "192.0.2.7, 198.51.100.0/24"}
+
+    assert client.post("/gateway/ports/", sent).status_code == 302
+
+    made = OldPort.objects.get()
+    assert made.sources == ["192.0.2.7/32", "198.51.100.0/24"]
+    assert Entry.objects.get(action="open old port").detail["sources"] == made.sources
+    said = client.get("/gateway/ports/").content.decode()
+    assert "198.51.100.0/24" in said
+    assert "nobody" in said
+    client.post(f"/gateway/ports/{made.pk}/close/")
+    assert not OldPort.objects.exists()
+    assert Entry.objects.filter(action="close old port").exists()
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("sent", "says"),
+    [
+        ({"port": "80"}, "greater than or equal to 1024"),
+        ({"port": "8000", "sources": "0.0.0.0/0"}, "is everybody"),
+        ({"port": "8000", "sources": "192.0.2.7/24"}, "has host bits set"),
+        ({"port": "8000", "sources": "myhost"}, "is no address or network"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(client: Client, sent: dict[str, str], says: str) -> None:
+    answer = client.post("/gateway/ports/", sent)
+
+    assert says in answer.content.decode()
+    assert not OldPort.objects.exists()
+
+
+@pytest.mark.django_db
+def test_nobody_is_let_in_for_somebody_who_may_not_chat_any_more() -> None:
+    ada = User.objects.create(username="ada", role=Role.ADMIN)
+    made = OldPort.objects.create(
+        box=factories.box(), port=8000, sources=["192.0.2.0/24"], made_by=ada
+    )
+    scope = {"client": ("192.0.2.9", 1234), "headers": []}
+    assert Door.of(made).caller(scope) is not None
+    assert Door.of(made).caller({"client": ("::ffff:192.0.2.9", 1), "headers": []}) is not None
+    assert Door.of(made).caller({"client": ("198.51.100.1", 1), "headers": []}) is None
+
+    ada.role = Role.VIEWER
+    assert Door.of(made).caller(scope) is None
+    ada.role, ada.is_active = Role.ADMIN, False
+    assert Door.of(made).caller(scope) is None

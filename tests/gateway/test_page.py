@@ -1,0 +1,99 @@
+"""The page of the gateway: the lines to copy, what is ready, who has asked what."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.test import Client
+from django.utils import timezone
+
+from servers import live
+from servers.models import Key, Request, Role, Run, User
+from servers.models.run import State
+from tests import factories
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def ada() -> User:
+    return User.objects.create(username="ada", role=Role.OPERATOR)
+
+
+@pytest.fixture
+def client(ada: User, own_redis: object) -> Client:
+    client = Client()
+    client.force_login(ada)
+    return client
+
+
+def text_of(client: Client, query: str = "") -> str:
+    answer = client.get(f"/gateway/{query}")
+    assert answer.status_code == 200
+    return answer.content.decode()
+
+
+def asked(person: User, **values: Any) -> Request:
+    usual = {
+        "at": timezone.now(), "path": "/v1/chat/completions", "status": 200, "duration": 2.5,
+        "model": "coder", "server": "coder-1", "person": person, "first": 0.25,
+    }  # fmt: skip
+    return Request.objects.create(**{**usual, **values})
+
+
+def test_a_new_installation_says_what_to_do(client: Client) -> None:
+    said = text_of(client)
+
+    assert "No server yet" in said
+    assert "No program has asked anything yet" in said
+    assert "http://testserver/v1" in said
+
+
+def test_the_lines_name_what_is_ready(client: Client) -> None:
+    server = factories.server(factories.box(settings.BOX), "qwen3-8b")
+    assert server.profile.current is not None
+    Run.objects.create(
+        server=server, version=server.profile.current, state=State.READY, address="127.0.0.1",
+        port=8000, served_name="Qwen3",
+    )  # fmt: skip
+    server.run = Run.objects.get()
+    server.save()
+    factories.server(server.box, "glm-5")
+    said = text_of(client)
+
+    assert "&quot;model&quot;: &quot;Qwen3&quot;" in said
+    assert "export ANTHROPIC_BASE_URL=http://testserver\n" in said
+    assert "<code>Qwen3</code> or <code>qwen3-8b</code>" in said
+    assert "glm-5 is not running" in said
+
+
+def test_requests_are_listed_summed_and_found(client: Client, ada: User) -> None:
+    key, _token = Key.make(ada, "nightly", Role.OPERATOR, expires_at=None)
+    asked(ada, key=key, prompt_tokens=1200, cached_tokens=1000, completion_tokens=50)
+    asked(ada, prompt_tokens=100, completion_tokens=None)
+    asked(ada, status=503, model="glm", error="glm-5 is starting.", server="glm-5", first=None)
+    asked(ada, cancelled=True, model="<b>", at=timezone.now() - timedelta(days=2))
+    said = text_of(client)
+
+    assert "nightly" in said
+    assert "(1000 cached)" in said
+    assert "glm-5 is starting." in said
+    assert "hung up by who asked" in said
+    assert "<b>" not in said
+    assert "glm-5 is starting" in text_of(client, "?q=503")
+    assert "nightly" not in text_of(client, "?q=glm")
+    assert "Nothing that matches" in text_of(client, "?q=nobody")
+
+
+def test_an_open_page_is_told_of_new_requests_and_a_filtered_one_is_left_alone(
+    client: Client, ada: User
+) -> None:
+    asked(ada, model="just-now")
+    keys: set[tuple[str, int | None]] = {("requests", None)}
+
+    assert "just-now" in live.render(keys, ada, page="gateway")
+    ada.role = Role.VIEWER
+    assert "just-now" not in live.render(keys, ada, page="gateway")
+    assert "/ws/live/?page=gateway" in text_of(client)
+    assert "/ws/live/?page=gateway" not in text_of(client, "?q=just")

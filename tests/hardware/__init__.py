@@ -1,0 +1,1 @@
+"""Whether the hardware is well: what is read of it, and what is said of that."""

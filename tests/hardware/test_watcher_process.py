@@ -1,0 +1,70 @@
+"""The real watcher and collector on stand-in cards: an error of the driver's reaches the box's row."""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from servers.judge.hardware import RULES
+from tests.nvml import Machine, StandIn, profiles
+from tests.terminal import ROOT
+
+PATIENCE = 180
+LOOK = """
+import json
+import django; django.setup()
+from servers.models import Box
+print(json.dumps([[len(box.gpus or []), box.facts.get("faults")] for box in Box.objects.all()]))
+"""
+
+
+@pytest.fixture
+def machine() -> Machine:
+    return profiles.h200(2)
+
+
+@pytest.fixture
+def env(tmp_path: Path, machine: Machine) -> Iterator[dict[str, str]]:
+    standin = StandIn(tmp_path)
+    standin.show(machine)
+    env = standin.env | {
+        "INFERDASH_DATA": str(tmp_path / "var"),
+        "DJANGO_SETTINGS_MODULE": "inferdash.settings",
+        "REDIS_URL": f"unix://{tmp_path}/none.sock",
+        "DOCKER_HOST": f"unix://{tmp_path}/none.sock",
+        "DATABASE_URL": "",
+        "INFERDASH_BOX": "rtx8",
+    }
+    migrate = [sys.executable, "manage.py", "migrate", "--verbosity", "0"]
+    subprocess.run(migrate, cwd=ROOT, env=env, check=True)
+    watcher = subprocess.Popen([sys.executable, "manage.py", "watch"], cwd=ROOT, env=env)
+    yield env
+    watcher.terminate()
+    watcher.wait(PATIENCE)
+
+
+def rows(env: dict[str, str]) -> list[tuple[int, list[str] | None]]:
+    """Of each box its number of GPUs, and which rules say that something is wrong."""
+    look = [sys.executable, "-c", LOOK]
+    done = subprocess.run(look, cwd=ROOT, env=env, check=True, stdout=subprocess.PIPE)
+    return [tuple(each) for each in json.loads(done.stdout)]
+
+
+def test_an_xid_reaches_the_boxs_row(tmp_path: Path, machine: Machine, env: dict[str, str]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not ((known := rows(env)) and known[0][0] == 2 and known[0][1] is not None):
+        assert time.monotonic() < deadline, known
+        time.sleep(0.5)
+    assert "xid" not in known[0][1]
+
+    machine.cards[1].xid(79)
+    StandIn(tmp_path).show(machine)
+
+    while "xid" not in ((known := rows(env))[0][1] or []):
+        assert time.monotonic() < deadline, known
+        time.sleep(0.5)
+    assert set(known[0][1] or []) <= set(RULES)

@@ -1,0 +1,39 @@
+"""The thresholds as a setting."""
+
+import pytest
+from django.core.exceptions import ImproperlyConfigured
+
+from inferdash.settings import memory_thresholds
+from servers.judge.memory import Judge
+from servers.judge.thresholds import GIB, Thresholds, read
+from tests.memory.scenes import Scene, crashed
+
+
+def test_what_is_not_named_is_as_usual() -> None:
+    assert read("") == Thresholds()
+    found = read("grace.unified=120, bad=8.5  enter_after=5")
+
+    assert found.grace == {"unified": 120.0, "discrete": 30.0, "numa": 240.0}
+    assert found.bad == (int(8.5 * GIB), 0.05)
+    assert found.enter_after == 5.0
+    assert read("baseline=1").baseline == dict.fromkeys(("unified", "discrete", "numa"), GIB)
+    assert read("baseline_growth=1").baseline_growth == GIB
+
+
+@pytest.mark.parametrize(
+    "text", ["graze=1", "grace", "grace=soon", "grace.tape=1", "bad.unified=1", "bad=-1", "=1"]
+)
+def test_what_is_no_threshold_stops_the_start_with_a_sentence(text: str) -> None:
+    with pytest.raises(ImproperlyConfigured, match="INFERDASH_MEMORY_THRESHOLDS: “"):
+        memory_thresholds(text)
+
+
+def test_the_judge_goes_by_them() -> None:
+    scene = crashed(Scene(kind="discrete", total=96.0), lost=40.0).for_(20)
+
+    def last(thresholds: Thresholds) -> str:
+        judge = Judge(thresholds)
+        return [judge.step(snapshot)[0].verdict for snapshot in scene][-1]
+
+    assert last(Thresholds()) == "settling"
+    assert last(read("grace=2 enter_after=5")) == "leaked"

@@ -1,0 +1,1 @@
+"""inferdash as services of systemd: installed, upgraded, rolled back, offline."""

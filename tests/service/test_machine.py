@@ -1,0 +1,214 @@
+"""inferdash from a bundle, without internet, as services of a real systemd."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from servers.host.containers import Docker
+from tests.images import ENGINE
+from tests.service.machine import Machine, machine
+from tests.terminal import ROOT
+
+pytestmark = [pytest.mark.docker, pytest.mark.fresh]
+
+SERVICES = ("redis", "web", "worker", "watcher")
+UP = "python3 -c \"import urllib.request as r; r.urlopen('http://127.0.0.1:8470/login/')\""
+START = f"""
+from servers.engines.launch import Launch
+from servers import lifecycle
+ada = User.objects.create(username="ada", role=Role.ADMIN)
+profile = Profile.objects.create(slug="qwen", name="Qwen", owner=ada)
+launch = Launch(engine="vllm", image="{ENGINE}", checkpoint="Qwen/Qwen3-8B", gpus="none",
+                mount_hf_cache=False, env={{"ENGINE_SECONDS": "600"}})
+profile.save_version(launch, by=ada)
+server = Server.objects.create(slug="qwen", profile=profile, box=Box.objects.get())
+lifecycle.start(server, by=ada)
+"""
+MIGRATION = """
+from django.db import migrations
+class Migration(migrations.Migration):
+    dependencies = [("servers", "{after}")]
+    operations = [migrations.RunSQL("{sql}", "DROP TABLE newer")]
+"""
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("bundle")
+    command = [sys.executable, "-m", "inferdash.service.bundle", "--python", "3.13"]
+    done = subprocess.run(
+        [*command, "--to", str(folder)], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    (made,) = folder.iterdir()
+    return made
+
+
+@pytest.fixture(scope="module")
+def box(docker_host: str, bundle: Path) -> Iterator[Machine]:
+    """With the bundle unpacked in /root/inferdash, and nothing installed."""
+    with machine(docker_host) as made:
+        made.takes(bundle, "/root/bundle.tar.gz")
+        made.run("mkdir /root/inferdash && cd /root && tar xf bundle.tar.gz --strip 1 -C inferdash")
+        yield made
+        _remove_engines(docker_host, made)
+
+
+def _remove_engines(docker_host: str, made: Machine) -> None:
+    if not made.asks("test -f /root/install.id"):
+        return
+    docker = Docker(made.run("cat /root/install.id").strip(), docker_host)
+    for container in docker.list_ours():
+        docker.remove(container.id)
+    docker.close()
+
+
+def ask(box: Machine, code: str) -> str:
+    """What the code prints that the installed inferdash runs, with the models at hand."""
+    whole = f"from servers.models import *\n{code}"
+    box.run(f"cat > /tmp/code.py <<'END'\n{whole}\nEND\nchmod 644 /tmp/code.py")
+    return box.run("inferdash-manage shell --no-imports -c 'exec(open(\"/tmp/code.py\").read())'")
+
+
+def rows(query: str) -> str:
+    """A command that prints them; starting Django for a look would take seconds."""
+    database = "file:/var/lib/inferdash/inferdash.sqlite3?mode=ro"
+    code = f"import sqlite3; print(sqlite3.connect('{database}', uri=True).execute('{query}').fetchall())"
+    return f'python3 -c "{code}"'
+
+
+RUNS = rows("select container_id, state from servers_run")
+PEOPLE = rows("select username from servers_user order by id")
+FACTS = rows("select facts from servers_box")
+TABLES = rows("select name from sqlite_master")
+
+
+def newest_migration(box: Machine) -> str:
+    names = box.run("ls /root/inferdash/servers/migrations").split()
+    return max(name for name in names if name[:4].isdecimal()).removesuffix(".py")
+
+
+def test_it_installs_without_internet_and_all_its_services_run(box: Machine) -> None:
+    box.run("systemd-run --unit taken python3 -m http.server 8470 --bind 127.0.0.1")
+    box.waits_until("python3 -c \"import socket; socket.create_connection(('127.0.0.1', 8470))\"")
+    assert "port 8470 is taken" in box.run("cd /root/inferdash && ./install.sh", fails=True)
+    box.run("systemctl stop taken")
+
+    said = box.run("cd /root/inferdash && ./install.sh")
+    box.run("cp /var/lib/inferdash/install.id /root/install.id")
+
+    assert "ready at http://127.0.0.1:8470" in said
+    assert "the first admin opens this link, which works once: http://127.0.0.1:8470/join/" in said
+    for service in SERVICES:
+        assert box.run(f"systemctl is-active inferdash-{service}").strip() == "active"
+    box.run("systemd-analyze verify /etc/systemd/system/inferdash*.service inferdash.target")
+    assert box.run("stat -c '%U %a' /var/lib/inferdash").strip() == "inferdash 700"
+    assert box.run("stat -c '%U %G %a' /etc/inferdash/box.toml").strip() == "root inferdash 640"
+
+
+def test_the_web_process_has_no_way_to_docker_and_the_others_have(box: Machine) -> None:
+    def sees(service: str) -> bool:
+        pid = box.run(f"systemctl show -P MainPID inferdash-{service}").strip()
+        group = box.run("stat -c %g /run/docker.sock").strip()
+        groups = box.run(f"grep Groups /proc/{pid}/status").split()[1:]
+        size = f"nsenter -t {pid} -m sh -c 'test -S /run/docker.sock'"
+        assert box.run(f"grep NoNewPrivs /proc/{pid}/status").split()[1] == "1"
+        return group in groups and box.asks(size)
+
+    assert [service for service in SERVICES if sees(service)] == ["worker", "watcher"]
+    box.waits_until(f"{FACTS} | grep -q version")
+
+
+def test_what_dies_comes_back(box: Machine) -> None:
+    before = box.run("systemctl show -P MainPID inferdash-worker").strip()
+
+    box.run(f"kill -9 {before}")
+
+    box.waits_until(
+        f"pid=$(systemctl show -P MainPID inferdash-worker); test $pid != 0 -a $pid != {before}"
+    )
+
+
+def test_an_engine_is_started_and_a_restart_of_the_machine_brings_all_back(box: Machine) -> None:
+    ask(box, START)
+    box.waits_until(f"{RUNS} | grep -q starting")
+    before = box.run(RUNS)
+
+    box.restarts()
+
+    box.waits_until(UP)
+    assert box.run(RUNS) == before
+    for service in SERVICES:
+        box.waits_until(f"systemctl is-active inferdash-{service}")
+
+
+def test_an_upgrade_copies_the_database_and_a_rollback_brings_it_back(box: Machine) -> None:
+    first = box.run("readlink /opt/inferdash/current")
+    text = MIGRATION.format(after=newest_migration(box), sql="CREATE TABLE newer (x integer)")
+    migration = "/root/inferdash/servers/migrations/9998_newer.py"
+    box.run(f"cat > {migration} <<'END'\n{text}\nEND")
+
+    said = box.run("cd /root/inferdash && make install")
+
+    assert "copying the database to /var/lib/inferdash/snapshots/" in said
+    assert box.run("readlink /opt/inferdash/current") != first
+    assert "newer" in box.run(TABLES)
+    ask(box, "User.objects.create(username='late', role=1)")
+
+    said = box.run("cd /root/inferdash && make rollback")
+
+    assert "runs again, with the database from before the upgrade" in said
+    assert box.run("readlink /opt/inferdash/current") == first
+    assert "newer" not in box.run(TABLES)
+    assert box.run(PEOPLE).strip() == "[('ada',)]"
+    box.run(UP)
+    box.run(f"rm {migration}")
+
+
+def test_an_upgrade_that_fails_leaves_what_was_there_running(box: Machine) -> None:
+    first = box.run("readlink /opt/inferdash/current")
+    text = MIGRATION.format(after=newest_migration(box), sql="CREATE NONSENSE")
+    migration = "/root/inferdash/servers/migrations/9999_broken.py"
+    box.run(f"cat > {migration} <<'END'\n{text}\nEND")
+
+    said = box.run("cd /root/inferdash && make install", fails=True)
+
+    assert "failed, and 0.1.0-" in said
+    assert "runs again, as it was before" in said
+    assert box.run("readlink /opt/inferdash/current") == first
+    assert box.run(PEOPLE).strip() == "[('ada',)]"
+    box.waits_until(UP)
+    box.run(f"rm {migration}")
+
+
+def test_uninstall_leaves_data_and_engines(box: Machine, docker_host: str) -> None:
+    engine = ast.literal_eval(box.run(RUNS))[0][0]
+
+    said = box.run("cd /root/inferdash && make uninstall")
+
+    assert "engines keep running: docker ps --filter label=inferdash.install=" in said
+    assert box.run("ls /etc/systemd/system").count("inferdash") == 0
+    assert not box.asks(UP)
+    docker = Docker(box.run("cat /root/install.id").strip(), docker_host)
+    found = docker.inspect(engine)
+    docker.close()
+    assert found is not None
+    assert not found.has_ended
+
+
+def test_data_and_settings_stay_until_somebody_purges_them(box: Machine) -> None:
+    for path in ("/var/lib/inferdash/inferdash.sqlite3", "/etc/inferdash/box.toml"):
+        assert box.asks(f"test -f {path}")
+    assert not box.asks("test -e /opt/inferdash")
+
+    box.run("cd /root/inferdash && make uninstall PURGE=1")
+
+    assert not box.asks("test -e /var/lib/inferdash -o -e /etc/inferdash")
+    assert not box.asks("getent passwd inferdash")
+    assert "Nothing is installed here." in box.run(
+        "cd /root/inferdash && make uninstall", fails=True
+    )

@@ -1,0 +1,88 @@
+"""What a release is made of, and what a bundle has of it."""
+
+import subprocess
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from inferdash.service import bundle, release
+from inferdash.service.layout import ServiceError
+from inferdash.up import pip
+
+# Of the checkout alone: for who works on inferdash.
+NOT_SHIPPED = {".ci", "tests", "CONTRIBUTING.md", ".gitignore", ".dockerignore", ".python-version"}
+
+
+def small(folder: Path) -> Path:
+    """A checkout with one file of each sort."""
+    (folder / "pyproject.toml").write_text('[project]\nversion = "1.2.3"\n')
+    for path in (
+        "inferdash/a.py",
+        "servers/b.py",
+        "servers/__pycache__/b.pyc",
+        "tests/c.py",
+        ".env",
+    ):
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(path)
+    return folder
+
+
+def test_all_that_is_tracked_is_shipped_or_for_developers_alone() -> None:
+    listed = subprocess.run(
+        ["git", "ls-files"], cwd=release.ROOT, capture_output=True, text=True, check=True
+    )
+
+    tracked = {name.partition("/")[0] for name in listed.stdout.splitlines()}
+
+    assert tracked == set(release.PARTS) | NOT_SHIPPED
+
+
+def test_neither_settings_nor_tests_nor_bytecode_is_shipped(tmp_path: Path) -> None:
+    found = [str(each) for each in release.files(small(tmp_path))]
+
+    assert found == ["pyproject.toml", "inferdash/a.py", "servers/b.py"]
+
+
+def test_the_same_files_have_the_same_name_and_others_another(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    one, two = small(tmp_path / "one"), small(tmp_path / "two")
+    assert release.name(one) == release.name(two)
+    assert release.name(one).startswith("1.2.3-")
+
+    (two / "servers/b.py").write_text("changed")
+
+    assert release.name(one) != release.name(two)
+
+
+def test_a_folder_of_wheels_is_all_that_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("INFERDASH_WHEELS", str(tmp_path))
+    assert pip.wheels() == tmp_path
+
+    monkeypatch.setenv("INFERDASH_WHEELS", str(tmp_path / "gone"))
+    assert pip.wheels() is None
+
+
+def test_nobody_learns_from_a_bundle_who_has_made_it() -> None:
+    entry = tarfile.TarInfo("inferdash")
+    entry.uid, entry.uname = 1000, "ada"
+
+    made = bundle._anybodys(entry)
+
+    assert (made.uid, made.uname) == (0, "")
+
+
+@pytest.mark.docker
+def test_an_image_that_docker_lacks_stops_the_bundle(
+    tmp_path: Path, docker_host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOCKER_HOST", docker_host)
+
+    with pytest.raises(ServiceError, match="docker said"):
+        bundle._save_images(tmp_path / "images", "x86_64", ["nobody/has-this:1"])
+
+    assert list(tmp_path.iterdir()) == []

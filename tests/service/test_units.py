@@ -1,0 +1,99 @@
+"""What systemd is told; whether it works is tried in test_machine.py."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from inferdash.service import layout, units
+from inferdash.service.layout import Account
+
+SYSTEM = Account(user="inferdash", group="inferdash", is_ours=True, docker_group="docker")
+SERVICES = ("redis", "web", "worker", "watcher")
+
+
+@pytest.fixture(scope="module")
+def made() -> dict[str, str]:
+    return units.files(SYSTEM, queue="box.rtx8", own_redis=True)
+
+
+def settings(text: str) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for name, value in re.findall(r"^(\w+)=(.*)$", text, flags=re.MULTILINE):
+        found.setdefault(name, []).append(value)
+    return found
+
+
+def of(made: dict[str, str], service: str) -> dict[str, list[str]]:
+    return settings(made[f"inferdash-{service}.service"])
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_each_is_shut_in_and_started_again(made: dict[str, str], service: str) -> None:
+    found = of(made, service)
+
+    assert found["User"] == ["inferdash"]
+    assert found["NoNewPrivileges"] == ["yes"]
+    assert found["ProtectSystem"] == ["strict"]
+    assert found["Restart"] == ["always"]
+    assert found["PartOf"] == [layout.TARGET]
+    assert "INFERDASH_SETTINGS=/etc/inferdash/inferdash.env" in found["Environment"]
+
+
+def test_only_worker_and_watcher_may_use_docker_and_start_after_it(made: dict[str, str]) -> None:
+    for service in SERVICES:
+        uses_docker = service in ("worker", "watcher")
+        found = of(made, service)
+        assert found.get("SupplementaryGroups", []) == ["docker"] * uses_docker
+        assert ("docker.service" in found["After"][0]) is uses_docker
+    assert "-/run/docker.sock" in of(made, "web")["InaccessiblePaths"][0]
+    assert "-/etc/inferdash/box.toml" in of(made, "web")["InaccessiblePaths"][0]
+
+
+def test_the_watcher_alone_sees_devices_and_other_peoples_processes(made: dict[str, str]) -> None:
+    for name in ("PrivateDevices", "ProtectClock", "PrivateIPC", "ProtectProc", "PrivateTmp"):
+        assert name in of(made, "web")
+        assert name not in of(made, "watcher")
+    assert of(made, "watcher")["CapabilityBoundingSet"] == ["CAP_SYSLOG"]
+    assert of(made, "worker")["CapabilityBoundingSet"] == [""]
+
+
+def test_what_is_left_open_is_explained(made: dict[str, str]) -> None:
+    for service in ("worker", "watcher"):
+        text = made[f"inferdash-{service}.service"]
+        for name in {"PrivateTmp", "PrivateUsers"}:
+            assert re.search(rf"^# .*{name}=.*", text, flags=re.MULTILINE)
+
+
+def test_redis_of_ones_own_is_neither_started_nor_waited_for() -> None:
+    made = units.files(SYSTEM, queue="box.rtx8", own_redis=False)
+
+    assert "inferdash-redis.service" not in made
+    assert not any("inferdash-redis" in text for text in made.values())
+
+
+def test_a_persons_models_can_be_downloaded_into_their_home() -> None:
+    person = Account(user="root", group="root", is_ours=False, docker_group="")
+
+    made = units.files(person, queue="box.rtx8", own_redis=True)
+
+    assert "-/root/.cache/huggingface" in of(made, "watcher")["ReadWritePaths"]
+    assert "SupplementaryGroups" not in of(made, "worker")
+
+
+def test_systemd_itself_finds_no_fault_with_them(made: dict[str, str], tmp_path: Path) -> None:
+    program = shutil.which("systemd-analyze")
+    assert program, "apt-get install systemd"
+    for name, text in made.items():
+        # What is not installed on this machine it would call missing.
+        (tmp_path / name).write_text(
+            text.replace(str(units.PYTHON), "/bin/true").replace("=inferdash\n", "=root\n")
+        )
+
+    files = [str(tmp_path / name) for name in made]
+    done = subprocess.run([program, "verify", *files], capture_output=True, text=True, check=False)
+
+    ours = [line for line in done.stderr.splitlines() if "inferdash" in line]
+    assert (done.returncode, ours) == (0, [])

@@ -1,0 +1,39 @@
+"""What the tests of images do over and over."""
+
+import time
+from collections.abc import Callable
+
+from servers.host.containers import Docker
+from servers.lifecycle.images import jobs, pruning
+from servers.models import Box, ImageJob
+from tests import shelves
+from tests.registry import Registry, registry
+
+
+def done(job: ImageJob | None) -> ImageJob:
+    """After the watcher has done it."""
+    assert job is not None
+    jobs.obey(job.box)
+    jobs.wait_for_threads()
+    job.refresh_from_db()
+    return job
+
+
+def look(box: Box, docker: Docker) -> None:
+    pruning.look(box, docker, with_sizes=True)
+    shelves.shelf(box)
+
+
+def newer(store: Registry, docker: Docker) -> str:
+    """Another image under the same tag; the layers of the one before are gone."""
+    with registry(docker.facts().architecture, layers=2) as made:
+        store.blobs, store.manifest = made.blobs, made.manifest
+    return store.image
+
+
+def within(seconds: float, is_so: Callable[[], bool]) -> None:
+    """Wait until it is so, of what other threads and Docker do."""
+    deadline = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < deadline, "It has not come about."
+        time.sleep(0.05)

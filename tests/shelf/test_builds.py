@@ -1,0 +1,118 @@
+"""Images built from the Dockerfile that a profile keeps."""
+
+import uuid
+from dataclasses import replace
+
+import pytest
+
+from servers.engines.launch import Launch
+from servers.host.containers import Docker
+from servers.lifecycle import creation
+from servers.lifecycle.images import built, jobs, shelf
+from servers.lifecycle.secrets import Refused
+from servers.models import (
+    Box,
+    ImageJob,
+    JobLog,
+    Server,
+    StoredImage,
+)
+from servers.models.run import State
+from tests import factories
+from tests.images import BASE
+from tests.shelf.steps import done, look, within
+
+pytestmark = [
+    pytest.mark.docker,
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.usefixtures("own_redis"),
+]
+
+
+TOKEN = "hf_" + "aB3" * 12
+
+
+def patched(box: Box, text: str, **files: str) -> Server:
+    name = f"patched-{uuid.uuid4().hex[:8]}"
+    named = {each.replace("_", "."): said for each, said in files.items()}
+    return factories.server(
+        box, name, model="minimax-m2.7", dockerfile=text, build_files=named, image="x/y:1"
+    )
+
+
+def build(server: Server) -> ImageJob:
+    version = server.profile.current
+    assert version is not None
+    tag = built.tag(server.profile.slug, server.profile.launch)
+    return done(jobs.ask_to_build(server.box, tag, version, by=factories.person()))
+
+
+def test_a_patched_image_is_built_from_the_profiles_dockerfile(box: Box, docker: Docker) -> None:
+    server = patched(
+        box, f"FROM {BASE}\nCOPY fix.sh /fix.sh\nRUN /fix.sh {TOKEN}\n",
+        fix_sh="#!/bin/sh\necho patched $1 > /patched\ncat /patched\n",
+    )  # fmt: skip
+    job = build(server)
+    assert job.state == "done", job.said
+    log = "\n".join(JobLog.objects.filter(job=job).values_list("text", flat=True))
+    assert "Step 2/5 : COPY fix.sh /fix.sh" in log
+    assert "patched" in log
+    assert TOKEN not in log
+    assert log.count("\n") + 1 == job.lines
+    image = docker.image(job.reference)
+    assert image is not None
+    # A label that containers inherit must not make them ours.
+    assert "inferdash.install" not in image.labels
+    look(box, docker)
+    stored = StoredImage.objects.get(image_id=job.image_id)
+    assert stored.built_for == server.profile.slug
+    assert stored.engine == "vllm"  # its profile's
+    assert [each.may_go for each in shelf.fates(box) if each.image == stored] == [True]
+
+    launch = replace(server.profile.launch, image=job.reference)
+    server.profile.save_version(launch, by=None)
+    assert [each.may_go for each in shelf.fates(box) if each.image == stored] == [False]
+    docker.drop_image(job.image_id)
+
+
+def test_a_build_that_fails_says_where(box: Box) -> None:
+    job = build(patched(box, f"FROM {BASE}\nRUN echo about to fail && exit 7\n"))
+    assert job.state == "failed"
+    assert job.said.startswith("Step 2 of 4 failed: its command ended with exit code 7.")
+    log = "\n".join(JobLog.objects.filter(job=job).values_list("text", flat=True))
+    assert "about to fail" in log
+
+    missing = build(patched(box, "FROM 127.0.0.1:1/nobody:1\n"))
+    assert "Step 1 of 3 failed. The registry cannot be reached" in missing.said
+    refused = build(patched(box, "FROM x\nADD http://169.254.169.254/ /x\n"))
+    assert "ADD may not fetch" in refused.said
+
+
+def test_a_build_is_cancelled(box: Box, docker: Docker) -> None:
+    # Unlike any before it: what Docker has in its cache is not built again.
+    server = patched(box, f"FROM {BASE}\nRUN echo it waits && sleep 600 && : {uuid.uuid4()}\n")
+    version = server.profile.current
+    assert version is not None
+    tag = built.tag(server.profile.slug, server.profile.launch)
+    job = jobs.ask_to_build(box, tag, version, by=factories.person())
+    assert job is not None
+    jobs.obey(box)
+    said = JobLog.objects.filter(job=job, text__regex="(?m)^it waits$")
+    within(60, said.exists)
+    jobs.cancel(job, by=factories.person())
+    jobs.obey(box)
+    jobs.wait_for_threads()
+    job.refresh_from_db()
+    assert job.state == "cancelled"
+    assert docker.image(tag) is None
+
+
+def test_a_profile_whose_image_was_not_built_does_not_ask_a_registry(box: Box) -> None:
+    server = patched(box, f"FROM {BASE}\n")
+    launch: Launch = server.profile.launch
+    tag = built.tag(server.profile.slug, launch)
+    server.profile.save_version(replace(launch, image=tag), by=None)
+    server.profile.refresh_from_db()
+    run = factories.run(server, State.QUEUED)
+    with pytest.raises(Refused, match="Build it on the page of"):
+        creation.image(run)

@@ -1,0 +1,170 @@
+"""Pulls: told, cancelled, begun again, held, and let in by log-ins that are kept."""
+
+import pytest
+
+from servers.host import registry as remote
+from servers.host.containers import Docker
+from servers.host.docker_client import Login
+from servers.host.registry import RegistryError
+from servers.judge import images as judge
+from servers.lifecycle.images import jobs, logins
+from servers.models import (
+    Box,
+    Entry,
+    ImageJob,
+)
+from servers.watcher.shelf import Shelves
+from tests import factories, shelves
+from tests.registry import Registry, registry
+from tests.shelf.steps import done, within
+
+pytestmark = [
+    pytest.mark.docker,
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.usefixtures("own_redis"),
+]
+
+
+def test_a_pull_is_told_by_layer_and_in_all(box: Box, store: Registry, docker: Docker) -> None:
+    ada = factories.person()
+    job = done(jobs.ask_to_pull(box, store.image, by=ada))
+
+    sizes = [len(blob) for blob in store.blobs.values() if blob[:2] == b"\x1f\x8b"]
+    assert (job.state, job.said[:40]) == ("done", f"{store.image} is there now"[:40])
+    assert (job.done, job.total, job.is_whole) == (sum(sizes), sum(sizes), True)
+    assert [each["state"] for each in job.layers] == ["done"] * 3
+    assert sorted(each["total"] for each in job.layers) == sorted(sizes)
+    assert job.free
+    image = docker.image(store.image)
+    assert image is not None
+    assert job.image_id == image.id
+    assert list(Entry.objects.values_list("action", flat=True)) == [
+        "pull image done", "pull image",
+    ]  # fmt: skip
+
+    again = done(jobs.ask_to_pull(box, store.image, by=ada))
+    assert "is the newest already" in again.said
+
+
+def begun(job: ImageJob) -> bool:
+    job.refresh_from_db()
+    return any(each["state"] == "downloading" for each in job.layers)
+
+
+def test_a_pull_is_cancelled_and_begun_again(box: Box, store: Registry, docker: Docker) -> None:
+    ada = factories.person()
+    store.hold = True
+    job = jobs.ask_to_pull(box, store.image, by=ada)
+    assert job is not None
+    assert jobs.ask_to_pull(box, store.image, by=ada) is None  # one at a time
+    jobs.obey(box)
+    within(20, lambda: begun(job))
+    store.left.clear()
+
+    assert jobs.cancel(job, by=ada)
+    assert not jobs.cancel(job, by=ada)
+    jobs.obey(box)
+    jobs.wait_for_threads()
+    job.refresh_from_db()
+    assert job.state == "cancelled"
+    # The store of the tests' Docker is its own.
+    assert "pulling again begins anew" in job.said
+    assert store.left.wait(20)
+    assert docker.image(store.image) is None
+
+    store.go_on.set()
+    again = done(jobs.ask_again(job, by=ada))
+    assert again.state == "done"
+    assert not ImageJob.objects.told().filter(pk=job.pk).exists()
+
+
+def test_what_a_dead_watcher_left_is_said_and_can_be_begun_again(box: Box, store: Registry) -> None:
+    cut = shelves.image_job(box, reference=store.image, state="doing", ended_at=None)
+
+    jobs.obey(box)
+    cut.refresh_from_db()
+    assert cut.state == "failed"
+    assert "was ended in the middle of it" in cut.said
+    assert done(jobs.ask_again(cut, by=factories.person())).state == "done"
+
+
+def test_what_cannot_be_pulled_says_why(box: Box, store: Registry, docker: Docker) -> None:
+    ada = factories.person()
+
+    def said(reference: str) -> str:
+        job = done(jobs.ask_to_pull(box, reference, by=ada))
+        assert job.state == "failed"
+        return job.said
+
+    assert "no such tag" in said(store.image.removesuffix(":1") + ":2")
+    assert "cannot be reached" in said("127.0.0.1:1/nobody/there:1")
+
+
+def test_a_pull_that_speaks_against_itself_waits_for_a_person(
+    box: Box, docker: Docker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ada = factories.person()
+    other = "aarch64" if docker.facts().architecture == "x86_64" else "x86_64"
+    with registry(other, layers=1, size=1000) as foreign:
+        held = done(jobs.ask_to_pull(box, foreign.image, by=ada))
+        assert held.state == "held"
+        assert "not made for this box's processors" in held.said
+        assert docker.image(foreign.image) is None
+        assert jobs.cancel(held, by=ada)
+        assert done(held).state == "cancelled"
+
+    monkeypatch.setattr(judge, "UNPACKED", 1e12)
+    with registry(docker.facts().architecture, layers=1, size=1000) as large:
+        held = done(jobs.ask_to_pull(box, large.image, by=ada))
+        assert held.state == "held"
+        assert "Make room first" in held.said
+        assert jobs.go_on(held, by=ada)
+        assert not jobs.go_on(held, by=ada)
+        assert done(held).state == "done"
+        docker.drop_image(held.image_id)
+
+
+def test_a_log_in_that_is_kept_opens_a_registry(box: Box, store: Registry, docker: Docker) -> None:
+    ada = factories.person()
+    store.login = "ada:ghp_0123456789abcdef0123"
+    place = f"127.0.0.1:{store.port}"
+    refused = done(jobs.ask_to_pull(box, store.image, by=ada))
+    assert refused.state == "failed"
+    assert "log-in" in refused.said
+
+    login = shelves.registry_login(place)
+    logins.ask_for_test(login, by=ada)
+    logins.test_wanted(box, docker)
+    login.refresh_from_db()
+    assert (login.error, login.tested_on) == ("", box)
+    assert done(jobs.ask_again(refused, by=ada)).is_whole
+    pulled = docker.image(store.image)
+    assert pulled is not None
+    docker.drop_image(pulled.id)
+    # The pull of a run goes the same way.
+    docker.pull(store.image, lambda progress: True)
+
+    login.keep("wrong-password")
+    login.save()
+    logins.ask_for_test(login, by=ada)
+    Shelves(box).step()
+    login.refresh_from_db()
+    assert "does not take this name and password" in login.error
+    kept = " ".join([login.error, *(str(each.detail) for each in Entry.objects.all())])
+    assert "wrong-password" not in kept
+    assert "ghp_" not in kept
+    assert "ghp_" not in repr(logins.kept() + [Login(registry="x", username="y", password="ghp_z")])
+
+
+def test_the_size_is_asked_of_the_registry(store: Registry, docker: Docker) -> None:
+    architecture = judge.ARCHITECTURES[docker.facts().architecture]
+    found = remote.size(store.image, architecture)
+    assert found is not None
+    assert found.total == sum(len(b) for b in store.blobs.values() if b[:2] == b"\x1f\x8b")
+    store.login = "ada:secret"
+    with pytest.raises(RegistryError, match="wants a log-in"):
+        remote.size(store.image, architecture)
+    mine = Login(registry=f"127.0.0.1:{store.port}", username="ada", password="secret")
+    assert remote.size(store.image, architecture, mine) == found
+    with pytest.raises(RegistryError, match="does not answer"):
+        remote.size("127.0.0.1:1/x:1", architecture)

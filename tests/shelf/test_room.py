@@ -1,0 +1,91 @@
+"""Room made on a box, without what somebody needs."""
+
+import re
+from contextlib import closing
+
+import pytest
+from django.utils import timezone
+from docker import APIClient
+
+from servers.host.containers import Docker
+from servers.judge import images as judge
+from servers.lifecycle.images import jobs, shelf
+from servers.models import (
+    Box,
+    Entry,
+    RegistryLogin,
+    Shelf,
+    StoredImage,
+)
+from servers.models.run import State
+from servers.watcher.shelf import Shelves
+from tests import factories, shelves
+from tests.registry import Registry, registry
+from tests.shelf.steps import done, look
+
+pytestmark = [
+    pytest.mark.docker,
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.usefixtures("own_redis"),
+]
+
+
+def test_room_is_made_without_what_is_needed(box: Box, store: Registry, docker: Docker) -> None:
+    ada = factories.person()
+    needed = done(jobs.ask_to_pull(box, store.image, by=ada)).image_id
+    server = factories.server(box, "glm-5", image="lmsysorg/sglang:v1")
+    factories.run(server, State.STOPPED, image_id=needed)
+    with registry(docker.facts().architecture, layers=1, size=3 << 20) as other:
+        unused = done(jobs.ask_to_pull(box, other.image, by=ada)).image_id
+    look(box, docker)
+    fates = {each.image.image_id: each for each in shelf.fates(box)}
+    assert fates[unused].may_go
+    assert fates[unused].is_ours
+    assert not fates[needed].may_go
+    assert fates[needed].why == "glm-5 last worked with it"
+
+    job = done(jobs.ask_to_prune(box, [unused, needed, shelves.image_id(5)], by=ada))
+    assert job.state == "done"
+    # Others use the same Docker: what they remove meanwhile counts, too.
+    assert re.match(r"Removed 1 image; [0-9.]+ GiB are free again\.", job.said)
+    assert "stays: glm-5 last worked with it." in job.said
+    assert docker.image(unused) is None
+    assert docker.image(needed) is not None
+    assert not StoredImage.objects.filter(image_id=unused).exists()
+    assert Entry.objects.filter(action="prune image done").exists()
+    docker.drop_image(needed)
+
+
+def test_what_a_container_of_others_was_made_from_stays(
+    box: Box, store: Registry, docker: Docker
+) -> None:
+    pulled = done(jobs.ask_to_pull(box, store.image, by=factories.person())).image_id
+    with closing(APIClient(docker.host, version="auto")) as client:
+        made = client.create_container(store.image, command=["x"], name=f"theirs-{store.name}")
+        look(box, docker)
+        stored = StoredImage.objects.get(image_id=pulled)
+        assert stored.users[0]["name"] == f"theirs-{store.name}"
+        assert not stored.users[0]["is_ours"]
+        job = done(jobs.ask_to_prune(box, [pulled], by=factories.person()))
+        assert job.state == "failed"
+        assert f"theirs-{store.name}" in job.said
+        assert docker.image(pulled) is not None
+        client.remove_container(made["Id"])
+    docker.drop_image(pulled)
+
+
+def test_the_watcher_writes_down_what_lies_there(box: Box, store: Registry, docker: Docker) -> None:
+    docker.pull(store.image, lambda progress: True)
+    shelves_of = Shelves(box)
+    shelves_of.step()
+
+    stored = next(each for each in StoredImage.objects.all() if store.image in each.tags)
+    assert stored.tags == [store.image]
+    assert stored.architecture == judge.ARCHITECTURES[docker.facts().architecture]
+    assert stored.shared is not None
+    assert Shelf.objects.get(box=box).layers
+    docker.drop_image(stored.image_id)
+    Shelf.objects.update(wanted_at=timezone.now())
+    shelves_of.step()
+    assert not StoredImage.objects.filter(pk=stored.pk).exists()
+    assert not RegistryLogin.objects.exists()

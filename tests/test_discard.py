@@ -1,0 +1,292 @@
+"""Models are deleted from disks: what goes, what others share, and what no link can reach."""
+
+import os
+import uuid
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from django.test import Client
+
+from servers import tasks
+from servers.host import discard
+from servers.host.discard import DiscardError
+from servers.lifecycle import actions, discarding
+from servers.models import Action, Box, Download, Profile, Role, Stock, StoredCheckpoint, User
+from servers.models.download import State
+from servers.models.run import State as RunState
+from servers.watcher.stock import Stocktaking
+from tests import factories
+from tests.test_inventory import blob, folder, gguf, hub, weights
+
+KIB = 1024
+NAME = "Qwen/Coder"
+
+
+def solid(path: Path, size: int) -> Path:
+    """A file that takes as much of the disk as it is long."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(os.urandom(size))
+    return path
+
+
+def add(snapshot: Path, name: str, kept: str, size: int) -> Path:
+    """A file of a snapshot whose blob has this name; several may share one."""
+    found = snapshot.parent.parent / "blobs" / kept
+    if not found.exists():
+        solid(found, size)
+    link = snapshot / name
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.symlink_to(os.path.relpath(found, link.parent))
+    return found
+
+
+def names(top: Path) -> set[str]:
+    return {str(each.relative_to(top)) for each in top.rglob("*") if not each.is_dir()}
+
+
+def test_a_plain_folder_goes_as_a_whole(tmp_path: Path) -> None:
+    here = tmp_path / "mnt/models/one"
+    solid(here / "a.safetensors", 64 * KIB)
+    solid(here / "original/b.pth", 32 * KIB)
+    solid(tmp_path / "mnt/models/two/a.safetensors", 8 * KIB)
+    made = discard.plan("/mnt/models/one", root=tmp_path)
+    assert (made.trees, made.files, made.count) == (("/mnt/models/one",), (), 2)
+    assert (made.freed, made.kept) == (96 * KIB, 0)
+    discard.carry_out(made, root=tmp_path)
+    assert names(tmp_path) == {"mnt/models/two/a.safetensors"}
+
+
+def test_what_two_revisions_share_stays(tmp_path: Path) -> None:
+    cache = tmp_path / "home/ada/hub"
+    old = hub(cache, NAME, "a" * 40, ref="v1")
+    new = hub(cache, NAME, "b" * 40)
+    top = new.parent.parent
+    add(old, "model.safetensors", "one", 64 * KIB)
+    add(new, "model.safetensors", "two", 128 * KIB)
+    for each in (old, new):
+        add(each, "tokenizer.json", "same", 16 * KIB)
+        add(each, "sub/vocab.txt", "vocab", 4 * KIB)
+
+    made = discard.plan(f"/home/ada/hub/models--Qwen--Coder/snapshots/{'a' * 40}", root=tmp_path)
+    # The branch that stands for it is a small file, too.
+    assert (made.freed - made.freed % (64 * KIB), made.kept) == (64 * KIB, 20 * KIB)
+    discard.carry_out(made, root=tmp_path)
+
+    assert {each.name for each in (top / "blobs").iterdir()} == {"two", "same", "vocab"}
+    assert [each.name for each in (top / "refs").iterdir()] == ["main"]
+    assert [each.name for each in (top / "snapshots").iterdir()] == ["b" * 40]
+    assert (new / "model.safetensors").stat().st_size == 128 * KIB
+
+    last = discard.plan(f"/home/ada/hub/models--Qwen--Coder/snapshots/{'b' * 40}", root=tmp_path)
+    assert last.freed >= 148 * KIB
+    discard.carry_out(last, root=tmp_path)
+    assert not list(cache.iterdir())
+
+
+def test_one_quantization_of_several_goes_alone(tmp_path: Path) -> None:
+    snapshot = hub(tmp_path / "home/hub", "a/GGUF")
+    top = snapshot.parent.parent
+    for number in (1, 2):
+        add(snapshot, f"Q8-0000{number}-of-00002.gguf", f"q8-{number}", 32 * KIB)
+    add(snapshot, "Q4.gguf", "q4", 16 * KIB)
+    add(snapshot, "README.md", "readme", 4 * KIB)
+    at = f"/home/hub/models--a--GGUF/snapshots/{'a' * 40}"
+    made = discard.plan(f"{at}/Q8-00001-of-00002.gguf", root=tmp_path)
+    assert (made.count, made.freed) == (2, 64 * KIB)
+    discard.carry_out(made, root=tmp_path)
+    assert {each.name for each in (top / "blobs").iterdir()} == {"q4", "readme"}
+    # With the last model everything of the repository goes.
+    discard.carry_out(discard.plan(f"{at}/Q4.gguf", root=tmp_path), root=tmp_path)
+    assert not top.exists()
+
+
+def test_a_plain_gguf_goes_with_its_parts_and_nothing_beside_it(tmp_path: Path) -> None:
+    here = tmp_path / "mnt/models"
+    for number in (1, 2):
+        solid(here / f"big-0000{number}-of-00002.gguf", 8 * KIB)
+    solid(here / "other.gguf", 8 * KIB)
+    made = discard.plan("/mnt/models/big-00001-of-00002.gguf", root=tmp_path)
+    discard.carry_out(made, root=tmp_path)
+    assert names(here) == {"other.gguf"}
+
+
+def test_hard_links_elsewhere_free_nothing(tmp_path: Path) -> None:
+    kept = solid(tmp_path / "mnt/store/big", 64 * KIB)
+    (tmp_path / "mnt/models/one").mkdir(parents=True)
+    (tmp_path / "mnt/models/one/a.safetensors").hardlink_to(kept)
+    made = discard.plan("/mnt/models/one", root=tmp_path)
+    assert (made.freed, made.kept) == (0, 64 * KIB)
+
+
+def test_no_link_is_followed(tmp_path: Path) -> None:
+    secret = solid(tmp_path / "etc/secret/key", 4 * KIB)
+    models = tmp_path / "mnt/models"
+    models.mkdir(parents=True)
+    (models / "one").symlink_to("/etc/secret")
+    with pytest.raises(DiscardError, match="nothing is deleted over a link"):
+        discard.plan("/mnt/models/one", root=tmp_path)
+    with pytest.raises(DiscardError, match="not there any more"):
+        discard.plan("/mnt/models/none", root=tmp_path)
+
+    # A link inside is deleted, what it leads to is not.
+    (models / "one").unlink()
+    solid(models / "one/a.safetensors", 4 * KIB)
+    (models / "one/more").symlink_to(secret.parent)
+    made = discard.plan("/mnt/models/one", root=tmp_path)
+    discard.carry_out(made, root=tmp_path)
+    assert secret.exists()
+    assert not (models / "one").exists()
+
+    # Put there between the plan and the deed.
+    solid(models / "two/a.safetensors", 4 * KIB)
+    made = discard.plan("/mnt/models/two", root=tmp_path)
+    models.rename(tmp_path / "mnt/moved")
+    (tmp_path / "mnt/models").symlink_to(tmp_path / "mnt/moved")
+    with pytest.raises(DiscardError, match="cannot be deleted"):
+        discard.carry_out(made, root=tmp_path)
+    assert (tmp_path / "mnt/moved/two/a.safetensors").exists()
+
+
+def test_a_home_is_no_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(discard, "MOST_ENTRIES", 3)
+    for number in range(4):
+        solid(tmp_path / f"mnt/models/one/{number}", 10)
+    with pytest.raises(DiscardError, match="which is no model"):
+        discard.plan("/mnt/models/one", root=tmp_path)
+
+
+def test_who_has_it_open_is_named(tmp_path: Path) -> None:
+    file = solid(tmp_path / "mnt/models/one/a.safetensors", 4 * KIB)
+    made = discard.plan("/mnt/models/one", root=tmp_path)
+    assert discard.users(made, root=tmp_path) == []
+    with file.open("rb"):
+        found = discard.users(made, root=tmp_path)
+    assert len(found) == 1
+    assert f"(process {os.getpid()})" in found[0]
+
+
+@pytest.fixture
+def box(db: None, own_redis: object, root: Path) -> Box:
+    return factories.box(hf_cache="~/.cache/huggingface")
+
+
+@pytest.fixture
+def editor(box: Box) -> Client:
+    client = Client()
+    client.force_login(User.objects.create(username="eda", role=Role.EDITOR))
+    return client
+
+
+def look(box: Box) -> None:
+    Stock.objects.filter(box=box).update(looked_at=None)
+    Stocktaking(box).look(go_on=lambda: True)
+
+
+def stored(box: Box, name: str = NAME) -> StoredCheckpoint:
+    return StoredCheckpoint.objects.get(box=box, name=name)
+
+
+def cached(root: Path) -> Path:
+    snapshot = hub(root / "home/ada/.cache/huggingface/hub", NAME)
+    blob(snapshot, "model.safetensors", 4096)
+    return snapshot
+
+
+def asked_page(client: Client, model: StoredCheckpoint) -> str:
+    nonce = str(uuid.uuid4())
+    tasks.look_at_stored(discarding.question(model, nonce), model.pk)
+    return client.get(f"/models/{model.pk}/delete/look/", {"asked": nonce}).content.decode()
+
+
+def obey(box: Box) -> Action:
+    actions.obey(box, None, lambda _event: None)
+    actions.wait_for_threads()
+    return Action.objects.latest("pk")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_model_is_deleted_by_its_box(box: Box, editor: Client, root: Path) -> None:
+    snapshot = cached(root)
+    look(box)
+    model = stored(box)
+    profile = factories.server(box, "coder", model="qwen3-8b", checkpoint=NAME).profile
+    Profile.objects.filter(pk=profile.pk).update(name="The coder")
+    page = editor.get(f"/models/{model.pk}/delete/").content.decode()
+    assert "The coder" in page
+    shown = asked_page(editor, model)
+    assert "1 file" in shown or "files" in shown
+    assert "become free" in shown
+
+    answer = editor.post(f"/models/{model.pk}/delete/")
+    assert answer.headers["Location"] == "/models/"
+    assert "Deleting" in editor.get("/models/").content.decode()
+    done = obey(box)
+    assert (done.state, done.asked_by and done.asked_by.username) == ("done", "eda")
+    assert "Qwen/Coder is deleted" in done.said
+    assert not snapshot.parent.parent.exists()
+    assert not StoredCheckpoint.objects.exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_runs_or_comes_is_not_deleted(box: Box, editor: Client, root: Path) -> None:
+    cached(root)
+    look(box)
+    model = stored(box)
+    server = factories.server(box, "coder", model="qwen3-8b", checkpoint=NAME)
+    run = factories.run(server)
+    assert (
+        "coder runs with it. Stop coder first."
+        in editor.get(f"/models/{model.pk}/delete/").content.decode()
+    )
+    editor.post(f"/models/{model.pk}/delete/")
+    assert not Action.objects.exists()
+
+    # A draft model is named by a flag alone.
+    server.profile.save_version(
+        replace(
+            server.profile.launch, flags=("--speculative-model", NAME), checkpoint="other/model"
+        ),
+        by=None, message="draft",
+    )  # fmt: skip
+    type(run).objects.filter(pk=run.pk).update(version=server.profile.current)
+    assert "coder runs with it" in discarding.refusal(model)
+    run.refresh_from_db()
+    type(run).objects.filter(pk=run.pk).update(state=RunState.STOPPED)
+    assert discarding.refusal(model) == ""
+
+    # Asked for while nothing spoke against it, and then somebody was faster.
+    actions.ask_to_delete(model, by=User.objects.get(username="eda"))
+    row = factories.download(
+        box, NAME, state=State.DOWNLOADING, folder="/home/ada/.cache/huggingface/hub"
+    )
+    refused = obey(box)
+    assert (refused.state, "is being downloaded there" in refused.said) == ("refused", True)
+    assert "was not deleted" in editor.get("/models/").content.decode()
+    assert StoredCheckpoint.objects.exists()
+    Download.objects.filter(pk=row.pk).delete()
+    Action.objects.all().delete()
+
+    model.refresh_from_db()
+    actions.ask_to_delete(model, by=User.objects.get(username="eda"))
+    kept = root / "home/ada/.cache/huggingface/hub/models--Qwen--Coder/blobs"
+    with next(kept.iterdir()).open("rb"):
+        refused = obey(box)
+    assert "has files of it open" in refused.said
+
+
+def test_nothing_is_deleted_outside_the_folders_with_models(box: Box, root: Path) -> None:
+    folder(root / "mnt/models/one", "a.safetensors")
+    folder(root / "mnt/models/one/inner", "b.safetensors")
+    gguf(root / "mnt/models/x/y.gguf")
+    look(box)
+    with pytest.raises(DiscardError, match="Other models lie in /mnt/models/one"):
+        discarding.plan(stored(box, "one"))
+    # Rows are the web's: whatever they say, the box goes by its own folders.
+    for path in ("/etc/passwd", "/mnt", "/mnt/../etc", "/home/ada/.ssh/../../../etc"):
+        row = factories.stored(box, f"row {path}", path=path)
+        with pytest.raises(DiscardError):
+            discarding.plan(row)
+    weights(root / "opt/models/a.safetensors")
+    with pytest.raises(DiscardError, match="lies in none of the folders"):
+        discarding.plan(factories.stored(box, "opt", path="/opt/models"))

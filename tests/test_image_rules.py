@@ -1,0 +1,164 @@
+"""What images are by their names, how far pulls are, what a newer build means, what may be built."""
+
+import pytest
+
+from servers.commandline import beside
+from servers.commandline.words import WordsError
+from servers.engines.change import Change
+from servers.engines.launch import Launch
+from servers.host.builds import BuildAnswer
+from servers.host.pulls import PullProgress
+from servers.host.references import familiar, parse
+from servers.judge import dockerfile, images, newbuild
+from servers.judge.subject import Finding
+from servers.lifecycle.images import built
+
+GIB = 2**30
+
+
+def test_references_mean_the_same_as_docker_lists_them() -> None:
+    assert familiar("vllm/vllm-openai") == "vllm/vllm-openai:latest"
+    assert familiar("docker.io/library/debian:12") == "debian:12"
+    assert familiar("index.docker.io/vllm/vllm-openai:v1") == "vllm/vllm-openai:v1"
+    assert familiar("ghcr.io/a/b@sha256:11") == "ghcr.io/a/b@sha256:11"
+    assert familiar("127.0.0.1:5000/x") == "127.0.0.1:5000/x:latest"
+    assert familiar("sha256:abc") == "sha256:abc"
+    assert parse("nvcr.io/nvidia/vllm:26.05-py3").registry == "nvcr.io"
+    assert parse("127.0.0.1:5000/x:1").is_local
+    assert not parse("registry.example/x:1").is_local
+    assert parse("localhost:5000/x").repository == "x"
+    assert parse("registry.example/a/b:1").at("sha256:22") == "registry.example/a/b@sha256:22"
+
+
+def test_an_image_is_known_by_its_names() -> None:
+    assert images.engine_of(["registry.example/team/vLLM-patched:1"]) == "vllm"
+    assert images.engine_of(["lmsysorg/sglang:v0.5.12", "x@sha256:1"]) == "sglang"
+    assert images.engine_of(["ghcr.io/ggml-org/llama.cpp:server-cuda"]) == "llamacpp"
+    assert images.engine_of(["postgres:17"]) == ""
+    assert images.version_of({"org.opencontainers.image.version": "0.20.2"}) == "0.20.2"
+    # Inherited from the base image: the release of Ubuntu.
+    assert images.version_of({"org.opencontainers.image.version": "22.04"}) == ""
+    assert images.is_for((), "amd64")
+    assert images.is_for(("linux/arm64", "linux/amd64"), "amd64")
+    assert not images.is_for(("linux/arm64", "windows/amd64"), "amd64")
+
+
+def line(status: str, layer: str = "", **detail: int) -> dict[str, object]:
+    return {"status": status, "id": layer, "progressDetail": detail}
+
+
+def test_layers_are_told_one_by_one_and_in_all() -> None:
+    heard = PullProgress()
+    heard.hear(line("Pulling from team/engine", "1"))
+    for layer in ("a" * 12, "b" * 12, "c" * 12):
+        heard.hear(line("Pulling fs layer", layer))
+    heard.hear(line("Already exists", "a" * 12))
+    heard.hear(line("Downloading", "b" * 12, current=30, total=100))
+    sizes = {f"sha256:{letter * 64}": size for letter, size in (("a", 50), ("b", 100), ("c", 7))}
+
+    progress = heard.so_far()
+    assert (progress.done, progress.total) == (30, 100)
+    assert images.whole(progress, sizes) == (80, 157)
+    assert [(each["state"], each["total"]) for each in images.shown(progress.layers, sizes)] == [
+        ("there", 50), ("downloading", 100), ("waiting", 7),
+    ]  # fmt: skip
+
+    heard.hear(line("Download complete", "b" * 12))
+    heard.hear(line("Extracting", "b" * 12, current=60, total=100))
+    extracting = heard.so_far().layers[1]
+    assert (extracting.state, extracting.done, extracting.unpacked) == ("extracting", 100, 60)
+    heard.hear(line("Pull complete", "b" * 12))
+    heard.hear(line("Pull complete", "c" * 12))
+    assert images.whole(heard.so_far(), sizes) == (157, 157)
+
+
+def test_the_rate_is_that_of_the_last_seconds() -> None:
+    rate = images.Rate()
+    assert rate.see(0, 0) is None
+    assert rate.see(0.5, 10) is None
+    assert rate.see(2, 200) == 100
+    for t in range(3, 30):
+        last = rate.see(t, 200)
+    assert last == 0
+
+
+def finding(rule: str, about: str, fix: Change | None = None, severity: str = "error") -> Finding:
+    return Finding(rule=rule, severity=severity, says="…", about=about, fix=fix)  # type: ignore[arg-type]
+
+
+RENAME = Change(set_flags={"--new": "1"}, drop_flags=("--old",))
+
+
+def test_a_newer_build_is_told_by_what_it_would_change() -> None:
+    same = newbuild.verdict([], [finding("x", "--a", severity="warning")])
+    renamed = newbuild.verdict([], [finding("unknown-flag", "--old", RENAME)])
+    changed = newbuild.verdict([], [finding("x", "env", Change(set_env={"A": "1"}))])
+    dropped = Change(drop_flags=("--gone",))
+    cannot = newbuild.verdict([], [finding("unknown-flag", "--gone", dropped)])
+    nothing = newbuild.verdict([], [finding("x", "--b")])
+    known = finding("x", "--b")
+    stale = newbuild.verdict([known], [known])
+
+    assert [each.kind for each in (same, renamed, changed, cannot, nothing, stale)] == [
+        "same", "renamed", "changed", "cannot", "cannot", "same",
+    ]  # fmt: skip
+    assert stale.stale == 1
+    four = [same] * 3 + [stale]
+    assert newbuild.sentence([*four, renamed, cannot]) == (
+        "4 start as they are, 1 needs a flag renamed, 1 cannot"
+    )
+    assert newbuild.sentence([newbuild.unknown("why")]) == "1 cannot be told"
+    assert newbuild.sentence([]) == ""
+
+
+def test_a_dockerfile_is_read_for_what_it_may_not() -> None:
+    def faults(text: str, **files: str) -> list[str]:
+        return dockerfile.faults(
+            text, {name.replace("_", "."): each for name, each in files.items()}
+        )
+
+    good = "ARG V=1\n# patched\nFROM vllm/vllm-openai:v0.20.2\nRUN pip install \\\n  a \\\n  b\n"
+    assert faults(good) == []
+    assert dockerfile.base(good) == "vllm/vllm-openai:v0.20.2"
+    assert "must begin with FROM" in faults("RUN true")[0]
+    assert "ADD may not fetch" in faults("FROM x\nADD https://example.org/a.tar /a")[0]
+    assert "ADD may not fetch" in faults("FROM x\nADD --chmod=1 git@example.org:a/b.git /a")[0]
+    assert faults("FROM x\nCOPY fix.patch /", fix_patch="-") == []
+    assert faults("FROM x\nCOPY --from=builder /a /b") == []
+    assert faults("FROM x\nCOPY ./fix.patch other.sh /", fix_patch="-") == [
+        "Line 2: other.sh is not among the files beside the Dockerfile."
+    ]
+    assert "is no name" in dockerfile.faults("FROM x", {"../../etc/passwd": "x"})[0]
+    assert "is no name" in dockerfile.faults("FROM x", {"Dockerfile": "x"})[0]
+    assert "larger than" in dockerfile.faults("FROM x", {"a": "x" * (300 << 10)})[0]
+
+
+def test_files_beside_a_dockerfile_read_as_they_are_shown() -> None:
+    found = beside.files("==> a.patch <==\n--- a/x\n+++ b/x\n\n==> run.sh <==\n#!/bin/sh\ntrue\n")
+    assert found == {"a.patch": "--- a/x\n+++ b/x\n", "run.sh": "#!/bin/sh\ntrue\n"}
+    assert beside.files(beside.text(found)) == found
+    assert beside.files("") == {}
+    with pytest.raises(WordsError, match="Begin each file"):
+        beside.files("text")
+    with pytest.raises(WordsError, match="twice"):
+        beside.files("==> a <==\nx\n==> a <==\ny")
+
+
+def test_another_dockerfile_makes_another_name() -> None:
+    one = Launch(engine="vllm", image="x", checkpoint="y", dockerfile="FROM x\n")
+    other = Launch(engine="vllm", image="x", checkpoint="y", dockerfile="FROM z\n")
+    name = built.tag("glm-5", one)
+    assert name.startswith("inferdash/glm-5:")
+    assert built.is_ours(name)
+    assert built.tag("glm-5", other) != name
+    assert not built.is_ours("vllm/vllm-openai:v0.20.2")
+
+
+def test_a_build_tells_its_steps_and_little_of_the_pull_of_its_base() -> None:
+    heard = BuildAnswer()
+    assert heard.hear({"stream": "Step 2/5 : RUN true"}).step == 2
+    assert heard.hear({"stream": "Step 2/5 : RUN true"}).steps == 5
+    assert heard.hear({"stream": "hello\n"}).text == "hello\n"
+    assert heard.hear(line("Downloading", "abc", current=1, total=2)).text == ""
+    assert heard.hear({"status": "Pull complete", "id": "abc"}).text == "abc: Pull complete\n"
+    assert heard.hear({"aux": {"ID": "sha256:1"}}).text == ""

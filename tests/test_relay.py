@@ -1,0 +1,73 @@
+"""What is left of a request to an engine when whoever asked it is gone, at whatever moment."""
+
+import asyncio
+import json
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import aclosing
+from typing import Any
+
+import pytest
+
+from servers.host import connections, probes
+from servers.host.probes import Endpoint
+from servers.host.relay import relay
+from tests.scripted_engine import MODEL, ScriptedEngine
+
+type Ask = Callable[[Endpoint, bytes], Coroutine[Any, Any, None]]
+
+TRIES, MOST = 400, 1_000_000
+ENOUGH = 20  # that came to their end, so that all their steps were among those tried
+SETTLES_WITHIN = 5.0  # seconds
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[ScriptedEngine]:
+    with ScriptedEngine() as engine:
+        yield engine
+
+
+async def settled() -> bool:
+    """Whether no connection is left that nobody uses any more and that is not idle either."""
+    pool = connections.client()._transport._pool  # type: ignore[attr-defined]
+    deadline = asyncio.get_running_loop().time() + SETTLES_WITHIN
+    while not all(each.is_idle() or each.is_closed() for each in pool.connections):
+        if asyncio.get_running_loop().time() > deadline:
+            return False
+        await asyncio.sleep(0.01)
+    return True
+
+
+async def relayed(endpoint: Endpoint, body: bytes) -> None:
+    headers = [(b"content-type", b"application/json")]
+    async with relay(endpoint, "POST", "/v1/chat/completions", headers, body) as answer:
+        async for _piece in answer.pieces:
+            pass
+
+
+async def chatted(endpoint: Endpoint, body: bytes) -> None:
+    async with aclosing(probes.chat(endpoint, json.loads(body))) as pieces:
+        async for _piece in pieces:
+            pass
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("ask", [relayed, chatted])
+async def test_a_request_that_is_cancelled_at_any_step_leaves_no_connection(
+    engine: ScriptedEngine, ask: Ask
+) -> None:
+    endpoint = Endpoint(address="127.0.0.1", port=engine.port, key="")
+    script = json.dumps({"deltas": [{"content": "word "}] * 3})
+    said = {"model": MODEL, "messages": [{"role": "user", "content": script}], "stream": True}
+    body = json.dumps(said).encode()
+    ends = steps = 0
+    while ends < ENOUGH:
+        asking = asyncio.create_task(ask(endpoint, body))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        ends += asking.done()
+        asking.cancel()
+        await asyncio.gather(asking, return_exceptions=True)
+        assert await settled(), f"cancelled at step {steps}"
+        # A machine that is busy with something else needs more of them to the end.
+        steps += 1 if steps < TRIES else steps
+        assert steps < MOST, "it did not come to its end"

@@ -1,0 +1,52 @@
+"""What a watcher has found, as rows, for tests of pages."""
+
+from typing import Any
+
+from django.utils import timezone
+
+from servers.judge.found import Found
+from servers.judge.origin import Origin
+from servers.models import Box, Run, Server, Sighting
+from servers.models.run import State
+from tests import factories
+
+CONTAINER = "c0ffee0123456789" * 4
+SPEECH = Origin(project="speech", service="llm", number="1", folder="/srv/speech", policy="always")
+
+
+def found(**values: Any) -> Found:
+    usual: dict[str, Any] = {
+        "container": CONTAINER,
+        "name": "speech-llm-1",
+        "image": "vllm/vllm-openai:v0.20.2",
+        "engine": "vllm",
+        "answer": "serves",
+        "version": "0.20.2",
+        "models": ("Qwen/Qwen3-Coder-30B-A3B",),
+        "address": "127.0.0.1",
+        "port": 8000,
+        "started_at": timezone.now().timestamp() - 27 * 86400,
+        "origin": SPEECH,
+    }
+    return Found(**usual | values)
+
+
+def sighted(on: Box, *all_of_them: Found) -> None:
+    Sighting.objects.renew(on, all_of_them or [found()])
+
+
+def watched(on: Box, name: str = "speech-llm", state: State = State.READY, **values: Any) -> Run:
+    """The run of a server that is watched."""
+    server = factories.server(on, name, model="minimax-m2.7")
+    Server.objects.filter(pk=server.pk).update(
+        watches={"project": "speech", "service": "llm", "number": "1"}
+    )
+    origin = {
+        **SPEECH.to_json(),
+        "name": "speech-llm-1",
+        "remarks": [["ignored", "--memory 64g: a profile has no place for it."]],
+    }
+    usual = {"container_id": CONTAINER, "is_watched": True, "saw_start": False, "origin": origin}
+    run = factories.run(server, state, **{"started_by": None, **usual, **values})
+    server.refresh_from_db()
+    return run

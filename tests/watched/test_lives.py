@@ -1,0 +1,142 @@
+"""A watched container ends, is started again, is replaced: each life is a run of its own."""
+
+import pytest
+
+from servers.models import Run
+from servers.models.run import State
+from tests.chaos.place import Place
+from tests.watched.hands import WORDS, Hands
+
+pytestmark = pytest.mark.docker
+
+
+def test_one_that_is_restarted_by_hand_has_a_new_run_with_its_own_log(
+    place: Place, hands: Hands
+) -> None:
+    place.watcher()
+    container = hands.run("again")
+    first = hands.is_ready(hands.watches(container))
+    place.waits_for_more_than(5, first)
+
+    hands.client.restart(container, timeout=5)
+
+    second = hands.next_run(first)
+    hands.is_ready(second)
+    place.waits_for_state(first, State.STOPPED)
+    hands.client.stop(container, timeout=5)
+    place.waits_for_state(second, State.STOPPED)
+    place.waits_until_whole(first)
+    place.waits_until_whole(second)
+    one, two = place.lines(first), place.lines(second)
+    assert one + two == place.dockers_lines(container)
+    assert "engine pid" in one[0]
+    assert "engine pid" in two[0]
+    assert second.version_id == first.version_id
+    assert second.saw_start
+
+
+def test_one_that_dies_has_failed_with_a_reason_and_is_followed_when_docker_starts_it(
+    place: Place, hands: Hands
+) -> None:
+    place.watcher()
+    container = hands.run("dies", publish=8000, restart_policy={"Name": "on-failure"})
+    first = hands.is_ready(hands.watches(container))
+
+    hands.kills_engine(container)
+
+    place.waits_for_state(first, State.FAILED)
+
+    assert "exit code 3" in first.failure
+    second = hands.next_run(first)
+    assert second.pk > first.pk
+    place.waits_for("why is looked for", lambda: bool(_fresh(first).diagnosis))
+    assert not Run.objects.exclude(restart_at=None).exists(), "inferdash starts nothing"
+
+
+def _fresh(run: Run) -> Run:
+    run.refresh_from_db()
+    return run
+
+
+def test_one_that_is_removed_ends_and_one_that_takes_its_place_goes_on(
+    place: Place, hands: Hands
+) -> None:
+    place.watcher()
+    container = hands.run("replaced")
+    first = hands.is_ready(hands.watches(container))
+
+    hands.client.remove_container(container, force=True)
+    place.waits_for_state(first, State.STOPPED, State.FAILED)
+    assert first.state == State.STOPPED, first.failure
+    other = hands.run("replaced", *WORDS, "--max-model-len", "4096")
+
+    second = hands.next_run(first)
+    assert (second.container_id, second.server_id) == (other, first.server_id)
+    hands.is_ready(second)
+    assert second.version.number == first.version.number + 1
+    assert second.version.launch.flags == ("--max-model-len", "4096")
+
+
+def test_a_service_of_compose_is_followed_whatever_its_container_is_called(
+    place: Place, hands: Hands
+) -> None:
+    place.watcher()
+    labels = {
+        "com.docker.compose.project": f"speech{place.docker.install[:6]}",
+        "com.docker.compose.service": "llm",
+        "com.docker.compose.container-number": "1",
+    }
+    container = hands.run("speech-llm-1", labels=labels)
+    first = hands.is_ready(hands.watches(container))
+    assert first.server.slug == f"{labels['com.docker.compose.project']}-llm"
+    hands.client.remove_container(container, force=True)
+
+    other = hands.run("speech_llm_run_2", labels=labels)
+
+    assert hands.next_run(first).container_id == other
+
+
+def test_what_happened_while_no_watcher_ran_is_found_out(place: Place, hands: Hands) -> None:
+    watcher = place.watcher()
+    container = hands.run("missed")
+    first = hands.is_ready(hands.watches(container))
+    place.waits_for_more_than(5, first)
+    place.kill(watcher)
+    hands.client.restart(container, timeout=5)
+
+    place.watcher()
+
+    second = hands.next_run(first)
+    hands.is_ready(second)
+    place.waits_for_state(first, State.STOPPED)
+    place.waits_until_whole(first)
+    assert place.lines(first) == place.dockers_lines(container)[: len(place.lines(first))]
+
+
+def test_one_that_is_paused_is_said_to_be(place: Place, hands: Hands) -> None:
+    place.watcher()
+    container = hands.run("pauses")
+    run = hands.is_ready(hands.watches(container))
+
+    hands.client.pause(container)
+    place.waits_for("the pause is told", lambda: "is paused" in _fresh(run).outlook)
+    hands.client.unpause(container)
+
+    place.waits_for("the pause is over", lambda: not _fresh(run).outlook)
+    assert run.state == State.READY
+
+
+def test_one_that_keeps_dying_is_not_followed_for_ever(place: Place, hands: Hands) -> None:
+    place.watcher()
+    env = {"ENGINE_SCRIPT": "crash", "ENGINE_SECONDS": "2"}
+    container = hands.run("loops", env=env, restart_policy={"Name": "always"})
+
+    run = hands.watches(container, "silent")
+
+    place.waits_for(
+        "that it loops is said",
+        lambda: "again and again" in Run.objects.filter(server=run.server_id).latest("pk").outlook,
+    )
+    runs = Run.objects.filter(server=run.server_id)
+    assert [each.state for each in runs] == [State.FAILED] * 3
+    assert all(each.failure for each in runs)

@@ -1,0 +1,123 @@
+"""Where a process of somebody else's prints to is told, and only what is its user's own is read."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from servers.host import lives, printed
+from servers.host.kernel import Kernel
+from servers.host.lives import Life
+from servers.host.printed import PrintedError
+from servers.judge.farewell import is_orderly
+
+NOBODY = 65534
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="gives files to another user")
+
+
+@contextmanager
+def sleeping(**streams: Any) -> Iterator[int]:
+    process = subprocess.Popen(["sleep", "600"], **streams, start_new_session=True)
+    try:
+        yield process.pid
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_files_are_told_by_their_streams(tmp_path: Path) -> None:
+    out, errors = tmp_path / "out.log", tmp_path / "err.log"
+    with out.open("wb") as first, errors.open("ab") as second:
+        with sleeping(stdout=first, stderr=second) as pid:
+            one, other = printed.outlets(pid)
+        with sleeping(stdout=first, stderr=subprocess.STDOUT) as pid:
+            both = printed.outlets(pid)
+
+    assert (one.stream, one.kind, one.path, one.is_appended) == ("o", "file", str(out), False)
+    assert (other.stream, other.path, other.is_appended) == ("e", str(errors), True)
+    assert [each.stream for each in both] == ["o"], "one file is read once"
+
+
+def test_what_cannot_be_read_is_told_as_what_it_is() -> None:
+    with sleeping(stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as pid:
+        assert [each.kind for each in printed.outlets(pid)] == ["pipe", "nothing"]
+        with pytest.raises(PrintedError, match="not go to a file"):
+            printed.opened(pid, "o")
+    master, slave = os.openpty()
+    with sleeping(stdout=slave, stderr=slave) as pid:
+        (outlet,) = printed.outlets(pid)
+        assert (outlet.kind, outlet.path[:9]) == ("terminal", "/dev/pts/")
+    os.close(master)
+    os.close(slave)
+    assert printed.outlets(2**22 - 3) == ()
+
+
+@as_root
+def test_a_file_that_is_not_its_users_is_not_read_to_people(tmp_path: Path) -> None:
+    private = tmp_path / "shadow"
+    private.write_text("root's own")
+    private.chmod(0o600)
+    as_nobody = {"user": NOBODY, "group": NOBODY}
+
+    with private.open("ab") as file, sleeping(stdout=file, **as_nobody) as pid:
+        with pytest.raises(PrintedError, match="belongs to somebody else"):
+            printed.opened(pid, "o")
+        os.chown(private, NOBODY, NOBODY)
+        printed.opened(pid, "o").close()
+    # A descriptor that names a file without the right to read it.
+    private.chmod(0o644)
+    handle = os.open(private, os.O_PATH)
+    with sleeping(stdout=handle) as pid, pytest.raises(PrintedError):
+        printed.opened(pid, "o")
+    os.close(handle)
+
+
+def test_a_life_is_named_for_good() -> None:
+    kernel = Kernel()
+    said = kernel.life(os.getpid())
+    assert said is not None
+    life = Life.of(os.getpid(), said.start, kernel)
+
+    assert Life.parse(str(life)) == life
+    assert life.is_running()
+    assert not Life(pid=life.pid, start=life.start + 1, boot=life.boot).is_running()
+    assert not Life(pid=life.pid, start=life.start, boot="00000000").is_running()
+    assert Life.parse("pid-4711-99") == Life(pid=4711, start=99)
+    for other in ("c0ffee" * 10, "pid-x-1", "pid-1", ""):
+        assert Life.parse(other) is None
+
+
+def test_an_end_is_heard_at_once() -> None:
+    process = subprocess.Popen(["sleep", "600"])
+    said = Kernel().life(process.pid)
+    assert said is not None
+    life = Life.of(process.pid, said.start, Kernel())
+
+    assert not lives.ends_within(life, 0.01)
+    process.kill()
+    assert lives.ends_within(life, 30)
+    process.wait()
+    assert lives.ends_within(life, 30), "its number may be another's by now"
+
+
+@pytest.mark.parametrize(
+    ("engine", "lines", "orderly"),
+    [
+        ("vllm", ["INFO:     Shutting down", "INFO:     Application shutdown complete."], True),
+        ("vllm", ["ERROR EngineCore died", "INFO:     Shutting down"], False),
+        ("vllm", ["INFO: GET /health 200"], False),
+        ("sglang", ["SIGTERM received. Draining requests and shutting down..."], True),
+        ("llamacpp", ["srv    operator(): operator(): cleaning up before exit..."], True),
+        ("llamacpp", ["ggml_abort", "cleaning up before exit"], False),
+        ("vllm", [], False),
+        ("other", ["Shutting down"], False),
+    ],
+)
+def test_an_end_that_somebody_asked_for_is_read_from_its_last_lines(
+    engine: str, lines: list[str], orderly: bool
+) -> None:
+    assert is_orderly(engine, lines) is orderly

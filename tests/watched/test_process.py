@@ -1,0 +1,128 @@
+"""An engine in no container is watched as one in a container is, and never touched."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from servers.host.lives import Life
+from servers.lifecycle import actions, untouched, watching
+from servers.models import LogChunk, Run, Server, Sighting
+from servers.models.run import State
+from tests import factories
+from tests.chaos.place import Place
+from tests.found.bare import engine
+from tests.installation import free_port
+from tests.watched.hands import Hands
+
+pytestmark = pytest.mark.docker
+
+SECRET = "sk-venv-51e7"
+
+
+class Venv:
+    """Somebody's venv with its log file."""
+
+    def __init__(self, hands: Hands, folder: Path) -> None:
+        self.hands, self.place, self.folder = hands, hands.place, folder
+        self.log = folder / "vllm.log"
+        self.port = free_port()
+
+    def key(self, pid: int) -> str:
+        keys = Sighting.objects.values_list("container_id", flat=True)
+        return next((key for key in keys if (life := Life.parse(key)) and life.pid == pid), "")
+
+    def sees(self, pid: int) -> str:
+        self.place.waits_for(f"process {pid} is seen", lambda: bool(self.key(pid)))
+        return self.key(pid)
+
+    def watches(self, pid: int) -> Run:
+        found = self.hands.sees(self.sees(pid))
+        assert actions.ask_to_watch(self.place.box, found, by=factories.person())
+        self.place.waits_for("the wish is obeyed", lambda: self.hands.last_wish().is_over)
+        assert self.hands.last_wish().state == "done", self.hands.last_wish().said
+        return self.hands.run_of(found.container)
+
+    def text(self, run: Run) -> str:
+        lines = LogChunk.objects.lines(run.pk, 0, 1000)
+        return "\n".join(f"{line.stream} {line.text}" for line in lines)
+
+    def says(self, run: Run, words: str) -> None:
+        self.place.waits_for(f"its log says {words}", lambda: words in self.text(run))
+
+
+@pytest.fixture
+def venv(place: Place, hands: Hands, tmp_path: Path) -> Venv:
+    place.watcher()
+    return Venv(hands, tmp_path)
+
+
+def test_a_process_is_watched_until_it_is_gone_and_followed_when_it_comes_again(
+    venv: Venv, place: Place
+) -> None:
+    key = {"VLLM_API_KEY": SECRET}
+    with venv.log.open("wb") as log, engine(venv.folder, venv.port, log=log, **key) as process:
+        run = venv.watches(process.pid)
+        place.waits_for_state(run, State.READY)
+        run = venv.hands.run_of(run.container_id)
+        assert (run.address, run.port, run.served_name) == (
+            "127.0.0.1",
+            venv.port,
+            "Qwen/Qwen3-8B",
+        )
+        assert run.is_of_process
+        assert run.origin["name"] == f"process {process.pid}"
+        assert run.engine_version == "0.33.0-test"
+        assert SECRET not in f"{run.command} {run.version.launch}"
+        assert f"its standard output goes to {venv.log}" in venv.text(run)
+
+        # Copied away and emptied, as a rotation does, while it goes on.
+        before = len(venv.text(run))
+        os.truncate(venv.log, 0)
+        os.write(log.fileno(), f"the key is {SECRET}\nafter the rotation\n".encode())
+        venv.says(run, "after the rotation")
+        assert "the key is •••" in venv.text(run)
+        assert SECRET not in venv.text(run)
+        assert len(venv.text(run)) > before
+
+        with pytest.raises(untouched.WatchedError):
+            untouched.check(run.server)
+        assert process.poll() is None
+        os.write(
+            log.fileno(), b"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB"
+        )
+    place.waits_for_state(run, State.FAILED)
+    run.refresh_from_db()
+    assert "With which exit code is not known" in run.failure
+    assert run.exit_code is None
+    assert run.last_lines[-1].startswith("torch.OutOfMemoryError")
+    place.waits_for("its cause is found", lambda: bool(Run.objects.get(pk=run.pk).diagnosis))
+    run.refresh_from_db()
+    assert run.log_complete
+    assert "o torch.OutOfMemoryError" in venv.text(run)
+    assert "memory" in run.diagnosis["summary"], run.diagnosis
+
+    with venv.log.open("ab") as log, engine(venv.folder, venv.port, log=log, **key) as process:
+        again = venv.hands.next_run(after=run)
+        place.waits_for_state(again, State.READY)
+        assert again.server_id == run.server_id
+        assert again.container_id == venv.sees(process.pid)
+        watching.unwatch(Server.objects.get(pk=run.server_id), by=factories.person())
+        again.refresh_from_db()
+        assert (again.state, again.outlook) == (
+            State.STOPPED,
+            "Nobody watches it any more. The process goes on without inferdash.",
+        )
+        assert process.poll() is None
+
+
+def test_a_log_that_cannot_be_seen_is_said_with_what_shows_it(venv: Venv, place: Place) -> None:
+    with engine(venv.folder, venv.port) as process:
+        run = venv.watches(process.pid)
+        place.waits_for_state(run, State.READY)
+        run = venv.hands.run_of(run.container_id)
+        assert run.keeps_no_log
+        assert run.no_log == "It prints to nowhere (/dev/null, or closed)."
+        assert run.log_complete
+        process.terminate()
+        place.waits_for_state(run, State.FAILED)

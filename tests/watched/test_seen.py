@@ -1,0 +1,137 @@
+"""What others run on a box is seen there, without a question to those that are none of ours."""
+
+import json
+
+import pytest
+
+from servers.models import Sighting
+from servers.watcher.acquaintances import Known
+from servers.watcher.foreign import Foreign
+from tests.chaos.place import Place
+from tests.images import BASE
+from tests.installation import free_port
+from tests.watched.hands import Hands
+
+pytestmark = pytest.mark.docker
+
+# Counts who asks it for anything.
+COUNTING = """
+import http.server
+class Counting(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        print("ASKED", self.path, flush=True)
+        self.send_response(404)
+        self.end_headers()
+http.server.HTTPServer(("", 8000), Counting).serve_forever()
+"""
+
+
+def test_an_engine_that_somebody_else_started_is_seen(place: Place, hands: Hands) -> None:
+    place.watcher()
+    container = hands.run(
+        "mine", publish=8000, env={"HF_TOKEN": "hf_" + "s" * 34}, restart_policy={"Name": "always"}
+    )
+
+    found = hands.sees(container)
+
+    assert (found.engine, found.version) == ("vllm", "0.33.0-test")
+    assert found.models == ("Qwen/Qwen3-8B",)
+    assert found.name == hands.name("mine")
+    assert found.image == "inferdash-test/engine:1"
+    ports = hands.client.inspect_container(container)["NetworkSettings"]["Ports"]
+    assert (found.address, found.port) == ("127.0.0.1", int(ports["8000/tcp"][0]["HostPort"]))
+    assert found.origin.started_by == "docker run, by hand or by a script"
+    assert found.origin.revived_by.startswith("Docker starts it again whenever it ends")
+    kept = Sighting.objects.get(container_id=container).found
+    assert "hf_" not in json.dumps(kept), "no secret is kept"
+
+
+def test_one_that_publishes_nothing_is_reached_at_its_own_address(
+    place: Place, hands: Hands
+) -> None:
+    place.watcher()
+    container = hands.run(
+        "inner",
+        "python3",
+        "-m",
+        "sglang.launch_server",
+        "--model-path",
+        "a/b",
+        "--host",
+        "0.0.0.0",
+        labels={
+            "com.docker.compose.project": "speech",
+            "com.docker.compose.service": "llm",
+            "com.docker.compose.project.working_dir": "/srv/speech",
+        },
+    )
+
+    found = hands.sees(container)
+
+    assert (found.engine, found.port) == ("sglang", 30000)
+    assert found.address.startswith("172.")
+    assert found.origin.started_by == "compose project speech (service llm, in /srv/speech)"
+
+
+def test_one_on_the_boxs_own_network_is_reached_there(place: Place, hands: Hands) -> None:
+    place.watcher()
+    port = str(free_port())
+    words = ("llama-server", "-m", "/models/x.gguf", "--host", "127.0.0.1", "--port", port)
+
+    found = hands.sees(hands.run("on-host", *words, network_mode="host"))
+
+    assert (found.engine, found.address, found.port) == ("llamacpp", "127.0.0.1", int(port))
+
+
+def test_one_that_still_loads_is_shown_as_such(place: Place, hands: Hands) -> None:
+    place.watcher()
+    container = hands.run("loads", env={"ENGINE_SECONDS": "600"})
+
+    found = hands.sees(container, "silent")
+
+    assert (found.engine, found.says) == ("vllm", "does not answer yet")
+
+
+def test_one_of_another_inferdash_is_said_to_be_that(place: Place, hands: Hands) -> None:
+    place.watcher()
+    container = hands.run("theirs", labels={"inferdash.install": "1a2b3c4d-0000"})
+
+    assert hands.sees(container).origin.started_by == "another inferdash (1a2b3c4d)"
+
+
+def test_what_is_no_engine_is_asked_once_and_not_shown(place: Place, hands: Hands) -> None:
+    """Looked at from here: watchers of other tests may ask it, too."""
+    entrypoint = ["python3", "-u", "-c", COUNTING]
+    other = hands.run("counts", "", image=BASE, entrypoint=entrypoint, publish=8000)
+    foreign = Foreign(place.box)
+
+    def known() -> Known | None:
+        foreign.look(None)
+        known = foreign._acquaintances._known
+        return next((each for (key, _at), each in known.items() if key == other), None)
+
+    place.waits_for("it has answered", lambda: (it := known()) is not None and it.is_settled)
+    # While its server came up nothing had listened.
+    first = known()
+    assert first is not None
+    asks = first.asks
+    for _round in range(3):
+        again = known()
+    assert again is not None
+    assert again.heard is not None
+    assert (again.asks, again.heard.is_other) == (asks, True)
+    assert "ASKED /v1/models" in hands.client.logs(other).decode()
+    assert hands.found(other) is None
+
+
+def test_what_ended_is_told_as_ended_until_it_is_removed(place: Place, hands: Hands) -> None:
+    place.watcher()
+    container = hands.run("goes")
+    hands.sees(container)
+
+    hands.client.kill(container)
+
+    found = hands.sees(container, "ended")
+    assert (found.exit_code, found.end) == (137, "exited with 137, by SIGKILL")
+    hands.client.remove_container(container)
+    place.waits_for("it is gone", lambda: hands.found(container) is None)
