@@ -44,3 +44,13 @@ def eventually(page: Page, holds: Callable[[], bool]) -> None:
     while not holds():
         assert time.monotonic() < deadline, "it never came to be"
         page.wait_for_timeout(100)
+
+
+def key(page: Page, place: Place) -> str:
+    """Of whoever is logged in, for a program."""
+    page.goto(f"{place.url}/keys/")
+    page.get_by_label("What is it for?").fill("a program")
+    page.get_by_role("button", name="Make a key").click()
+    token = page.locator("#token").text_content()
+    assert token is not None
+    return token.strip()

@@ -7,6 +7,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.axe import faults
+from tests.browser.steps import key
 from tests.images import ENGINE
 from tests.installation import Installation
 from tests.nvml import profiles
@@ -26,15 +27,6 @@ def made(page: Page, place: Installation, name: str) -> None:
     page.get_by_label("Stop it when idle for").fill("30m")
     page.get_by_role("button", name="Create profile").click()
     expect(page.get_by_role("heading", name=name, level=1)).to_be_visible()
-
-
-def key(page: Page, place: Installation) -> str:
-    page.goto(f"{place.url}/keys/")
-    page.get_by_label("What is it for?").fill("a program")
-    page.get_by_role("button", name="Make a key").click()
-    token = page.locator("#token").text_content()
-    assert token is not None
-    return token.strip()
 
 
 def fills_the_card(page: Page, place: Installation) -> None:

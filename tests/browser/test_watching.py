@@ -4,12 +4,13 @@ import re
 from collections.abc import Iterator
 
 import docker
+import httpx
 import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.axe import faults
 from tests.browser.chromium import chromium, new_page
-from tests.browser.steps import PASSWORD, card, join
+from tests.browser.steps import PASSWORD, card, join, key
 from tests.images import ENGINE
 from tests.installation import Installation
 from tests.vllm import build
@@ -30,8 +31,9 @@ def stranger(place: Installation) -> Iterator[str]:
         ENGINE, words, name=name, environment={"ENGINE_SECONDS": "0.1"}, ports=[8000]
     )
     client.start(made["Id"])
+    before = client.inspect_container(made["Id"])
     yield name
-    assert client.inspect_container(made["Id"])["State"]["Running"], "nobody has touched it"
+    assert client.inspect_container(made["Id"]) == before, "nobody has touched it"
     client.remove_container(made["Id"], force=True)
     client.close()
 
@@ -70,6 +72,18 @@ def test_an_engine_is_found_watched_and_talked_to(
     page.get_by_label("Message", exact=True).fill("hello there")
     page.keyboard.press("Enter")
     expect(page.locator(".answer").last).to_contain_text("You said: hello there", timeout=WITHIN)
+
+    headers = {"Authorization": f"Bearer {key(page, place)}"}
+    with httpx.Client(base_url=place.url, headers=headers, timeout=60) as program:
+        listed = program.get("/v1/models").json()["data"]
+        hello = [{"role": "user", "content": "hello from a program"}]
+        question = {"model": "Qwen/Qwen3-8B", "messages": hello}
+        answer = program.post("/v1/chat/completions", json=question)
+    assert [(each["id"], each["ready"]) for each in listed if each["id"] == question["model"]] == [
+        ("Qwen/Qwen3-8B", True)
+    ]
+    said = answer.json()["choices"][0]["message"]["content"]
+    assert "You said: hello from a program" in said, answer.text
 
     page.goto(f"{place.url}/servers/{stranger}/")
     page.once("dialog", lambda question: question.accept())
