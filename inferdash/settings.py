@@ -41,6 +41,18 @@ def env_port(name: str, default: str) -> int:
     return int(value)
 
 
+def env_ports(name: str, default: str) -> range:
+    value = env(name, default)
+    first, dash, last = (part.strip() for part in value.partition("-"))
+    numbers = [int(part) for part in (first, last) if part.isdecimal() and len(part) < 6]
+    if len(numbers) < 2 or not dash or not 1024 <= numbers[0] <= numbers[1] < 65536:
+        raise ImproperlyConfigured(
+            f"{name} is {value!r}: write the first and the last port, from 1024 to 65535, such as "
+            f"{default}."
+        )
+    return range(numbers[0], numbers[1] + 1)
+
+
 def env_count(name: str, default: str) -> int:
     value = env(name, default)
     if not value.isdecimal() or len(value) > 9:
@@ -276,6 +288,9 @@ CHANNEL_LAYERS = {
 BOX = env("INFERDASH_BOX", re.sub(r"[^a-z0-9-]+", "-", socket.gethostname().lower()).strip("-"))
 # What this box allows to containers; read by its worker only (see docs/architecture.md).
 BOX_FILE = Path(env("INFERDASH_BOX_FILE", str(DATA / "box.toml")))
+# On which of the box's ports engines are reached whose profiles name none; their own (8000, 8080,
+# 30000 …) are what other people's scripts on the box want.
+ENGINE_PORTS = env_ports("INFERDASH_ENGINE_PORTS", "18000-18099")
 # Where this process sees the box's "/": a folder where inferdash itself runs in a container.
 HOST_ROOT = Path(env("INFERDASH_HOST_ROOT", "/"))
 # Where it sees the box's /proc and /sys.

@@ -55,12 +55,14 @@ def quick_passwords() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def own_ports() -> None:
-    """Each process of tests has engines' ports of its own, so that one can hold a port on purpose
-    without another's engine taking it first. Stacks started as programs keep the usual ones."""
+    """Each process of tests, and what it starts, has engines' ports of its own: else one's engine
+    takes a port that another holds on purpose, or had before its Docker Engine went away."""
     process = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-    ports = creation.HOST_PORTS
-    creation.HOST_PORTS = range(
-        ports.start + (1 + process) * len(ports), ports.stop + (1 + process) * len(ports)
+    usual = settings.ENGINE_PORTS
+    moved = (1 + process) * len(usual)
+    settings.ENGINE_PORTS = range(usual.start + moved, usual.stop + moved)
+    os.environ["INFERDASH_ENGINE_PORTS"] = (
+        f"{settings.ENGINE_PORTS.start}-{settings.ENGINE_PORTS.stop - 1}"
     )
 
 

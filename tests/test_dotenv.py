@@ -5,6 +5,7 @@ import pytest
 from django.core.exceptions import ImproperlyConfigured
 
 from inferdash.dotenv import read_env_file
+from inferdash.settings import env_ports
 
 
 def read(path: Path, text: str) -> None:
@@ -49,3 +50,19 @@ def test_no_file_is_no_error(tmp_path: Path) -> None:
 def test_a_line_that_is_no_setting_is_named(tmp_path: Path) -> None:
     with pytest.raises(ImproperlyConfigured, match=r"\.env, line 2: write NAME=value"):
         read(tmp_path / ".env", "# fine\nPORT 8470\n")
+
+
+@pytest.mark.parametrize(
+    "text", ["18000", "18000-", "-18000", "18099-18000", "80-90", "60000-70000", "a-b", "1-2-3"]
+)
+def test_ports_for_engines_are_a_first_and_a_last(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PORTS_OF_A_TEST", text)
+    with pytest.raises(ImproperlyConfigured, match="PORTS_OF_A_TEST is"):
+        env_ports("PORTS_OF_A_TEST", "18000-18099")
+
+
+def test_one_port_for_engines_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PORTS_OF_A_TEST", "18000 - 18000")
+    assert list(env_ports("PORTS_OF_A_TEST", "1024-1025")) == [18000]

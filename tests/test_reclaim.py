@@ -1,6 +1,5 @@
 """The page cache of the box, dropped before a start that wants it."""
 
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,26 +14,15 @@ from servers.models import Run
 from servers.models.run import State
 from tests import factories, samples
 from tests.images import ENGINE
+from tests.page_cache import PAGES, cached
+
+__all__ = ["cached"]
 
 pytestmark = [
     pytest.mark.docker,
     pytest.mark.django_db(transaction=True),
     pytest.mark.usefixtures("own_redis"),
 ]
-
-
-@pytest.fixture
-def cached(tmp_path: Path) -> Callable[[], int]:
-    """How many pages of a file of ours the kernel keeps."""
-    path = tmp_path / "weights"
-    path.write_bytes(b"x" * (8 << 20))
-
-    def pages() -> int:
-        asked = ["fincore", "--noheadings", "--bytes", "--output", "PAGES", str(path)]
-        return int(subprocess.run(asked, capture_output=True, text=True, check=True).stdout)
-
-    assert pages() == 2048
-    return pages
 
 
 @pytest.fixture
@@ -77,7 +65,7 @@ def test_a_box_that_does_not_allow_it_says_so(worker: Path, cached: Callable[[],
 
     assert run.state == State.FAILED
     assert "reclaim = true in box.toml" in run.failure
-    assert cached() == 2048
+    assert cached() == PAGES
 
 
 def test_it_stays_while_somebody_is_on_a_gpu(
@@ -88,7 +76,7 @@ def test_it_stays_while_somebody_is_on_a_gpu(
     run = started(clients=True)
 
     assert run.state == State.STARTING, run.failure
-    assert cached() == 2048
+    assert cached() == PAGES
     docker.remove(run.container_id)
 
 

@@ -13,7 +13,7 @@ from servers.lifecycle import actions, reclaiming
 from servers.models import Action, Box, Entry, Role
 from servers.models.run import State
 from tests import factories, samples
-from tests.test_reclaim import cached
+from tests.page_cache import PAGES, cached
 
 pytestmark = [
     pytest.mark.docker,
@@ -73,7 +73,7 @@ def test_it_is_refused_while_an_engine_serves_or_loads(box: Box, cached: Callabl
 
     assert (done.state, told) == ("refused", [])
     assert "coder is starting on spark-1" in done.said
-    assert cached() == 2048
+    assert cached() == PAGES
     run.delete()
 
 
@@ -88,7 +88,7 @@ def test_it_is_refused_while_somebody_elses_program_is_on_the_gpu(
     done, _told = asked(box, busy)
 
     assert done.said.startswith("serve_asr (7100) is on a GPU")
-    assert cached() == 2048
+    assert cached() == PAGES
 
 
 def test_a_box_that_does_not_allow_it_says_what_to_type(
@@ -100,7 +100,7 @@ def test_a_box_that_does_not_allow_it_says_what_to_type(
 
     assert "reclaim = true in box.toml" in done.said
     assert done.command == "sudo sh -c 'sync; echo 2 > /proc/sys/vm/drop_caches'"
-    assert cached() == 2048
+    assert cached() == PAGES
 
 
 def test_a_level_that_the_kernel_does_not_know_is_refused(box: Box) -> None:
@@ -111,7 +111,7 @@ def test_a_level_that_the_kernel_does_not_know_is_refused(box: Box) -> None:
 
 def test_only_the_wanted_part_is_dropped(cached: Callable[[], int], docker: Docker) -> None:
     host.drop_caches(docker, level=2)
-    assert cached() == 2048
+    assert cached() == PAGES
 
     host.drop_caches(docker, level=1)
     assert cached() == 0

@@ -23,7 +23,7 @@ class Launch:
 
     port: int = 0  # inside the container; 0 = the engine's default
     host_address: str = "127.0.0.1"
-    host_port: int = 0  # 0 = a free one of 18000-18099
+    host_port: int = 0  # 0 = a free one of INFERDASH_ENGINE_PORTS
     network: str = "bridge"
 
     volumes: tuple[str, ...] = ()  # source:target[:ro]

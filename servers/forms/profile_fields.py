@@ -126,7 +126,7 @@ class ProfileFields(forms.Form):
         min_value=1,
         max_value=65535,
         label="Port on the box",
-        help_text="Empty: a free one of 18000-18099.",
+        help_text="Empty: a free one, unless set otherwise of 18000-18099.",
     )
     host_address = forms.GenericIPAddressField(
         initial="127.0.0.1",

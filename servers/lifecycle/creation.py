@@ -21,8 +21,6 @@ from servers.lifecycle.secrets import Refused, masked, remember, site
 from servers.models import Box, ImageFacts, Run
 from servers.models.run import ACTIVE
 
-# Engines' own ports (8000, 8080, 30000 …) are what other people's scripts on the box want.
-HOST_PORTS = range(18000, 18100)
 # Where a port is reached that Docker has bound on every address.
 _LOOPBACK = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
 
@@ -251,12 +249,13 @@ def _host_port(run: Run, refused: set[int]) -> int:
         .exclude(port=None)
         .values_list("port", flat=True)
     )
-    for port in HOST_PORTS:
+    ports = settings.ENGINE_PORTS
+    for port in ports:
         if port not in taken | refused and _is_free(launch.host_address, port):
             return port
     raise Refused(
-        f"Every port from {HOST_PORTS.start} to {HOST_PORTS.stop - 1} is taken on this box. "
-        "Stop a server, or write a port into the profile."
+        f"Every port from {ports.start} to {ports.stop - 1} is taken on this box. Stop a server, "
+        "write a port into the profile, or name more ports in INFERDASH_ENGINE_PORTS."
     )
 
 

@@ -31,6 +31,17 @@ addEventListener("DOMContentLoaded", () => {{
   }});
 }});
 """
+# Playwright's own waiting asks by eval, which our policy refuses.
+WHEN = """
+(states) => new Promise((resolve) => {
+  const look = () => {
+    const found = window.seen.find(([state]) => states.includes(state));
+    if (found) resolve(found[1]);
+    else requestAnimationFrame(look);
+  };
+  look();
+})
+"""
 CLICK = f"""
 () => {{
   const card = document.querySelector('article[data-name="{SLUG}"]');
@@ -107,10 +118,7 @@ def _ready_to_click(page: Page) -> None:
 
 def _when(page: Page, states: list[str]) -> float:
     """The moment at which the card was first in one of these states."""
-    found = page.wait_for_function(
-        "(states) => window.seen.find(([state]) => states.includes(state))", arg=states
-    )
-    return cast(float, found.json_value()[1])
+    return cast(float, page.evaluate(WHEN, states))
 
 
 def _ctrl_c(place: Installation) -> Result:

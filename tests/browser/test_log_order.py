@@ -69,7 +69,7 @@ def test_a_page_that_opens_goes_to_the_end_at_once(page: Page, stack: Stack, lat
     between = Between(page, late=late)
     page.goto(f"{stack.url}/servers/tiny/")
     expect(page.locator(".log-number").last).to_have_text(str(LINES))
-    page.wait_for_function("document.querySelectorAll('.log-row').length > 20")
+    expect(page.locator(".log-row").nth(20)).to_be_attached()
 
     # What it shows stays so, whatever comes late.
     write(stack, [("o", "one more")])
@@ -101,5 +101,5 @@ def test_a_connection_that_drops_before_the_first_line_loses_nothing(
     page.route_web_socket("**/log/", route)
     page.goto(f"{stack.url}/servers/tiny/")
     expect(page.locator(".log-number").last).to_have_text(str(LINES))
-    page.wait_for_function("document.querySelectorAll('.log-row').length > 20")
+    expect(page.locator(".log-row").nth(20)).to_be_attached()
     assert connections == 2

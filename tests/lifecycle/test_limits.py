@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from servers.host.containers import Docker
-from servers.lifecycle import creation
 from servers.models import Run, Secret, Server
 from servers.models.run import State
 from tests.lifecycle.starts import started
@@ -97,12 +96,14 @@ def test_a_network_without_ports_leads_nowhere_a_person_typed(
     assert docker.list_ours() == []
 
 
-def test_the_address_is_the_one_that_docker_has_bound(server: Callable[..., Server]) -> None:
+def test_the_address_is_the_one_that_docker_has_bound(
+    server: Callable[..., Server], settings: Any
+) -> None:
     run = started(server(host_address="0.0.0.0", env={"ENGINE_SECONDS": "30"}))
 
     assert run.state == State.STARTING
     assert run.address == "127.0.0.1"
-    assert run.port in creation.HOST_PORTS
+    assert run.port in settings.ENGINE_PORTS
 
 
 def test_on_the_boxs_network_nobody_else_passes_for_the_engine(

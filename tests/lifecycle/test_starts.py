@@ -5,12 +5,12 @@ from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
+from django.conf import settings
 from django.db import connections
 from django.utils import timezone
 
 from servers import lifecycle
 from servers.host.containers import Docker
-from servers.lifecycle import creation
 from servers.models import Run, Server
 from servers.models.run import State
 from tests import factories
@@ -31,7 +31,7 @@ def test_a_start_makes_a_container_with_what_a_tag_cannot_say(
     assert container.name == f"inferdash-{docker.install[:8]}-{run.pk}"
     assert run.image_id == container.image_id
     assert run.address == "127.0.0.1"
-    assert run.port in creation.HOST_PORTS
+    assert run.port in settings.ENGINE_PORTS
 
 
 def test_a_second_start_starts_nothing(server: Callable[..., Server]) -> None:
