@@ -9,6 +9,7 @@ from django.utils import timezone
 from servers.models import Role, User
 
 # Days; 0: it never ends.
+ONLY_ASKS = 0  # among the roles: less than the first
 LIVES = {30: "30 days", 90: "90 days", 365: "a year", 0: "until it is revoked"}
 
 
@@ -18,7 +19,7 @@ class KeyForm(forms.Form):
         max_length=80,
         widget=forms.TextInput(attrs={"placeholder": "my laptop", "autocomplete": "off"}),
     )
-    role = forms.TypedChoiceField(label="It may do what", coerce=int)
+    role = forms.TypedChoiceField(label="It may", coerce=int)
     models_allowed = forms.CharField(
         label="Only these models",
         required=False,
@@ -35,16 +36,27 @@ class KeyForm(forms.Form):
     )
     lives = forms.TypedChoiceField(label="It lives", coerce=int, choices=LIVES.items(), initial=365)
 
-    def __init__(self, *args: Any, person: User, **kwargs: Any) -> None:
+    def __init__(
+        self, *args: Any, person: User, to_ask_models: bool = False, **kwargs: Any
+    ) -> None:
         super().__init__(*args, **kwargs)
         may = [role for role in Role if role <= person.role]
         role = self.fields["role"]
         if isinstance(role, forms.TypedChoiceField):
-            role.choices = [(each.value, f"{_a(each)} may") for each in may]
+            role.choices = [(each.value, f"do what {_a(each)} may") for each in may]
             role.initial = max(may).value
+            if person.may_operate:
+                role.choices = [(ONLY_ASKS, "ask models only"), *role.choices]
+                role.help_text = (
+                    "“Ask models only” suits chat programs and scripts: it opens the gateway and "
+                    "nothing else, neither the API nor the terminal."
+                )
+                role.initial = ONLY_ASKS if to_ask_models else role.initial
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
+        if cleaned.get("role") == ONLY_ASKS:
+            cleaned |= {"role": Role.OPERATOR.value, "only_asks": True}
         days = cleaned.get("lives") or 0
         named = (cleaned.get("models_allowed") or "").replace(",", " ").split()
         cleaned["models_allowed"] = list(dict.fromkeys(named))

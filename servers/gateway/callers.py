@@ -63,7 +63,7 @@ class Callers:
             raise Refusal(
                 401, "invalid_api_key",
                 "This key is not known, has ended, was revoked, or may only look. Make one on the "
-                "page “Keys” of inferdash that may do what an operator may.",
+                "page “Keys” of inferdash that may ask models.",
             )  # fmt: skip
         return caller
 

@@ -36,6 +36,9 @@ class KeyQuerySet(models.QuerySet["Key"]):
             return None
         return self.usable().select_related("person").filter(digest=digest_of(token)).first()
 
+    def for_more_than_models(self) -> Self:
+        return self.filter(only_asks=False)
+
     def note_use(self, key: "Key") -> None:
         now = timezone.now()
         if key.used_at is None or now - key.used_at >= USED_EVERY:
@@ -52,6 +55,8 @@ class Key(models.Model):
     start = models.CharField(max_length=SHOWN)
     digest = models.CharField(max_length=64, unique=True)
     role = models.PositiveSmallIntegerField(choices=Role)  # the most that it may do
+    # It opens the gateway alone: whoever has it can ask models, and neither read nor change a thing.
+    only_asks = models.BooleanField(default=False)
     # What it may ask engines through the gateway. []: every model; None: as often as it likes.
     models_allowed: "models.JSONField[list[str], list[str]]" = models.JSONField(default=list)
     requests_per_minute = models.PositiveIntegerField(null=True)
@@ -74,6 +79,10 @@ class Key(models.Model):
         return Role(min(self.role, self.person.role))
 
     @property
+    def scope(self) -> str:
+        return "ask models only" if self.only_asks else f"what {self.may.label}s may"
+
+    @property
     def is_over(self) -> bool:
         return self.revoked_at is not None or (
             self.expires_at is not None and self.expires_at <= timezone.now()
@@ -87,6 +96,7 @@ class Key(models.Model):
         role: Role,
         *,
         expires_at: datetime | None,
+        only_asks: bool = False,
         models_allowed: Sequence[str] = (),
         requests_per_minute: int | None = None,
     ) -> tuple["Key", str]:
@@ -96,6 +106,7 @@ class Key(models.Model):
             person=person,
             name=name,
             role=min(role, person.role),
+            only_asks=only_asks,
             start=token[:SHOWN],
             digest=digest_of(token),
             expires_at=expires_at,

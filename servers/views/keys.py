@@ -17,8 +17,9 @@ from servers.views.access import allow
 @allow(Role.VIEWER)
 def keys(request: HttpRequest) -> HttpResponse:
     person = cast(User, request.user)
-    form = KeyForm(request.POST or None, person=person)
-    token = ""
+    to_ask_models = request.GET.get("for") == "models"
+    form = KeyForm(request.POST or None, person=person, to_ask_models=to_ask_models)
+    made, token = None, ""
     if request.method == "POST" and form.is_valid():
         with transaction.atomic():
             made, token = Key.make(
@@ -26,11 +27,12 @@ def keys(request: HttpRequest) -> HttpResponse:
                 form.cleaned_data["name"],
                 Role(form.cleaned_data["role"]),
                 expires_at=form.cleaned_data["expires_at"],
+                only_asks=form.cleaned_data.get("only_asks", False),
                 models_allowed=form.cleaned_data["models_allowed"],
                 requests_per_minute=form.cleaned_data["requests_per_minute"],
             )
-            Entry.note(person, "make key", made, role=made.may.label)
-        form = KeyForm(person=person)
+            Entry.note(person, "make key", made, may=made.scope)
+        form = KeyForm(person=person, to_ask_models=to_ask_models)
     found = Key.objects.select_related("person")
     shown = found if person.may_administer else found.filter(person=person)
     return render(
@@ -38,6 +40,7 @@ def keys(request: HttpRequest) -> HttpResponse:
         "people/keys.html",
         {
             "form": form,
+            "made": made,
             "token": token,
             "address": request.build_absolute_uri("/").rstrip("/"),
             "mine": [key for key in shown if key.person_id == person.pk],

@@ -51,6 +51,36 @@ def test_a_key_keeps_which_models_it_may_ask_and_how_often() -> None:
     assert "30 requests a minute" in page
 
 
+def test_from_the_gateways_page_a_key_asks_models_only() -> None:
+    ada = Client()
+    ada.force_login(factories.person())
+    asks, operates = '<option value="0" selected>ask models only', '<option value="4" selected>'
+    assert asks in ada.get("/keys/?for=models").content.decode()
+    plain = ada.get("/keys/").content.decode()
+    assert operates in plain
+    assert '<option value="0">ask models only' in plain
+
+    said = {"name": "Open WebUI", "role": "0", "lives": "30", "models_allowed": "glm-5"}
+    page = ada.post("/keys/?for=models", {**said, "requests_per_minute": "9"}).content.decode()
+    key = Key.objects.get()
+    assert (key.only_asks, key.role) == (True, Role.OPERATOR)
+    assert (key.models_allowed, key.requests_per_minute) == (["glm-5"], 9)
+    assert "http://testserver/v1" in page
+    assert "inferdash.pyz" not in page
+    assert asks in page
+    assert "<td>ask models only" in page
+    assert Entry.objects.get(action="make key").detail == {"may": "ask models only"}
+
+
+def test_who_may_not_ask_models_makes_no_key_for_that() -> None:
+    page = Client()
+    page.force_login(factories.person("vic", Role.VIEWER))
+    assert "ask models only" not in page.get("/keys/?for=models").content.decode()
+    said = page.post("/keys/", {"name": "x", "role": "0", "lives": "30"}).content.decode()
+    assert "Select a valid choice" in said
+    assert not Key.objects.exists()
+
+
 def test_without_a_key_nothing_opens() -> None:
     ada = factories.person()
     logged_in = Client()

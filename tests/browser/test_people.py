@@ -216,7 +216,7 @@ def test_a_key_is_shown_once_and_can_be_revoked(
     page.get_by_role("link", name="Keys for programs").click()
     expect(page.get_by_text("None yet.")).to_be_visible()
     page.get_by_label("What is it for?").fill("my laptop")
-    page.get_by_label("It may do what").select_option("a viewer may")
+    page.get_by_label("It may", exact=True).select_option("do what a viewer may")
     page.get_by_role("button", name="Make a key").click()
 
     token = page.locator("#token").inner_text()
@@ -236,6 +236,19 @@ def test_a_key_is_shown_once_and_can_be_revoked(
     expect(row).not_to_contain_text("never")
     row.get_by_role("button", name="Revoke my laptop").click()
     expect(row).to_contain_text("revoked")
+
+    # A chat program's key, from the gateway's page.
+    page.goto(f"{stack.url}/gateway/")
+    page.get_by_role("link", name="make one that may ask models only").click()
+    expect(page.get_by_label("It may", exact=True)).to_have_value("0")
+    page.get_by_label("What is it for?").fill("Open WebUI")
+    page.get_by_role("button", name="Make a key").click()
+    expect(page.locator("#base")).to_have_text(f"{stack.url}/v1")
+    expect(page.get_by_role("row").filter(has_text="Open WebUI")).to_contain_text("ask models only")
+    picture(page, "keys-models-only")
+    asks = {"Authorization": f"Bearer {page.locator('#token').inner_text()}"}
+    assert context.request.get(f"{stack.url}/v1/models", headers=asks).status == 200
+    assert context.request.get(f"{stack.url}/api/v1/servers", headers=asks).status == 403
     page.set_viewport_size(PHONE)
     picture(page, "keys-phone")
     assert faults(page) == []

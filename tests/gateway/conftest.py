@@ -18,7 +18,8 @@ looks = Key.make(person, "looks", Role.VIEWER, expires_at=None)[1]
 ended = Key.make(person, "over", Role.OPERATOR, expires_at=timezone.now() - timedelta(days=1))[1]
 narrow = Key.make(person, "narrow", Role.OPERATOR, expires_at=None, models_allowed=["twin-1"])[1]
 few = Key.make(person, "few", Role.OPERATOR, expires_at=None, requests_per_minute=2)[1]
-print(json.dumps({"narrow": narrow, "few": few, "key": key.pk, "token": token, "looks": looks, "ended": ended}))
+asks = Key.make(person, "asks", Role.OPERATOR, expires_at=None, only_asks=True)[1]
+print(json.dumps({"asks": asks, "narrow": narrow, "few": few, "key": key.pk, "token": token, "looks": looks, "ended": ended}))
 """
 SECOND = """
 from servers.engines.launch import Launch
@@ -45,6 +46,7 @@ class Address:
     looks: str
     ended: str
     narrow: str  # may ask twin-1 alone
+    asks: str  # may ask models only
     few: str  # may ask twice a minute
 
     @property

@@ -109,6 +109,17 @@ def test_a_key_may_be_for_some_models_alone(address: Address) -> None:
         assert program.get("/v1/models/tiny").status_code == 403
 
 
+def test_a_key_that_asks_models_only_opens_the_gateway_alone(address: Address) -> None:
+    headers = {"Authorization": f"Bearer {address.asks}"}
+    with httpx.Client(base_url=address.url, headers=headers) as program:
+        assert program.post(CHAT, json=ask("hello")).status_code == 200
+        assert program.get("/v1/models/tiny").status_code == 200
+        refused = program.get("/api/v1/servers")
+
+    assert refused.status_code == 403
+    assert "may ask models only" in refused.json()["error"]["message"]
+
+
 def test_a_key_may_ask_so_often_a_minute(address: Address) -> None:
     headers = {"x-api-key": address.few}
     with httpx.Client(base_url=address.url, headers=headers) as program:

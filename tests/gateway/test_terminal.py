@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -39,6 +40,20 @@ def chat(env: dict[str, str]) -> Chat:
 
 def scripted(*deltas: dict[str, Any], **more: Any) -> str:
     return json.dumps({"deltas": deltas, **more})
+
+
+def test_a_key_that_asks_models_only_chats_and_does_nothing_else(
+    chat: Chat, address: Address, tmp_path: Path
+) -> None:
+    assert chat("tiny", "hello", INFERDASH_KEY=address.asks).stdout == "You said: hello \n"
+
+    logs_in = subprocess.run(
+        [*COMMAND[:-1], "login", address.url], env={"HOME": str(tmp_path)}, input=address.asks,
+        capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert logs_in.returncode == 4
+    assert "may ask models only" in logs_in.stderr
+    assert not list(tmp_path.iterdir())
 
 
 @contextmanager

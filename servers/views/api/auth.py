@@ -29,6 +29,14 @@ class ByKey(HttpBearer):
                 "Make one on the page “Keys” of inferdash.",
             )
         Key.objects.note_use(key)
+        if key.only_asks:
+            raise ApiError(
+                FORBIDDEN,
+                "forbidden",
+                "This key may ask models only, by the gateway (/v1/…). It opens neither the API "
+                "nor the terminal.",
+                "Use another key: make one on the page “Keys” of inferdash that may do more.",
+            )
         if key.may < self.role:
             raise ApiError(
                 FORBIDDEN,
