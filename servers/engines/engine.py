@@ -55,6 +55,9 @@ class Engine:
     version_form: str = r"\1"
     # Takes the paths that the access log leaves out; "" where no release has such a flag.
     quiet_flag: str = ""
+    # Where it can be told to write its log besides: a flag and a variable.
+    log_flag: str = ""
+    log_variable: str = ""
     # Set unless the profile sets them.
     env: dict[str, str] = field(default_factory=dict)
     # Engine's own words for checkpoint, revision, name, host and port behind an entrypoint.

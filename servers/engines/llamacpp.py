@@ -67,6 +67,8 @@ LLAMACPP = Engine(
     version_command=("/app/llama-server", "--version"),
     version_pattern=r"version: ([0-9]{1,9}) \(([0-9a-f]{1,40})\)",
     version_form=r"b\1-\2",  # as its build_info says it
+    log_flag="--log-file",
+    log_variable="LLAMA_ARG_LOG_FILE",
     own_flags=_own_flags,
     behind=_behind,
 )

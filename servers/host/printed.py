@@ -1,8 +1,12 @@
-"""Where a process of somebody else's prints to, and how to read that where it is a file."""
+"""Where a process of somebody else's prints to, and how to read that where it is a file.
+
+Some engines also write a file of their own (llama-server's --log-file): that counts as what it
+prints where its two streams go elsewhere.
+"""
 
 import os
 import stat
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import RawIOBase
 from pathlib import Path
 from typing import Literal, cast
@@ -16,6 +20,7 @@ type Kind = Literal["file", "journal", "terminal", "pipe", "nothing", "hidden"]
 STREAMS = {"o": 1, "e": 2}
 _O_PATH = 0o10000000
 _SHOWN = 200  # characters of a path
+_MOST = 1024  # descriptors that are looked at
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,21 +32,53 @@ class Outlet:
     path: str = ""
     is_appended: bool = False  # what stands in the file may be older than the process
     inode: tuple[int, int] = (0, 0)  # device and number
+    number: int = 0  # the process's descriptor
+    is_own: bool = False  # the engine itself has opened it, as it was told
 
 
 class PrintedError(Exception):
     """A file cannot be read; the text says why, and what to do."""
 
 
-def outlets(pid: int, kernel: Kernel | None = None) -> tuple[Outlet, ...]:
-    """Both streams; one where both go to the same file or place. () when the process is gone."""
+def outlets(pid: int, kernel: Kernel | None = None, *, own: str = "") -> tuple[Outlet, ...]:
+    """Both streams; one where both go to the same file or place. () when the process is gone.
+
+    `own` is the file that its words have it write its log to. It is the only one told where the
+    process holds it open for writing and neither stream goes to a file: it has all that they have.
+    """
     kernel = kernel or Kernel()
     found: list[Outlet] = []
     for stream, number in STREAMS.items():
         outlet = _outlet(pid, stream, number, kernel)
         if outlet is not None and not any(_is_same(outlet, other) for other in found):
             found.append(outlet)
+    if own and not any(each.kind == "file" for each in found):
+        for number in _descriptors(pid, kernel):
+            outlet = _outlet(pid, "o", number, kernel)
+            if outlet and outlet.kind == "file" and _is_called(outlet, own, kernel):
+                return (replace(outlet, is_own=True),)
     return tuple(found)
+
+
+def _descriptors(pid: int, kernel: Kernel) -> list[int]:
+    """Those above its streams that it may write to."""
+    try:
+        names = [each.name for each in (kernel.root / f"proc/{pid}/fd").iterdir()]
+    except OSError:
+        return []
+    numbers = sorted(int(name) for name in names if name.isdigit() and int(name) > 2)  # noqa: PLR2004
+    return [number for number in numbers[:_MOST] if _is_written(_flags(pid, number, kernel))]
+
+
+def _is_called(outlet: Outlet, path: str, kernel: Kernel) -> bool:
+    """Whether that is its name, or was before a rotation."""
+    if outlet.path == os.path.normpath(path)[:_SHOWN]:
+        return True
+    try:
+        said = (kernel.root / path.lstrip("/")).stat()
+    except OSError:
+        return False
+    return (said.st_dev, said.st_ino) == outlet.inode
 
 
 def _is_same(one: Outlet, other: Outlet) -> bool:
@@ -66,6 +103,7 @@ def _outlet(pid: int, stream: str, number: int, kernel: Kernel) -> Outlet | None
             kind="file",
             path=path,
             inode=inode,
+            number=number,
             is_appended=bool(_flags(pid, number, kernel) & os.O_APPEND),
         )
     if stat.S_ISCHR(said.st_mode):
@@ -85,8 +123,12 @@ def _flags(pid: int, number: int, kernel: Kernel) -> int:
     return 0
 
 
-def opened(pid: int, stream: str, kernel: Kernel | None = None) -> "RawIOBase":
-    """The file that a stream of a process goes to, whatever its name is by now.
+def _is_written(flags: int) -> bool:
+    return flags & os.O_ACCMODE in (os.O_WRONLY, os.O_RDWR) and not flags & _O_PATH
+
+
+def opened(pid: int, number: int, kernel: Kernel | None = None) -> "RawIOBase":
+    """The file that a descriptor of a process goes to, whatever its name is by now.
 
     Raises PrintedError where it is none, or not a file of who runs the process: inferdash may be
     root, and must not read to people what they may not read themselves. Rule: the process holds
@@ -94,12 +136,9 @@ def opened(pid: int, stream: str, kernel: Kernel | None = None) -> "RawIOBase":
     may read it, or systemd has opened it for a unit.
     """
     kernel = kernel or Kernel()
-    number = STREAMS[stream]
     file = _open(kernel.root / f"proc/{pid}/fd/{number}")
-    flags = _flags(pid, number, kernel)
-    is_written = flags & os.O_ACCMODE in (os.O_WRONLY, os.O_RDWR) and not flags & _O_PATH
     said = os.fstat(file.fileno())
-    if not is_written or not _may_be_shown(pid, said, kernel):
+    if not _is_written(_flags(pid, number, kernel)) or not _may_be_shown(pid, said, kernel):
         file.close()
         raise PrintedError(
             "Its output goes to a file that belongs to somebody else than the process, and that not "

@@ -20,6 +20,7 @@ from servers.host import lives, printed
 from servers.host.lives import Life
 from servers.host.logstream import LONGEST
 from servers.host.printed import Outlet, PrintedError
+from servers.lifecycle.strangers import own_log
 from servers.models import Run
 from servers.models.tokens import mask_tokens
 from servers.watcher.loglines import note, records, secrets_pattern
@@ -50,6 +51,8 @@ class FileFollower(Storing):
     def __init__(self, run_id: int, life: Life, *, masks: Iterable[str]) -> None:
         super().__init__(run_id)
         self.life = life
+        self._own = ""  # a file that its words name
+        self._has_asked = False
         self._secrets = secrets_pattern(masks)
         self._files: dict[str, _File] = {}
         self._known: dict[str, dict[str, Any]] = {}  # of the run's row
@@ -82,7 +85,10 @@ class FileFollower(Storing):
 
     def _open(self) -> None:
         """Its files; one that it has changed for another is read to its end first."""
-        outlets = [each for each in printed.outlets(self.life.pid) if each.kind == "file"]
+        if not self._has_asked:
+            self._own, self._has_asked = own_log(self.life), True
+        told = printed.outlets(self.life.pid, own=self._own)
+        outlets = [each for each in told if each.kind == "file"]
         if not self.life.is_running():
             self._reopen()
             return
@@ -97,7 +103,7 @@ class FileFollower(Storing):
             self._begin(outlet)
 
     def _begin(self, outlet: Outlet) -> None:
-        source = printed.opened(self.life.pid, outlet.stream)
+        source = printed.opened(self.life.pid, outlet.number)
         said = os.fstat(source.fileno())
         inode = (said.st_dev, said.st_ino)
         known = self._known.get(outlet.stream) or {}
@@ -178,6 +184,8 @@ class FileFollower(Storing):
 def _beginning(outlet: Outlet, size: int) -> str:
     name = {"o": "standard output", "e": "standard error"}[outlet.stream]
     said = f"… its {name} goes to {outlet.path}."
+    if outlet.is_own:
+        said = f"… its words have it write its log to {outlet.path}."
     if size:
         said += " What stood there already follows with the moment at which it was read here."
     if outlet.is_appended and size:

@@ -41,9 +41,11 @@ def bare(folder: Path, *flags: str, **env: str) -> "Iterator[subprocess.Popen[by
 
 # The test engine, as `vllm` of a venv: it prints, listens and answers as one does.
 ENGINE = f"""
-import runpy, sys
+import os, runpy, sys
 sys.path.insert(0, {str(ROOT)!r})
-sys.argv = ["engine", "vllm", *sys.argv[1:]]
+sys.argv = ["engine", os.environ.get("AS", "vllm"), *sys.argv[1:]]
+if "--log-file" in sys.argv:
+    sys.stdout = open(sys.argv[sys.argv.index("--log-file") + 1], "w", buffering=1)
 runpy.run_module("tests.engine", run_name="__main__")
 """
 
@@ -63,6 +65,30 @@ def engine(
         stdout=log,
         stderr=subprocess.STDOUT,
         env={"ENGINE_SECONDS": "0.1", "PATH": os.environ["PATH"]} | env,
+        start_new_session=True,
+        cwd=folder,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+@contextmanager
+def llama_server(folder: Path, port: int, *flags: str) -> "Iterator[subprocess.Popen[bytes]]":
+    """`llama-server … &` on a terminal that was closed since."""
+    script = folder / "engine.py"
+    script.write_text(ENGINE)
+    program = folder / "llama-server"
+    program.symlink_to(Path(sys.executable).resolve())
+    words = [str(program), str(script), "-m", "/models/tiny.gguf", "--port", str(port), *flags]
+    process = subprocess.Popen(
+        words,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.STDOUT,
+        env={"AS": "llama-server", "ENGINE_SECONDS": "0.1", "PATH": os.environ["PATH"]},
         start_new_session=True,
         cwd=folder,
     )

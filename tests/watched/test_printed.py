@@ -46,7 +46,7 @@ def test_what_cannot_be_read_is_told_as_what_it_is() -> None:
     with sleeping(stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as pid:
         assert [each.kind for each in printed.outlets(pid)] == ["pipe", "nothing"]
         with pytest.raises(PrintedError, match="not go to a file"):
-            printed.opened(pid, "o")
+            printed.opened(pid, 1)
     master, slave = os.openpty()
     with sleeping(stdout=slave, stderr=slave) as pid:
         (outlet,) = printed.outlets(pid)
@@ -54,6 +54,30 @@ def test_what_cannot_be_read_is_told_as_what_it_is() -> None:
     os.close(master)
     os.close(slave)
     assert printed.outlets(2**22 - 3) == ()
+
+
+def test_a_file_that_the_engine_itself_writes_is_told_where_its_streams_are_none(
+    tmp_path: Path,
+) -> None:
+    log = tmp_path / "llama.log"
+    with log.open("wb") as file:
+        elsewhere = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+        with sleeping(**elsewhere, pass_fds=[file.fileno()]) as pid:
+            (own,) = printed.outlets(pid, own=f"{tmp_path}/x/../llama.log")
+            log.rename(tmp_path / "llama.log.1")
+            (moved,) = printed.outlets(pid, own=str(tmp_path / "llama.log.1"))
+            unnamed = printed.outlets(pid, own=str(tmp_path / "another.log"))
+            with printed.opened(pid, own.number) as opened:
+                file.write(b"a line")
+                file.flush()
+                assert opened.read() == b"a line"
+        with sleeping(stdout=file, pass_fds=[file.fileno()]) as pid:
+            (stream, _errors) = printed.outlets(pid, own=own.path)
+
+    assert (own.kind, own.path, own.is_own) == ("file", str(log), True)
+    assert moved.inode == own.inode
+    assert [each.kind for each in unnamed] == ["nothing", "pipe"]
+    assert not stream.is_own, "what it prints holds all of it"
 
 
 @as_root
@@ -65,14 +89,14 @@ def test_a_file_that_is_not_its_users_is_not_read_to_people(tmp_path: Path) -> N
 
     with private.open("ab") as file, sleeping(stdout=file, **as_nobody) as pid:
         with pytest.raises(PrintedError, match="belongs to somebody else"):
-            printed.opened(pid, "o")
+            printed.opened(pid, 1)
         os.chown(private, NOBODY, NOBODY)
-        printed.opened(pid, "o").close()
+        printed.opened(pid, 1).close()
     # A descriptor that names a file without the right to read it.
     private.chmod(0o644)
     handle = os.open(private, os.O_PATH)
     with sleeping(stdout=handle) as pid, pytest.raises(PrintedError):
-        printed.opened(pid, "o")
+        printed.opened(pid, 1)
     os.close(handle)
 
 

@@ -11,7 +11,7 @@ from servers.models import LogChunk, Run, Server, Sighting
 from servers.models.run import State
 from tests import factories
 from tests.chaos.place import Place
-from tests.found.bare import engine
+from tests.found.bare import engine, llama_server
 from tests.installation import free_port
 from tests.watched.hands import Hands
 
@@ -126,3 +126,12 @@ def test_a_log_that_cannot_be_seen_is_said_with_what_shows_it(venv: Venv, place:
         assert run.log_complete
         process.terminate()
         place.waits_for_state(run, State.FAILED)
+
+
+def test_the_log_file_that_its_words_name_is_its_log(venv: Venv, place: Place) -> None:
+    with llama_server(venv.folder, venv.port, "--log-file", "llama.log") as process:
+        run = venv.watches(process.pid)
+        place.waits_for_state(run, State.READY)
+        venv.says(run, "o engine pid")
+        assert f"its words have it write its log to {venv.folder}/llama.log" in venv.text(run)
+        assert not venv.hands.run_of(run.container_id).keeps_no_log

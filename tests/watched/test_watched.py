@@ -66,6 +66,8 @@ def test_its_log_is_whole_with_what_docker_had_before(place: Place, hands: Hands
     place.waits_until_whole(run)
     assert place.lines(run) == place.dockers_lines(container)
     assert len(place.lines(run)) > 20
+    # Its log may be whole before its end is seen.
+    place.waits_for("its end is seen", lambda: _fresh(run).state != State.READY)
     run.refresh_from_db()
     assert (run.state, run.failure) == (State.STOPPED, ""), "somebody has stopped it"
 

@@ -10,7 +10,7 @@ from servers.judge.found import Found
 from servers.lifecycle import creation
 from servers.lifecycle.strangers import process
 from servers.lifecycle.strangers.container import TheirContainer, removed
-from servers.lifecycle.strangers.process import TheirProcess
+from servers.lifecycle.strangers.process import TheirProcess, own_log
 from servers.lifecycle.strangers.stranger import End, Stranger, WatchError
 from servers.models import Run
 
@@ -22,6 +22,7 @@ __all__ = [
     "WatchError",
     "find",
     "has_seen",
+    "own_log",
     "saw",
     "seen",
     "standing",

@@ -1,5 +1,6 @@
 """A process that somebody else has started in no container: a venv, nohup, a systemd unit."""
 
+import posixpath
 import shlex
 from dataclasses import replace
 from functools import cached_property
@@ -7,9 +8,10 @@ from typing import Any
 
 from django.utils import timezone
 
-from servers.commandline import words
+from servers.commandline import engine_words, words
 from servers.commandline.draft import Draft, DraftError
-from servers.commandline.process import draft_of_process
+from servers.commandline.process import draft_of_process, without_python
+from servers.engines import ENGINES
 from servers.engines.engine import flag_value
 from servers.host import printed
 from servers.host.kernel import Kernel
@@ -98,13 +100,17 @@ class TheirProcess(Stranger):
             **silent,
         }
 
+    @property
+    def _outlets(self) -> tuple[Outlet, ...]:
+        return printed.outlets(self.life.pid, self._kernel, own=own_log(self.life))
+
     def _unread(self) -> tuple[str, str]:
         """Why nothing that it prints can be read here, and what shows it; "" where it can be."""
-        outlets = printed.outlets(self.life.pid, self._kernel)
+        outlets = self._outlets
         files = [each for each in outlets if each.kind == "file"]
         try:
             for each in files:
-                printed.opened(self.life.pid, each.stream, self._kernel).close()
+                printed.opened(self.life.pid, each.number, self._kernel).close()
         except PrintedError as error:
             return str(error), self._look_there
         if files or not outlets:
@@ -150,10 +156,24 @@ class TheirProcess(Stranger):
             return {}
         appended = {
             each.stream
-            for each in printed.outlets(self.life.pid, self._kernel)
+            for each in self._outlets
             if each.is_appended and list(each.inode) == _inode(last, each.stream)
         }
         return {stream: said for stream, said in last.log_files.items() if stream in appended}
+
+
+def own_log(life: Life) -> str:
+    """The file that a process's words or variables have its engine write its log to; "" for none."""
+    try:
+        said = started(life.pid, start=life.start)
+    except StartedError:
+        return ""
+    found = engine_words.find(without_python(said.argv))
+    engine = ENGINES[found[0]] if found else None
+    if found is None or engine is None or not engine.log_flag:
+        return ""
+    path = flag_value(found[1], engine.log_flag) or (said.env or {}).get(engine.log_variable, "")
+    return posixpath.join(said.folder, path) if path else ""
 
 
 def gone(run: Run, life: Life, kernel: Kernel | None = None) -> End:
