@@ -42,10 +42,11 @@ class Origin:
     # Of a process in no container its systemd unit, "session" for one of somebody's log-in; of a
     # container the unit that runs `docker` for it.
     unit: str = ""
+    via: str = ""  # a script or drop-ins that say so of the unit
     user: str = ""
 
     @classmethod
-    def of(cls, labels: Mapping[str, str], policy: str, *, unit: str = "") -> Self:
+    def of(cls, labels: Mapping[str, str], policy: str, *, unit: str = "", via: str = "") -> Self:
         labels = {name: _shown(value) for name, value in labels.items()}
         manager = next(
             (f"{words} {labels[name]}" for name, words in _MANAGERS if labels.get(name)), ""
@@ -59,6 +60,7 @@ class Origin:
             install=labels.get(_INSTALL, ""),
             policy=policy,
             unit=unit,
+            via=via,
         )
 
     @property
@@ -69,7 +71,7 @@ class Origin:
         if self.manager:
             return self.manager
         if self.unit and self.unit != "session":
-            return f"systemd unit {self.unit}"
+            return f"systemd unit {self.unit}" + (f", as {self.via} says" if self.via else "")
         if self.user:
             return f"{self.user}, {'logged in' if self.unit else 'by hand or by a script'}"
         if self.project:

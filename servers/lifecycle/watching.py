@@ -188,7 +188,10 @@ def _begin(server: Server, stranger: Stranger, made: Draft, *, by: User | None) 
 
 def _origin(stranger: Stranger, made: Draft) -> dict[str, Any]:
     remarks = [[each.kind, each.says] for each in made.remarks if each.kind != "trusts"]
-    return {**stranger.origin(), "remarks": remarks[:MOST_REMARKS]}
+    found = strangers.seen(stranger.key)
+    # Docker does not know of a unit that runs `docker` for a container.
+    seen = found.origin.to_json() if found is not None else {}
+    return {**seen, **stranger.origin(), "remarks": remarks[:MOST_REMARKS]}
 
 
 def _reached_at(stranger: Stranger, launch: Launch) -> dict[str, Any]:

@@ -1,13 +1,16 @@
 """Which systemd units run `docker` for somebody's container, so that systemd would bring it back."""
 
 import posixpath
+import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from servers.commandline import engine_words
+from servers.commandline.variables import Scope, Value
 from servers.host.foreign import Other
 from servers.host.kernel import Kernel, Processes
-from servers.host.unitfiles import Service, services
+from servers.host.unitfiles import Script, Service, services
 from servers.host.units import unit
 
 _CLIENTS = ("docker", "podman", "nerdctl")
@@ -16,6 +19,15 @@ _STARTS = ("run", "start", "attach")
 # Options of `docker compose` before its verb that have a value.
 _VALUED = ("-f", "--file", "-p", "--project-name", "--project-directory", "--profile", "--env-file")
 _FILES_EVERY = 60.0  # seconds: somebody writes a unit seldom
+_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
+
+
+class Attendant(NamedTuple):
+    unit: str
+    via: str = ""  # files besides the unit's own that say so
+
+
+NOBODY = Attendant("")
 
 
 class Attending:
@@ -25,7 +37,7 @@ class Attending:
         self._services: tuple[Service, ...] = ()
         self._read_at = float("-inf")
 
-    def units(self, others: Iterable[Other]) -> dict[str, str]:
+    def units(self, others: Iterable[Other]) -> dict[str, Attendant]:
         """By container, the unit whose `docker run`, `docker start` or `docker compose up` it
         answers to.
 
@@ -40,18 +52,46 @@ class Attending:
             if name in names and not process.container:
                 its = unit(self._kernel, process.pid)
                 if its and its != "session":
-                    found[names[name]] = its
+                    found[names[name]] = Attendant(its)
         return found
 
-    def _by_files(self, others: list[Other]) -> Iterator[tuple[str, str]]:
+    def _by_files(self, others: list[Other]) -> Iterator[tuple[str, Attendant]]:
         if others and time.monotonic() - self._read_at >= _FILES_EVERY:
             self._read_at = time.monotonic()
             self._services = services(self._kernel.root)
         for other in others:
             for service in self._services:
-                if any(_starts(words, service.folder, other) for words in service.commands):
-                    yield other.container.id, service.unit
+                if (via := _via(service, other)) is not None:
+                    yield other.container.id, Attendant(service.unit, " and ".join(via))
                     break
+
+
+def _via(service: Service, other: Other) -> tuple[str, ...] | None:
+    """The files besides the unit's own that say that it starts this container; None: none does."""
+    if any(_starts(words, service.folder, other) for words in service.commands):
+        return service.drop_ins
+    for script in service.scripts:
+        for words, folder in _commands(script, service):
+            if _starts(words, folder, other):
+                return (*service.drop_ins, script.path)
+    return None
+
+
+def _commands(script: Script, service: Service) -> Iterator[tuple[list[str], str]]:
+    """The commands of a script, each with the folder in which it is run, as far as it says so."""
+    scope = Scope(values={name: Value(text=text) for name, text in service.env.items()})
+    folder = service.folder
+    for command in engine_words.simple_commands(script.text):
+        words = [argument.text for argument in scope.arguments(command)]
+        words = words[1:] if words[:1] in (["export"], ["exec"]) else words
+        said = [_ASSIGNMENT.fullmatch(word) for word in words]
+        if said and all(said):
+            for each in filter(None, said):
+                scope.set(each[1], Value(text=each[2]))
+        elif words[:1] == ["cd"] and len(words) > 1:
+            folder = posixpath.join(folder or "/", words[1])
+        elif words:
+            yield words, folder
 
 
 def _starts(words: Sequence[str], folder: str, other: Other) -> bool:

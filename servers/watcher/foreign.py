@@ -25,7 +25,7 @@ from servers.models import Box, Run, Sighting
 from servers.models.run import ENDED, ENGINE_KEYS, State
 from servers.watcher import logs
 from servers.watcher.acquaintances import Acquaintances, Known, Life
-from servers.watcher.attending import Attending
+from servers.watcher.attending import NOBODY, Attendant, Attending
 from servers.watcher.bare import Bare
 from servers.watcher.belonging import Belonging
 from servers.watcher.ended import Ended
@@ -72,7 +72,7 @@ class Foreign:
         self._unwatched = Unwatched(box)
         self._attending = Attending()
         self._around = Around(box)
-        self._units: dict[str, str] = {}
+        self._units: dict[str, Attendant] = {}
         self._processes: list[Found] = []
         self._past: list[Found] = []  # containers that have ended
         self._trouble = ""
@@ -204,7 +204,7 @@ class Foreign:
                 origin=Origin.of(
                     other.container.labels,
                     other.policy,
-                    unit=self._units.get(other.container.id, ""),
+                    **self._units.get(other.container.id, NOBODY)._asdict(),
                 ),
             )
 

@@ -18,6 +18,7 @@ from servers.judge.origin import Origin
 from servers.judge.unseen import Standing, unseen
 from servers.lifecycle import creation
 from servers.models import Box, Neighbours
+from servers.watcher.attending import NOBODY, Attendant
 
 # Listing images costs Docker more than listing containers.
 IMAGES_EVERY = 60.0
@@ -35,7 +36,7 @@ class Around:
         self,
         others: Iterable[Other],
         engines: Collection[str],
-        units: Mapping[str, str],
+        units: Mapping[str, Attendant],
         sample: Mapping[str, Any] | None,
     ) -> None:
         """`engines` are the containers that are told of elsewhere. Raises ContainerError."""
@@ -64,11 +65,12 @@ class Around:
             live.box_changed(self.box.pk)
 
 
-def _told(other: Other, units: Mapping[str, str]) -> dict[str, Any]:
+def _told(other: Other, units: Mapping[str, Attendant]) -> dict[str, Any]:
     container = other.container
     began = container.started_at
     ports = sorted({port.host_port for port in container.published if port.host_port})
-    origin = Origin.of(container.labels, other.policy, unit=units.get(container.id, ""))
+    attendant = units.get(container.id, NOBODY)
+    origin = Origin.of(container.labels, other.policy, **attendant._asdict())
     return {
         "container": container.id,
         "name": container.name,

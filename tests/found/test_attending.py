@@ -1,5 +1,6 @@
 """A unit that runs `docker` for a container would bring it back, though its cgroup is Docker's."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,8 @@ import pytest
 from servers.host.docker_facts import Container
 from servers.host.foreign import Other
 from servers.host.kernel import Kernel
-from servers.watcher.attending import Attending
+from servers.judge.origin import Origin
+from servers.watcher.attending import NOBODY, Attendant, Attending
 from tests import proc
 
 UNIT = "0::/system.slice/vllm.service"
@@ -49,7 +51,7 @@ def test_the_client_of_a_unit_names_its_container(
 
     found = Attending(Kernel(root=root)).units([other("llm")])
 
-    assert found.get("llm" * 8, "") == unit
+    assert found.get("llm" * 8, NOBODY).unit == unit
 
 
 SPEECH = {
@@ -86,7 +88,7 @@ def test_the_file_of_a_unit_names_its_container(says: str, is_its: bool, tmp_pat
 
     found = Attending(Kernel(root=tmp_path)).units([other("llm", **SPEECH)])
 
-    assert found == ({"llm" * 8: "llm.service"} if is_its else {})
+    assert found == ({"llm" * 8: Attendant("llm.service")} if is_its else {})
 
 
 def test_a_unit_that_is_off_brings_nothing_back(tmp_path: Path) -> None:
@@ -100,4 +102,93 @@ def test_a_unit_that_is_off_brings_nothing_back(tmp_path: Path) -> None:
     (active / "invocation:llm.service").symlink_to("0123")
 
     told = Attending(Kernel(root=tmp_path)).units([other("llm")])
-    assert told == {"llm" * 8: "user: llm.service"}
+    assert told == {"llm" * 8: Attendant("user: llm.service")}
+
+
+def enabled(root: Path, says: str) -> Path:
+    """The folder of a unit llm.service that is on, and says so."""
+    folder = root / "etc/systemd/system"
+    (folder / "multi-user.target.wants").mkdir(parents=True)
+    (folder / "llm.service").write_text(f"[Service]\n{says}\n")
+    (folder / "multi-user.target.wants/llm.service").symlink_to("../llm.service")
+    return folder
+
+
+def attended(root: Path) -> Attendant | None:
+    return Attending(Kernel(root=root)).units([other("llm", **SPEECH)]).get("llm" * 8)
+
+
+@pytest.mark.parametrize(
+    ("says", "drop_in", "is_its"),
+    [
+        ("ExecStart=docker start -a old", "ExecStart=\nExecStart=docker start -a llm", True),
+        ("ExecStart=docker start -a llm", "ExecStart=\nExecStart=docker start -a new", False),
+        ("ExecStart=docker start -a llm", "ExecStart=", False),
+        ("ExecStart=docker start -a ${NAME}", 'Environment="NAME=llm" GPUS=all', True),
+        ("Environment=NAME=llm\nExecStart=docker start $NAME", "Environment=NAME=new", False),
+        ("ExecStart=docker compose up", "WorkingDirectory=/srv/speech", True),
+    ],
+)
+def test_a_drop_in_of_a_unit_has_the_last_word(
+    says: str, drop_in: str, is_its: bool, tmp_path: Path
+) -> None:
+    folder = enabled(tmp_path, says)
+    (folder / "llm.service.d").mkdir()
+    (folder / "llm.service.d/override.conf").write_text(f"[Service]\n{drop_in}\n")
+    # The administrator's own hides what a package brings under the same name.
+    packaged = tmp_path / "usr/lib/systemd/system/llm.service.d"
+    packaged.mkdir(parents=True)
+    (packaged / "override.conf").write_text("[Service]\nExecStart=\nExecStart=docker start x\n")
+
+    told = attended(tmp_path)
+
+    via = "/etc/systemd/system/llm.service.d/override.conf"
+    assert told == (Attendant("llm.service", via) if is_its else None)
+
+
+RUNS = """#!/usr/bin/env bash
+set -euo pipefail
+NAME=llm
+docker rm -f "$NAME" || true
+exec docker run --rm --name "$NAME" \\
+  --gpus all vllm/vllm-openai --model a/b
+"""
+
+
+@pytest.mark.parametrize(
+    ("start", "script", "is_its"),
+    [
+        ("/opt/start.sh", RUNS, True),
+        ("/bin/bash -e /opt/start.sh", RUNS.partition("\n")[2], True),
+        ("/opt/start.sh", RUNS.replace("NAME=llm", "NAME=new"), False),
+        ("/opt/start.sh", "#!/bin/sh\ncd /srv/speech && docker compose up -d\n", True),
+        ("/opt/start.sh", "#!/bin/sh\ncd /srv/other\ndocker compose up -d\n", False),
+        ("/opt/start.sh", f"#!/usr/bin/python3\n{RUNS}", False),
+        ("/opt/start.sh", "#!/bin/sh\n# docker start llm\n", False),
+        ("/opt/start.sh", "#!/bin/sh\n" + "#" * 300_000 + "\ndocker start llm\n", False),
+    ],
+)
+def test_the_script_of_a_unit_names_its_container(
+    start: str, script: str, is_its: bool, tmp_path: Path
+) -> None:
+    enabled(tmp_path, f"ExecStart={start}")
+    (tmp_path / "opt").mkdir()
+    (tmp_path / "opt/start.sh").write_text(script)
+
+    told = attended(tmp_path)
+
+    assert told == (Attendant("llm.service", "/opt/start.sh") if is_its else None)
+
+
+def test_a_script_that_is_a_pipe_holds_nobody_up(tmp_path: Path) -> None:
+    enabled(tmp_path, "ExecStart=/opt/start.sh")
+    (tmp_path / "opt").mkdir()
+    os.mkfifo(tmp_path / "opt/start.sh")
+
+    assert attended(tmp_path) is None
+
+
+def test_the_page_says_what_was_read() -> None:
+    origin = Origin.of({}, "", unit="llm.service", via="/opt/start.sh")
+
+    assert origin.started_by == "systemd unit llm.service, as /opt/start.sh says"
