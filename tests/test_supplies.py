@@ -53,8 +53,21 @@ def test_a_port_that_somebody_listens_on_is_seen(family: int, address: str) -> N
     assert port not in (outfit.listening() or ())
 
 
+def test_its_own_addresses_are_those_that_the_kernel_calls_local(tmp_path: Path) -> None:
+    (tmp_path / "proc/net").mkdir(parents=True)
+    (tmp_path / "proc/net/fib_trie").write_text(
+        "Main:\n  +-- 0.0.0.0/0 3 0 5\n     |-- 0.0.0.0\n        /0 universe UNICAST\n"
+        "        |-- 10.0.0.1\n           /32 host LOCAL\n        |-- 10.0.0.255\n"
+        "           /32 link BROADCAST\n        |-- 127.0.0.1\n           /32 host LOCAL\n"
+    )
+
+    assert outfit.addresses(root=tmp_path) == frozenset({"10.0.0.1"})
+    assert outfit.addresses() is not None
+
+
 def test_what_the_kernel_does_not_tell_is_not_known(tmp_path: Path) -> None:
     assert outfit.listening(root=tmp_path) is None
+    assert outfit.addresses(root=tmp_path) is None
     assert outfit.has_toolkit(root=tmp_path) is False
     (tmp_path / "usr/bin").mkdir(parents=True)
     (tmp_path / "usr/bin/nvidia-container-runtime-hook").touch()

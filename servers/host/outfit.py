@@ -1,11 +1,13 @@
 """What a start needs of a box beside its GPUs: room on its disks, free ports, NVIDIA's toolkit."""
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from servers.host import paths
 
+_LOCAL = re.compile(r"\|-- ([0-9.]+)\n\s+/32 host LOCAL")
 _LISTENS = "0A"  # TCP_LISTEN, in the fourth column of /proc/net/tcp
 _SHM = "/dev/shm"  # noqa: S108 - looked at, not written to
 # Where the container toolkit's packages put what Docker calls, and what describes GPUs to it.
@@ -75,6 +77,17 @@ def listening(*, root: Path = Path("/")) -> frozenset[int] | None:
             if len(columns) > 3 and columns[3] == _LISTENS:
                 found.add(int(columns[1].rpartition(":")[2], 16))
     return frozenset(found) if told else None
+
+
+def addresses(*, root: Path = Path("/")) -> frozenset[str] | None:
+    """IPv4 addresses of the network that this process is in, without the loopback's; None where
+    the kernel does not tell. Source: proc(5), /proc/net/fib_trie.
+    """
+    try:
+        text = (root / "proc/net/fib_trie").read_text()
+    except OSError:
+        return None
+    return frozenset(each for each in _LOCAL.findall(text) if not each.startswith("127."))
 
 
 def has_toolkit(*, root: Path = Path("/")) -> bool | None:

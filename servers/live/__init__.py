@@ -1,7 +1,7 @@
 """What open browsers are told and shown."""
 
 from servers.live.care import care_of
-from servers.live.clusters import Cluster, cluster_of
+from servers.live.clusters import Cluster, RayWorker, cluster_of, ray_workers
 from servers.live.figures import LINE, Told, figures_by_run, figures_kept, figures_of, keep_figures
 from servers.live.found import found_on
 from servers.live.messages import (
@@ -55,7 +55,9 @@ __all__ = [
     "care_of",
     "downloads_changed",
     "Cluster",
+    "RayWorker",
     "cluster_of",
+    "ray_workers",
     "figures_by_run",
     "figures_kept",
     "figures_of",

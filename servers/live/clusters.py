@@ -2,10 +2,12 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
+from servers.commandline import ray
 from servers.judge import clusters
 from servers.judge.clusters import Rank
-from servers.models import Run, Server
+from servers.models import Box, Neighbours, Run, Server, Supplies
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,3 +65,53 @@ def with_others(servers: Iterable[int]) -> set[int]:
 def _watched() -> Iterable[Run]:
     active = Run.objects.active().filter(is_watched=True, server__removed_at=None)
     return active.select_related("server__box", "version", "like").order_by("pk")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RayWorker:
+    """A container or process that somebody has started to work for an engine elsewhere."""
+
+    name: str
+    box: Box
+    address: str  # of the head that it has joined
+    began: datetime | None
+
+
+def ray_workers(server: Server) -> tuple[RayWorker, ...]:
+    """Those of a server whose engine spreads over boxes with Ray; () of any other."""
+    run = server.run
+    if run is None or not run.is_active or not ray.uses_ray(run.launch, run.command):
+        return ()
+    return tuple(worker for worker in _workers() if _works_for(worker.address, run))
+
+
+def of_ray(head: str) -> list[Server]:
+    """Whose engines are spread by the cluster of Ray's with this head."""
+    return [run.server for run in _on_ray() if _works_for(head, run)]
+
+
+def ray_heads() -> list[int]:
+    """Servers whose engines may have such workers."""
+    return [run.server_id for run in _on_ray()]
+
+
+def _on_ray() -> Iterable[Run]:
+    active = Run.objects.active().filter(server__removed_at=None)
+    for run in active.select_related("server__box", "version").order_by("pk"):
+        if ray.uses_ray(run.launch, run.command):
+            yield run
+
+
+def _works_for(head: str, run: Run) -> bool:
+    supplies = Supplies.objects.filter(box=run.server.box_id).first()
+    own = supplies.found.get("addresses", ()) if supplies else ()
+    return ray.works_for(head, run.launch, run.command, own)
+
+
+def _workers() -> Iterable[RayWorker]:
+    for around in Neighbours.objects.select_related("box").order_by("box__slug"):
+        for each in around.containers:
+            if "ray" in each:
+                at = each["started_at"]
+                began = None if at is None else datetime.fromtimestamp(at, UTC)
+                yield RayWorker(name=each["name"], box=around.box, address=each["ray"], began=began)

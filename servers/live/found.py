@@ -14,9 +14,9 @@ from servers.judge.found import Found
 from servers.judge.holders import memory_by_container
 from servers.judge.origin import Origin
 from servers.judge.unseen import Unseen, together
-from servers.live import messages
+from servers.live import clusters, messages
 from servers.live.others import held_by
-from servers.models import Action, Box, Likeness, Neighbours, Run, Stock, User
+from servers.models import Action, Box, Likeness, Neighbours, Run, Server, Stock, User
 from servers.models.action import TOLD_FOR, Kind
 
 KINDS = (Kind.WATCH, Kind.PROFILE, Kind.TAKE_OVER)
@@ -55,6 +55,8 @@ class Other:
     origin: Origin | None  # None of a process, of which nobody has asked for more
     began: datetime | None
     user: str = ""  # of a process
+    ray: str = ""  # the head of Ray's that it has joined
+    servers: tuple[Server, ...] = ()  # whose engines it works for
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,7 +159,7 @@ def _engines(box: Box, sample: Mapping[str, Any], told: list[Action]) -> Iterato
         server, requests = watched.get(found.container, ("", None))
         yield Engine(
             found=found,
-            held=held_by(found, sample) if found.is_process else held.get(found.container),
+            held=held_by(found.pids, sample) if found.is_process else held.get(found.container),
             server=server,
             requests=requests if server else found.running,
             profile=made.get(found.container, ""),
@@ -169,16 +171,21 @@ def _others(
     around: Neighbours | None, sample: Mapping[str, Any], engines: tuple[Engine, ...]
 ) -> Iterator[Other]:
     held = memory_by_container(sample)
+    workers: set[int] = set()
     for each in around.containers if around else ():
-        if each["wants_gpus"] or each["container"] in held:
+        ray, pids = each.get("ray", ""), each.get("pids", ())
+        workers |= set(pids)
+        if each["wants_gpus"] or each["container"] in held or ray:
             yield Other(
                 name=each["name"],
                 what=each["image"],
-                held=held.get(each["container"]),
+                held=held_by(pids, sample) if pids else held.get(each["container"]),
+                ray=ray,
+                servers=tuple(clusters.of_ray(ray)) if ray else (),
                 origin=Origin.from_json(each["origin"]),
                 began=_moment(each["started_at"]),
             )
-    known = {pid for engine in engines for pid in engine.found.pids}
+    known = {pid for engine in engines for pid in engine.found.pids} | workers
     yield from _processes(sample, known)
 
 
@@ -207,7 +214,7 @@ def _quiet(around: Neighbours | None, sample: Mapping[str, Any]) -> tuple[str, .
     return tuple(
         each["name"]
         for each in (around.containers if around else ())
-        if not each["wants_gpus"] and each["container"] not in held
+        if not each["wants_gpus"] and each["container"] not in held and "ray" not in each
     )
 
 

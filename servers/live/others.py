@@ -1,6 +1,6 @@
 """What a box's page tells of engines that run there and that inferdash did not start."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,7 +43,7 @@ def others_of(box: Box, person: User) -> Others:
     rows = [
         Row(
             found=found,
-            held=held_by(found, sample) if found.is_process else held.get(found.container),
+            held=held_by(found.pids, sample) if found.is_process else held.get(found.container),
             server=watched.get(found.container, ""),
             is_asked=found.key in asked,
         )
@@ -65,13 +65,13 @@ def strangers() -> dict[int, int]:
     return dict(alone.values_list("box").annotate(count=Count("pk")))
 
 
-def held_by(found: Found, sample: Mapping[str, Any]) -> int | None:
-    """Bytes that a process has on all GPUs with its descendants."""
+def held_by(pids: Collection[int], sample: Mapping[str, Any]) -> int | None:
+    """Bytes that these processes have on all GPUs."""
     mine = [
         each.get("used")
         for card in sample.get("gpus") or []
         for each in card.get("processes") or []
-        if each["pid"] in found.pids
+        if each["pid"] in pids
     ]
     return sum(size for size in mine if size is not None) if mine and None not in mine else None
 

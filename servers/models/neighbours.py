@@ -16,7 +16,8 @@ class Neighbours(models.Model):
     # Why Docker could not be asked at the last look; then the rest is of an earlier one.
     trouble = models.TextField(blank=True)
     # Of others, that run and are no engines: {"container", "name", "image", "ports", "started_at",
-    # "wants_gpus", "origin"}.
+    # "wants_gpus", "origin"}; of who works for a cluster of Ray's also "ray", its head's address, and
+    # "pids" of one in no container.
     containers: "models.JSONField[list[dict[str, Any]], list[dict[str, Any]]]" = models.JSONField(
         default=list
     )

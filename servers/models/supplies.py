@@ -14,7 +14,7 @@ class Supplies(models.Model):
     box = models.OneToOneField(Box, on_delete=models.CASCADE, related_name="supplies")
     seen_at = models.DateTimeField(default=timezone.now)
     # {"architecture", "runtimes", "toolkit", "disks": {"images", "cache", "shm": {"path",
-    # "free", "total", "device"}}, "listening": ports}; a key is missing where nobody could tell.
+    # "free", "total", "device"}}, "listening": ports, "addresses": of IPv4}; a key is missing where nobody could tell.
     found: "models.JSONField[dict[str, Any], dict[str, Any]]" = models.JSONField(default=dict)
     # Reference -> {"id", "architecture", "size", "require"}; None for one that is not there.
     images: "models.JSONField[dict[str, Any], dict[str, Any]]" = models.JSONField(default=dict)

@@ -2,10 +2,12 @@
 
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 
 from servers.commandline import engine_words
 from servers.commandline.process import without_python
+from servers.commandline.ray import ray_start
 from servers.engines import ENGINES
 from servers.engines.engine import flag_value
 from servers.host import ports
@@ -25,10 +27,24 @@ _CLIENTS = ("docker", "podman", "nerdctl", "ssh", "kubectl")
 MOST_PORTS = 2
 
 
+@dataclass(frozen=True, kw_only=True)
+class Worker:
+    """A process that works for a cluster of Ray's which begins elsewhere."""
+
+    key: str  # see host.lives
+    pid: int
+    pids: tuple[int, ...]  # with its descendants
+    head: str  # "10.0.0.1:6379"
+    started_at: float | None
+    command: str
+    origin: Origin
+
+
 class Bare:
     def __init__(self, kernel: Kernel | None = None) -> None:
         self._kernel = kernel or Kernel()
         self._processes = Processes(self._kernel)
+        self.workers: tuple[Worker, ...] = ()  # of the last look
 
     def found(self) -> Iterator[Found]:
         """Those that are no descendants of another one, the oldest first."""
@@ -41,6 +57,7 @@ class Bare:
         children: dict[int, list[int]] = {}
         for each in seen.values():
             children.setdefault(each.ppid, []).append(each.pid)
+        self.workers = tuple(self._workers(seen, children))
         below = {child for pid in engines for child in _tree(pid, children) if child != pid}
         for pid in sorted(engines.keys() - below, key=lambda pid: seen[pid].start):
             yield self._of(seen[pid], *engines[pid], pids=tuple(_tree(pid, children)))
@@ -62,6 +79,29 @@ class Bare:
             pids=pids,
             command=process.title,
         )
+
+    def _workers(
+        self, seen: dict[int, Process], children: dict[int, list[int]]
+    ) -> Iterator[Worker]:
+        below: set[int] = set()
+        for pid, process in sorted(seen.items(), key=lambda each: each[1].start):
+            if process.container or process.state in "ZX" or pid in below:
+                continue
+            words = process.title.split()
+            ray = ray_start(words) if "ray" in process.title and words else None
+            if ray is None or ray.is_head or engine_words.program(words[0]) in _CLIENTS:
+                continue
+            tree = _tree(pid, children)
+            below |= set(tree)
+            yield Worker(
+                key=str(Life.of(pid, process.start, self._kernel)),
+                pid=pid,
+                pids=tuple(tree),
+                head=f"{ray.host}:{ray.port}",
+                started_at=process.started_at,
+                command=process.title,
+                origin=Origin(unit=unit(self._kernel, pid), user=process.user or "somebody"),
+            )
 
     def first_look(self, found: Found) -> Known:
         """What can be asked of it, and where."""

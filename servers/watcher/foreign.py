@@ -115,7 +115,8 @@ class Foreign:
             if Sighting.objects.renew(self.box, found):
                 live.box_changed(self.box.pk)
             engines = {each.container for each in running}
-            self._around.note(others, engines, self._units, sample)
+            workers = self._bare.workers
+            self._around.note(others, engines, self._units, sample, workers=workers)
         except ContainerError as error:
             log.warning("What else is on the box is not known: %s", error)
             self._around.note_trouble(error, sample)

@@ -10,6 +10,8 @@ from django.conf import settings
 from django.utils import timezone
 
 from servers import live
+from servers.commandline.inspect import argv
+from servers.commandline.ray import ray_start
 from servers.host.containers import ContainerError
 from servers.host.foreign import Other
 from servers.host.kernel import Kernel
@@ -19,6 +21,7 @@ from servers.judge.unseen import Standing, unseen
 from servers.lifecycle import creation
 from servers.models import Box, Neighbours
 from servers.watcher.attending import NOBODY, Attendant
+from servers.watcher.bare import Worker
 
 # Listing images costs Docker more than listing containers.
 IMAGES_EVERY = 60.0
@@ -38,9 +41,14 @@ class Around:
         engines: Collection[str],
         units: Mapping[str, Attendant],
         sample: Mapping[str, Any] | None,
+        *,
+        workers: Iterable[Worker] = (),
     ) -> None:
-        """`engines` are the containers that are told of elsewhere. Raises ContainerError."""
+        """`engines` are the containers that are told of elsewhere, `workers` processes of Ray in
+        none. Raises ContainerError.
+        """
         containers = [_told(other, units) for other in others if other.container.id not in engines]
+        containers += [_of_process(worker) for worker in workers]
         containers.sort(key=lambda each: str(each["name"]))
         if time.monotonic() - self._counted_at >= IMAGES_EVERY:
             self._counted_at = time.monotonic()
@@ -60,9 +68,34 @@ class Around:
 
     def _keep(self, **values: Any) -> None:
         known, is_new = Neighbours.objects.get_or_create(box=self.box, defaults=values)
+        is_worker_new = _workers(values) != _workers({"containers": known.containers})
         if is_new or any(getattr(known, name) != value for name, value in values.items()):
             Neighbours.objects.filter(pk=known.pk).update(looked_at=timezone.now(), **values)
             live.box_changed(self.box.pk)
+        if "containers" in values and (is_new or is_worker_new):
+            # They stand on the card of the engine that they work for, on whichever box.
+            for server in live.clusters.ray_heads():
+                live.server_changed(server)
+
+
+def _workers(values: Mapping[str, Any]) -> list[Any]:
+    return [
+        (each["container"], each["ray"]) for each in values.get("containers", ()) if "ray" in each
+    ]
+
+
+def _of_process(worker: Worker) -> dict[str, Any]:
+    return {
+        "container": worker.key,
+        "name": f"process {worker.pid}",
+        "image": worker.command,
+        "ports": [],
+        "started_at": worker.started_at,
+        "wants_gpus": True,
+        "origin": worker.origin.to_json(),
+        "ray": worker.head,
+        "pids": list(worker.pids),
+    }
 
 
 def _told(other: Other, units: Mapping[str, Attendant]) -> dict[str, Any]:
@@ -71,6 +104,8 @@ def _told(other: Other, units: Mapping[str, Attendant]) -> dict[str, Any]:
     ports = sorted({port.host_port for port in container.published if port.host_port})
     attendant = units.get(container.id, NOBODY)
     origin = Origin.of(container.labels, other.policy, **attendant._asdict())
+    ray = ray_start(argv(other.inspected), container.env)
+    works = {"ray": f"{ray.host}:{ray.port}"} if ray is not None and not ray.is_head else {}
     return {
         "container": container.id,
         "name": container.name,
@@ -79,6 +114,7 @@ def _told(other: Other, units: Mapping[str, Attendant]) -> dict[str, Any]:
         "started_at": began.timestamp() if began else None,
         "wants_gpus": other.wants_gpus,
         "origin": origin.to_json(),
+        **works,
     }
 
 

@@ -34,6 +34,8 @@ def look(box: Box, docker: Facts | None) -> None:
     found["disks"] = {name: asdict(disk) for name, disk in disks.items() if disk is not None}
     if (ports := outfit.listening()) is not None:
         found["listening"] = sorted(ports)
+    if (addresses := outfit.addresses()) is not None:
+        found["addresses"] = sorted(addresses)
     if (toolkit := outfit.has_toolkit(root=root)) is not None:
         found["toolkit"] = toolkit
     try:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from servers.host.kernel import Kernel
+from servers.host.lives import Life
 from servers.host.units import unit
 from servers.judge.found import Found
 from servers.judge.origin import Origin
@@ -110,3 +111,23 @@ def test_who_would_bring_a_process_back_is_told() -> None:
         "ada, logged in",
         "Nothing starts it again by itself",
     )
+
+
+def test_a_worker_of_ray_is_told_with_its_head(tmp_path: Path) -> None:
+    script = tmp_path / "ray"
+    script.write_text("import sys\nprint(flush=True)\nsys.stdin.read()")
+    words = [sys.executable, str(script), "start", "--address=10.0.0.1:6379", "--block"]
+    process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stdin is not None
+    process.stdout.readline()
+    bare = Bare()
+    try:
+        assert all(each.pid != process.pid for each in bare.found()), "it is no engine"
+        (worker,) = (each for each in bare.workers if each.pid == process.pid)
+        assert worker.head == "10.0.0.1:6379"
+        assert Life.parse(worker.key) is not None
+    finally:
+        process.stdin.close()
+        process.wait()
+        process.stdout.close()

@@ -1,12 +1,15 @@
 """Two engines on two boxes that somebody has started as one cluster are one card."""
 
+from typing import Any
+
 import pytest
 from django.test import Client
 
 from servers import live
+from servers.commandline import ray
 from servers.engines.launch import Launch
 from servers.judge import clusters
-from servers.models import Role, Run, Server
+from servers.models import Neighbours, Role, Run, Server, Supplies
 from servers.models.run import State
 from tests import factories
 from tests.watched import rows
@@ -95,3 +98,75 @@ def test_the_follower_stands_on_the_card_of_its_head() -> None:
     page = client.get("/servers/glm-rank-1/").content.decode()
     assert "Rank 1 of the cluster whose rank 0 is" in page
     assert live.clusters.with_others([follower.server_id]) == {follower.server_id, head.server_id}
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["ray", "start", "--address=10.0.0.1:6379", "--block"], "10.0.0.1:6379"),
+        (["/bin/bash", "-c", "ray start --block --address=spark-1:7000"], "spark-1:7000"),
+        (["bash", "-lc", "pip list; ray start --address $HEAD_IP:6379 --block"], "10.0.0.9:6379"),
+        (["python3", "/opt/venv/bin/ray", "start", "--address", "10.0.0.1:6379"], "10.0.0.1:6379"),
+        (["ray", "start", "--address=auto"], ""),
+        (["ray", "stop"], ""),
+        (["vllm", "serve", "ray", "start"], ""),
+        ([], ""),
+    ],
+)
+def test_who_joins_a_cluster_of_rays_is_told_by_its_words(words: list[str], told: str) -> None:
+    found = ray.ray_start(words, {"HEAD_IP": "10.0.0.9"})
+
+    assert (f"{found.host}:{found.port}" if found else "") == told
+    assert found is None or not found.is_head
+
+
+HEAD = ["bash", "-c", "ray start --head --port=6379 && vllm serve a/b -pp 2"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "words", "box", "is_its"),
+    [
+        ("--distributed-executor-backend ray", [], ["10.0.0.1", "192.168.1.5"], True),
+        ("--distributed-executor-backend=ray", [], ["10.0.0.2"], False),
+        ("-pp 2", HEAD, ["10.0.0.1"], True),
+        ("-pp 2", [HEAD[0], HEAD[1], HEAD[2].replace("6379", "7000")], ["10.0.0.1"], False),
+        ("-pp 2", [*HEAD[:2], "ray start --head --node-ip-address 10.0.0.1"], [], True),
+    ],
+)
+def test_a_worker_of_rays_belongs_to_the_engine_beside_its_head(
+    flags: str, words: list[str], box: list[str], is_its: bool
+) -> None:
+    assert ray.uses_ray(launch("vllm", flags), words)
+    assert ray.works_for("10.0.0.1:6379", launch("vllm", flags), words, box) is is_its
+
+
+def test_an_engine_without_ray_has_none() -> None:
+    assert not ray.uses_ray(launch("vllm", "-pp 2"), ["vllm", "serve", "a/b"])
+    assert not ray.uses_ray(launch("vllm", "--distributed-executor-backend mp"), [])
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("own_redis")
+def test_the_worker_of_ray_stands_on_the_card_of_its_engine() -> None:
+    head = rows.watched(factories.box("spark-1"), "minimax", command=HEAD)
+    supplies = Supplies.objects.create(box=head.server.box, found={"addresses": ["10.0.0.9"]})
+    worker: dict[str, Any] = {
+        "container": "f00d" * 16, "name": "ray-worker", "image": "vllm/vllm-openai", "ports": [],
+        "started_at": None, "wants_gpus": False, "origin": {}, "ray": "10.0.0.1:6379",
+    }  # fmt: skip
+    Neighbours.objects.create(box=factories.box("spark-2"), containers=[worker])
+    client = Client()
+    client.force_login(factories.person(role=Role.EDITOR))
+
+    assert "ray-worker" not in client.get("/").content.decode()
+    alone = client.get("/boxes/spark-2/found/").content.decode()
+    assert "Works for an engine that nobody watches here" in alone
+
+    Supplies.objects.filter(pk=supplies.pk).update(found={"addresses": ["10.0.0.1"]})
+    card = client.get("/").content.decode()
+    assert "1 worker of it is seen" in card
+    assert '<span class="mono" hx-ignore>ray-worker</span> on' in card
+    assert "1 worker of it is seen" in client.get("/servers/minimax/").content.decode()
+    found = client.get("/boxes/spark-2/found/").content.decode()
+    assert 'Works for <a href="/servers/minimax/">minimax</a> on spark-1' in found
+    assert live.clusters.ray_heads() == [head.server_id]
