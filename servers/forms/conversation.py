@@ -12,6 +12,7 @@ from servers.forms.chat import MESSAGES_LIMIT
 MESSAGE_LIMIT = 6 * 2**20
 BODY_LIMIT = 8 * 2**20
 AROUND_LIMIT = 256 * 2**10  # of parameters, tools and schema together
+COLUMNS = 4  # of a comparison
 # What browsers make: conversations by the time, revisions at random.
 KEY = re.compile(r"[a-z0-9]{6,32}")
 
@@ -28,6 +29,8 @@ class Kept:
     revision: str
     name: str
     server: str
+    comparison: str  # "": none
+    column: int
     params: Any
     tools: Any
     schema: Any
@@ -52,12 +55,15 @@ def read(text: bytes) -> Kept:
             "Shorten them."
         )
     was, count, messages = body.get("was"), body.get("count"), body.get("messages")
+    comparison, column = body.get("comparison") or "", body.get("column") or 0
     if (
         not isinstance(was, list)
         or not all(_is_key(each) for each in was)
         or not _is_key(body.get("revision"))
         or not isinstance(count, int)
         or not isinstance(messages, dict)
+        or not (comparison == "" or _is_key(comparison))
+        or column not in range(COLUMNS)
     ):
         raise KeepError("This is no conversation. Reload the page.")
     if not 0 <= count <= MESSAGES_LIMIT:
@@ -70,6 +76,8 @@ def read(text: bytes) -> Kept:
         revision=body["revision"],
         name=_line(body.get("name"), 80),
         server=_line(body.get("server"), 80),
+        comparison=comparison,
+        column=int(column),
         params=around["params"] or {},
         tools=around["tools"],
         schema=around["schema"],

@@ -20,15 +20,37 @@ class ConversationQuerySet(models.QuerySet["Conversation"]):
         """This person's own, without what they have deleted. Nobody else's: no role opens those."""
         return self.filter(person=person, deleted_at=None)
 
+    def compared(self, key: str) -> Self:
+        """The columns of a comparison, from the left; none where the key is empty."""
+        return self.filter(comparison=key).exclude(comparison="").order_by("column", "pk")
+
+    def once(self) -> Self:
+        """Of each comparison its first column alone, which stands for all."""
+        before = Conversation.objects.filter(
+            person=OuterRef("person"),
+            comparison=OuterRef("comparison"),
+            column__lt=OuterRef("column"),
+            deleted_at=None,
+        )
+        return self.filter(Q(comparison="") | ~Exists(before))
+
     def listed(self) -> Self:
         return self.annotate(count=Count("messages")).order_by("-updated_at", "-pk")
 
     def matching(self, text: str) -> Self:
-        """Those in which each of the words stands: in the name, or in what was said."""
+        """Those in which each of the words stands: in the name, or in what was said, in whichever
+        column of a comparison."""
         found = self
         for word in text.split():
-            said = Message.objects.filter(conversation=OuterRef("pk"), text__icontains=word)
-            found = found.filter(Q(name__icontains=word) | Exists(said))
+            said = Message.objects.filter(text__icontains=word)
+            own = said.filter(conversation=OuterRef("pk"))
+            beside = said.filter(
+                conversation__person=OuterRef("person"),
+                conversation__comparison=OuterRef("comparison"),
+            )
+            found = found.filter(
+                Q(name__icontains=word) | Exists(own) | (~Q(comparison="") & Exists(beside))
+            )
         return found
 
     def forget_deleted(self) -> None:
@@ -47,6 +69,9 @@ class Conversation(models.Model):
     schema: "models.JSONField[Any, Any]" = models.JSONField(default=None, null=True)
     created_at = models.DateTimeField(default=timezone.now)
     updated_at = models.DateTimeField(default=timezone.now)
+    # Those of one comparison have its key, and each a column of it, from 0. "": it stands alone.
+    comparison = models.CharField(max_length=32, blank=True)
+    column = models.PositiveSmallIntegerField(default=0)
     # Names the save that it is as of. Whoever saves says which they have seen.
     revision = models.CharField(max_length=32, blank=True)
     deleted_at = models.DateTimeField(null=True)
@@ -63,7 +88,10 @@ class Conversation(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["person", "key"], name="one_conversation_a_key")
         ]
-        indexes = [models.Index(fields=["person", "-updated_at"], name="conversations_by_age")]
+        indexes = [
+            models.Index(fields=["person", "-updated_at"], name="conversations_by_age"),
+            models.Index(fields=["person", "comparison"], name="conversations_compared"),
+        ]
 
     def __str__(self) -> str:
         return self.name or self.title or "New conversation"

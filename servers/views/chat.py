@@ -9,8 +9,8 @@ from typing import Any
 
 from asgiref.sync import sync_to_async
 from django.conf import settings
-from django.http import HttpResponse, StreamingHttpResponse
-from django.shortcuts import get_object_or_404, render
+from django.http import Http404, HttpResponse, StreamingHttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_GET, require_POST
 
@@ -18,6 +18,7 @@ from servers import live
 from servers.engines import sampling
 from servers.forms.chat import Ask, AskError, read
 from servers.forms.chat_messages import BODY_LIMIT
+from servers.forms.conversation import COLUMNS
 from servers.gateway import session
 from servers.gateway.calls import Call
 from servers.gateway.routes import why_not
@@ -48,21 +49,40 @@ class Target:
 def chat(request: PersonRequest, key: str = "") -> HttpResponse:
     """A new conversation; or the person's own with that key. Others' are not there for them."""
     if key:
-        get_object_or_404(Conversation.objects.of(request.user), key=key)
-    return render(
-        request,
-        "chat/page.html",
-        {
-            "servers": Server.objects.for_dashboard(),
-            "preselected": request.GET.get("server", ""),
-            "here": settings.BOX,
-            "standings": live.standings(),
-            "person": request.user,
-            "conversation": key,
-            "parameters": sampling.PARAMETERS,
-            "parameter_table": sampling.table(),
-        },
+        found = get_object_or_404(Conversation.objects.of(request.user), key=key)
+        if found.comparison:
+            return redirect("comparison", found.comparison)
+    more = {"standings": live.standings(), "person": request.user, "conversation": key}
+    return render(request, "chat/page.html", around(request) | more)
+
+
+@require_GET
+@allow(Role.OPERATOR)
+def compare(request: PersonRequest, key: str = "") -> HttpResponse:
+    """A new comparison; or the person's own with that key."""
+    columns = list(
+        Conversation.objects.of(request.user).compared(key).values_list("key", flat=True)
     )
+    if key and not columns:
+        raise Http404
+    more = {
+        "columns": columns,
+        "comparison": key,
+        "most": COLUMNS,
+        "beginning": request.GET.get("from", ""),
+    }
+    return render(request, "chat/compare.html", around(request) | more)
+
+
+def around(request: PersonRequest) -> dict[str, Any]:
+    """What every page has on which servers are asked."""
+    return {
+        "servers": Server.objects.for_dashboard(),
+        "preselected": request.GET.get("server", ""),
+        "here": settings.BOX,
+        "parameters": sampling.PARAMETERS,
+        "parameter_table": sampling.table(),
+    }
 
 
 @require_POST

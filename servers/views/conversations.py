@@ -14,7 +14,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from servers.forms.conversation import BODY_LIMIT, KEY, KeepError, Kept, read
 from servers.models import Conversation, Message, Role
-from servers.models.conversation import text_of, title_of
+from servers.models.conversation import ConversationQuerySet, text_of, title_of
 from servers.views.access import PersonRequest, allow
 
 A_PAGE = 50
@@ -29,7 +29,7 @@ class ChangedError(Exception):
 @allow(Role.OPERATOR)
 def conversations(request: PersonRequest) -> JsonResponse:
     """The newest, or those before ?before=, as far as they match ?q=."""
-    mine = Conversation.objects.of(request.user).matching(request.GET.get("q", "")[:200])
+    mine = Conversation.objects.of(request.user).matching(request.GET.get("q", "")[:200]).once()
     before, _, pk = request.GET.get("before", "").partition("-")
     if before.isdecimal() and pk.isdecimal():
         at = datetime.fromtimestamp(int(before[:17]) / 1e6, UTC)
@@ -66,19 +66,23 @@ def conversation(request: PersonRequest, key: str) -> HttpResponse:
 def conversation_delete(request: PersonRequest, key: str) -> HttpResponse:
     Conversation.objects.forget_deleted()
     # No tab has seen this revision: what one still sends is not written to what is deleted.
-    Conversation.objects.of(request.user).filter(key=key).update(
-        deleted_at=timezone.now(), revision=""
-    )
+    _all_of(request, key).filter(deleted_at=None).update(deleted_at=timezone.now(), revision="")
     return HttpResponse(status=DONE)
 
 
 @require_POST
 @allow(Role.OPERATOR)
 def conversation_restore(request: PersonRequest, key: str) -> HttpResponse:
-    mine = Conversation.objects.filter(person=request.user, key=key)
-    get_object_or_404(mine)
-    mine.update(deleted_at=None, revision=secrets.token_hex(8))
+    get_object_or_404(Conversation, person=request.user, key=key)
+    _all_of(request, key).update(deleted_at=None, revision=secrets.token_hex(8))
     return HttpResponse(status=DONE)
+
+
+def _all_of(request: PersonRequest, key: str) -> ConversationQuerySet:
+    """The one with this key, and where it is a column of a comparison, the others of that."""
+    mine = Conversation.objects.filter(person=request.user)
+    group = mine.filter(key=key).exclude(comparison="").values("comparison")
+    return mine.filter(Q(key=key) | Q(comparison__in=group))
 
 
 @require_POST
@@ -102,10 +106,9 @@ def conversation_shared(request: PersonRequest, token: str) -> HttpResponse:
     """For whoever is logged in and has the link."""
     shared = Conversation.objects.filter(deleted_at=None).select_related("person")
     found = get_object_or_404(shared, token=token)
-    messages = list(found.messages.values_list("body", flat=True))
-    return render(
-        request, "chat/shared.html", {"conversation": found, "told": {"messages": messages}}
-    )
+    columns = list(Conversation.objects.of(found.person).compared(found.comparison)) or [found]
+    told = [list(each.messages.values_list("body", flat=True)) for each in columns]
+    return render(request, "chat/shared.html", {"conversation": found, "told": told})
 
 
 def _keep(request: PersonRequest, key: str) -> JsonResponse:
@@ -149,7 +152,7 @@ def _write(request: PersonRequest, key: str, kept: Kept) -> Conversation:
 
 
 def _write_around(row: Conversation, kept: Kept) -> None:
-    for name in ("name", "server", "params", "tools", "schema", "revision"):
+    for name in ("name", "server", "comparison", "column", "params", "tools", "schema", "revision"):
         setattr(row, name, getattr(kept, name))
     if not row.title:
         first = row.messages.filter(body__role="user").first()
@@ -167,6 +170,8 @@ def _line(found: Conversation) -> dict[str, Any]:
         "name": found.name,
         "title": str(found),
         "server": found.server,
+        "comparison": found.comparison,
+        "column": found.column,
         "count": found.count,
         "updated": _millis(found.updated_at),
         "revision": found.revision,

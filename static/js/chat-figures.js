@@ -27,11 +27,18 @@ function first({ firstMs }) {
   return firstMs === null ? null : figure(`first token ${seconds(firstMs)}`, "From Send to the first token, as this browser saw it");
 }
 
-function rate({ usage, spanMs, timings }) {
+// Tokens a second after the first, as this browser saw them; null where too little came, or nobody
+// has counted.
+export function seenRate({ usage, spanMs }) {
   const made = usage?.completion_tokens;
-  const theirs = timings?.predicted_per_second;
+  return made > 1 && spanMs >= SPAN ? (made - 1) / (spanMs / 1000) : null;
+}
+
+function rate(message) {
+  const seen = seenRate(message);
+  const theirs = message.timings?.predicted_per_second;
   const words = typeof theirs === "number" ? ` The engine itself says ${theirs.toFixed(1)}.` : "";
-  if (made > 1 && spanMs >= SPAN) return figure(`${((made - 1) / (spanMs / 1000)).toFixed(1)} tok/s`, `After the first token.${words}`);
+  if (seen !== null) return figure(`${seen.toFixed(1)} tok/s`, `After the first token.${words}`);
   return typeof theirs === "number" ? figure(`${theirs.toFixed(1)} tok/s`, "As the engine says") : null;
 }
 

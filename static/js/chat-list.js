@@ -6,9 +6,9 @@ import { AwayError, titleOf } from "./chat-store.js";
 const TYPING = 250; // ms of silence before a search is asked
 
 export class List {
-  // `open` and `remove` are told the id and the title.
-  constructor({ store, list, search, more, open, remove }) {
-    Object.assign(this, { store, list, search, more, open, remove });
+  // `open` and `remove` are told the id and the title; comparisons have pages below `compared`.
+  constructor({ store, list, search, more, compared, open, remove }) {
+    Object.assign(this, { store, list, search, more, compared, open, remove });
     this.rows = []; // {id, title, updated}
     this.before = "";
     this.current = null; // the open conversation
@@ -44,12 +44,12 @@ export class List {
   // The conversation that is open, or one that has just been kept.
   put(conversation, isCurrent = false) {
     if (isCurrent) this.current = conversation;
-    const { id, updated } = conversation;
+    const { id, updated, comparison } = conversation;
     const row = this.rows.find((each) => each.id === id);
     const title = titleOf(conversation);
     if (row?.title === title && row.updated >= updated && !isCurrent) return;
     if (row) Object.assign(row, { title, updated });
-    else if (conversation.messages.length && !this.search.value.trim()) this.rows.push({ id, title, updated });
+    else if (conversation.messages.length && !this.search.value.trim()) this.rows.push({ id, title, updated, comparison });
     this.rows.sort((a, b) => b.updated - a.updated);
     this.draw();
   }
@@ -70,11 +70,13 @@ export class List {
     this.more.hidden = !this.before;
   }
 
-  row({ id, title }) {
-    const open = button(title, "", () => this.open(id));
+  row({ id, title, comparison }) {
+    const open = comparison
+      ? Object.assign(element("a", "", title), { href: `${this.compared}${comparison}/` })
+      : button(title, "", () => this.open(id));
     open.className = "open";
     open.title = title;
     if (id === this.current?.id) open.setAttribute("aria-current", "true");
-    return element("li", "", open, button("×", `Delete “${title}”`, () => this.remove(id, title)));
+    return element("li", "", open, comparison ? element("span", "note", "compared") : "", button("×", `Delete “${title}”`, () => this.remove(id, title)));
   }
 }

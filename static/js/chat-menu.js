@@ -1,4 +1,4 @@
-// The menus above a conversation: sharing it by a link, and having it as a file.
+// The menus above a conversation: sharing it by a link, having it as a file, and where it is compared.
 
 import { button, element } from "./chat-dom.js";
 import { FORMS, download } from "./chat-export.js";
@@ -6,8 +6,8 @@ import { copy } from "./copy.js";
 
 // `current` gives the open conversation, `asked` what the page would send now.
 export class Menus {
-  constructor({ share, files, store, current, asked, say }) {
-    Object.assign(this, { share, files, store, current, asked, say });
+  constructor({ share, files, compare = null, store, current, asked, say }) {
+    Object.assign(this, { share, files, compare, store, current, asked, say });
     for (const menu of [share, files]) this.fold(menu);
     share.addEventListener("toggle", () => share.open && this.drawShare());
     files.querySelector(".drop-panel").append(
@@ -39,6 +39,7 @@ export class Menus {
       if (hasNothing) menu.open = false;
     }
     this.share.querySelector("summary").textContent = this.current().shared ? "Shared" : "Share";
+    if (this.compare) this.compare.search = hasNothing ? "" : new URLSearchParams({ from: this.current().id });
   }
 
   drawShare() {

@@ -30,7 +30,7 @@ export function viewOf(message, actions) {
 }
 
 export class QuestionView {
-  constructor(message, { resend }) {
+  constructor(message, { resend = null } = {}) {
     this.message = message;
     this.resend = resend;
     this.root = element("article", "message question");
@@ -48,7 +48,7 @@ export class QuestionView {
       text,
       element(
         "footer", "message-foot",
-        button("Edit", "Edit this message and send it again", () => this.edit()),
+        ...(this.resend ? [button("Edit", "Edit this message and send it again", () => this.edit())] : []),
         copyButton("Copy this message", () => this.message.content),
       ),
     );
@@ -92,7 +92,7 @@ export class QuestionView {
 }
 
 // Who only reads gives no `respond`.
-const NOTHING = { asked: () => [], results: () => [], hint: () => "", respond: null };
+const NOTHING = { asked: () => [], results: () => [], hint: () => "", respond: null, regenerate: null };
 
 export class AnswerView {
   constructor(message, actions) {
@@ -190,12 +190,13 @@ export class AnswerView {
     if (message.request) folds.push(foldedRaw(message, () => actions.asked(message)));
     const untold = message.usage && cached(message) === null ? actions.hint("cached", message) : "";
     this.after.replaceChildren(...[form, ...this.hints()].filter(Boolean));
-    if (message.error) this.after.append(failureView(message, () => actions.regenerate(message)));
+    const again = actions.regenerate && (() => actions.regenerate(message));
+    if (message.error) this.after.append(failureView(message, again));
     this.foot.replaceChildren(
       ...figures(message),
       ...(untold ? [untold] : []),
       copyButton("Copy this answer", () => split(message).text || split(message).thinking),
-      button("Regenerate", "Regenerate this answer", () => actions.regenerate(message)),
+      ...(again ? [button("Regenerate", "Regenerate this answer", again)] : []),
       ...folds,
     );
   }
@@ -216,9 +217,12 @@ function failureView({ error, server, url }, retry) {
   view.setAttribute("role", "alert");
   view.setAttribute("hx-ignore", "");
   if (error.detail && !error.message.includes(error.detail)) view.append(block(error.detail));
-  const again = button("Retry", "", retry);
-  again.className = "";
-  const foot = element("p", "failure-foot", again);
+  const foot = element("p", "failure-foot");
+  if (retry) {
+    const again = button("Retry", "", retry);
+    again.className = "";
+    foot.append(again);
+  }
   // It is stored with the message, and may be anything.
   if (/^\/(?!\/)/.test(url)) foot.append(Object.assign(element("a", "", `Log of ${server}`), { href: url }));
   view.append(foot);

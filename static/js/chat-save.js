@@ -130,6 +130,8 @@ export class Saving {
   }
 }
 
-function aroundOf({ name, server, params, tools, schema }) {
-  return JSON.stringify({ name, server, params: params ?? {}, tools: tools ?? null, schema: schema ?? null });
+function aroundOf({ name, server, comparison, column, params, tools, schema }) {
+  return JSON.stringify({
+    name, server, comparison: comparison ?? "", column: column ?? 0, params: params ?? {}, tools: tools ?? null, schema: schema ?? null,
+  });
 }

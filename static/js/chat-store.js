@@ -124,6 +124,7 @@ export class Store extends EventTarget {
     this.savings.delete(id);
     this.dropDraft(id);
     saving.renew();
+    conversation.comparison = ""; // the other tab's has its columns
     if (theirs) conversation.name = `${titleOf(conversation)} (from another tab)`.slice(0, 80);
     this.savings.set(conversation.id, saving);
     this.tell("copied", { conversation, from: theirs ? id : null });
@@ -181,8 +182,8 @@ export class Store extends EventTarget {
 
   // The page goes: what is short is sent yet, and all of it stays in this browser until a page has
   // sent it.
-  leave(changed) {
-    if (changed) this.savings.get(changed.id)?.mark();
+  leave(...changed) {
+    for (const each of changed) this.savings.get(each?.id)?.mark();
     const headers = { "X-CSRFToken": this.csrf, "Content-Type": "application/json" };
     for (const saving of this.savings.values()) {
       if (!saving.isBusy) continue;

@@ -41,6 +41,7 @@ class Chat {
       list: $("chat-conversations"),
       search: $("chat-search"),
       more: $("chat-older"),
+      compared: page.dataset.compare,
       open: (id) => this.go(id),
       remove: (id, title) => this.remove(id, title),
     });
@@ -48,6 +49,7 @@ class Chat {
     this.menus = new Menus({
       share: $("chat-share"),
       files: $("chat-files-menu"),
+      compare: $("chat-compare"),
       store: this.store,
       current: () => this.conversation,
       asked: () => ({ base: `${location.origin}/v1`, params: this.beside.request, model: this.servers.find(this.servers.wanted)?.model ?? "" }),
