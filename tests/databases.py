@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests import migrated
 from tests.terminal import ROOT
 
 SQLITE, POSTGRESQL = "sqlite", "postgresql"
@@ -25,12 +26,13 @@ def database(kind: str, folder: Path) -> Iterator[dict[str, str]]:
         "LOG_LEVEL": "ERROR",
     }
     if kind == SQLITE:
-        _migrate(environment)
+        migrated.put_into(folder / "var")
         yield environment
         return
     with _postgres() as socket_folder:
         environment["DATABASE_URL"] = f"postgresql://tests@/postgres?host={socket_folder}"
-        _migrate(environment)
+        migrate = [sys.executable, "manage.py", "migrate", "--verbosity", "0"]
+        subprocess.run(migrate, cwd=ROOT, env=environment, check=True)
         yield environment
 
 
@@ -41,15 +43,6 @@ def run(code: str, environment: dict[str, str]) -> str:
         [sys.executable, "-c", code], cwd=ROOT, env=environment, check=True, stdout=subprocess.PIPE
     )
     return done.stdout.decode()
-
-
-def _migrate(environment: dict[str, str]) -> None:
-    subprocess.run(
-        [sys.executable, "manage.py", "migrate", "--verbosity", "0"],
-        cwd=ROOT,
-        env=environment,
-        check=True,
-    )
 
 
 @contextmanager

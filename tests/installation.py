@@ -1,8 +1,8 @@
 """The whole of inferdash as `make up` runs it, with the tests' Docker Engine and stand-in GPUs."""
 
 import json
+import os
 import socket
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from servers.host.containers import Docker
+from tests import migrated
 from tests.nvml import Machine, StandIn
-from tests.terminal import ROOT, Started
-
-SHELL = "import django; django.setup()\nimport json\nfrom servers.models import *\n"
+from tests.shell import Shell
+from tests.terminal import Started
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,24 +26,14 @@ class Installation:
     docker: Docker  # with this installation's label
     gpus: StandIn
     data: Path
+    shell: Shell
 
     def ask(self, expression: str) -> object:
         """The value of a Python expression over its models, as JSON can carry it."""
-        code = f"{SHELL}print(json.dumps({expression}))"
-        done = subprocess.run(
-            [sys.executable, "-c", code],
-            env=self.environment,
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        return json.loads(done.stdout)
+        return json.loads(self.shell.run(f"print(json.dumps({expression}))"))
 
     def run(self, code: str) -> None:
-        subprocess.run(
-            [sys.executable, "-c", SHELL + code], env=self.environment, cwd=ROOT, check=True
-        )
+        self.shell.run(code)
 
 
 @contextmanager
@@ -67,6 +57,8 @@ def installation(docker_host: str, machine: Machine, **variables: str) -> Iterat
             "NO_COLOR": "1",
             **variables,
         }
+        migrated.put_into(data)
+        shell = Shell(os.environ | environment)
         up = Started([sys.executable, "-m", "inferdash.up"], environment)
         try:
             up.waits_for("ready at")
@@ -80,11 +72,13 @@ def installation(docker_host: str, machine: Machine, **variables: str) -> Iterat
                 docker=docker,
                 gpus=gpus,
                 data=data,
+                shell=shell,
             )
             for container in docker.list_ours():
                 docker.remove(container.id)
             docker.close()
         finally:
+            shell.close()
             up.press_ctrl_c()
             up.ends()
 

@@ -7,6 +7,7 @@ import sys
 import time
 from pathlib import Path
 
+from tests import migrated
 from tests.nvml import StandIn, profiles
 from tests.terminal import ROOT
 
@@ -35,8 +36,7 @@ def test_the_last_seconds_before_an_orderly_end_are_in_the_database(tmp_path: Pa
         "DATABASE_URL": "",
         "INFERDASH_BOX": "rtx8",
     }
-    migrate = [sys.executable, "manage.py", "migrate", "--verbosity", "0"]
-    subprocess.run(migrate, cwd=ROOT, env=env, check=True)
+    migrated.put_into(tmp_path / "var")
 
     def seen() -> list[str]:
         done = subprocess.run(

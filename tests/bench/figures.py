@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
+from tests import migrated
 from tests.bench.result import Result, progress
 from tests.redis_server import serving
 from tests.scripted_engine import ScriptedEngine
@@ -53,8 +54,7 @@ def bench() -> Iterator[Result]:
             "DATABASE_URL": "",
             "REDIS_URL": stack.enter_context(serving()),
         }
-        migrate = [sys.executable, "manage.py", "migrate", "--verbosity", "0"]
-        subprocess.run(migrate, cwd=ROOT, env=env, check=True)
+        migrated.put_into(Path(folder))
         ports = [str(_engine(stack).port) for _ in range(ENGINES)]
         done = subprocess.run(
             [sys.executable, "-c", ASK, str(ROUNDS), *ports],

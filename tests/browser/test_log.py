@@ -4,10 +4,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.browser.axe import faults
-from tests.browser.chromium import chromium
 from tests.chat_stack import Stack, chat_stack
 
 pytestmark = pytest.mark.browser
@@ -22,11 +21,11 @@ def stack() -> Iterator[Stack]:
 
 
 @pytest.fixture
-def context(stack: Stack) -> Iterator[BrowserContext]:
-    with chromium() as browser:
-        context = browser.new_context(viewport={"width": 1280, "height": 800})
-        context.add_cookies([{"name": stack.cookie, "value": stack.session, "url": stack.url}])
-        yield context
+def context(stack: Stack, browser: Browser) -> Iterator[BrowserContext]:
+    context = browser.new_context(viewport={"width": 1280, "height": 800})
+    context.add_cookies([{"name": stack.cookie, "value": stack.session, "url": stack.url}])
+    yield context
+    context.close()
 
 
 @pytest.fixture

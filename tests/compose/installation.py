@@ -21,7 +21,7 @@ from servers.host.containers import Docker
 from tests import images
 from tests.compose.sources import build_arguments
 from tests.docker_engine import FOLDER
-from tests.installation import SHELL, free_port
+from tests.installation import free_port
 from tests.terminal import ROOT
 
 HERE = Path(__file__).resolve().parent
@@ -30,6 +30,7 @@ INCLUDE = "debconf"  # essential anyway: nothing beyond the base
 STAND_INS = {"REDIS_IMAGE": "inferdash-test/redis:1", "POSTGRES_IMAGE": "inferdash-test/postgres:1"}
 SERVICES = ("redis", "postgres", "web", "worker", "watcher")
 PATIENCE = 60.0
+SHELL = "import django; django.setup()\nimport json\nfrom servers.models import *\n"
 PLUGINS = ("/usr/libexec/docker", "/usr/lib/docker", "/usr/local/lib/docker")
 
 

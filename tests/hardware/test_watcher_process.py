@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from servers.judge.hardware import RULES
+from tests import migrated
 from tests.nvml import Machine, StandIn, profiles
 from tests.terminal import ROOT
 
@@ -39,8 +40,7 @@ def env(tmp_path: Path, machine: Machine) -> Iterator[dict[str, str]]:
         "DATABASE_URL": "",
         "INFERDASH_BOX": "rtx8",
     }
-    migrate = [sys.executable, "manage.py", "migrate", "--verbosity", "0"]
-    subprocess.run(migrate, cwd=ROOT, env=env, check=True)
+    migrated.put_into(tmp_path / "var")
     watcher = subprocess.Popen([sys.executable, "manage.py", "watch"], cwd=ROOT, env=env)
     yield env
     watcher.terminate()
