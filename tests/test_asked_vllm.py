@@ -12,7 +12,7 @@ from servers.host.containers import Docker
 from servers.models import Box, ImageFacts
 from servers.watcher.images import Images
 from tests import factories
-from tests.vllm import build
+from tests.vllm import build, image
 
 pytestmark = [
     pytest.mark.vllm,
@@ -36,7 +36,7 @@ def asked(box: Box, image: str) -> tuple[ImageFacts, float]:
 @pytest.fixture
 def for_gpus(asking: Docker) -> Iterator[str]:
     """vLLM as the builds for GPUs are, where no GPU is given to them."""
-    build.build(asking.host)
+    image.provide(asking.host)
     with closing(APIClient(asking.host, version="auto")) as client:
         made = client.create_container(build.TAG, entrypoint=["sh", "-c", FOR_GPUS])
         client.start(made["Id"])
@@ -51,7 +51,7 @@ def for_gpus(asking: Docker) -> Iterator[str]:
 def test_vllm_itself_is_asked_for_its_version_and_its_flags(
     asking: Docker, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    build.build(asking.host)
+    image.provide(asking.host)
 
     known, took = asked(factories.box(), build.TAG)
 

@@ -6,13 +6,13 @@ import pytest
 
 from servers.engines.flaghelp import parse_help
 from tests.lint.test_flaglist import listed
-from tests.vllm import build
+from tests.vllm import build, image
 
 pytestmark = pytest.mark.vllm
 
 
 def test_vllm_in_its_image_lists_the_flags_that_are_shipped(docker_host: str) -> None:
-    build.build(docker_host)
+    image.provide(docker_host)
     run = ["docker", "-H", docker_host, "run", "--rm", "--network", "none", build.TAG]
     printed = subprocess.run(
         [*run, "--help=all"], capture_output=True, text=True, check=True, timeout=300
