@@ -19,6 +19,7 @@ def asked(messages: list[Any], **params: Any) -> bytes:
 
 def test_engines_are_asked_in_their_own_words() -> None:
     given = {"repetition_penalty": 1.1, "top_k": 0, "min_tokens": 3, "logprobs": 2, "seed": 1}
+    given["thinking_budget"] = 20
 
     assert sampling.request("vllm", given) == {
         "repetition_penalty": 1.1,
@@ -27,10 +28,13 @@ def test_engines_are_asked_in_their_own_words() -> None:
         "logprobs": True,
         "top_logprobs": 2,
         "seed": 1,
+        "thinking_token_budget": 20,
     }
+    assert "thinking_budget" not in sampling.request("sglang", given)
     assert sampling.request("sglang", given)["top_k"] == -1
     llamacpp = sampling.request("llamacpp", given)
     assert llamacpp["repeat_penalty"] == 1.1
+    assert llamacpp["thinking_budget_tokens"] == 20
     assert not {"repetition_penalty", "min_tokens"} & set(llamacpp)
 
 

@@ -93,6 +93,16 @@ PARAMETERS: tuple[Parameter, ...] = (
         names=_same("chat_template_kwargs"),
     ),
     Parameter(
+        name="thinking_budget",
+        title="Thinking budget",
+        kind="whole",
+        low=0,
+        is_common=True,
+        note="So many tokens of reasoning, then the engine ends it.",
+        names={"vllm": "thinking_token_budget", "llamacpp": "thinking_budget_tokens"},
+        notes={"vllm": "It needs --reasoning-parser."},
+    ),
+    Parameter(
         name="reasoning_effort",
         title="Reasoning effort",
         kind="choice",

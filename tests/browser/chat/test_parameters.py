@@ -24,7 +24,7 @@ def test_parameters_go_to_the_engine_in_its_own_words(
     page.get_by_label("System prompt").fill("Be brief.")
     page.get_by_label("Temperature").fill("0.3")
     page.get_by_label("Max tokens").fill("256")
-    page.get_by_label("Thinking").select_option("off")
+    page.get_by_label("Thinking", exact=True).select_option("off")
     unfold(page, "More parameters")
     page.get_by_label("Repetition penalty").fill("1.1")
     page.get_by_label("Min tokens").fill("2")
