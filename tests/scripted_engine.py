@@ -42,8 +42,12 @@ class Script:
     content_type: str = "text/event-stream"
     used: dict[str, Any] = field(default_factory=dict)  # in the usage besides
     timings: dict[str, Any] | None = None  # as llama.cpp sends them with the last chunk
-    # What every chunk carries besides.
-    common: dict[str, Any] = field(default_factory=lambda: {"model": MODEL})
+    # What every chunk carries besides, as vLLM's do.
+    common: dict[str, Any] = field(
+        default_factory=lambda: {
+            "id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": MODEL
+        }
+    )  # fmt: skip
 
     @classmethod
     def of(cls, question: str) -> "Script":
@@ -188,13 +192,12 @@ class ScriptedEngine:
             b"transfer-encoding: chunked\r\n\r\n"
         )
         await asyncio.sleep(script.first_delay)
-        _event(writer, script, {"choices": [{"delta": {"role": "assistant", "content": None}}]})
+        first = {"choices": [_choice({"role": "assistant", "content": ""})]}
+        _event(writer, script, {**first, "prompt_token_ids": None, "prompt_text": None})
         for delta in script.deltas:
             await asyncio.sleep(script.delay)
             said = {name: value for name, value in delta.items() if name != "logprobs"}
-            choice = {"index": 0, "delta": said, "finish_reason": None}
-            if "logprobs" in delta:
-                choice["logprobs"] = delta["logprobs"]
+            choice = _choice(said, logprobs=delta.get("logprobs"), token_ids=None)
             _event(writer, script, {"choices": [choice]})
             self.sent += 1
             await writer.drain()
@@ -206,13 +209,19 @@ class ScriptedEngine:
             writer.transport.abort()
             return False
         if script.error is not None:
-            _event(writer, script, {"error": script.error})
+            _chunk(writer, b"data: " + json.dumps({"error": script.error}).encode() + b"\n\n")
         elif script.then == "done":
-            _event(writer, script, {"choices": [{"delta": {}, "finish_reason": script.finish}]})
+            last = _choice({}, finish_reason=script.finish, stop_reason=None, token_ids=None)
+            _event(writer, script, {"choices": [last]})
         if script.usage and script.error is None:
             tokens = len(script.deltas)
-            used = {"prompt_tokens": 7, "completion_tokens": tokens, "total_tokens": 7 + tokens}
-            _event(writer, script, {"choices": [], "usage": used | script.used})
+            used: dict[str, Any] = {"prompt_tokens": 7, "completion_tokens": tokens}
+            used |= {
+                "total_tokens": 7 + tokens,
+                "completion_tokens_details": {"reasoning_tokens": 0},
+            }
+            said = {"choices": [], "usage": used | script.used, "system_fingerprint": "vllm-0.32.0"}
+            _event(writer, script, said)
         if script.timings is not None:
             _event(writer, script, {"choices": [], "timings": script.timings})
         if script.then == "done":
@@ -220,6 +229,10 @@ class ScriptedEngine:
         writer.write(b"0\r\n\r\n")
         await writer.drain()
         return True
+
+
+def _choice(delta: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"index": 0, "delta": delta, "logprobs": None, "finish_reason": None} | more
 
 
 def _event(writer: asyncio.StreamWriter, script: Script, data: dict[str, Any]) -> None:

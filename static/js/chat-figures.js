@@ -78,6 +78,8 @@ function finish(message) {
       ? figure("cut off at max tokens", "Raise max tokens for a longer answer", "figure attention")
       : figure("cut off: no room left", "The context is full, or the engine's own limit is reached", "figure attention");
   }
+  // vLLM, as OpenAI, says "stop" of a call that the request itself has named.
+  if (message.finish === "stop" && message.calls?.some(Boolean)) return figure(FINISHES.tool_calls, "finish_reason: stop");
   if (message.finish === "stop") {
     const at = typeof message.matched === "string" ? `: ${JSON.stringify(message.matched)}` : "";
     return figure(at ? `stopped at${at.slice(1)}` : "complete", "finish_reason: stop");
