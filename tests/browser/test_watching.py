@@ -1,7 +1,9 @@
 """Somebody else's engine is found on the page of its box, watched by one click, and talked to."""
 
 import re
+import signal
 from collections.abc import Iterator
+from contextlib import closing
 
 import docker
 import httpx
@@ -11,13 +13,15 @@ from playwright.sync_api import Page, expect
 from tests.browser.axe import faults
 from tests.browser.chromium import chromium, new_page
 from tests.browser.steps import PASSWORD, card, join, key
+from tests.browser.vllm_talk import ANSWERED, ask_for_long
 from tests.images import ENGINE
 from tests.installation import Installation
-from tests.vllm import build
+from tests.vllm import build, image
 
 pytestmark = [pytest.mark.browser, pytest.mark.docker]
 
 WITHIN = 60_000  # ms: a round of the watcher is part of it
+KILLED = 128 + signal.SIGKILL
 VLLM_WITHIN = 8 * 60_000  # ms; about 65 s on two idle cores
 
 
@@ -96,10 +100,10 @@ def test_an_engine_is_found_watched_and_talked_to(
 @pytest.fixture
 def vllm(place: Installation) -> Iterator[str]:
     """The name of vLLM itself, as somebody has just started it by `docker run`."""
-    build.build(place.docker.host)
+    image.provide(place.docker.host)
     client = docker.APIClient(place.docker.host, version="auto", timeout=60)
     name = f"tiny-{place.docker.install[:8]}"
-    flags = ["--served-model-name", "tiny", "--max-model-len", "1024", "--enforce-eager"]
+    flags = ["--served-model-name", "tiny", "--max-model-len", "4096", "--enforce-eager"]
     made = client.create_container(
         build.TAG,
         ["/models/tiny", *flags, "--max-num-seqs", "4"],
@@ -112,16 +116,17 @@ def vllm(place: Installation) -> Iterator[str]:
     )
     client.start(made["Id"])
     yield name
-    assert client.inspect_container(made["Id"])["State"]["Running"], "nobody has touched it"
+    assert client.inspect_container(made["Id"])["State"]["ExitCode"] == KILLED, "by the test alone"
     client.remove_container(made["Id"], force=True)
     client.close()
 
 
 @pytest.mark.vllm
-def test_vllm_itself_is_watched_from_its_start_on(
+def test_vllm_itself_is_watched_from_its_start_to_its_death(
     page: Page, place: Installation, vllm: str
 ) -> None:
     watch_vllm(page, place, vllm)
+    kill_in_an_answer(page, place, vllm)
 
 
 @pytest.fixture
@@ -167,3 +172,22 @@ def watch_vllm(page: Page, place: Installation, vllm: str) -> None:
     page.get_by_label("Message", exact=True).fill("What is the capital of France?")
     page.keyboard.press("Enter")
     expect(page.locator(".answer").last).to_contain_text("tok/s", timeout=120_000)
+
+
+def kill_in_an_answer(page: Page, place: Installation, vllm: str) -> None:
+    page.get_by_role("button", name="New conversation").click()
+    ask_for_long(page)
+    shown = page.locator(".answer").last
+    expect(shown.locator(".markdown")).not_to_be_empty(timeout=ANSWERED)
+    with closing(docker.APIClient(place.docker.host, version="auto", timeout=60)) as client:
+        client.kill(vllm, signal.SIGKILL)
+
+    alert = shown.get_by_role("alert")
+    expect(alert).to_contain_text("lost in the middle of the answer: it has died")
+    expect(alert).to_contain_text("What had arrived is kept.")
+    expect(alert.get_by_role("button", name="Retry")).to_be_visible()
+    expect(shown.locator(".markdown")).not_to_be_empty()
+    standing = page.locator("#chat-standings .standing:visible")
+    expect(standing).to_contain_text("Somebody else starts it", timeout=WITHIN)
+    page.get_by_label("Message", exact=True).fill("Are you there?")
+    expect(page.get_by_role("button", name="Send", exact=True)).to_be_disabled()

@@ -6,21 +6,32 @@ from pathlib import Path
 
 import torch
 from safetensors.torch import save_file
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 
 OUT = Path(sys.argv[1])
 HIDDEN, LAYERS, HEADS, KV_HEADS, INNER, VOCABULARY = 128, 2, 4, 2, 256, 512
 HEAD_DIM = 64  # vLLM's attention on the CPU has no kernel for smaller ones
 SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
+# Which parsers look for. What stands in an answer is no special token, which engines leave out.
+ADDED = ["<think>", "</think>", "<tool_call>", "</tool_call>"]
 TEXT = [
     "The quick brown fox jumps over the lazy dog while the engine loads its weights.",
     "user assistant system What is the capital of France? Paris is the capital.",
     "0123456789 def main(): return None # comment",
 ]
-TEMPLATE = (
-    "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n"
-    "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
-)
+# As Qwen3's: calls stand in tags, thinking is begun for the model, and ended where none is wanted.
+TEMPLATE = """\
+{% for tool in tools or [] %}{{ tool | tojson }}
+{% endfor %}{% for message in messages %}<|im_start|>{{ message.role }}
+{{ message.content or "" }}{% for call in message.tool_calls or [] %}<tool_call>
+{{ call.function | tojson }}
+</tool_call>{% endfor %}<|im_end|>
+{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
+<think>
+{% if enable_thinking is defined and not enable_thinking %}
+</think>
+
+{% endif %}{% endif %}"""
 
 tokenizer = Tokenizer(models.BPE())
 tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -30,6 +41,7 @@ tokenizer.train_from_iterator(
     TEXT,
     trainers.BpeTrainer(vocab_size=VOCABULARY, special_tokens=SPECIAL, initial_alphabet=alphabet),
 )
+tokenizer.add_tokens([AddedToken(token, special=False) for token in ADDED])
 tokenizer.save(str(OUT / "tokenizer.json"))
 (OUT / "tokenizer_config.json").write_text(
     json.dumps(
