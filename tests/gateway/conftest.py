@@ -1,9 +1,12 @@
 """A web process with two engines behind it, and keys for it."""
 
 import json
+import time
+import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import httpx
 import pytest
 
 from tests.chat_stack import Stack, chat_stack
@@ -35,6 +38,8 @@ for name, port, state in (("twin-1", {one}, State.READY), ("twin-2", {two}, Stat
     )
     server.save()
 """
+REMOVE = "print(Request.objects.filter(model='{}').delete()[0])"
+PATIENCE = 30  # seconds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,8 +58,23 @@ class Address:
     def url(self) -> str:
         return self.stack.url
 
+    def write(self) -> None:
+        """Wait until all that was asked is written down: some at a time, after their answers."""
+        last = f"nobody-{uuid.uuid4().hex}"
+        asked = httpx.post(
+            f"{self.url}/v1/completions",
+            json={"model": last},
+            headers={"authorization": f"Bearer {self.token}"},
+        )
+        assert asked.status_code == 404
+        deadline = time.monotonic() + PATIENCE
+        while self.stack.shell(REMOVE.format(last)).strip() != "1":
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
     def requests(self) -> list[dict[str, object]]:
         """Those that were written down, the latest first."""
+        self.write()
         found = self.stack.shell(
             "import json\nprint(json.dumps(list(Request.objects.values('server', 'model', 'status',"
             " 'cancelled', 'prompt_tokens', 'cached_tokens', 'completion_tokens', 'error', 'path',"

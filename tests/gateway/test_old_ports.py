@@ -64,6 +64,7 @@ def test_a_program_goes_on_without_a_key_by_the_name_that_it_knows(address: Addr
     assert answer.status_code == 200
     assert "data: [DONE]" in answer.text
     assert address.engines[0].requests[-1]["model"] == MODEL
+    address.write()
     said = address.stack.shell(
         "import json\nlast = Request.objects.latest('pk')\n"
         "print(json.dumps([last.source, last.key_id, last.person.username, last.model]))"
