@@ -27,6 +27,11 @@ def is_for_engines(path: str) -> bool:
     return path.startswith("/v1/") or path in BESIDE
 
 
+def _walks(path: str) -> bool:
+    """What is under /v1/ by its letters may be another path of the engine's: /v1/../shutdown."""
+    return not {".", ".."}.isdisjoint(path.split("/"))
+
+
 class Gateway:
     """Answers what is for engines, and leaves all else to `others`."""
 
@@ -52,11 +57,11 @@ class Gateway:
         try:
             caller = await self._caller(scope, call, door)
             await self.routes.look()
+            if not is_for_engines(path) or _walks(path):
+                raise Refusal(404, "no_such_path", f"Engines are asked under /v1/, not {path}.")
             if path.startswith(MODELS):
                 await self._list(scope, speaking, caller)
                 return
-            if not is_for_engines(path):
-                raise Refusal(404, "no_such_path", f"Engines are asked under /v1/, not {path}.")
             call.by(caller)
             self.callers.count(caller)
             question = await heard(receive, _header(scope, b"content-type"))

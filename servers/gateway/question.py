@@ -40,7 +40,10 @@ class Question:
 
 
 def _json(said: dict[str, object]) -> bytes:
-    return json.dumps(said, ensure_ascii=False).encode()
+    try:
+        return json.dumps(said, ensure_ascii=False).encode()
+    except UnicodeEncodeError:  # half a character, which JSON can say and UTF-8 cannot
+        return json.dumps(said).encode()
 
 
 async def heard(receive: Receive, content_type: str) -> Question:
