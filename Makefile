@@ -5,7 +5,7 @@ PROCESSES := 2
 # The tests start some hundred processes of Python: compiling all of it anew takes as long as they.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: up install uninstall rollback bundle test test-fast test-vllm test-fresh bench soak lint format lock install-dev
+.PHONY: up install uninstall rollback bundle test test-fast test-vllm test-clients test-fresh bench soak lint format lock install-dev
 
 # Installs what the lock files say, then starts Redis, web, worker and watcher and stays in front.
 up:
@@ -45,6 +45,13 @@ test-fast: install-dev
 test-vllm: install-dev
 	@$(PYTHON) -m tests.machine
 	$(PYTHON) -m pytest -m vllm
+
+# Open WebUI itself at the gateway, in a browser. Installs it once: minutes, and 7 GB. RECORD=1 keeps
+# what it asks for the tests of CI.
+test-clients: install-dev
+	@$(PYTHON) -m tests.machine
+	@$(PYTHON) -m tests.clients.open_webui
+	$(PYTHON) -m pytest tests/clients/walk_open_webui.py
 
 # `make up` and `make lint` on a machine where nothing was installed before (needs root).
 test-fresh: install-dev

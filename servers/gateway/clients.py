@@ -45,13 +45,18 @@ print(answer.choices[0].message.content)""",
             lines=f"""export ANTHROPIC_BASE_URL={address}
 export ANTHROPIC_AUTH_TOKEN={KEY}
 export ANTHROPIC_MODEL={model}
-export ANTHROPIC_SMALL_FAST_MODEL={model}
+export ANTHROPIC_DEFAULT_OPUS_MODEL={model}
+export ANTHROPIC_DEFAULT_SONNET_MODEL={model}
+export ANTHROPIC_DEFAULT_HAIKU_MODEL={model}
 claude""",
         ),
         Client(
             slug="open-webui",
             name="Open WebUI",
-            says="Its environment; or in its settings, under Connections.",
+            says="In its environment before its first start; later in its Admin Settings, under "
+            "Connections. It sends tools with each chat, which vLLM refuses without a tool parser: "
+            "give the profile one, or set Function Calling to Legacy there (Models, Model "
+            "Defaults, Model Parameters).",
             lines=f"""OPENAI_API_BASE_URL={base}
 OPENAI_API_KEY={KEY}""",
         ),

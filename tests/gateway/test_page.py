@@ -64,6 +64,7 @@ def test_the_lines_name_what_is_ready(client: Client) -> None:
 
     assert "&quot;model&quot;: &quot;Qwen3&quot;" in said
     assert "export ANTHROPIC_BASE_URL=http://testserver\n" in said
+    assert "OPENAI_API_BASE_URL=http://testserver/v1\n" in said
     assert "<code>Qwen3</code> or <code>qwen3-8b</code>" in said
     assert "glm-5 is not running" in said
 
