@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from servers.models import Conversation, Invite, Key, Preset, Role, Secret, User
+from servers.models import Conversation, Invite, Key, Preset, PromptSet, Role, Secret, User
 from servers.models.run import State
 from tests import factories, shelves
 
@@ -120,6 +120,16 @@ ROWS = [
     Row(name="chat_completions", role=Role.OPERATOR, method="post"),
     Row(name="chat_fix", role=Role.OPERATOR, args=("server", "rule"), method="post"),
     Row(name="chat_conversation", role=Role.OPERATOR, args=("talk",)),
+    Row(name="prompt_sets", role=Role.OPERATOR),
+    Row(name="prompt_set_new", role=Role.OPERATOR),
+    Row(name="prompt_set_new", role=Role.OPERATOR, method="post"),
+    Row(name="prompt_set", role=Role.OPERATOR, args=("prompts",)),
+    Row(name="prompt_set_edit", role=Role.OPERATOR, args=("prompts",)),
+    Row(name="prompt_set_edit", role=Role.OPERATOR, args=("prompts",), method="post"),
+    Row(name="prompt_set_delete", role=Role.OPERATOR, args=("prompts",), method="post"),
+    Row(name="round_begin", role=Role.OPERATOR, args=("prompts",), method="post"),
+    Row(name="round_answer", role=Role.OPERATOR, args=("round", "number"), method="post"),
+    Row(name="round_delete", role=Role.OPERATOR, args=("round",), method="post"),
     Row(name="compare", role=Role.OPERATOR),
     Row(name="comparison", role=Role.OPERATOR, args=("compared",)),
     Row(name="conversations", role=Role.OPERATOR),
@@ -216,8 +226,11 @@ def made() -> Things:
     run = factories.run(server, State.READY)
     invite, _token = Invite.make(role=Role.VIEWER, by=None)
     group = factories.group()
+    prompts = PromptSet.objects.create(name="Five", prompts=["Why?"])
     return {
         "box": "rtx8",
+        "prompts": prompts.pk,
+        "round": prompts.rounds.create(run=run, by=ada, prompts=prompts.prompts).pk,
         "server": server.slug,
         "version": 1,
         "number": 0,

@@ -45,7 +45,7 @@ def read(text: bytes) -> Kept:
         raise KeepError(
             f"This is more than is kept in one go: {BODY_LIMIT >> 20} MiB. Remove pictures from it."
         )
-    body = _json(text)
+    body = read_json(text)
     if not isinstance(body, dict):
         raise KeepError("This is no conversation. Reload the page.")
     around = {name: body.get(name) for name in ("params", "tools", "schema")}
@@ -82,12 +82,12 @@ def read(text: bytes) -> Kept:
         tools=around["tools"],
         schema=around["schema"],
         count=count,
-        messages={_place(at, count): _message(at, each) for at, each in messages.items()},
+        messages={_place(at, count): message(at, each) for at, each in messages.items()},
         updated=_moment(body.get("updated")),
     )
 
 
-def _json(text: bytes) -> Any:
+def read_json(text: bytes) -> Any:
     try:
         # PostgreSQL keeps no NUL in JSON.
         said = text.replace(b"\\u0000", b"\\ufffd")
@@ -113,16 +113,16 @@ def _place(at: str, count: int) -> int:
     return int(at)
 
 
-def _message(at: str, message: Any) -> dict[str, Any]:
-    if not isinstance(message, dict):
+def message(at: str, said: Any) -> dict[str, Any]:
+    if not isinstance(said, dict):
         raise KeepError("A message is no object. Reload the page.")
-    size = len(json.dumps(message, ensure_ascii=False).encode())
+    size = len(json.dumps(said, ensure_ascii=False).encode())
     if size > MESSAGE_LIMIT:
         raise KeepError(
             f"Message {int(at) + 1} is {size / 2**20:.1f} MiB large, and {MESSAGE_LIMIT >> 20} MiB is "
             "the limit. Remove pictures from it, or take smaller ones."
         )
-    return message
+    return said
 
 
 def _is_key(value: object) -> bool:

@@ -20,6 +20,7 @@ from servers.models.oldport import OldPort
 from servers.models.outlet import Delivery, Outlet
 from servers.models.preset import Preset
 from servers.models.profile import Profile, ProfileVersion
+from servers.models.prompts import PromptSet, Round, RoundAnswer
 from servers.models.registry import RegistryLogin
 from servers.models.request import Request
 from servers.models.run import Run
@@ -62,9 +63,12 @@ __all__ = [
     "Preset",
     "Profile",
     "ProfileVersion",
+    "PromptSet",
     "RegistryLogin",
     "Request",
     "Role",
+    "Round",
+    "RoundAnswer",
     "Run",
     "Secret",
     "Server",

@@ -66,9 +66,13 @@ def compare(request: PersonRequest, key: str = "") -> HttpResponse:
     if key and not columns:
         raise Http404
     more = {
+        "standings": live.standings(),
+        "person": request.user,
         "columns": columns,
         "comparison": key,
         "most": COLUMNS,
+        "told_label": "System prompt of this column alone",
+        "told_default": "as all columns",
         "beginning": request.GET.get("from", ""),
     }
     return render(request, "chat/compare.html", around(request) | more)

@@ -29,9 +29,15 @@ function first({ firstMs }) {
 
 // Tokens a second after the first, as this browser saw them; null where too little came, or nobody
 // has counted.
-export function seenRate({ usage, spanMs }) {
+function seenRate({ usage, spanMs }) {
   const made = usage?.completion_tokens;
   return made > 1 && spanMs >= SPAN ? (made - 1) / (spanMs / 1000) : null;
+}
+
+// The same, or else what the engine says; null where nobody does.
+export function rateOf(message) {
+  const theirs = message.timings?.predicted_per_second;
+  return seenRate(message) ?? (typeof theirs === "number" ? theirs : null);
 }
 
 function rate(message) {

@@ -1,11 +1,11 @@
 // The figures of one question's answers beside one another, as bars.
 
 import { element, seconds } from "./chat-dom.js";
-import { seenRate } from "./chat-figures.js";
+import { rateOf } from "./chat-figures.js";
 
 const MEASURES = [
   { title: "First token", note: "shorter is better", read: ({ firstMs }) => firstMs, words: seconds, best: Math.min },
-  { title: "Tokens a second", note: "longer is better", read: seenRate, words: (rate) => rate.toFixed(1), best: Math.max },
+  { title: "Tokens a second", note: "longer is better", read: rateOf, words: (rate) => rate.toFixed(1), best: Math.max },
 ];
 
 export class Bars {

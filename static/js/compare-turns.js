@@ -66,9 +66,9 @@ export class Turn {
   view(column, message) {
     const { conversation } = column;
     const view = viewOf(message, {
-      ...this.actions(column),
       asked: () => asked(conversation, message),
       results: () => resultsOf(conversation.messages, conversation.messages.indexOf(message)),
+      ...this.actions(column),
     });
     view.onDraw = () => this.onDraw?.();
     this.views.set(message, view);

@@ -42,7 +42,11 @@ def second(stack: Stack) -> Iterator[ScriptedEngine]:
 
 @pytest.fixture
 def comparison(page: Page, stack: Stack, second: ScriptedEngine) -> Page:
-    second.plan = lambda _body: Script(deltas=[{"content": "The other"}] * 3, delay=0.02)
+    second.plan = lambda _body: Script(
+        deltas=[{"content": "The other"}] * 3,
+        first_delay=0.5,
+        timings={"predicted_per_second": 50.0},
+    )
     page.goto(f"{stack.url}/chat/compare/?server=tiny")
     expect(page.get_by_label("Server of column B")).to_have_value("other")
     return page
@@ -75,9 +79,14 @@ def test_one_question_is_answered_by_all_columns_side_by_side(
         sent = asked.requests[-1]
         assert sent["messages"] == [told, {"role": "user", "content": "hello"}]
         assert {key: sent[key] for key in ("temperature", "max_tokens") if key in sent} == given
-    bars = page.locator(".bars")
-    expect(bars.locator("li")).to_have_count(4)
-    expect(bars.locator("li").filter(has_text="B · other").last).to_contain_text(re.compile(r"\d"))
+    bars = page.locator(".bars-of")
+    first = bars.filter(has_text="First token")
+    expect(first.locator("li")).to_have_text(
+        [re.compile(r"A · tiny.* s"), re.compile("B · other.* s")]
+    )
+    expect(first.get_by_text("fastest")).to_have_count(1)
+    rates = bars.filter(has_text="Tokens a second").locator("li")
+    expect(rates.filter(has_text="B · other")).to_have_text(re.compile(r"\d+\.\d"))
     expect(said(page, 0, "B").locator(".message-foot")).to_contain_text("3 completion tokens")
     expect(said(page, 0, "B").locator(".message-foot")).to_contain_text("complete")
 

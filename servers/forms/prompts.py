@@ -1,0 +1,73 @@
+"""A set of prompts, and what a browser may keep of a round of it."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from django import forms
+from django.http import QueryDict
+
+from servers.forms.conversation import KeepError, message, read_json
+from servers.models import PromptSet
+from servers.models.prompts import MOST
+
+LONGEST = 20_000  # characters of a prompt
+PARAMS_LIMIT = 64 * 2**10  # bytes
+SPARE = 2  # empty fields below those that are filled
+FEWEST = 5  # fields of a new one
+
+
+class PromptSetForm(forms.ModelForm):  # type: ignore[type-arg]
+    """Its prompts come as one field each; the empty ones are left out."""
+
+    class Meta:
+        model = PromptSet
+        fields = ("name",)
+
+    def __init__(self, data: QueryDict | None = None, **more: Any) -> None:
+        super().__init__(data, **more)
+        given = data.getlist("prompt") if data is not None else self.instance.prompts
+        self.prompts = [text.replace("\0", "").strip() for text in given if text.strip()]
+
+    @property
+    def rows(self) -> list[str]:
+        """What the fields hold, with some that are empty."""
+        count = max(FEWEST, len(self.prompts) + SPARE)
+        return [*self.prompts, *[""] * (min(count, MOST) - len(self.prompts))]
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or self.cleaned_data
+        if not self.prompts:
+            self.add_error(None, "Write at least one prompt.")
+        if len(self.prompts) > MOST:
+            self.add_error(None, f"These are {len(self.prompts)} prompts, and {MOST} is the limit.")
+        for at, text in enumerate(self.prompts, 1):
+            if len(text) > LONGEST:
+                said = f"Prompt {at} has {len(text)} characters, and {LONGEST} is the limit."
+                self.add_error(None, said)
+        return cleaned
+
+
+@dataclass(frozen=True, kw_only=True)
+class Begun:
+    run_id: int
+    params: dict[str, str]
+
+
+def read_round(text: bytes) -> Begun:
+    """What a round begins with. Raises KeepError."""
+    said = read_json(text)
+    run = said.get("run") if isinstance(said, dict) else None
+    params = said.get("params") if isinstance(said, dict) else None
+    if not isinstance(run, int) or isinstance(run, bool):
+        raise KeepError("No server is chosen. Pick one that is ready.")
+    if not isinstance(params, dict) or not all(isinstance(each, str) for each in params.values()):
+        raise KeepError("These are no parameters. Reload the page.")
+    if len(json.dumps(params)) > PARAMS_LIMIT:
+        raise KeepError(f"The parameters are larger than {PARAMS_LIMIT >> 10} KiB. Shorten them.")
+    return Begun(run_id=run, params=params)
+
+
+def read_answer(text: bytes, place: int) -> dict[str, Any]:
+    """Raises KeepError."""
+    return message(str(place), read_json(text))
