@@ -20,13 +20,16 @@ from servers.models import (
     Alert,
     Boot,
     Box,
+    Capture,
     Download,
     Entry,
     EnvironmentGroup,
+    Exchange,
     ImageFacts,
     Outlet,
     Profile,
     ProfileVersion,
+    Request,
     Role,
     Run,
     Server,
@@ -174,6 +177,24 @@ def alert(on: Box, **values: Any) -> Alert:
 def boot(of: Box, **values: Any) -> Boot:
     return Boot.objects.create(
         box=of, **{"boot_id": "after", "booted_at": timezone.now(), **values}
+    )
+
+
+def capture(by: User | None, **values: Any) -> Capture:
+    now = timezone.now()
+    usual = {"reason": "wrong answers", "until": now + timedelta(hours=1), "began_at": now}
+    return Capture.objects.create(by=by, **{**usual, **values})
+
+
+def exchange(by: User | None, of: Capture | None = None, **values: Any) -> Exchange:
+    request = Request.objects.create(
+        at=values.pop("at", timezone.now()), path="/v1/chat/completions", status=200,
+        duration=1.5, model="coder", server="coder-1", person=by,
+    )  # fmt: skip
+    asked = '{"messages": [{"role": "user", "content": "How far is the moon?"}]}'
+    usual = {"asked": asked, "answered": "Some 384,000 km."}
+    return Exchange.objects.create(
+        request=request, capture=of or capture(by), **{**usual, **values}
     )
 
 

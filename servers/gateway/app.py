@@ -10,6 +10,7 @@ from servers.gateway import holding
 from servers.gateway.asgi import Application, Message, Receive, Scope, Send
 from servers.gateway.callers import Caller, Callers, not_allowed
 from servers.gateway.calls import Call, Calls
+from servers.gateway.capture import Captures
 from servers.gateway.door import Door, source_of
 from servers.gateway.question import GoneError, Question, heard
 from servers.gateway.refusal import Refusal
@@ -40,6 +41,7 @@ class Gateway:
         self.callers = Callers()
         self.routes = Routes()
         self.calls = Calls()
+        self.captures = Captures()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if is_for_engines(str(scope["path"])):
@@ -126,10 +128,13 @@ class Gateway:
         path = scope["raw_path"].decode("ascii")
         if query := scope.get("query_string"):
             path += "?" + query.decode("ascii")
+        kind = _header(scope, b"content-type")
         gone: frozenset[int] = frozenset()
         while True:
             route = await holding.route(self.routes, question.model, caller, but=gone)
+            await self.captures.look()
             call.to(route)
+            call.recording = self.captures.recording(route, question.body, kind)
             body = question.to(route.model)
             with self.routes.passing(route):
                 holding.stay_awake()
@@ -185,6 +190,8 @@ class _Speaking:
         if self._is_stream:
             headers.append((b"x-accel-buffering", b"no"))
         await self._begin(answer.status, headers)
+        if self._call.recording is not None:
+            self._call.recording.begins(answer.headers)
         rest = b""
         async for piece in answer.pieces:
             self._call.heard(piece)
@@ -197,7 +204,7 @@ class _Speaking:
     async def refuse(self, refusal: Refusal, path: str) -> None:
         if not self.has_begun:
             self.has_begun = True
-            await refusal.answer(self._send, path)
+            await refusal.answer(self._send, path, self._notices)
         elif self._is_stream:
             await self._end(refusal.event(path))
         # Else nothing: an answer that is cut off must not look whole, and without its end the
@@ -211,8 +218,14 @@ class _Speaking:
 
     async def _begin(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
         self.has_begun = True
+        headers = [*headers, *self._notices]
         start: Message = {"type": "http.response.start", "status": status, "headers": headers}
         await self._send(start)
+
+    @property
+    def _notices(self) -> list[tuple[bytes, bytes]]:
+        recording = self._call.recording
+        return [recording.switched.header] if recording is not None else []
 
     async def _end(self, body: bytes = b"") -> None:
         self.has_ended = True

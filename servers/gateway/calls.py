@@ -12,7 +12,9 @@ from django.db import transaction
 from django.utils import timezone
 
 from servers import live
+from servers.gateway import capture
 from servers.gateway.callers import Caller
+from servers.gateway.capture import Recording
 from servers.gateway.routes import Route
 from servers.models import Request, Run, Usage, Use
 
@@ -43,6 +45,7 @@ class Call:
     cancelled: bool = False
     error: str = ""
     server: str = ""
+    recording: Recording | None = None  # None: the words are not kept
     _head: bytes = b""
     _tail: bytes = b""
 
@@ -61,6 +64,8 @@ class Call:
         if len(self._head) < HEAD:
             self._head += piece[: HEAD - len(self._head)]
         self._tail = (self._tail + piece)[-TAIL:]
+        if self.recording is not None:
+            self.recording.heard(piece)
 
     def failed(self, status: int, message: str, *, server: str = "") -> None:
         self.status, self.error = status, message
@@ -113,19 +118,21 @@ def _usage(text: bytes) -> dict[str, object]:
 class Calls:
     """Writes them down. Whoever keeps one waits until it is, and others' with it."""
 
-    _waiting: list[Request] = field(default_factory=list)
+    _waiting: list[tuple[Request, Recording | None]] = field(default_factory=list)
     _writing: asyncio.Task[None] | None = None
 
     async def keep(self, call: Call) -> None:
-        self._waiting.append(_row(call))
+        self._waiting.append((_row(call), call.recording))
         if self._writing is None or self._writing.done():
             self._writing = asyncio.create_task(self._write())
         await asyncio.shield(self._writing)
 
     async def _write(self) -> None:
         await asyncio.sleep(GATHERED)
-        rows, self._waiting, self._writing = self._waiting, [], None
-        await sync_to_async(_write)(rows)
+        calls, self._waiting, self._writing = self._waiting, [], None
+        await sync_to_async(_write)([row for row, _recording in calls])
+        if heard := [(row, kept) for row, kept in calls if kept is not None]:
+            await sync_to_async(capture.keep)(heard)
 
 
 def _row(call: Call) -> Request:

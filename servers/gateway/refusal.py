@@ -1,6 +1,7 @@
 """Why the gateway does not pass a request on, in the words and the shape that its client reads."""
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from servers.gateway.asgi import Send
@@ -42,12 +43,13 @@ class Refusal(Exception):
         name = b"event: error\n" if path.startswith(ANTHROPIC) else b""
         return b"\n\n" + name + b"data: " + self.body(path) + b"\n\n"
 
-    async def answer(self, send: Send, path: str) -> None:
+    async def answer(self, send: Send, path: str, more: Iterable[tuple[bytes, bytes]] = ()) -> None:
         body = self.body(path)
         headers = [
             (b"content-type", b"application/json"),
             (b"content-length", str(len(body)).encode()),
             (b"cache-control", b"no-store"),
+            *more,
         ]
         if self.status == 401:
             headers.append((b"www-authenticate", b"Bearer"))

@@ -82,6 +82,11 @@ def _remember(run: Run, values: list[str]) -> None:
 
 
 def masked(run: Run, text: str) -> str:
-    known = mask(text, secret_values(run)).encode(errors="replace")
+    return without_tokens(mask(text, secret_values(run)))
+
+
+def without_tokens(text: str) -> str:
+    """Those that are known by their shape alone."""
+    known = text.encode(errors="replace")
     # An engine may print NUL, and PostgreSQL keeps no text that holds one.
     return mask_tokens([known])[0].decode().replace("\0", "\N{REPLACEMENT CHARACTER}")

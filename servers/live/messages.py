@@ -36,7 +36,7 @@ class Changed(TypedDict):
     how far pulls and builds of images are. `stock`: which models lie
     on disks, or whether somebody looks. `alerts`: which there are, who knows of them, and what
     came of sending them. `requests`: what programs have asked through the gateway.
-    `ports`: on which old ports that is open.
+    `ports`: on which old ports that is open. `capture`: whether what is asked is kept.
     """
 
     type: Literal["changed"]
@@ -51,6 +51,7 @@ class Changed(TypedDict):
         "alerts",
         "requests",
         "ports",
+        "capture",
     ]
     id: int | None
 
@@ -115,6 +116,10 @@ def requests_changed() -> None:
 
 def ports_changed() -> None:
     _send(LIVE, Changed(type="changed", kind="ports", id=None))
+
+
+def capture_changed() -> None:
+    _send(LIVE, Changed(type="changed", kind="capture", id=None))
 
 
 def log_grew(run_id: int, upto: int) -> None:

@@ -14,6 +14,7 @@ from django.template.loader import render_to_string
 
 from servers.judge import holders
 from servers.live import (
+    capture,
     care,
     clusters,
     downloads,
@@ -135,6 +136,9 @@ def render(keys: set[Key], person: User, *, page: str = "dashboard", pk: int | N
     every_box = everything or ("boxes", None) in keys
     changed_boxes = [box for box in boxes if every_box or ("box", box.pk) in keys]
     parts = [_dot_html(box) for box in changed_boxes]
+    # With every look at the boxes, too: it ends by the clock, of which no message tells.
+    if every_box or ("capture", None) in keys:
+        parts.append(capture.html(person))
     # Not for every server that has changed: busy ones do each second, and boxes are looked at anyway.
     is_about_alerts = every_box or bool(keys & {("alerts", None), ("servers", None)})
     if page != "dashboard" and is_about_alerts:

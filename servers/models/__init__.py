@@ -3,6 +3,7 @@ from servers.models.alert import Alert
 from servers.models.audit import Entry
 from servers.models.boot import Boot
 from servers.models.box import Box
+from servers.models.capture import Capture, Exchange
 from servers.models.checkpoint import CheckpointFacts
 from servers.models.conversation import Conversation, Message
 from servers.models.download import Download
@@ -39,6 +40,7 @@ __all__ = [
     "Alert",
     "Boot",
     "Box",
+    "Capture",
     "CheckpointFacts",
     "Conversation",
     "Delivery",
@@ -46,6 +48,7 @@ __all__ = [
     "Entry",
     "EnvironmentGroup",
     "EnvironmentVersion",
+    "Exchange",
     "FiguresChunk",
     "HistoryChunk",
     "ImageFacts",

@@ -10,8 +10,8 @@ from django.utils.safestring import SafeString
 
 from servers.engines import ENGINES
 from servers.engines.launch import Launch
-from servers.live import needs
-from servers.models import Box, Run, User
+from servers.live import capture, needs
+from servers.models import Box, Capture, Run, User
 
 register = template.Library()
 
@@ -28,6 +28,12 @@ def all_boxes() -> QuerySet[Box]:
 def attention_count() -> int:
     """How much needs a person, for the top bar and the tab's title."""
     return len(needs.now())
+
+
+@register.simple_tag
+def all_captures() -> list[Capture]:
+    """Those that are on: what programs ask is kept."""
+    return capture.captures()
 
 
 @register.simple_tag(takes_context=True)

@@ -17,7 +17,7 @@ from servers.host.collector import Collector
 from servers.host.containers import ContainerError, Event
 from servers.lifecycle import actions, alerts, creation
 from servers.lifecycle.images import jobs
-from servers.models import Box, Request, Run
+from servers.models import Box, Exchange, Request, Run
 from servers.watcher import boxes, checkpoints, logroom, logs
 from servers.watcher.alerts import Alerts
 from servers.watcher.fetching import Fetching
@@ -163,6 +163,7 @@ class Watcher:
         self._surviving(alerts.forget_old)
         self._surviving(jobs.forget_old)
         self._surviving(Request.objects.forget_old)
+        self._surviving(Exchange.objects.forget_old)
         try:
             for name in creation.docker().drop_orphaned_kernels():
                 log.info("Removed %s: its image is no longer on this box", name)

@@ -1,0 +1,168 @@
+"""Keeps what is asked and answered, while an admin has switched that on."""
+
+import json
+import re
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from io import StringIO
+
+from asgiref.sync import sync_to_async
+from django.db import transaction
+from django.utils import timezone
+
+from servers import live
+from servers.gateway.routes import Route
+from servers.gateway.transcript import Transcript
+from servers.lifecycle import secrets
+from servers.models import Capture, Exchange, Request, Run
+
+# Seconds within which one that is switched on counts.
+REMEMBERED = 1.0
+HEADER = b"x-inferdash-capture"
+# Bytes of a question, and of an answer, that are kept.
+MOST = 256 * 1024
+# Bytes of a question that are looked at: pictures, which are left out, may fill the others.
+LOOKED_AT = 8 * 2**20
+# Bytes beyond which are masked, too: else the end could cut a token to a piece of no known shape.
+MARGIN = 4096
+# Nobody reads them: files as base64, also one whose end is not looked at, and lists of numbers.
+_UNREAD = re.compile(
+    r'("(?:data:[^",]{0,200},|))([A-Za-z0-9+/=_-]{2000,})("|\Z)|(\[)([\d.eE+,\s-]{2000,})(\]|\Z)'
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Switched:
+    """A capture as the gateway remembers it."""
+
+    pk: int
+    only: str
+    until: datetime
+
+    @property
+    def header(self) -> tuple[bytes, bytes]:
+        return HEADER, f"until={self.until.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}".encode()
+
+    def is_about(self, route: Route) -> bool:
+        return timezone.now() < self.until and (not self.only or self.only in route.names)
+
+
+class Captures:
+    def __init__(self) -> None:
+        self._on: list[Switched] = []
+        self._until = 0.0
+
+    async def look(self) -> None:
+        if self._until >= time.monotonic():
+            return
+        # Before the look: others need not look meanwhile, too.
+        self._until = time.monotonic() + REMEMBERED
+        self._on = await sync_to_async(_look)()
+
+    def recording(self, route: Route, asked: bytes, content_type: str) -> "Recording | None":
+        """What is to hear the answer; None: nobody keeps it."""
+        switched = next((each for each in self._on if each.is_about(route)), None)
+        return Recording(switched, asked, content_type) if switched is not None else None
+
+
+def _look() -> list[Switched]:
+    return [Switched(pk=each.pk, only=each.only, until=each.until) for each in Capture.objects.on()]
+
+
+class Recording:
+    """One question, and its answer as far as it comes."""
+
+    def __init__(self, switched: Switched, asked: bytes, content_type: str) -> None:
+        self.switched = switched
+        self._asked = asked if not content_type.startswith("multipart/") else b""
+        self._asked_size = len(asked)
+        self._kind = ""  # of the answer: its content type
+        self._heard = b""
+        self._left_out = 0
+        self._transcript: Transcript | None = None
+
+    def begins(self, headers: Iterable[tuple[bytes, bytes]]) -> None:
+        self._kind = dict(headers).get(b"content-type", b"").decode("latin-1").casefold()
+        if self._kind.startswith("text/event-stream"):
+            self._transcript = Transcript(MOST + MARGIN)
+
+    def heard(self, piece: bytes) -> None:
+        if self._transcript is not None:
+            self._transcript.heard(piece)
+            return
+        room = MOST + MARGIN - len(self._heard) if self._is_text else 0
+        self._heard += piece[:room]
+        self._left_out += len(piece[room:])
+
+    @property
+    def _is_text(self) -> bool:
+        return self._kind.startswith("text/") or "json" in self._kind
+
+    def exchange(self, request: Request, run: Run | None) -> Exchange:
+        """What is kept of it. Takes its time: not for the event loop."""
+        seen = self._asked[:LOOKED_AT]
+        asked, asked_out = _kept(_laid_out(seen), run)
+        heard = self._transcript.text if self._transcript else _laid_out(self._heard)
+        left_out = self._transcript.left_out if self._transcript else self._left_out
+        answered, answered_out = _kept(heard, run)
+        return Exchange(
+            request=request,
+            capture_id=self.switched.pk,
+            asked=asked,
+            asked_left_out=asked_out + self._asked_size - len(seen),
+            answered=answered,
+            answered_left_out=answered_out + left_out,
+        )
+
+
+def _laid_out(said: bytes) -> str:
+    """JSON by lines, with its letters as they are read; all else as it is."""
+    try:
+        text = _lines(json.loads(said), 4 * len(said) + MARGIN)
+    except (ValueError, RecursionError):
+        text = said.decode(errors="replace")
+    return _UNREAD.sub(_left_out, text)
+
+
+def _lines(said: object, most: int) -> str:
+    """Raises ValueError for what is so deep that it grows to more than `most` characters."""
+    found = StringIO()
+    for piece in json.JSONEncoder(ensure_ascii=False, indent=2).iterencode(said):
+        if found.tell() > most:
+            raise ValueError("Indented it is too long.")
+        found.write(piece)
+    return found.getvalue()
+
+
+def _left_out(found: "re.Match[str]") -> str:
+    begin, text, end = found.groups()[:3] if found[1] else found.groups()[3:]
+    return f"{begin}… ({len(text)} characters are not kept){end}"
+
+
+def _kept(text: str, run: Run | None) -> tuple[str, int]:
+    """The beginning, without secrets; and how many bytes are not in it."""
+    whole = text.encode(errors="replace")
+    seen = whole[: MOST + MARGIN]
+    shown = seen.decode(errors="ignore")
+    masked = (secrets.masked(run, shown) if run else secrets.without_tokens(shown)).encode()
+    return masked[:MOST].decode(errors="ignore"), len(whole) - len(seen) + len(masked[MOST:])
+
+
+def keep(heard: Sequence[tuple[Request, Recording]]) -> None:
+    """Write down those whose capture is still on: once it has ended, nothing more is kept."""
+    found = Run.objects.select_related("server__box__hf_token", "version")
+    runs = found.in_bulk({row.run_id for row, _recording in heard if row.run_id is not None})
+    exchanges = [recording.exchange(row, runs.get(row.run_id or 0)) for row, recording in heard]
+    is_full = False
+    with transaction.atomic():
+        # Locked: what is ended at this moment has ended before, or gets these and no more.
+        for capture in Capture.objects.on().select_related(None).select_for_update():
+            mine = [each for each in exchanges if each.capture_id == capture.pk]
+            if mine:
+                Exchange.objects.bulk_create(mine)
+                size = sum(each.size for each in mine)
+                is_full |= Capture.objects.add(capture, len(mine), size)
+    if is_full:
+        live.capture_changed()

@@ -1,0 +1,82 @@
+"""Capture: everybody is told on the pages that they have open, and an admin reads what was kept."""
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.browser.axe import faults
+from tests.chat_stack import Stack
+
+pytestmark = pytest.mark.browser
+
+PICTURES = os.environ.get("PICTURES", "")
+PHONE = {"width": 390, "height": 844}
+MINE = """
+print(Key.make(User.objects.get(username="ada"), "Open WebUI", Role.OPERATOR, expires_at=None)[1])
+"""
+
+
+def picture(page: Page, name: str) -> None:
+    if PICTURES:
+        page.screenshot(path=Path(PICTURES) / f"{name}.png", full_page=True)
+
+
+def test_what_is_kept_is_told_on_open_pages_and_read_by_an_admin(
+    page: Page, stack: Stack, browser: Browser
+) -> None:
+    """`page` is an operator's playground."""
+    banner = page.locator("#capture")
+    expect(banner).to_be_hidden()
+    cookie: Any = stack.web.cookie("otto", "ADMIN")
+    token = stack.shell(MINE).strip()
+    with browser.new_context(viewport={"width": 1280, "height": 800}) as context:
+        context.add_cookies([cookie])
+        admin = context.new_page()
+        admin.goto(f"{stack.url}/gateway/")
+        admin.get_by_role("link", name="Capture").click()
+        assert faults(admin) == []
+        admin.get_by_label("What is asked of").select_option("tiny")
+        admin.get_by_label("Why").fill("tool calls come out as text")
+        admin.get_by_role("button", name="Switch capture on").click()
+        expect(banner).to_contain_text("Prompts and answers of tiny are being kept until")
+        expect(banner).to_contain_text("by otto: tool calls come out as text")
+        expect(banner.get_by_role("link")).to_have_count(0)
+        picture(page, "capture-chat")
+
+        answer = httpx.post(
+            f"{stack.url}/v1/chat/completions",
+            headers={"Authorization": f"Bearer {token}"},
+            json={"model": "tiny", "stream": True,
+                  "messages": [{"role": "user", "content": "How far is the moon?"}]},
+        )  # fmt: skip
+        assert answer.headers["x-inferdash-capture"].startswith("until=")
+        row = admin.get_by_role("row").filter(has_text="Open WebUI")
+        deadline = time.monotonic() + 20  # it is written down beside the answer, not before it
+        while not row.count() and time.monotonic() < deadline:
+            admin.reload()
+        expect(row).to_contain_text("200")
+        picture(admin, "capture")
+        admin.emulate_media(color_scheme="dark")
+        admin.set_viewport_size(PHONE)  # type: ignore[arg-type]
+        assert faults(admin) == []
+        picture(admin, "capture-phone-dark")
+        admin.get_by_role("link", name="How far is the moon?").click()
+        expect(admin.locator("#answered")).to_have_text("You said: How far is the moon? ")
+        assert faults(admin) == []
+        picture(admin, "captured-phone-dark")
+        admin.emulate_media(color_scheme="light")
+        admin.set_viewport_size({"width": 1280, "height": 800})
+        picture(admin, "captured")
+
+        admin.get_by_role("link", name="Show, or end it").click()
+        admin.get_by_role("button", name="End it now").click()
+        expect(banner).to_be_hidden()
+        admin.get_by_text("Delete all of it now…").click()
+        admin.get_by_role("button", name="Delete 1 prompt and answer").click()
+        expect(admin.get_by_text("Nothing is kept.")).to_be_visible()
+        picture(admin, "capture-off")

@@ -1,0 +1,170 @@
+"""Capture's pages: who switches it, what everybody is told, what admins find."""
+
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from asgiref.sync import async_to_sync
+from django.conf import settings
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from servers import live
+from servers.models import Capture, Entry, Exchange, Role, User
+from servers.models.capture import KEPT
+from tests import factories
+from tests.access_rows import PUBLIC, ROWS, made
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("own_redis")]
+
+SAID = {"minutes": "240", "only": "", "reason": "<b>wrong</b> answers"}
+
+
+@pytest.fixture
+def ada() -> User:
+    return factories.person("ada", Role.ADMIN)
+
+
+@pytest.fixture
+def client(ada: User) -> Client:
+    client = Client()
+    client.force_login(ada)
+    return client
+
+
+def text_of(client: Client, query: str = "") -> str:
+    return client.get(f"/gateway/capture/{query}").content.decode()
+
+
+def test_an_admin_switches_it_on_for_a_time_and_ends_it(client: Client, ada: User) -> None:
+    factories.server(factories.box(settings.BOX), "glm-5")
+    assert '<option value="glm-5">' in text_of(client)
+    for wrong in ({"minutes": "5"}, {"minutes": "2000"}, {"reason": " "}, {"only": "nobody"}):
+        client.post("/gateway/capture/", {**SAID, **wrong})
+        assert not Capture.objects.exists(), wrong
+
+    before = timezone.now()
+    client.post("/gateway/capture/", {**SAID, "only": "glm-5"})
+    found = Capture.objects.get()
+    assert (found.by, found.only, found.is_on) == (ada, "glm-5", True)
+    assert abs(found.until - before - timedelta(hours=4)) < timedelta(minutes=1)
+    noted = Entry.objects.get(action="switch capture on")
+    assert (noted.subject, noted.detail["reason"]) == ("glm-5", SAID["reason"])
+
+    said = client.post("/gateway/capture/", SAID, follow=True).content.decode()
+    assert "ada has capture on already" in said
+    assert Capture.objects.count() == 1
+
+    client.post(f"/gateway/capture/{found.pk}/end/")
+    found.refresh_from_db()
+    assert (found.is_on, found.ended_by) == (False, ada)
+    assert Entry.objects.filter(action="end capture").exists()
+    assert "ended by ada" in text_of(client)
+    assert "over already" in client.post(
+        f"/gateway/capture/{found.pk}/end/", follow=True
+    ).content.decode()  # fmt: skip
+
+
+def test_every_page_tells_everybody_while_it_is_on() -> None:
+    things = made()
+    until = timezone.now() + timedelta(hours=1)
+    factories.capture(User.objects.get(), reason="<b>wrong</b> answers", only="glm-5", until=until)
+    client = Client()
+    client.force_login(factories.person("otto", Role.ADMIN))
+    pages = 0
+    for row in (row for row in ROWS if row.method == "get" and row.role is not PUBLIC):
+        answer = client.get(reverse(row.name, args=[things[key] for key in row.args]), row.data)
+        if answer.streaming or b'<main id="main"' not in answer.content:
+            continue
+        pages += 1
+        said = answer.content.decode()
+        assert "of <span hx-ignore>glm-5</span> are being kept until" in said, row
+        assert "ada: &lt;b&gt;wrong&lt;/b&gt; answers" in said, row
+    assert pages > 40
+    assert "being kept" not in Client().get("/login/").content.decode()
+
+
+def test_open_pages_are_told_and_it_ends_by_the_clock(
+    ada: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vera = factories.person("vera", Role.VIEWER)
+    switched = factories.capture(ada)
+    for page in ("dashboard", "chat", "gateway", "found", "stock", "server"):
+        for kind in ("capture", "boxes", "everything"):
+            assert "wrong answers" in live.render({(kind, None)}, vera, page=page)
+    said = live.render({("capture", None)}, vera)
+    assert "/gateway/capture/" not in said
+    assert "/gateway/capture/" in live.render({("capture", None)}, ada)
+
+    monkeypatch.setattr(timezone, "now", lambda: switched.until)
+    said = live.render({("boxes", None)}, vera, page="alerts")
+    assert "wrong answers" not in said
+    assert 'id="capture" class="capture" role="status" hidden' in said
+
+
+async def file_of(answer: Any) -> bytes:
+    return b"".join([part async for part in answer.streaming_content])
+
+
+def test_what_is_kept_is_found_read_downloaded_and_deleted(client: Client, ada: User) -> None:
+    assert "Nothing is kept." in text_of(client)
+    moon = factories.exchange(ada)
+    factories.exchange(
+        ada, moon.capture, asked="<script>x</script>", answered="", asked_left_out=5 << 20
+    )
+
+    said = text_of(client)
+    assert "How far is the moon?" in said
+    assert "&lt;script&gt;" in said
+    assert "<script>x" not in said
+    assert "How far" not in text_of(client, "?q=nothing")
+    assert "&lt;script" not in text_of(client, "?q=384,000+coder")
+    one = client.get(f"/gateway/captured/{moon.pk}/").content.decode()
+    assert "Some 384,000 km." in one
+    assert "wrong answers (ada)" in one
+    other = Exchange.objects.exclude(pk=moon.pk).get()
+    assert (
+        "5.0 MiB more are not kept" in client.get(f"/gateway/captured/{other.pk}/").content.decode()
+    )
+
+    answer = client.get("/gateway/captured.jsonl?q=moon")
+    assert answer.headers["Content-Disposition"].endswith('.jsonl"')
+    (line,) = map(json.loads, async_to_sync(file_of)(answer).splitlines())
+    assert (line["person"], line["server"]) == ("ada", "coder-1")
+    assert line["answered"] == "Some 384,000 km."
+    assert Entry.objects.get(action="download captured").subject == "moon"
+
+    client.post("/gateway/captured/delete/")
+    assert not Exchange.objects.exists()
+    assert Entry.objects.get(action="delete captured").subject == "2 requests"
+
+
+def test_after_a_week_it_is_not_shown_and_then_gone(client: Client, ada: User) -> None:
+    young = factories.exchange(ada, at=timezone.now() - KEPT + timedelta(hours=1))
+    old = factories.exchange(ada, young.capture, at=timezone.now() - KEPT)
+    assert client.get(f"/gateway/captured/{young.pk}/").status_code == 200
+    assert client.get(f"/gateway/captured/{old.pk}/").status_code == 404
+
+    Exchange.objects.forget_old()
+    assert list(Exchange.objects.all()) == [young]
+
+
+@pytest.mark.parametrize(
+    ("asked", "gist"),
+    [
+        ('{"messages": [{"content": "a"}, {"content": [{"type": "image_url"}, {"text": "b"}]}]}', "b"),
+        ('{"messages": [{"content": "question"}, {"content": null}]}', "question"),
+        ('{"prompt": "Once  upon"}', "Once upon"),
+        ('{"input": ["one", "two"]}', "two"),
+        ('{"input": [[1, 2]]}', '{"input": [[1, 2]]}'),
+        ('{"messages": [{"content": "cut', '{"messages": [{"content": "cut'),
+        ("[" * 3000, "[" * 10),
+        ('{"prompt": "' + "月" * 200 + '"}', "月" * 100),
+        ("[]", "[]"),
+        ("", "no text"),
+    ],
+)  # fmt: skip
+def test_a_list_says_what_was_asked_last(asked: str, gist: str) -> None:
+    assert Exchange(asked=asked).gist.startswith(gist)
