@@ -9,7 +9,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('servers', '0050_comparisons'),
+        ('servers', '0051_prompt_sets'),
     ]
 
     operations = [
