@@ -42,6 +42,11 @@ def made(client: Client, name: str = "Five", prompts: list[str] | None = None) -
     return PromptSet.objects.get(name=name)
 
 
+def seen(found: PromptSet) -> str:
+    found.refresh_from_db()
+    return found.saved_at.isoformat()
+
+
 def begin(client: Client, found: PromptSet, run: Run, **params: str) -> Round:
     answer = client.post(
         reverse("round_begin", args=[found.pk]),
@@ -67,7 +72,7 @@ def test_a_set_has_the_prompts_that_were_written(ada: Client) -> None:
 
     assert found.prompts == ["Why?", "Write\na haiku."]
     assert found.by is not None
-    edited = {"name": "Two", "prompt": ["Why?", "And now?"]}
+    edited = {"name": "Two", "prompt": ["Why?", "And now?"], "seen": seen(found)}
     assert ada.post(reverse("prompt_set_edit", args=[found.pk]), edited).status_code == 302
     found.refresh_from_db()
     assert (found.name, found.prompts) == ("Two", ["Why?", "And now?"])
@@ -95,6 +100,22 @@ def test_what_is_no_set_is_said_and_nothing_typed_is_lost(
     assert PromptSet.objects.count() == 1
 
 
+def test_the_second_of_two_who_edit_at_once_is_told_and_overwrites_nothing(ada: Client) -> None:
+    found = made(ada)
+    both, address = seen(found), reverse("prompt_set_edit", args=[found.pk])
+    lin = client_of("lin")
+    lin.post(address, {"name": "Five", "prompt": ["Lin’s?"], "seen": both})
+
+    answer = ada.post(address, {"name": "Five", "prompt": ["Mine?"], "seen": both})
+
+    assert "lin has saved this set since you opened it" in answer.content.decode()
+    assert "Mine?" in answer.content.decode()
+    found.refresh_from_db()
+    assert found.prompts == ["Lin’s?"]
+    again = {"name": "Five", "prompt": ["Mine?"], "seen": answer.context["form"].seen}
+    assert ada.post(address, again).status_code == 302
+
+
 def test_answers_are_kept_with_the_run_that_gave_them(ada: Client, server: Server) -> None:
     found, run = made(ada), run_of(server)
     begun = begin(ada, found, run, temperature="0.3")
@@ -103,6 +124,8 @@ def test_answers_are_kept_with_the_run_that_gave_them(ada: Client, server: Serve
     assert keep(ada, begun, 1, content="Again").status_code == 204
 
     assert Round.objects.get(run=run) == begun
+    shown = ada.get(reverse("server", args=[server.slug])).content.decode()
+    assert f'href="{reverse("prompt_set", args=[found.pk])}?round={begun.pk}"' in shown
     (told,) = page(ada, found).context["told"]
     assert told["answers"] == {1: ANSWER | {"content": "Again"}}
     assert told["params"] == {"temperature": "0.3"}
@@ -112,7 +135,10 @@ def test_answers_are_kept_with_the_run_that_gave_them(ada: Client, server: Serve
 def test_a_round_keeps_its_prompts_when_the_set_is_edited(ada: Client, server: Server) -> None:
     found = made(ada)
     begun = begin(ada, found, run_of(server))
-    ada.post(reverse("prompt_set_edit", args=[found.pk]), {"name": "Five", "prompt": ["Other?"]})
+    ada.post(
+        reverse("prompt_set_edit", args=[found.pk]),
+        {"name": "Five", "prompt": ["Other?"], "seen": seen(found)},
+    )
 
     assert page(ada, found).context["told"][0]["prompts"] == PROMPTS
     assert keep(ada, begun, 1).status_code == 204

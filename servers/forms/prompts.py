@@ -35,8 +35,20 @@ class PromptSetForm(forms.ModelForm):  # type: ignore[type-arg]
         count = max(FEWEST, len(self.prompts) + SPARE)
         return [*self.prompts, *[""] * (min(count, MOST) - len(self.prompts))]
 
+    @property
+    def seen(self) -> str:
+        """Which save of the set its fields go by; whoever is told of a newer one goes by that."""
+        return self.instance.saved_at.isoformat() if self.instance.pk else ""
+
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or self.cleaned_data
+        if self.seen and self.data.get("seen") != self.seen:
+            by = self.instance.by or "Somebody"
+            self.add_error(
+                None,
+                f"{by} has saved this set since you opened it: open it in another tab to see how. "
+                "What you typed is still below; saving again replaces theirs.",
+            )
         if not self.prompts:
             self.add_error(None, "Write at least one prompt.")
         if len(self.prompts) > MOST:

@@ -8,7 +8,7 @@ from django.views.decorators.http import require_GET
 
 from servers import live
 from servers.lifecycle import untouched
-from servers.models import Role, Run, Server, User
+from servers.models import Role, Round, Run, Server, User
 from servers.views.access import allow
 
 EARLIER = 50  # runs in the table
@@ -23,7 +23,11 @@ def server(request: HttpRequest, slug: str) -> HttpResponse:
     return render(
         request,
         "servers/page.html",
-        {**live.head(found, run, cast(User, request.user)), "runs": runs},
+        {
+            **live.head(found, run, cast(User, request.user)),
+            "runs": runs,
+            "rounds": Round.objects.filter(run=run).select_related("prompt_set", "by"),
+        },
     )
 
 

@@ -3,7 +3,7 @@
 
 import { pictures } from "./chat-images.js";
 import { split } from "./chat-reasoning.js";
-import { history } from "./chat-request.js";
+import { history, turnsOf } from "./chat-request.js";
 import { titleOf } from "./chat-store.js";
 
 // What the openai package knows by name; all else goes as extra_body.
@@ -23,6 +23,17 @@ export const FORMS = {
   python: { title: "Python (openai)", ending: "py", type: "text/x-python", make: python },
 };
 
+// Of a comparison: all columns in one file. `first` stands for it, `columns` are conversations.
+export const TOGETHER = {
+  markdown: { title: "All columns: Markdown", ending: "md", type: "text/markdown", make: markdownTogether },
+  json: { title: "All columns: JSON", ending: "json", type: "application/json", make: jsonTogether },
+};
+
+export function downloadTogether(first, columns, form) {
+  const { ending, type, make } = TOGETHER[form];
+  offer(make(first, columns), fileName(first, ending), type);
+}
+
 export function fileName(conversation, ending) {
   const words = titleOf(conversation).normalize("NFKD").toLowerCase().replace(/[^a-z0-9]+/g, "-").slice(0, 50).replace(/^-|-$/g, "");
   return `${words || "conversation"}-${new Date().toISOString().slice(0, 10)}.${ending}`;
@@ -32,9 +43,13 @@ export function fileName(conversation, ending) {
 export function download(conversation, form, { base, params, model }) {
   const { ending, type, make } = FORMS[form];
   const text = make(conversation, { base, body: request(conversation, params, model) });
+  offer(text, fileName(conversation, ending), type);
+}
+
+function offer(text, name, type) {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(new Blob([text], { type: `${type};charset=utf-8` }));
-  link.download = fileName(conversation, ending);
+  link.download = name;
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }
@@ -53,6 +68,23 @@ function markdown(conversation) {
   const parts = [`# ${titleOf(conversation)}`];
   if (params?.system?.trim()) parts.push("## System", params.system.trim());
   for (const message of messages) parts.push(...said(message));
+  return `${parts.join("\n\n")}\n`;
+}
+
+// Each question once, below it what the columns said to it.
+function markdownTogether(first, columns) {
+  const parts = [`# ${titleOf(first)}`];
+  for (const { title, conversation } of columns) {
+    const set = Object.entries(conversation.params).map(([name, value]) => `${name} ${String(value).trim().replace(/\s+/g, " ")}`);
+    parts.push(`- ${title}: ${conversation.server}${set.length ? `, ${set.join(", ")}` : ""}`);
+  }
+  const turns = columns.map(({ conversation }) => turnsOf(conversation));
+  for (const [at, { question }] of turns[0].entries()) {
+    parts.push(...said(question));
+    for (const [place, { title }] of columns.entries()) {
+      parts.push(`### Column ${title}`, ...(turns[place][at]?.said ?? []).flatMap(said));
+    }
+  }
   return `${parts.join("\n\n")}\n`;
 }
 
@@ -80,9 +112,14 @@ function fence(text, language = "") {
 }
 
 function json(conversation) {
-  const { name, server, params, tools, schema, messages } = conversation;
-  return `${JSON.stringify({ title: titleOf(conversation), name, server, params, tools, schema, messages }, null, 2)}\n`;
+  return `${JSON.stringify({ title: titleOf(conversation), ...plain(conversation) }, null, 2)}\n`;
 }
+
+function jsonTogether(first, columns) {
+  return `${JSON.stringify({ title: titleOf(first), columns: columns.map(({ conversation }) => plain(conversation)) }, null, 2)}\n`;
+}
+
+const plain = ({ name, server, params, tools, schema, messages }) => ({ name, server, params, tools, schema, messages });
 
 function curl(_conversation, { base, body }) {
   return `#!/bin/sh

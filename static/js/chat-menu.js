@@ -1,21 +1,26 @@
 // The menus above a conversation: sharing it by a link, having it as a file, and where it is compared.
 
 import { button, element } from "./chat-dom.js";
-import { FORMS, download } from "./chat-export.js";
+import { FORMS, TOGETHER, download, downloadTogether } from "./chat-export.js";
 import { copy } from "./copy.js";
 
-// `current` gives the open conversation, `asked` what the page would send now.
+// `current` gives the open conversation, `asked` what the page would send now, `columns` those of a
+// comparison, of which the open one is the first.
 export class Menus {
-  constructor({ share, files, compare = null, store, current, asked, say }) {
-    Object.assign(this, { share, files, compare, store, current, asked, say });
+  constructor({ share, files, compare = null, store, current, asked, columns = null, say }) {
+    Object.assign(this, { share, files, compare, store, current, asked, columns, say });
     for (const menu of [share, files]) this.fold(menu);
     share.addEventListener("toggle", () => share.open && this.drawShare());
-    files.querySelector(".drop-panel").append(
-      ...Object.entries(FORMS).map(([form, { title }]) => button(title, "", () => {
-        download(current(), form, asked());
-        files.open = false;
-      })),
-    );
+    const forms = Object.entries(FORMS).map(([form, { title }]) => this.form(columns ? `Column A: ${title}` : title, () => download(current(), form, asked())));
+    const together = Object.entries(columns ? TOGETHER : {}).map(([form, { title }]) => this.form(title, () => downloadTogether(current(), columns(), form)));
+    files.querySelector(".drop-panel").append(...together, ...forms);
+  }
+
+  form(title, have) {
+    return button(title, "", () => {
+      have();
+      this.files.open = false;
+    });
   }
 
   // A menu goes as menus do: by Escape, or a click elsewhere.

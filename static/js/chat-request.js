@@ -44,6 +44,16 @@ function toldCall(call, at) {
   return { id: idOf(call, at), type: "function", function: { name: call.name, arguments: told } };
 }
 
+// The messages of a conversation as [{question, said}]: what follows each question, up to the next.
+export function turnsOf({ messages }) {
+  const turns = [];
+  for (const message of messages) {
+    if (message.role === "user") turns.push({ question: message, said: [] });
+    else turns.at(-1)?.said.push(message);
+  }
+  return turns;
+}
+
 // What the message at this place was asked with, for a look at the raw request.
 export const asked = (conversation, message) =>
   history({ ...conversation, messages: conversation.messages.slice(0, conversation.messages.indexOf(message)) });

@@ -1,8 +1,9 @@
 // A conversation or a comparison that somebody has shared, to be read and not touched.
 
 import { viewOf } from "./chat-message.js";
+import { turnsOf } from "./chat-request.js";
 import { settle } from "./chat-store.js";
-import { TITLES, Turn, turnsOf } from "./compare-turns.js";
+import { TITLES, Turn } from "./compare-turns.js";
 
 const columns = JSON.parse(document.getElementById("chat-told").textContent);
 const transcript = document.getElementById("chat-transcript");

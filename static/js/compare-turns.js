@@ -1,21 +1,11 @@
 // What was said in a comparison: each question once, below it what the columns said to it.
 
 import { element } from "./chat-dom.js";
-import { asked, resultsOf } from "./chat-request.js";
+import { asked, resultsOf, turnsOf } from "./chat-request.js";
 import { viewOf } from "./chat-message.js";
 import { Bars } from "./compare-bars.js";
 
 export const TITLES = "ABCD"; // of columns
-
-// The messages of a conversation as [{question, said}]: what follows each question, up to the next.
-export function turnsOf({ messages }) {
-  const turns = [];
-  for (const message of messages) {
-    if (message.role === "user") turns.push({ question: message, said: [] });
-    else turns.at(-1)?.said.push(message);
-  }
-  return turns;
-}
 
 const answerOf = (said) => said.findLast(({ role }) => role === "assistant");
 

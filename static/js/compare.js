@@ -2,15 +2,18 @@
 // together.
 
 import { outcome } from "./chat-answering.js";
+import { element } from "./chat-dom.js";
+import { emptyState } from "./chat-empty.js";
 import { End } from "./chat-end.js";
 import { pictures } from "./chat-images.js";
 import { Menus } from "./chat-menu.js";
+import { turnsOf } from "./chat-request.js";
 import { newKey } from "./chat-save.js";
 import { AwayError, Store } from "./chat-store.js";
 import { Asking } from "./compare-asking.js";
 import { Column } from "./compare-column.js";
 import { Panel } from "./compare-panel.js";
-import { TITLES, Turn, turnsOf } from "./compare-turns.js";
+import { TITLES, Turn } from "./compare-turns.js";
 
 const page = document.getElementById("compare");
 const $ = (id) => document.getElementById(id);
@@ -29,6 +32,7 @@ class Compare {
     this.menus = new Menus({
       share: $("chat-share"), files: $("chat-files-menu"), store: this.store,
       current: () => this.first,
+      columns: () => this.columns,
       asked: () => ({ base: `${location.origin}/v1`, params: this.columns[0].request, model: this.columns[0].server?.model ?? "" }),
       say: (text) => this.notice(text),
     });
@@ -236,7 +240,17 @@ class Compare {
     const isEmpty = !($("chat-input").value.trim() || this.panel.images.images.length);
     $("chat-send").disabled = Boolean(problem) || isEmpty;
     this.remark();
+    this.invite();
     this.menus.refresh();
+  }
+
+  // What stands where nothing has been said yet.
+  invite() {
+    $("chat-empty").hidden = this.turns.length > 0;
+    if (this.turns.length) return;
+    const ready = this.columns.some(({ servers }) => servers.chosen);
+    const words = "One question goes to all columns. A column’s letter shows its parameters. Enter sends, Shift+Enter makes a new line, Esc stops.";
+    $("chat-empty").replaceChildren(...(ready ? [element("p", "", words)] : emptyState(this.columns[0].servers, page.dataset.dashboard)));
   }
 
   // Columns that share an engine share its speed, and those that are the same compare nothing.

@@ -105,6 +105,14 @@ def test_one_question_is_answered_by_all_columns_side_by_side(
     ]
     assert faults(page) == []
 
+    page.get_by_text("Export", exact=True).click()
+    with page.expect_download() as download:
+        page.get_by_role("button", name="All columns: Markdown").click()
+    text = download.value.path().read_text()
+    assert "- B: other, max_tokens 64, system Be brief." in text
+    assert text.count("## You") == 2
+    assert text.index("### Column A") < text.index("You said: hello") < text.index("### Column B")
+
     page.get_by_text("Share", exact=True).click()
     page.get_by_role("button", name="Make a link").click()
     link = page.get_by_label("Link to this conversation").input_value()
