@@ -296,3 +296,39 @@ def test_the_page_of_a_shared_one_obeys_nothing_of_it(ada: Client) -> None:
 
     assert "<script>window" not in page
     assert "<img" not in page
+
+
+def test_the_path_that_is_shown_is_kept_and_shared_and_names_it(ada: Client) -> None:
+    other = {"role": "user", "content": "Why is grass green?", "parent": -1}
+    said = SAID | {"content": "Chlorophyll."}
+    keep(ada, body(ASKED, SAID, other, said, leaf=3))
+    assert listed(ada) == ["Why is grass green?"]
+
+    keep(ada, body(was="first0", revision="second", count=4, messages={}, leaf=1))
+
+    found = whole(ada)
+    assert found["leaf"] == 1
+    assert found["messages"] == [ASKED, SAID, other, said]
+    assert listed(ada) == ["Why is the sky blue?"]
+    link = ada.post(reverse("conversation_share", args=[KEY])).json()["link"]
+    page = ada.get(link).content.decode()
+    assert "Rayleigh" in page
+    assert "Chlorophyll" not in page
+
+
+@pytest.mark.parametrize("parent", [1, 7, -2, True, "0"])
+def test_a_message_follows_one_that_is_before_it(ada: Client, parent: object) -> None:
+    answer = keep(ada, body(ASKED, SAID | {"parent": parent}))
+
+    assert answer.status_code == 400
+    assert "follows none" in answer.json()["message"]
+
+
+def test_conversations_from_before_there_were_versions_are_shown_whole(ada: Client) -> None:
+    row = Conversation.objects.create(key=KEY, person=User.objects.get(), title="old")
+    messages: list[dict[str, Any]] = [ASKED, SAID, ASKED]
+    for place, message in enumerate(messages):
+        Message.objects.create(conversation=row, place=place, body=message)
+
+    assert [each.place for each in row.shown()] == [0, 1, 2]
+    assert whole(ada)["leaf"] is None

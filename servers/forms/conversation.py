@@ -36,6 +36,7 @@ class Kept:
     schema: Any
     count: int  # messages that there are then
     messages: dict[int, dict[str, Any]]  # by place
+    leaf: int | None  # place of the message that it is shown up to; None: the last
     updated: datetime | None  # of one that is older than this save
 
 
@@ -82,7 +83,10 @@ def read(text: bytes) -> Kept:
         tools=around["tools"],
         schema=around["schema"],
         count=count,
-        messages={_place(at, count): message(at, each) for at, each in messages.items()},
+        messages={
+            _place(at, count): _behind(at, message(at, each)) for at, each in messages.items()
+        },
+        leaf=_leaf(body.get("leaf"), count),
         updated=_moment(body.get("updated")),
     )
 
@@ -123,6 +127,20 @@ def message(at: str, said: Any) -> dict[str, Any]:
             "the limit. Remove pictures from it, or take smaller ones."
         )
     return said
+
+
+def _behind(at: str, said: dict[str, Any]) -> dict[str, Any]:
+    parent = said.get("parent", -1)
+    if isinstance(parent, bool) or not isinstance(parent, int) or not -1 <= parent < int(at):
+        raise KeepError("A message follows none that is before it. Reload the page.")
+    return said
+
+
+def _leaf(leaf: object, count: int) -> int | None:
+    """Of a save in parts the first ones have less than it is shown of."""
+    if isinstance(leaf, bool) or not isinstance(leaf, int):
+        return None
+    return leaf if 0 <= leaf < count else None
 
 
 def _is_key(value: object) -> bool:

@@ -1,6 +1,7 @@
 """What people have said to models in the playground: theirs alone, unless they share it."""
 
 import secrets
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, Self
 
@@ -72,6 +73,8 @@ class Conversation(models.Model):
     # Those of one comparison have its key, and each a column of it, from 0. "": it stands alone.
     comparison = models.CharField(max_length=32, blank=True)
     column = models.PositiveSmallIntegerField(default=0)
+    # Place of the message that it is shown up to, from where one parent leads to the next. None: the last.
+    leaf = models.PositiveIntegerField(null=True)
     # Names the save that it is as of. Whoever saves says which they have seen.
     revision = models.CharField(max_length=32, blank=True)
     deleted_at = models.DateTimeField(null=True)
@@ -95,6 +98,15 @@ class Conversation(models.Model):
 
     def __str__(self) -> str:
         return self.name or self.title or "New conversation"
+
+    def shown(self) -> "models.QuerySet[Message]":
+        """The messages of the path that is shown: a changed question, or an answer that was asked for
+        again, is another version beside the one before."""
+        parents = list(self.messages.values_list("body__parent", flat=True))
+        places = path(parents, self.leaf)
+        if len(places) == len(parents):
+            return self.messages.all()
+        return self.messages.filter(place__in=places)
 
     def share(self) -> None:
         """Make the link, where there is none yet."""
@@ -123,6 +135,18 @@ class Message(models.Model):
 
     def __str__(self) -> str:
         return f"{self.place} of {self.conversation_id}"
+
+
+def path(parents: Sequence[Any], leaf: int | None) -> list[int]:
+    """Places from the first message to this one. A message follows its parent; where it names none,
+    the one before it."""
+    at = len(parents) - 1 if leaf is None else min(leaf, len(parents) - 1)
+    places: list[int] = []
+    while at >= 0:
+        places.append(at)
+        parent = parents[at]
+        at = parent if isinstance(parent, int) and parent < at else at - 1
+    return places[::-1]
 
 
 def text_of(body: dict[str, Any]) -> str:

@@ -56,6 +56,7 @@ def conversation(request: PersonRequest, key: str) -> HttpResponse:
             "tools": found.tools,
             "schema": found.schema,
             "messages": messages,
+            "leaf": found.leaf,
             "age": (timezone.now() - found.updated_at).total_seconds(),
         }
     )
@@ -107,7 +108,7 @@ def conversation_shared(request: PersonRequest, token: str) -> HttpResponse:
     shared = Conversation.objects.filter(deleted_at=None).select_related("person")
     found = get_object_or_404(shared, token=token)
     columns = list(Conversation.objects.of(found.person).compared(found.comparison)) or [found]
-    told = [list(each.messages.values_list("body", flat=True)) for each in columns]
+    told = [list(each.shown().values_list("body", flat=True)) for each in columns]
     return render(request, "chat/shared.html", {"conversation": found, "told": told})
 
 
@@ -152,13 +153,13 @@ def _write(request: PersonRequest, key: str, kept: Kept) -> Conversation:
 
 
 def _write_around(row: Conversation, kept: Kept) -> None:
-    for name in ("name", "server", "comparison", "column", "params", "tools", "schema", "revision"):
+    is_elsewhere = kept.leaf != row.leaf
+    around = ("name", "server", "comparison", "column", "params", "tools", "schema", "leaf")
+    for name in (*around, "revision"):
         setattr(row, name, getattr(kept, name))
-    if not row.title:
-        first = row.messages.filter(body__role="user").first()
-        row.title = title_of(first.body) if first else ""
-    elif any(message.get("role") == "user" for message in kept.messages.values()):
-        first = row.messages.filter(body__role="user").first()
+    is_asked = any(message.get("role") == "user" for message in kept.messages.values())
+    if not row.title or is_asked or is_elsewhere:
+        first = row.shown().filter(body__role="user").first()
         row.title = title_of(first.body) if first else row.title
     row.updated_at = kept.updated or timezone.now()
     row.save()

@@ -30,7 +30,7 @@ export function callsView(message, { results, respond, isAnswered }) {
   const foot = (note) => element("p", "calls-foot", send, element("span", "note", note));
   if (isAnswered) {
     const again = areas.flatMap((each) => [each.label, each]);
-    return inert("div", "calls", ...sections, folded("Change the results", "calls-again", ...again, foot("Everything below is replaced.")));
+    return inert("div", "calls", ...sections, folded("Change the results", "calls-again", ...again, foot("What stands below stays, as another version.")));
   }
   sections.forEach((section, at) => section.append(areas[at].label, areas[at]));
   return inert("div", "calls", ...sections, foot("You are the tool: nothing is run."));
@@ -73,11 +73,11 @@ function area(call, at, result) {
 
 // The result of a call, as a message of the conversation.
 export class ResultView {
-  constructor(message) {
+  constructor(message, { versions = () => [] } = {}) {
     this.message = message;
     const { value, says } = parse(message.content);
     const shown = says || value === null || typeof value !== "object" ? element("pre", "", message.content) : tree(value);
-    this.root = inert("article", "message result", element("p", "call-title", "Result of ", toolName(message.name)), shown);
+    this.root = inert("article", "message result", element("p", "call-title", "Result of ", toolName(message.name), ...versions()), shown);
     this.root.setAttribute("aria-label", "Result of a tool");
   }
 }

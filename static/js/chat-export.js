@@ -119,7 +119,10 @@ function jsonTogether(first, columns) {
   return `${JSON.stringify({ title: titleOf(first), columns: columns.map(({ conversation }) => plain(conversation)) }, null, 2)}\n`;
 }
 
-const plain = ({ name, server, params, tools, schema, messages }) => ({ name, server, params, tools, schema, messages });
+// With other versions: every message that there ever was, each with the place of its parent.
+const plain = ({ name, server, params, tools, schema, messages, every }) => ({
+  name, server, params, tools, schema, messages, ...(every.length > messages.length ? { every } : {}),
+});
 
 function curl(_conversation, { base, body }) {
   return `#!/bin/sh

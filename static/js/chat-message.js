@@ -14,11 +14,11 @@ import { MarkdownView } from "./markdown.js";
 export { button, element };
 
 // `actions`: resend, regenerate, respond; asked(message) is what it was asked with, results(message)
-// what its calls have got, hint(key) what the profile lacks.
+// what its calls have got, hint(key) what the profile lacks, versions() the way to its other versions.
 export function viewOf(message, actions) {
   try {
     if (message.role === "user") return new QuestionView(message, actions);
-    if (message.role === "tool") return new ResultView(message);
+    if (message.role === "tool") return new ResultView(message, actions);
     return new AnswerView(message, actions);
   } catch (error) {
     // What is stored may be of another release, or of somebody who has shared nonsense.
@@ -30,9 +30,8 @@ export function viewOf(message, actions) {
 }
 
 export class QuestionView {
-  constructor(message, { resend = null } = {}) {
-    this.message = message;
-    this.resend = resend;
+  constructor(message, { resend = null, versions = NOTHING.versions } = {}) {
+    Object.assign(this, { message, resend, versions });
     this.root = element("article", "message question");
     this.root.setAttribute("aria-label", "You");
     this.show();
@@ -48,6 +47,7 @@ export class QuestionView {
       text,
       element(
         "footer", "message-foot",
+        ...this.versions(),
         ...(this.resend ? [button("Edit", "Edit this message and send it again", () => this.edit())] : []),
         copyButton("Copy this message", () => this.message.content),
       ),
@@ -84,7 +84,7 @@ export class QuestionView {
         "footer", "message-foot",
         button("Send again", "", send),
         button("Cancel", "", () => this.show()),
-        element("span", "note", "Everything below this message is replaced."),
+        element("span", "note", "What stands here now stays, as another version."),
       ),
     );
     area.focus();
@@ -92,7 +92,7 @@ export class QuestionView {
 }
 
 // Who only reads gives no `respond`.
-const NOTHING = { asked: () => [], results: () => [], hint: () => "", respond: null, regenerate: null };
+const NOTHING = { asked: () => [], results: () => [], hint: () => "", respond: null, regenerate: null, versions: () => [] };
 
 export class AnswerView {
   constructor(message, actions) {
@@ -195,6 +195,7 @@ export class AnswerView {
     this.foot.replaceChildren(
       ...figures(message),
       ...(untold ? [untold] : []),
+      ...actions.versions(),
       copyButton("Copy this answer", () => split(message).text || split(message).thinking),
       ...(again ? [button("Regenerate", "Regenerate this answer", again)] : []),
       ...folds,

@@ -1,6 +1,8 @@
 // Keeps one conversation on the server: sends what has changed, one request at a time, and lets go
 // of nothing before the server has said that it has it.
 
+import { leafOf } from "./chat-versions.js";
+
 const BATCH = 2_500_000; // characters: three bytes each at most, and 8 MiB is inferdash's limit
 const BEACON = 60_000; // bytes that browsers still send when a page is left: 64 KiB less its head
 const LONGEST = 30_000; // ms between two tries
@@ -89,7 +91,7 @@ export class Saving {
     const messages = [];
     let size = 0;
     let isWhole = true;
-    for (const [place, message] of conversation.messages.entries()) {
+    for (const [place, message] of conversation.every.entries()) {
       if (!this.all && !this.some.has(message) && place < stored.length) continue;
       const text = JSON.stringify(message);
       if (text === stored[place]) continue;
@@ -101,7 +103,7 @@ export class Saving {
       size += text.length;
     }
     const around = aroundOf(conversation);
-    const total = conversation.messages.length;
+    const total = conversation.every.length;
     const last = messages.at(-1)?.[0] ?? 0;
     const count = isWhole ? total : Math.max(Math.min(stored.length, total), last + 1);
     if (isWhole) {
@@ -130,8 +132,9 @@ export class Saving {
   }
 }
 
-function aroundOf({ name, server, comparison, column, params, tools, schema }) {
+function aroundOf({ name, server, comparison, column, params, tools, schema, ...said }) {
   return JSON.stringify({
     name, server, comparison: comparison ?? "", column: column ?? 0, params: params ?? {}, tools: tools ?? null, schema: schema ?? null,
+    leaf: leafOf(said),
   });
 }

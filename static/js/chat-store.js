@@ -2,6 +2,7 @@
 // page and, when the page is left, in this browser, and is sent later.
 
 import { Saving, newKey } from "./chat-save.js";
+import { shown, stored } from "./chat-versions.js";
 
 const ARRIVING = 5; // s since the last save within which another tab is still receiving an answer
 const ABANDONED = 120_000; // ms after which a draft is nobody's: tabs renew theirs more often
@@ -48,11 +49,11 @@ export class Store extends EventTarget {
     await this.ready;
     const found = await this.ask(`${id}/`);
     if (found === null) return null;
-    const { revision, age, count, ...conversation } = found;
-    const isArriving = age < ARRIVING;
-    conversation.elsewhere = settle(conversation.messages, isArriving);
-    const stored = conversation.messages.map((message) => JSON.stringify(message));
-    this.savings.set(id, new Saving(conversation, { post: this.post, seen: [revision], stored }));
+    const { revision, age, count, ...kept } = found;
+    const conversation = shown(kept);
+    conversation.elsewhere = settle(conversation.every, age < ARRIVING);
+    const texts = conversation.every.map((message) => JSON.stringify(message));
+    this.savings.set(id, new Saving(conversation, { post: this.post, seen: [revision], stored: texts }));
     return conversation;
   }
 
@@ -66,7 +67,7 @@ export class Store extends EventTarget {
   }
 
   create(params, server, { tools = null, schema = null } = {}) {
-    return { id: newKey(), name: "", params: { ...params }, server, tools, schema, messages: [], updated: Date.now() };
+    return { id: newKey(), name: "", params: { ...params }, server, tools, schema, every: [], messages: [], updated: Date.now() };
   }
 
   // Keep what has changed: in this message alone, or anywhere.
@@ -111,13 +112,15 @@ export class Store extends EventTarget {
       await saving.wait();
       return;
     }
-    const mine = conversation.messages.map((message) => JSON.stringify(message));
+    const mine = conversation.every.map((message) => JSON.stringify(message));
     const isUnchanged = mine.length === saving.stored.length && mine.every((text, at) => text === saving.stored[at]);
-    if (theirs && (isUnchanged || canonical(theirs.messages) === canonical(conversation.messages))) {
+    if (theirs && (isUnchanged || canonical(theirs.messages) === canonical(conversation.every))) {
       settle(theirs.messages, false);
-      conversation.messages.splice(0, Infinity, ...theirs.messages);
+      const { every, messages } = shown(theirs);
+      conversation.every.splice(0, Infinity, ...every);
+      conversation.messages.splice(0, Infinity, ...messages);
       saving.seen = [theirs.revision];
-      saving.stored = conversation.messages.map((message) => JSON.stringify(message));
+      saving.stored = every.map((message) => JSON.stringify(message));
       this.tell("reloaded", { conversation });
       return;
     }
@@ -196,7 +199,7 @@ export class Store extends EventTarget {
   keepDraft({ conversation, seen }, left = false) {
     if (!conversation.messages.length) return;
     try {
-      localStorage.setItem(this.drafts + conversation.id, JSON.stringify({ at: Date.now(), left, seen, conversation }));
+      localStorage.setItem(this.drafts + conversation.id, JSON.stringify({ at: Date.now(), left, seen, conversation: stored(conversation) }));
     } catch {
       // Full, or too large: it is in the page alone, which the notice says.
     }
@@ -220,7 +223,7 @@ export class Store extends EventTarget {
         continue;
       }
       settle(conversation.messages, false);
-      const saving = new Saving({ ...conversation, since: conversation.updated }, { post: this.post, seen: isDraft ? kept.seen : [] });
+      const saving = new Saving({ ...shown(conversation), since: conversation.updated }, { post: this.post, seen: isDraft ? kept.seen : [] });
       saving.around = "";
       if (await this.moved(saving)) localStorage.removeItem(key);
     }

@@ -54,6 +54,12 @@ export class Transcript {
     }
   }
 
+  // From here on the messages are others.
+  redraw(from) {
+    this.cut(from);
+    for (const message of this.shown.slice(from)) this.append(message);
+  }
+
   view(message) {
     const view = this.make(message);
     this.views.set(message, view);

@@ -15,6 +15,7 @@ import { AwayError, CUT_OFF, Store, newAnswer, titleOf } from "./chat-store.js";
 import { asked, history, resultsOf } from "./chat-request.js";
 import { Standing } from "./chat-standing.js";
 import { Transcript } from "./chat-transcript.js";
+import { follow, forgetEmpty, turn, versionsView } from "./chat-versions.js";
 
 const LOOK_AGAIN = 3000; // ms, while another tab receives one
 
@@ -206,6 +207,7 @@ class Chat {
       resend: (question, text, images) => this.resend(question, text, images),
       regenerate: (answer) => this.regenerate(answer),
       respond: (answer, results) => this.respond(answer, results),
+      versions: () => versionsView(conversation, message, (step) => turn(this, message, step)),
       asked: () => asked(conversation, message),
       results: () => resultsOf(conversation.messages, conversation.messages.indexOf(message)),
       hint: (key, answer) => (answer.server === this.servers.wanted ? this.beside.abilities.remark(key) : ""),
@@ -283,6 +285,7 @@ class Chat {
   regenerate(answer) {
     if (!this.mayAsk()) return;
     this.cut(answer);
+    forgetEmpty(this.conversation, answer);
     this.answer();
   }
 
@@ -296,7 +299,7 @@ class Chat {
     this.answer();
   }
 
-  // This message and all after it go.
+  // This message and all after it are shown no more: what is said next is another version.
   cut(message) {
     this.conversation.messages.length = this.conversation.messages.indexOf(message);
     this.transcript.cut(this.conversation.messages.length);
@@ -318,7 +321,7 @@ class Chat {
   }
 
   add(message) {
-    this.conversation.messages.push(message);
+    follow(this.conversation, message);
     this.transcript.append(message);
   }
 

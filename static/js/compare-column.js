@@ -5,6 +5,7 @@ import { receive } from "./chat-answering.js";
 import { button, element } from "./chat-dom.js";
 import { history } from "./chat-request.js";
 import { Servers } from "./chat-servers.js";
+import { follow } from "./chat-versions.js";
 
 const SHORT = { system: "own system prompt", extra: "extra parameters" };
 const LONGEST = 24; // characters of a parameter's value
@@ -82,7 +83,7 @@ export class Column extends EventTarget {
     if (!server) Object.assign(message, { running: false, error: { message: this.servers.problem, detail: "" } });
     this.conversation.server = message.server || this.conversation.server;
     this.run = server?.run;
-    this.conversation.messages.push(message);
+    follow(this.conversation, message);
     return message;
   }
 

@@ -10,6 +10,7 @@ import { Menus } from "./chat-menu.js";
 import { turnsOf } from "./chat-request.js";
 import { newKey } from "./chat-save.js";
 import { AwayError, Store } from "./chat-store.js";
+import { begin, follow, forgetEmpty } from "./chat-versions.js";
 import { Asking } from "./compare-asking.js";
 import { Column } from "./compare-column.js";
 import { Panel } from "./compare-panel.js";
@@ -124,7 +125,7 @@ class Compare {
     for (let count = 0; count < 2; count++) {
       const column = this.put({ ...from, params: { ...params }, preselected: count ? this.other() : preselected });
       column.conversation = this.store.create({}, column.server?.slug ?? "");
-      column.conversation.messages = structuredClone(from?.messages.slice(0, Math.max(0, last)) ?? []).map((message) => ({ ...message, copied: true }));
+      begin(column.conversation, (from?.messages.slice(0, Math.max(0, last)) ?? []).map((message) => ({ ...message, copied: true })));
     }
     this.tellAll(system);
     if (last >= 0 && from) {
@@ -166,7 +167,7 @@ class Compare {
     const { params, tools, schema } = structuredClone(this.columns.at(-1).values);
     const column = this.put({ params, tools, schema, preselected: this.other() });
     column.conversation = this.store.create({}, column.server?.slug ?? "");
-    column.conversation.messages = structuredClone(this.first.messages);
+    begin(column.conversation, this.first.messages);
     this.panel.choose(column);
     this.show();
     column.select.focus();
@@ -281,7 +282,7 @@ class Compare {
     const question = { role: "user", content: input.value, ...(images.length ? { images } : {}) };
     input.value = "";
     this.turns.at(-1)?.close();
-    for (const { conversation } of this.columns) conversation.messages.push({ ...question });
+    for (const { conversation } of this.columns) follow(conversation, { ...question });
     const answers = this.columns.map((column) => [column, column.expect()]);
     const turn = this.turn(this.turns.length);
     this.turns.push(turn);
@@ -293,7 +294,9 @@ class Compare {
   regenerate(column) {
     if (!this.mayAsk(column)) return;
     const { messages } = column.conversation;
+    const last = messages.at(-1);
     messages.length = messages.findLastIndex(({ role }) => role === "user") + 1;
+    if (last.role === "assistant") forgetEmpty(column.conversation, last);
     this.again(column);
   }
 
@@ -302,7 +305,7 @@ class Compare {
     if (!this.mayAsk(column)) return;
     const { messages } = column.conversation;
     messages.length = messages.findLastIndex(({ role, calls }) => role === "assistant" && calls.some(Boolean)) + 1;
-    messages.push(...results);
+    for (const result of results) follow(column.conversation, result);
     this.again(column);
   }
 
