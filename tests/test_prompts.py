@@ -83,8 +83,9 @@ def test_a_set_has_the_prompts_that_were_written(ada: Client) -> None:
     [
         ("", ["Why?"], "This field is required"),
         ("Five", [""], "Write at least one prompt."),
-        ("Five", ["x"] * 21, "These are 21 prompts, and 20 is the limit."),
+        ("Five", [f"{at}?" for at in range(21)], "These are 21 prompts, and 20 is the limit."),
         ("Five", ["x" * 20_001], "Prompt 1 has 20001 characters"),
+        ("Five", ["Why?", "And?", "Why?"], "Prompt 3 is the same as prompt 1."),
         ("Taken", ["Why?"], "already exists"),
     ],
 )

@@ -54,6 +54,9 @@ class PromptSetForm(forms.ModelForm):  # type: ignore[type-arg]
         if len(self.prompts) > MOST:
             self.add_error(None, f"These are {len(self.prompts)} prompts, and {MOST} is the limit.")
         for at, text in enumerate(self.prompts, 1):
+            # Rounds of a set that was edited in between are laid together by what prompts say.
+            if (first := self.prompts.index(text) + 1) < at:
+                self.add_error(None, f"Prompt {at} is the same as prompt {first}. Change one.")
             if len(text) > LONGEST:
                 said = f"Prompt {at} has {len(text)} characters, and {LONGEST} is the limit."
                 self.add_error(None, said)

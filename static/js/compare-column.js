@@ -56,7 +56,7 @@ export class Column extends EventTarget {
     this.stopping.hidden = !this.controller;
     this.settings.textContent = this.summary;
     this.settings.title = this.summary;
-    this.trouble.textContent = this.problem || this.servers.problem;
+    this.trouble.textContent = this.problem || (this.server ? this.servers.problem : ""); // else its list says so
   }
 
   // What is set, in a line.
