@@ -13,7 +13,7 @@ from playwright.sync_api import Page, expect
 from tests.browser.axe import faults
 from tests.browser.chromium import chromium, new_page
 from tests.browser.steps import PASSWORD, card, join, key
-from tests.browser.vllm_talk import ANSWERED, ask_for_long
+from tests.browser.vllm_talk import ANSWERED, ask_for_long, go_on
 from tests.images import ENGINE
 from tests.installation import Installation
 from tests.vllm import build, image
@@ -176,6 +176,7 @@ def watch_vllm(page: Page, place: Installation, vllm: str) -> None:
 
 def kill_in_an_answer(page: Page, place: Installation, vllm: str) -> None:
     page.get_by_role("button", name="New conversation").click()
+    go_on(page)
     ask_for_long(page)
     shown = page.locator(".answer").last
     expect(shown.locator(".markdown")).not_to_be_empty(timeout=ANSWERED)
