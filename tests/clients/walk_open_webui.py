@@ -188,6 +188,24 @@ def test_it_asks_as_the_recording_says(asked: Recorder) -> None:
     }
 
 
+def test_it_sends_no_tools_where_its_admin_says_so(page: Page, engine: ScriptedEngine) -> None:
+    """As our page says, for an engine that refuses them."""
+    page.goto("/admin/settings/models")
+    page.get_by_role("button", name="Model Defaults").click()
+    page.get_by_role("button", name="Model Parameters").click()
+    calling = page.get_by_text("Function Calling", exact=True).locator("xpath=../..")
+    while calling.get_by_role("button").last.inner_text().strip() != "Legacy":
+        calling.get_by_role("button").last.click()
+    page.get_by_role("button", name="Save").last.click()
+    expect(page.get_by_text("Models configuration saved successfully")).to_be_visible()
+    say(page, "without any tools")
+
+    expect(page.get_by_text("You said: without any tools")).to_be_visible()
+    hello = {"role": "user", "content": "without any tools"}
+    (asked,) = [each for each in engine.requests if each["messages"] == [hello]]
+    assert "tools" not in asked
+
+
 @pytest.fixture
 def place(docker_host: str) -> Iterator[Installation]:
     with installation(docker_host, profiles.rtx_pro_6000()) as made:
