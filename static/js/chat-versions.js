@@ -58,15 +58,21 @@ export function turn(page, message, step) {
     page.notice("An answer is arriving. Stop it first.");
     return;
   }
-  const { every, messages } = conversation;
-  const versions = beside(every, message);
-  const next = versions[versions.indexOf(message) + step];
-  const at = messages.indexOf(message);
-  messages.splice(at, Infinity, ...pathBy(every, next).slice(at));
+  const at = conversation.messages.indexOf(message);
+  const next = change(conversation, message, step);
   transcript.redraw(at);
   transcript.get(next).root.querySelector(".versions button:not(:disabled)")?.focus();
   page.save();
   page.refresh();
+}
+
+// The other version, which is on the path now.
+export function change({ every, messages }, message, step) {
+  const versions = beside(every, message);
+  const next = versions[versions.indexOf(message) + step];
+  const at = messages.indexOf(message);
+  messages.splice(at, Infinity, ...pathBy(every, next).slice(at));
+  return next;
 }
 
 // Up to the newest message that has come of this one.

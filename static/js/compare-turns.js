@@ -55,10 +55,12 @@ export class Turn {
 
   view(column, message) {
     const { conversation } = column;
+    const { versionsOf = () => [], ...actions } = this.isCopied ? {} : this.actions(column);
     const view = viewOf(message, {
+      versions: () => versionsOf(message),
       asked: () => asked(conversation, message),
       results: () => resultsOf(conversation.messages, conversation.messages.indexOf(message)),
-      ...this.actions(column),
+      ...actions,
     });
     view.onDraw = () => this.onDraw?.();
     this.views.set(message, view);

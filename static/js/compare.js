@@ -10,7 +10,7 @@ import { Menus } from "./chat-menu.js";
 import { turnsOf } from "./chat-request.js";
 import { newKey } from "./chat-save.js";
 import { AwayError, Store } from "./chat-store.js";
-import { begin, follow, forgetEmpty } from "./chat-versions.js";
+import { begin, change, follow, forgetEmpty, versionsView } from "./chat-versions.js";
 import { Asking } from "./compare-asking.js";
 import { Column } from "./compare-column.js";
 import { Panel } from "./compare-panel.js";
@@ -218,6 +218,7 @@ class Compare {
     const turn = new Turn(at, this.columns, (column) => ({
       regenerate: () => this.regenerate(column),
       respond: (_answer, results) => this.respond(column, results),
+      versionsOf: (message) => versionsView(column.conversation, message, (step) => this.change(column, message, step)),
     }));
     turn.onDraw = () => this.end.follow();
     return turn;
@@ -298,6 +299,19 @@ class Compare {
     messages.length = messages.findLastIndex(({ role }) => role === "user") + 1;
     if (last.role === "assistant") forgetEmpty(column.conversation, last);
     this.again(column);
+  }
+
+  // Another version of what this column says to the last question.
+  change(column, message, step) {
+    if (this.asking.isBusy) {
+      this.notice("Answers are arriving. Stop them first.");
+      return;
+    }
+    const next = change(column.conversation, message, step);
+    const turn = this.turns.at(-1);
+    turn.draw(column);
+    turn.views.get(next).root.querySelector(".versions button:not(:disabled)")?.focus();
+    this.store.save(column.conversation);
   }
 
   // What the tools have answered that the last answer of this column called.

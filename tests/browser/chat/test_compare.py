@@ -162,6 +162,10 @@ def test_a_column_that_fails_says_why_and_stop_stops_the_others(
     expect(failed.locator(".markdown")).to_have_text("All of it")
     finished(page)
     assert len(engine.requests) == asked
+    failed.get_by_role("button", name="Version before").click()
+    expect(failed.locator(".markdown")).to_have_text("Half of")
+    failed.get_by_role("button", name="Next version").click()
+    expect(failed.locator(".markdown")).to_have_text("All of it")
 
 
 def test_a_conversation_goes_on_in_columns_one_after_another(
@@ -177,6 +181,7 @@ def test_a_conversation_goes_on_in_columns_one_after_another(
         page.get_by_role("link", name="Compare with …").click()
     expect(page.get_by_label("Message", exact=True)).to_have_value("second")
     expect(page.locator(".copied")).to_contain_text("You said: first")
+    expect(page.locator(".copied").get_by_role("button", name="Regenerate")).to_have_count(0)
     # The same server and parameters compare nothing.
     page.get_by_label("Server of column B").select_option("tiny")
     expect(page.locator("#compare-shared")).to_contain_text("with the same parameters")
