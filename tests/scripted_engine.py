@@ -69,6 +69,31 @@ def words(content: str | list[dict[str, Any]] | None) -> str:
 
 
 @dataclass
+class Sleeper:
+    """What vLLM has with --enable-sleep-mode and VLLM_SERVER_DEV_MODE=1."""
+
+    is_asleep: bool = False
+    asked: list[str] = field(default_factory=list)  # paths that it was sent by POST, in order
+    # What it answers to a path instead of doing it.
+    fails: dict[str, tuple[int, str]] = field(default_factory=dict)
+
+    def answer(self, method: str, target: str) -> tuple[int, str] | None:
+        """None for what has nothing to do with sleep."""
+        path = target.partition("?")[0]
+        if (method, path) == ("GET", "/is_sleeping"):
+            return 200, json.dumps({"is_sleeping": self.is_asleep})
+        if method != "POST" or path not in ("/sleep", "/wake_up", "/collective_rpc"):
+            return None
+        self.asked.append(target)
+        if path in self.fails:
+            return self.fails[path]
+        # Woken piece by piece it sleeps until the last one is there.
+        if path == "/sleep" or "tags=weights" not in target:
+            self.is_asleep = path == "/sleep" or (self.is_asleep and path != "/wake_up")
+        return 200, ""
+
+
+@dataclass
 class ScriptedEngine:
     """Use as a context manager. `answers` maps a path to status and body."""
 
@@ -91,6 +116,7 @@ class ScriptedEngine:
             "/slots": (200, json.dumps([{"is_processing": True}, {"is_processing": False}])),
         }
     )
+    sleeper: Sleeper | None = None  # None: it cannot sleep
     requests: list[dict[str, Any]] = field(default_factory=list)  # bodies of chats
     headers: list[dict[str, str]] = field(default_factory=list)  # of all requests
     # One entry per chat, when it has arrived.
@@ -143,7 +169,7 @@ class ScriptedEngine:
     async def _request(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         """Answer one request; False when the connection is to be closed."""
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin1").split("\r\n")
-        path = head[0].split(" ")[1]
+        method, path = head[0].split(" ")[:2]
         headers = {
             name.lower(): value for name, _, value in (line.partition(": ") for line in head[1:])
         }
@@ -151,6 +177,9 @@ class ScriptedEngine:
         body = await reader.readexactly(int(headers.get("content-length", 0)))
         if path == "/v1/chat/completions":
             return await self._chat(json.loads(body), reader, writer)
+        if self.sleeper is not None and (said := self.sleeper.answer(method, path)):
+            await _respond(writer, said[0], said[1].encode(), "application/json")
+            return True
         if path in self.hooks:
             self.hooks[path]()
         status, text = self.answers.get(path, (404, '{"detail":"Not Found"}'))
@@ -163,6 +192,8 @@ class ScriptedEngine:
         self.requests.append(body)
         self.arrived.put(body)
         script = self.plan(body)
+        if self.sleeper is not None and self.sleeper.is_asleep:
+            script = Script(deltas=[], status=500, error={"error": "It is asleep."})
         if script.status != 200 or script.content_type != "text/event-stream":
             text = script.error if isinstance(script.error, str) else json.dumps(script.error)
             await _respond(writer, script.status, text.encode(), script.content_type)

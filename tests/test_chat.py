@@ -15,9 +15,11 @@ from django.utils import timezone
 from servers.engines.launch import Launch
 from servers.forms.chat import PARAMETERS, AskError, read
 from servers.forms.chat_messages import BODY_LIMIT
+from servers.gateway import holding
 from servers.gateway.routes import PASSING
 from servers.models import Box, Entry, Profile, Request, Role, Run, Secret, Server, Use, User
 from servers.models.run import State, Wanted
+from servers.models.sleeping import Sleep
 from servers.views import chat as views
 from tests.scripted_engine import MODEL, ScriptedEngine
 
@@ -157,6 +159,42 @@ async def test_a_long_wait_for_the_first_token_is_kept_alive(
 
     assert "\n\n: the engine has not begun to answer\n\n" in text
     assert text.endswith("data: [DONE]\n\n")
+
+
+async def wakes(run: Run, **trouble: Any) -> None:
+    """What its box does once somebody wants it awake."""
+    async with asyncio.timeout(20):
+        # The database tells nobody.
+        while not await Run.objects.filter(wake_wanted_at__isnull=False).aexists():  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+    sleep = Sleep.ASLEEP if trouble else Sleep.AWAKE
+    await Run.objects.filter(pk=run.pk).aupdate(sleep=sleep, slept=trouble)
+
+
+@pytest.mark.asyncio
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("own_redis")
+async def test_a_question_wakes_an_engine_that_sleeps(
+    run: Run, ada: User, engine: ScriptedEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(views, "HEARTBEAT", 0.001)
+    monkeypatch.setattr(holding, "LOOKED_AT", 0.1)
+    await Run.objects.filter(pk=run.pk).aupdate(sleep=Sleep.ASLEEP)
+
+    text, _woken = await asyncio.gather(complete(ada, run.pk), wakes(run))
+
+    assert "\n\n: the engine wakes up\n\n" in text
+    assert '"Hello"' in text
+    assert text.endswith("data: [DONE]\n\n")
+
+    await Run.objects.filter(pk=run.pk).aupdate(sleep=Sleep.ASLEEP, wake_wanted_at=None)
+    trouble = {"trouble": "tiny sleeps and could not be woken.", "trouble_at": 4e9}
+    text, _failed = await asyncio.gather(complete(ada, run.pk), wakes(run, **trouble))
+    assert error_in(text) == "tiny sleeps and could not be woken."
+    assert len(engine.requests) == 1
+    last = await Request.objects.order_by("pk").alast()
+    assert last is not None
+    assert (last.status, last.error) == (503, "tiny sleeps and could not be woken.")
 
 
 @pytest.mark.asyncio
@@ -338,8 +376,9 @@ def test_a_chat_notes_who_uses_a_run_once_a_person(run: Run, ada: User) -> None:
     lin = User.objects.create(username="lin", role=Role.OPERATOR)
     assert run.endpoint is not None
     target = views.Target(
-        run_id=run.pk, server="tiny", model=MODEL, engine="vllm", endpoint=run.endpoint
-    )
+        run_id=run.pk, server="tiny", model=MODEL, engine="vllm", endpoint=run.endpoint,
+        server_id=run.server_id, wakes_within=None,
+    )  # fmt: skip
     for person in (lin, ada, lin):
         views._note(target, person)
 

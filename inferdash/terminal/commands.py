@@ -13,6 +13,7 @@ from inferdash.terminal import config, show
 from inferdash.terminal.api import FAILED, MISSING, USAGE, Api, Problem
 
 WAIT = 20  # seconds that an answer may be held back
+_UP = ("ready", "asleep")
 _OVER = ("stopped", "failed")
 
 
@@ -86,11 +87,11 @@ def restart(args: Namespace) -> int:
 
 def _wait(api: Api, args: Namespace, said: dict[str, Any]) -> int:
     """Until it is ready, or has failed."""
-    while said["state"] not in ("ready", *_OVER):
+    while said["state"] not in (*_UP, *_OVER):
         show.bar(f"{said['slug']}: {show.state(said)}")
         said = api.get("servers", said["slug"], seen=said["mark"], wait=WAIT)
     show.bar("")
-    if said["state"] == "ready":
+    if said["state"] in _UP:
         return _told(args, said)
     _told(args, said)
     if not args.json:

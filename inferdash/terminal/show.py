@@ -11,7 +11,7 @@ from typing import Any, TextIO
 _COLOURS = {
     "ready": 32, "complete": 32, "ok": 32,
     "failed": 31, "leaked": 31, "partial": 33, "residual": 33, "attention": 33, "unhealthy": 33,
-    "queued": 36, "pulling": 36, "creating": 36, "starting": 36, "stopping": 36, "draining": 36,
+    "asleep": 36, "waking": 36, "queued": 36, "pulling": 36, "creating": 36, "starting": 36, "stopping": 36, "draining": 36,
 }  # fmt: skip
 
 
@@ -74,6 +74,8 @@ def state(server: dict[str, Any]) -> str:
         return str(server["state"])
     if run["unhealthy"]:
         return f"unhealthy: {run['unhealthy']}"
+    if run.get("sleep"):
+        return str(run["sleep"])
     if run["phase"]:
         return f"{server['state']}: {run['phase'].replace('_', ' ')}{percent(run['percent'])}"
     since = run["ready_at"] if server["state"] == "ready" else run["ended_at"]

@@ -55,6 +55,9 @@ class Engine:
     version_form: str = r"\1"
     # Takes the paths that the access log leaves out; "" where no release has such a flag.
     quiet_flag: str = ""
+    # With both it can sleep: hold little memory, and answer nobody until it is woken. "": it cannot.
+    sleep_flag: str = ""
+    sleep_variable: str = ""
     # Where it can be told to write its log besides: a flag and a variable.
     log_flag: str = ""
     log_variable: str = ""
@@ -96,6 +99,17 @@ class Engine:
             launch.checkpoint,
         )
         return next((name for name in names if name), "")
+
+    def may_sleep(self, launch: Launch) -> bool:
+        """Whether it can be put to sleep as it was started."""
+        if not self.sleep_flag or launch.env.get(self.sleep_variable) not in ("1", "true", "True"):
+            return False
+        stem = self.sleep_flag.removeprefix("--enable-")
+        off = (f"--disable-{stem}", f"--no-enable-{stem}")
+        return (
+            flag_value(launch.flags, self.sleep_flag) is not None
+            and flag_value(launch.flags, *off) is None
+        )
 
     def is_open(self, launch: Launch) -> bool:
         """Whether other machines reach the port: a host address or network beyond loopback."""

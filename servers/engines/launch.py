@@ -64,6 +64,9 @@ class Launch:
     start_on_request: bool = False
     hold_requests: int = 300
     stop_idle: int = 0
+    # What is done then instead: "sleep-1" (weights to the machine's memory) or "sleep-2" (they are
+    # read again), where the engine can; "" = it is stopped.
+    when_idle: str = ""
     ask_when_ready: bool = True  # one short question, to see whether it answers, and how fast
     ask_every: int = 0  # seconds without requests after which it is asked for one token; 0 = never
 
@@ -76,6 +79,11 @@ class Launch:
     hardware: str = ""  # what it was made for: "4x RTX PRO 6000"; "" = not said
     # What its source promises, as written: {"tokens per second": "30-35"}.
     expected: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def sleep_level(self) -> int:
+        """0: it does not sleep."""
+        return {"sleep-1": 1, "sleep-2": 2}.get(self.when_idle, 0)
 
     @property
     def serves_models(self) -> bool:

@@ -78,6 +78,8 @@ VLLM = Engine(
         "vllm:request_success_total",
         "vllm:kv_cache_usage_perc",  # with every piece of a long prompt
     ),
+    sleep_flag="--enable-sleep-mode",
+    sleep_variable="VLLM_SERVER_DEV_MODE",
     quiet_flag="--disable-access-log-for-endpoints",
     help_commands=(
         ("vllm", "serve", "--help=all"),

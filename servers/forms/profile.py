@@ -62,7 +62,7 @@ class ProfileForm(ProfileFields):
             (
                 *("grace", "init", "ready_path", "ready_limit"),
                 *("restart", "restart_tries", "restart_unhealthy", "start_with_box"),
-                *("start_on_request", "hold_requests", "stop_idle"),
+                *("start_on_request", "hold_requests", "stop_idle", "when_idle"),
                 *("ask_when_ready", "ask_every", "log_must", "log_must_not"),
             ),
         ),

@@ -248,6 +248,17 @@ class ProfileFields(forms.Form):
         label="Stop it when idle for",
         help_text="30m without a request, if a request had started it. Empty: it stays.",
     )
+    when_idle = forms.ChoiceField(
+        required=False,
+        choices=[
+            ("", "it is stopped"),
+            ("sleep-1", "it sleeps, its weights in the machine’s memory (level 1)"),
+            ("sleep-2", "it sleeps, its weights are read again (level 2)"),
+        ],
+        label="Then",
+        help_text="vLLM alone can sleep: it stays loaded but for its memory on the GPU, and the "
+        "next request wakes it.",
+    )
     ask_when_ready = forms.BooleanField(
         required=False,
         initial=True,

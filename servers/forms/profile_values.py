@@ -20,7 +20,7 @@ _SAME = (
     "user", "workdir", "pid", "privileged", "init", "ready_path", "ready_limit",
     "restart", "restart_tries", "restart_unhealthy", "start_with_box",
     "ask_when_ready", "ask_every", "log_must", "log_must_not",
-    "aliases", "start_on_request", "hold_requests", "stop_idle",
+    "aliases", "start_on_request", "hold_requests", "stop_idle", "when_idle",
     "parameters", "free_memory", "drop_cache", "digests", "dockerfile", "build_files",
 )  # fmt: skip
 # The same, but it only says something: the container does not depend on it.

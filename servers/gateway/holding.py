@@ -60,6 +60,12 @@ async def _start(absence: Absence, caller: Caller, busy: frozenset[int]) -> bool
         raise Refusal(503, "model_not_started", str(error), server=absence.server) from error
 
 
+async def ask(server: int, person: int) -> None:
+    """Wake it for somebody in the playground. Raises NotStartedError."""
+    busy = frozenset(run for run, count in PASSING.items() if count)
+    await sync_to_async(_ask)(server, person, busy)
+
+
 def _ask(server: int, person: int, busy: frozenset[int]) -> bool:
     found = Server.objects.select_related("box", "profile__current", "run", "held_back_by")
     by = User.objects.filter(pk=person).first()

@@ -45,7 +45,7 @@ class Route:
 
 @dataclass(frozen=True, kw_only=True)
 class Absence:
-    """A server that is not ready."""
+    """A server that is not ready, or sleeps."""
 
     pk: int
     server: str
@@ -55,7 +55,7 @@ class Absence:
     says: str
     is_coming: bool  # it is on its way to ready
     left: float | None  # seconds until then; None: not known
-    may_start: bool  # a request starts it
+    may_start: bool  # a request starts it, or wakes it
     hold: int  # seconds for which a request is held meanwhile
 
     @property
@@ -169,6 +169,7 @@ def look() -> tuple[list[Route], list[Absence]]:
             and endpoint is not None
             and run.state == State.READY
             and run.wanted == Wanted.RUNNING
+            and not run.sleeps
             and server.box.slug == settings.BOX
         ):
             routes.append(_route(server, run, endpoint))
@@ -201,6 +202,9 @@ def _absence(server: Server, run: Run | None) -> Absence:
         says = f"{server} runs on {server.box}. Ask the inferdash of that box."
     elif run is None or run.wanted != Wanted.RUNNING or not run.is_active:
         says = demand.why_not(server) or f"{server} is not running; a request starts it."
+    elif run.sleeps:
+        is_coming, left = True, run.slept.get("woke_in")
+        says = run.sleep_trouble or f"{server} {run.sleep_words}. A request wakes it."
     elif run.state in _COMING:
         start = run.where_it_starts(run.launch, unified=server.box.is_unified)
         is_coming = True
@@ -217,7 +221,9 @@ def _absence(server: Server, run: Run | None) -> Absence:
         says=says,
         is_coming=is_coming,
         left=left,
-        may_start=is_here and launch.start_on_request and not server.is_watched,
+        may_start=is_here
+        and not server.is_watched
+        and (launch.start_on_request or (run is not None and run.sleeps)),
         hold=launch.hold_requests,
     )
 

@@ -5,10 +5,15 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from asgiref.sync import sync_to_async
+
+from servers import live
 from servers.gateway import holding
 from servers.gateway.calls import Call, Calls
 from servers.gateway.routes import PASSING
 from servers.host.probes import CHAT_PATH
+from servers.live.waiting import awaited
+from servers.models import Run
 
 # Seconds until a server is first noted as busy: nothing is written before a first token.
 AFTER = 5.0
@@ -31,6 +36,25 @@ async def asking(*, person: int, run: int, server: str, model: str) -> AsyncIter
     finally:
         PASSING[run] -= 1
         await _calls.keep(call)
+
+
+async def awake(*, person: int, server: int, run: int, seconds: float) -> None:
+    """Return once the run's engine is awake, or the time is over. Raises NotStartedError."""
+    until = time.monotonic() + seconds
+    while await sync_to_async(_sleeps)(run) and (left := until - time.monotonic()) > 0:
+        await holding.ask(server, person)
+        await awaited(
+            lambda: sync_to_async(_sleeps)(run),
+            lambda sleeps: not sleeps,
+            groups=[live.LIVE],
+            seconds=min(left, holding.LOOKED_AT),
+            is_about=lambda message: message.get("kind") == "server",
+        )
+
+
+def _sleeps(run: int) -> bool:
+    found = Run.objects.filter(pk=run).first()
+    return found is not None and found.sleeps
 
 
 async def refused(*, person: int, run: int | None, server: str, model: str, message: str) -> None:

@@ -296,16 +296,46 @@ def _get(endpoint: Endpoint, path: str) -> tuple[int, bytes]:
     return waited_for(_ask(endpoint, path))
 
 
+def said(endpoint: Endpoint, path: str) -> Any:
+    """The JSON at this path; None when there is none."""
+    return _get_json(endpoint, path)
+
+
+def asked(endpoint: Endpoint, path: str, body: object = None, *, within: float) -> None:
+    """Have the engine do something, by a POST. Raises EngineError with its words where it does not."""
+    try:
+        status, answer = waited_for(_ask(endpoint, path, method="POST", json=body, within=within))
+    except httpx.ConnectError as exc:
+        raise EngineError("Nothing listens on the engine's port any more.") from exc
+    except httpx.TransportError as exc:
+        raise EngineError(f"The engine hung up at {path}.", detail=str(exc)) from exc
+    except _TooMuchError as exc:
+        raise EngineError(f"The engine did not answer {path} within {within:.0f} s.") from exc
+    if status != httpx.codes.OK:
+        words = _engine_words(answer)
+        colon = f": {words}" if words else ""
+        raise EngineError(f"The engine answered {path} with {status}{colon}", status=status)
+
+
 def waited_for[Found](work: Coroutine[Any, Any, Found]) -> Found:
     """What comes of `work` in the loop of all probes, for who has no loop. Raises what it raises."""
     return asyncio.run_coroutine_threadsafe(work, _probing()).result()
 
 
-async def _ask(endpoint: Endpoint, path: str) -> tuple[int, bytes]:
+async def _ask(
+    endpoint: Endpoint,
+    path: str,
+    *,
+    method: str = "GET",
+    json: object = None,
+    within: float = PROBE_TIMEOUT,
+) -> tuple[int, bytes]:
     headers = endpoint.headers | {"Accept-Encoding": "identity"}
-    request = connections.client().build_request("GET", endpoint.url(path), headers=headers)
+    request = connections.client().build_request(
+        method, endpoint.url(path), headers=headers, json=json
+    )
     try:
-        async with asyncio.timeout(PROBE_TIMEOUT):
+        async with asyncio.timeout(within):
             response = await connections.send(request)
             try:
                 return response.status_code, await _whole(response)

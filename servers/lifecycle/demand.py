@@ -3,7 +3,7 @@
 Off unless a profile says so, and never about what a person has started by hand.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -12,17 +12,20 @@ from django.db.models import Q
 from django.utils import timezone
 
 from servers import live
-from servers.engines import parameters
+from servers.engines import ENGINES, parameters
 from servers.engines.launch import Launch
 from servers.host import durations
-from servers.judge import idle
+from servers.judge import idle, sleeping
 from servers.judge.idle import Served
 from servers.lifecycle import checks, preflight, taken, wishes
 from servers.models import Box, Entry, Run, Server, User
 from servers.models.run import State, Wanted
+from servers.models.sleeping import Sleep
 
 # A start that waits for its GPUs outlives the request that wanted it: who asks again finds it.
 WAITS = timedelta(minutes=10)
+# Seconds after which one that could not be woken is tried again.
+AGAIN = 30.0
 
 
 class NotStartedError(Exception):
@@ -34,6 +37,9 @@ def ask(server: Server, *, by: User | None, passing: Collection[int]) -> Run | N
 
     `passing` are runs to which requests are being passed on now. Raises NotStartedError.
     """
+    if server.run is not None and server.run.sleeps and server.run.wanted == Wanted.RUNNING:
+        _wake(server, server.run, passing)
+        return None
     if said := why_not(server):
         raise NotStartedError(said)
     launch = parameters.fill(server.profile.launch, server.values)
@@ -54,6 +60,19 @@ def ask(server: Server, *, by: User | None, passing: Collection[int]) -> Run | N
     _make_room(server, launch, passing, checked.known)
     patience = wishes.Patience(until=timezone.now() + WAITS)
     return wishes.start(server, by=by, patience=patience, on_request=True)
+
+
+def _wake(server: Server, run: Run, passing: Collection[int]) -> None:
+    """Have it woken by its box, once it can have its memory back. Raises NotStartedError."""
+    at = run.slept.get("trouble_at", 0.0)
+    if run.sleep_trouble and timezone.now().timestamp() - at < AGAIN:
+        raise NotStartedError(run.sleep_trouble)
+    lacking = sleeping.lacking(run.slept, live.sample(server.box.slug), run.gpus or "all")
+    if lacking:
+        _make_room(server, run.launch, passing, lacking=lacking)
+    wakes = Run.objects.filter(pk=run.pk, wake_wanted_at=None).exclude(sleep=Sleep.WAKING)
+    if wakes.update(wake_wanted_at=timezone.now()):
+        live.wake_watcher(server.box.slug)
 
 
 def why_not(server: Server) -> str:
@@ -85,13 +104,19 @@ def _failed_to_start(run: Run, server: Server) -> bool:
 
 
 def _make_room(
-    server: Server, launch: Launch, passing: Collection[int], known: checks.Known | None = None
+    server: Server,
+    launch: Launch,
+    passing: Collection[int],
+    known: checks.Known | None = None,
+    *,
+    lacking: int | None = None,
 ) -> None:
-    """Raises NotStartedError when somebody is in its way whom nobody may stop for it."""
+    """`lacking`: bytes, where that is known better than by an estimate. Raises NotStartedError when somebody is in its way whom nobody may stop for it."""
     known = known or checks.known(launch, server.box, server.profile, server)
     found = taken.before_start(launch, server, known)
-    short = known.fit.lacking if known.fit is not None else 0
-    lacking = found.start.missing or short * len(found.start.gpus or ())
+    if lacking is None:
+        short = known.fit.lacking if known.fit is not None else 0
+        lacking = found.start.missing or short * len(found.start.gpus or ())
     plan = idle.room(found, _served(server.box, passing), lacking=lacking, now=timezone.now())
     if plan.in_the_way:
         holders = " and ".join(map(str, plan.in_the_way))
@@ -116,12 +141,33 @@ def _as_served(run: Run, passing: Collection[int]) -> Served:
         ready_at=run.ready_at if run.wanted == Wanted.RUNNING else None,
         last_request_at=run.last_request_at,
         requests_running=run.requests_running,
-        is_passing=run.pk in passing,
+        is_passing=run.pk in passing or run.sleep in (Sleep.FALLING, Sleep.WAKING),
     )
 
 
 def stop_idle(box: Box) -> None:
-    """Stop what requests have started and nobody has asked for as long as its profile says."""
+    """Stop what requests have started and nobody has asked for as long as its profile says, unless
+    it sleeps instead."""
+    for run in idle_on(box):
+        if not run.sleeps and not may_sleep(run):
+            stop_as_idle(run)
+
+
+def stop_as_idle(run: Run, because: str = "") -> None:
+    """`because`: why it does not sleep, as its profile says."""
+    limit = durations.shown(run.version.launch.stop_idle)
+    then = f" It was to sleep, and did not: {because}" if because else ""
+    _stop(run, f"Stopped after {limit} without a request; one starts it.{then}")
+
+
+def may_sleep(run: Run) -> bool:
+    """Whether it goes to sleep when it is idle, instead of being stopped."""
+    launch = run.version.launch
+    return bool(launch.sleep_level) and ENGINES[launch.engine].may_sleep(launch)
+
+
+def idle_on(box: Box) -> Iterator[Run]:
+    """What requests have started, and nobody has asked for as long as its profile says."""
     now = timezone.now()
     runs = Run.objects.filter(
         server__box=box, on_request=True, state=State.READY, wanted=Wanted.RUNNING
@@ -130,7 +176,7 @@ def stop_idle(box: Box) -> None:
         limit = run.version.launch.stop_idle
         since = _as_served(run, ()).idle_since(now)
         if limit and since is not None and now - since >= timedelta(seconds=limit):
-            _stop(run, f"Stopped after {durations.shown(limit)} without a request; one starts it.")
+            yield run
 
 
 def _stop(run: Run, why: str) -> None:
@@ -179,6 +225,13 @@ def keep(server: Server, *, by: User) -> bool:
     kept = Run.objects.active().filter(server=server, on_request=True)
     if not kept.update(on_request=False, started_by=by):
         return False
+    if (
+        Run.objects.active()
+        .filter(server=server)
+        .exclude(sleep=Sleep.AWAKE)
+        .update(wake_wanted_at=timezone.now())
+    ):
+        live.wake_watcher(server.box.slug)
     Entry.note(by, "keep running", server)
     transaction.on_commit(lambda: live.server_changed(server.pk))
     return True

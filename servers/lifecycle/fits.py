@@ -24,7 +24,7 @@ _NO_MATTER = (
     "network", "digests", "drop_cache", "free_memory", "grace", "ready_path", "ready_limit",
     "restart", "restart_tries", "start_with_box", "log_must", "log_must_not", "parameters",
     "pass_hf_token", "dockerfile", "build_files", "aliases", "start_on_request", "hold_requests",
-    "stop_idle",
+    "stop_idle", "when_idle",
 )  # fmt: skip
 
 

@@ -27,6 +27,7 @@ from servers.models.releasing import Releasing
 from servers.models.secret import Secret
 from servers.models.server import Server
 from servers.models.serving import Serving
+from servers.models.sleeping import Sleep, Sleeping
 from servers.models.starting import Starting
 from servers.models.user import User
 from servers.models.waiting import Waiting
@@ -87,7 +88,7 @@ class RunQuerySet(models.QuerySet["Run"]):
         return self.filter(state__in=old).update(state=new, moved_at=now, **fields) == 1
 
 
-class Run(Starting, Serving, Diagnosed, Releasing, Waiting, Watched):
+class Run(Starting, Serving, Sleeping, Diagnosed, Releasing, Waiting, Watched):
     State = State
     Wanted = Wanted
 
@@ -221,6 +222,8 @@ class Run(Starting, Serving, Diagnosed, Releasing, Waiting, Watched):
     @property
     def shown_state(self) -> str:
         """The state in a word for people, who see at once that their wish was heard."""
+        if self.sleeps and self.wanted == Wanted.RUNNING:
+            return "waking" if self.sleep == Sleep.WAKING else "asleep"
         if not self.is_active or self.wanted == Wanted.RUNNING:
             return self.state
         if self.wanted == Wanted.DRAINED and self.state == State.READY:

@@ -111,6 +111,8 @@ def launch_value(found: mapping.Mapping, name: str) -> Any:
         return found.read(name, notation.held, _default(name))
     if name in ("restart_unhealthy", "ask_every", "stop_idle"):
         return found.read(name, notation.minutes, 0)
+    if name == "when_idle":
+        return found.read(name, notation.when_idle, "")
     if name == "restart":
         return found.read(name, notation.restart, "")
     if name == "digests":

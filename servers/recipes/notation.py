@@ -47,6 +47,14 @@ def restart(text: str) -> str:
     return "" if cleaned in ("never", "no") else cleaned
 
 
+def when_idle(text: str) -> str:
+    """What becomes of an idle server; "" is that it is stopped. Raises ValueError."""
+    cleaned = text.strip().lower()
+    if cleaned not in ("", "stop", "sleep-1", "sleep-2"):
+        raise ValueError(f"“{text[:60]}” is none of sleep-1, sleep-2, stop.")
+    return "" if cleaned == "stop" else cleaned
+
+
 def minutes(text: str) -> int:
     """Seconds of 5m or 1h30m, at least a minute; 0 of an empty text. Raises ValueError."""
     seconds = durations.read(text)

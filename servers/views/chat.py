@@ -22,15 +22,16 @@ from servers.forms.conversation import COLUMNS
 from servers.gateway import session
 from servers.gateway.calls import Call
 from servers.gateway.routes import why_not
-from servers.host import probes
+from servers.host import durations, probes
 from servers.host.probes import Endpoint, EngineError
+from servers.lifecycle.demand import NotStartedError
 from servers.models import Conversation, Entry, Role, Run, Server, Use, User
 from servers.models.run import State, Wanted
 from servers.views.access import PersonRequest, allow
 
 # Reverse proxies give up on a silent answer after a minute or so; a long prompt takes longer.
 HEARTBEAT = 15.0
-OK, BAD_GATEWAY = 200, 502
+OK, BAD_GATEWAY, NOT_READY = 200, 502, 503
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +43,8 @@ class Target:
     model: str
     engine: str
     endpoint: Endpoint
+    server_id: int
+    wakes_within: int | None  # seconds for which a question to one that sleeps waits; None: awake
 
 
 @require_GET
@@ -163,6 +166,8 @@ def _target(run_id: int) -> Target:
         model=run.served_name,
         engine=run.version.launch.engine,
         endpoint=endpoint,
+        server_id=server.pk,
+        wakes_within=run.launch.hold_requests if run.sleeps else None,
     )
 
 
@@ -186,13 +191,44 @@ async def _answer(ask: Ask, target: Target, person: User) -> AsyncGenerator[byte
         person=person.pk, run=target.run_id, server=target.server, model=target.model
     ) as call:
         try:
+            async with aclosing(_woken(target, person)) as beats:
+                async for beat in beats:
+                    yield beat
             async with aclosing(_pieces(ask, target, person, call)) as pieces:
                 async for piece in pieces:
                     yield piece
+        except NotStartedError as error:
+            call.failed(NOT_READY, str(error))
+            yield _error(str(error))
         except EngineError as error:
             message = await sync_to_async(_cause)(target) or str(error)
             call.failed(error.status or BAD_GATEWAY, message)
             yield _error(message, error.detail)
+
+
+async def _woken(target: Target, person: User) -> AsyncGenerator[bytes]:
+    """Comments until an engine that sleeps is awake. Raises NotStartedError."""
+    if target.wakes_within is None:
+        return
+    waking = asyncio.ensure_future(
+        session.awake(
+            person=person.pk, server=target.server_id, run=target.run_id,
+            seconds=target.wakes_within,
+        )
+    )  # fmt: skip
+    try:
+        while not (await asyncio.wait({waking}, timeout=HEARTBEAT))[0]:
+            yield b": the engine wakes up\n\n"
+        await waking
+    finally:
+        waking.cancel()
+    run = await Run.objects.select_related("server").aget(pk=target.run_id)
+    if run.sleeps:
+        waited = durations.shown(target.wakes_within) if target.wakes_within else "no time"
+        raise NotStartedError(
+            f"{run.server} {run.sleep_words}, and was not awake within {waited}. "
+            f"{run.sleep_trouble or 'Ask again a little later.'}"
+        )
 
 
 async def _pieces(ask: Ask, target: Target, person: User, call: Call) -> AsyncGenerator[bytes]:

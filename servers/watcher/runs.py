@@ -27,6 +27,7 @@ from servers.watcher.figures import EngineFigures
 from servers.watcher.liveness import Liveness, asked_path
 from servers.watcher.looks import Serving, Started
 from servers.watcher.questions import Questions
+from servers.watcher.sleeping import Sleeping
 from servers.watcher.starts import Starts
 
 log = logging.getLogger(__name__)
@@ -51,6 +52,7 @@ class Runs:
         self._liveness = Liveness()
         self._figures = EngineFigures(box)
         self._starts = Starts()
+        self._sleeping = Sleeping(box)
 
     def mine(self) -> list[Run]:
         return list(
@@ -111,6 +113,7 @@ class Runs:
         now = time.monotonic()
         lifecycle.start_due(self.box)
         demand.stop_idle(self.box)
+        self._sleeping.step()
         diagnoses.look(self.box)
         self._hear_answers()
         mine = self.mine()
@@ -198,6 +201,8 @@ class Runs:
         launch, endpoint = run.version.launch, run.endpoint
         if endpoint is None or run.ready_at is None or not purpose.chats(launch):
             return
+        if run.sleeps:
+            return  # it would be woken, or would not answer
         if run.is_watched:
             return  # its GPU works for its own callers alone
         is_new = timezone.now() - run.ready_at < FIRST_ANSWER

@@ -18,6 +18,10 @@ class Place(Protocol):
     def link(self) -> str: ...
 
 
+class Asked(Place, Protocol):
+    def ask(self, expression: str) -> object: ...
+
+
 PASSWORD = "correct horse battery"
 
 expect.set_options(timeout=PATIENCE)
@@ -54,3 +58,15 @@ def key(page: Page, place: Place) -> str:
     token = page.locator("#token").text_content()
     assert token is not None
     return token.strip()
+
+
+def log_in(page: Page, place: Asked) -> None:
+    """As who has joined in the test before, or joins now."""
+    page.goto(f"{place.url}/login/")
+    if not place.ask("User.objects.count()"):
+        join(page, place)
+        return
+    page.get_by_label("Name").fill("ana")
+    page.get_by_label("Password").fill(PASSWORD)
+    with page.expect_navigation():
+        page.locator("main form button").click()

@@ -1,5 +1,6 @@
 """Servers that nobody starts by hand: a request does, and another one takes their place."""
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
@@ -7,7 +8,8 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.axe import faults
-from tests.browser.steps import key
+from tests.browser.chromium import chromium, new_page
+from tests.browser.steps import key, log_in
 from tests.images import ENGINE
 from tests.installation import Installation
 from tests.nvml import profiles
@@ -16,6 +18,16 @@ pytestmark = [pytest.mark.browser, pytest.mark.docker]
 
 GIB = 2**30
 WITHIN = 90_000  # ms
+
+
+@pytest.fixture
+def page(place: Installation) -> Iterator[Page]:
+    complaints: list[str] = []
+    with chromium() as browser:
+        page = new_page(browser.new_context(), complaints)
+        log_in(page, place)
+        yield page
+    assert complaints == []
 
 
 def made(page: Page, place: Installation, name: str) -> None:
@@ -86,3 +98,37 @@ def test_a_request_starts_its_server_and_takes_the_place_of_an_idle_one(
     assert "held by beta (ana)" in refused.json()["error"]["message"]
     page.goto(f"{place.url}/gateway/")
     expect(page.get_by_role("region", name="In the order in which")).to_contain_text("alpha")
+
+
+DOZER = """
+from servers.engines.launch import Launch
+person = User.objects.get()
+launch = Launch(
+    engine="vllm", image="{image}", checkpoint="a/dozer", gpus="none", start_on_request=True,
+    stop_idle=3, when_idle="sleep-1", flags=("--enable-sleep-mode",),
+    env={{"VLLM_SERVER_DEV_MODE": "1", "ENGINE_SECONDS": "0"}},
+)
+profile = Profile.objects.create(slug="dozer", name="dozer", owner=person)
+profile.save_version(launch, by=person)
+Server.objects.create(slug="dozer", profile=profile, box=Box.objects.get())
+"""
+CONTAINER = "Run.objects.filter(server__slug='dozer').latest('pk').container_id"
+
+
+def test_an_idle_one_goes_to_sleep_and_a_request_wakes_it(page: Page, place: Installation) -> None:
+    headers = {"Authorization": f"Bearer {key(page, place)}"}
+    place.run(DOZER.format(image=ENGINE))
+    page.goto(f"{place.url}/")
+    dozer = page.locator("article[data-name=dozer]")
+    hello = {"model": "dozer", "messages": [{"role": "user", "content": "hello"}]}
+
+    with httpx.Client(base_url=place.url, headers=headers, timeout=120) as program:
+        assert program.post("/v1/chat/completions", json=hello).status_code == 200
+        expect(dozer).to_have_attribute("data-state", "asleep", timeout=WITHIN)
+        expect(dozer).to_contain_text("Asleep: ", timeout=WITHIN)
+        assert faults(page) == []
+        engine = place.ask(CONTAINER)
+
+        assert program.post("/v1/chat/completions", json=hello).status_code == 200
+        expect(dozer).to_contain_text("wakes in about", timeout=WITHIN)
+    assert place.ask(CONTAINER) == engine, "it was not started anew"

@@ -12,7 +12,7 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.axe import faults
 from tests.browser.chromium import chromium, new_page
-from tests.browser.steps import PASSWORD, card, join, key
+from tests.browser.steps import card, key, log_in
 from tests.browser.vllm_talk import ANSWERED, ask_for_long, go_on
 from tests.images import ENGINE
 from tests.installation import Installation
@@ -138,18 +138,6 @@ def page(place: Installation) -> Iterator[Page]:
         log_in(page, place)
         yield page
     assert complaints == []
-
-
-def log_in(page: Page, place: Installation) -> None:
-    """As who has joined in the test before, or joins now."""
-    page.goto(f"{place.url}/login/")
-    if not place.ask("User.objects.count()"):
-        join(page, place)
-        return
-    page.get_by_label("Name").fill("ana")
-    page.get_by_label("Password").fill(PASSWORD)
-    with page.expect_navigation():
-        page.locator("main form button").click()
 
 
 def watch_vllm(page: Page, place: Installation, vllm: str) -> None:

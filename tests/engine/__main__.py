@@ -13,6 +13,7 @@ host, port and metrics, and
     ENGINE_FITS             with a larger --gpu-memory-utilization (or none: 0.92) it runs out of
                             memory, as in starts/crash.txt
     ENGINE_TOKENS_PER_SECOND
+    VLLM_SERVER_DEV_MODE    with --enable-sleep-mode it can be put to sleep
 
 GET /stats tells of the chats it has seen, GET /die ends it with code 3, and after GET /wedge its
 scheduler is dead: it takes chats and generates nothing, and its health stays green. answers.py
@@ -30,7 +31,7 @@ from typing import Any
 
 from tests.engine import answers
 from tests.engine.replay import Replay
-from tests.scripted_engine import Script, ScriptedEngine
+from tests.scripted_engine import Script, ScriptedEngine, Sleeper
 
 PROGRAMS = {
     ("vllm", "serve"): "vllm",
@@ -42,6 +43,7 @@ PROGRAMS = {
 PORTS = {"vllm": 8000, "sglang": 30000, "llamacpp": 8080}
 HOSTS = {"vllm": "0.0.0.0", "sglang": "127.0.0.1", "llamacpp": "127.0.0.1"}
 VERSION = "0.33.0-test"
+DEV_MODE = os.environ.get("VLLM_SERVER_DEV_MODE") == "1"
 LOADING = {"error": {"message": "Loading model", "type": "unavailable_error", "code": 503}}
 GAUGES = {
     "vllm": ("vllm:num_requests_running", "vllm:num_requests_waiting"),
@@ -75,6 +77,7 @@ class TestEngine:
                 "/die": lambda: os._exit(3),
                 "/wedge": self._wedge,
             },
+            sleeper=Sleeper() if flags.enable_sleep_mode and DEV_MODE else None,
         )
 
     async def run(self, script: str, ignores: str) -> None:
@@ -192,6 +195,7 @@ def read_flags(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--gpu-memory-utilization", type=float, default=0.92)
     parser.add_argument("--metrics", action="store_true")
     parser.add_argument("--enable-metrics", action="store_true")
+    parser.add_argument("--enable-sleep-mode", action="store_true")
     flags, _unknown = parser.parse_known_args(words)
     flags.model = flags.named_model or flags.model
     return flags

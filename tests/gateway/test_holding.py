@@ -99,6 +99,48 @@ def test_the_openai_package_waits_for_it_too(address: Address) -> None:
     assert "".join(each or "" for each in said) == "You said: hi "
 
 
+ASLEEP = """
+server = Server.objects.get(slug="{slug}")
+server.run = Run.objects.create(
+    server=server, version=server.profile.current, state=State.READY, address="127.0.0.1",
+    port={port}, served_name="tiny-qwen", on_request=True, sleep="asleep",
+    ready_at=timezone.now(), slept={{"level": 1, "woke_in": 3.0}},
+)
+server.save()
+"""
+WOKEN = """
+import time
+from servers import live
+deadline = time.monotonic() + 20
+while not Run.objects.filter(server__slug="{slug}", wake_wanted_at__isnull=False):
+    assert time.monotonic() < deadline, "nobody wants it awake"
+    time.sleep(0.05)
+Run.objects.filter(server__slug="{slug}").update(sleep="", wake_wanted_at=None)
+live.server_changed(Server.objects.get(slug="{slug}").pk)
+"""
+
+
+def test_one_that_sleeps_is_woken_and_who_is_not_held_is_told_how_it_is(
+    program: httpx.Client, address: Address
+) -> None:
+    for slug, hold in (("dozer", 60), ("hasty", 0)):
+        made(address, slug, hold)
+        address.stack.shell(ASLEEP.format(slug=slug, port=address.engines[0].port))
+    answers: list[httpx.Response] = []
+
+    waits = threading.Thread(
+        target=lambda: answers.append(program.post(CHAT, json=ask("hello", "dozer")))
+    )
+    waits.start()
+    address.stack.shell(WOKEN.format(slug="dozer"))
+    waits.join(timeout=30)
+    assert [each.status_code for each in answers] == [200]
+
+    status, error = refused(program.post(CHAT, json=ask("hello", "hasty")))
+    assert (status, error["code"]) == (503, "model_not_ready")
+    assert "wakes in about 3.0 s. A request wakes it." in error["message"]
+
+
 def made(address: Address, slug: str, hold: int) -> None:
     """A server that requests start, once the gateway knows of it."""
     address.stack.shell(SLEEPER.format(slug=slug, hold=hold))

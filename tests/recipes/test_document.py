@@ -53,6 +53,8 @@ def values(name: str, default: Any) -> SearchStrategy[Any]:
         return st.integers(0, 3600)
     if name in ("restart_unhealthy", "ask_every", "stop_idle"):
         return st.just(0) | st.integers(60, 100_000)
+    if name == "when_idle":
+        return st.sampled_from(["", "sleep-1", "sleep-2"])
     if name == "restart":
         return st.sampled_from(["", "on-failure", "always"])
     if name == "ready_path":
@@ -200,6 +202,7 @@ def test_flags_may_be_a_list_of_words() -> None:
         (LEAST + "ready_path: http://a/b\n", "line 5: ready_path: “http://a/b” is not a path"),
         (LEAST + "restart_unhealthy: 20s\n", "restart_unhealthy: “20s” is shorter than a minute"),
         (LEAST + "ask_every: '5'\n", "line 5: ask_every: “5” is not a length of time"),
+        (LEAST + "when_idle: doze\n", "when_idle: “doze” is none of sleep-1, sleep-2, stop"),
         (LEAST + "stop_idle: 20s\n", "stop_idle: “20s” is shorter than a minute"),
         (LEAST + "hold_requests: 2h\n", "hold_requests: “2h” is longer than an hour"),
         (LEAST + "aliases: ['a b']\n", "aliases: “a b” is no name for a model"),

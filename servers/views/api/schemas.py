@@ -16,7 +16,8 @@ class RunOut(Schema):
     box: str
     profile: str
     version: int
-    state: str  # queued, pulling, creating, starting, ready, draining, stopping, stopped, failed
+    # queued, pulling, creating, starting, ready, asleep, waking, draining, stopping, stopped, failed
+    state: str
     started_by: str | None
     created_at: datetime
     ready_at: datetime | None
@@ -27,6 +28,7 @@ class RunOut(Schema):
     phase: str  # of a start: where it is; "" otherwise
     percent: int | None
     unhealthy: str  # why; "" when it is well
+    sleep: str  # what it gave back, and how fast it wakes up; "" when it is awake
     memory: str  # of one that has ended: what came back, in words
     failure: str  # why it failed, in a sentence; "" when it did not
     cause: str  # the id of a known cause; "" otherwise
@@ -53,6 +55,7 @@ class RunOut(Schema):
             phase=start.phase if start else "",
             percent=start.percent if start else None,
             unhealthy=run.unhealthy_because if run.is_unhealthy else "",
+            sleep=run.sleep_words,
             memory=run.release_words,
             failure=run.why if run.state == Run.State.FAILED else "",
             cause=run.cause,
