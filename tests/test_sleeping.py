@@ -277,7 +277,7 @@ def test_a_wake_that_fails_says_why_and_what_to_do(box: Box, engine: ScriptedEng
     assert run.sleep == Sleep.ASLEEP
     assert run.sleep_trouble == (
         "coder sleeps and could not be woken. The engine answered /wake_up with 500: CUDA out of "
-        "memory Restart it on its page: that loads it anew. Its log says more."
+        "memory. Restart it on its page: that loads it anew. Its log says more."
     )
     with pytest.raises(NotStartedError, match="could not be woken"):
         asked(run)

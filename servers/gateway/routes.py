@@ -204,7 +204,7 @@ def _absence(server: Server, run: Run | None) -> Absence:
         says = demand.why_not(server) or f"{server} is not running; a request starts it."
     elif run.sleeps:
         is_coming, left = True, run.slept.get("woke_in")
-        says = run.sleep_trouble or f"{server} {run.sleep_words}. A request wakes it."
+        says = run.sleep_trouble or f"{server} {run.sleep_clause}. A request wakes it."
     elif run.state in _COMING:
         start = run.where_it_starts(run.launch, unified=server.box.is_unified)
         is_coming = True

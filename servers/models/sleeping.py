@@ -42,6 +42,11 @@ class Sleeping(models.Model):
         return sleeping.words(self.slept, self.sleep) if self.sleeps else ""
 
     @property
+    def sleep_clause(self) -> str:
+        """The same behind its name: "is asleep: …", "wakes up"."""
+        return f"is {self.sleep_words}" if self.sleep == Sleep.ASLEEP else self.sleep_words
+
+    @property
     def sleep_trouble(self) -> str:
         """Why it could not be woken the last time; "" where it could."""
         return str(self.slept.get("trouble", "")) if self.sleeps else ""

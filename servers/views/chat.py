@@ -226,7 +226,7 @@ async def _woken(target: Target, person: User) -> AsyncGenerator[bytes]:
     if run.sleeps:
         waited = durations.shown(target.wakes_within) if target.wakes_within else "no time"
         raise NotStartedError(
-            f"{run.server} {run.sleep_words}, and was not awake within {waited}. "
+            f"{run.server} {run.sleep_clause}, and was not awake within {waited}. "
             f"{run.sleep_trouble or 'Ask again a little later.'}"
         )
 

@@ -122,12 +122,13 @@ def _wake(run: Run, endpoint: Endpoint) -> Outcome:
     try:
         sleeping.wake(endpoint, int(run.slept.get("level", 1)))
     except EngineError as error:
+        why = f"{error}".rstrip(".") + "."
         says = (
-            f"{run.server} sleeps and could not be woken. {error} Restart it on its page: that "
+            f"{run.server} sleeps and could not be woken. {why} Restart it on its page: that "
             "loads it anew. Its log says more."
         )
         if sleeping.is_sleeping(endpoint) is False:
-            says = f"{run.server} woke up with an error. {error} Its log says more."
+            says = f"{run.server} woke up with an error. {why} Its log says more."
         return Outcome(sleep=Sleep.ASLEEP, trouble=says)
     took = round(time.monotonic() - began, 2)
     return Outcome(sleep=Sleep.AWAKE, said={"woke_in": took})

@@ -138,6 +138,7 @@ def test_one_that_sleeps_is_woken_and_who_is_not_held_is_told_how_it_is(
 
     status, error = refused(program.post(CHAT, json=ask("hello", "hasty")))
     assert (status, error["code"]) == (503, "model_not_ready")
+    assert error["message"].startswith("hasty is asleep: ")
     assert "wakes in about 3.0 s. A request wakes it." in error["message"]
 
 
