@@ -90,7 +90,7 @@ def test_the_first_answer_is_asked_once_and_kept_with_its_figures(box: Box) -> N
 
 def test_too_slow_is_said_on_the_card_with_what_is_expected(box: Box) -> None:
     on = factories.server(box, engine="vllm", expected={"tokens per second": "30000-35000"})
-    plan = Script(deltas=[{"content": word} for word in SKY], delay=0.001)
+    plan = Script(deltas=[{"content": word} for word in SKY], delay=0.005)
     with ScriptedEngine(plan=lambda _body: plan) as engine:
         metrics(engine)
         run = until(Runs(box), became_ready(on, engine), lambda run: run.first_answer)
@@ -105,7 +105,7 @@ def test_too_slow_is_said_on_the_card_with_what_is_expected(box: Box) -> None:
 def test_a_first_answer_that_compiled_its_way_is_no_measure(box: Box) -> None:
     on = factories.server(box, engine="vllm", expected={"tokens per second": "30-35"})
     slowly = Script(deltas=[{"content": word} for word in SKY], delay=0.2)
-    quickly = Script(deltas=[{"content": word} for word in SKY])
+    quickly = Script(deltas=[{"content": word} for word in SKY], delay=0.005)
     plans = [slowly, quickly]
     with ScriptedEngine(plan=lambda _body: plans.pop(0)) as engine:
         metrics(engine)
@@ -116,13 +116,26 @@ def test_a_first_answer_that_compiled_its_way_is_no_measure(box: Box) -> None:
     assert run.first_answer["rate"] > 30
 
 
+def test_what_came_all_at_once_has_no_speed_and_is_not_slow(box: Box) -> None:
+    on = factories.server(box, engine="vllm", expected={"tokens per second": "30-35"})
+    slowly = Script(deltas=[{"content": word} for word in SKY], delay=0.2)
+    at_once = Script(deltas=[{"content": word} for word in SKY])
+    plans = [slowly, at_once]
+    with ScriptedEngine(plan=lambda _body: plans.pop(0)) as engine:
+        metrics(engine)
+        run = until(Runs(box), became_ready(on, engine), lambda run: run.first_answer)
+
+    assert run.first_answer["rate"] is None
+    assert run.ready_but == ()
+
+
 def test_a_run_is_compared_with_the_last_good_one_of_its_profile_on_its_box(box: Box) -> None:
     on = factories.server(box, engine="vllm")
     said = {"text": "a", "error": "", "rate": 9e6, "remarks": []}
     factories.run(on, State.STOPPED, age=9000, first_answer=said)
     bad = said | {"rate": 1.0, "remarks": ["1 tok/s; 9e+06 the last time"]}
     factories.run(on, State.STOPPED, age=8000, first_answer=bad)
-    plan = Script(deltas=[{"content": word} for word in SKY], delay=0.001)
+    plan = Script(deltas=[{"content": word} for word in SKY], delay=0.005)
     with ScriptedEngine(plan=lambda _body: plan) as engine:
         metrics(engine)
         run = until(Runs(box), became_ready(on, engine), lambda run: run.first_answer)

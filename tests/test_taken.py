@@ -362,7 +362,7 @@ def test_pages_say_who_started_it_and_who_uses_it(ivan: Client, glm: Server) -> 
 
     assert "Started by <strong>maria</strong>" in said("/servers/glm-5/")
     assert "2 requests running" in said("/servers/glm-5/")
-    assert "In the chat: <strong>lin</strong>" in said("/")
+    assert "Asked by <strong>lin</strong>" in said("/")
     assert "started by <strong>maria</strong>" in said("/boxes/rtx8/")
     ago = timezone.now() - timedelta(hours=3, minutes=12)
     Run.objects.update(requests_running=0, last_request_at=ago)

@@ -16,6 +16,8 @@ MOST_TOKENS = 1_000_000  # what an engine claims beyond that is no count
 MOST_BYTES = 1024 * 1024
 # Pieces from which on a rate says something.
 FEWEST_PIECES = 8
+# Seconds of the half that is measured: pieces that were held up and come all at once say nothing.
+SHORTEST = 0.02
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +27,7 @@ class Answer:
     `text` is the answer, or the reasoning where it came no further (`is_reasoning`). `finish` is
     "" where the answer broke off, which `error` explains in a sentence; `status` is the HTTP
     status of a refusal. `rate` is tokens a second over the second half of the answer, because
-    engines compile on the way to their first tokens; None: too few to tell.
+    engines compile on the way to their first tokens; None: too few, or too many at once, to tell.
     """
 
     text: str = ""
@@ -139,7 +141,7 @@ def _rate(times: Sequence[float], tokens: int) -> float | None:
     middle = len(times) // 2
     span = times[-1] - times[middle]
     pieces = len(times) - 1 - middle
-    return round(pieces * tokens / len(times) / span, 1) if span > 0 else None
+    return round(pieces * tokens / len(times) / span, 1) if span >= SHORTEST else None
 
 
 def _text(value: Any) -> str:

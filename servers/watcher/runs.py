@@ -1,6 +1,7 @@
 """Brings every run of this box on: reconciles, pulls, follows logs, asks engines."""
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Mapping
@@ -225,7 +226,8 @@ class Runs:
             self._asking.again(run, endpoint)
             return
         slow = self._slow_answers.pop(run.pk, answer)
-        if answer.error or (slow.rate or 0) > (answer.rate or 0):
+        # One that came all at once is no slow one.
+        if answer.error or (slow.rate or 0) > (answer.rate or math.inf):
             answer = slow
         health.keep_first_answer(run, answer, alone=said.alone)
 
