@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import MappingProxyType
+from urllib.parse import parse_qs, urlsplit
 
 MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"
 CONFIG = "application/vnd.docker.container.image.v1+json"
@@ -36,6 +37,9 @@ class Registry:
     left: threading.Event = field(default_factory=threading.Event)
     port: int = 0
     login: str = ""  # "name:password" that it wants; "": everybody is let in
+    # Whether it wants a token, which /token gives to who logs in there, as the Docker Hub does.
+    by_token: bool = False
+    tokens: dict[str, str] = field(default_factory=dict)  # that were given, and for which scope
 
     @property
     def image(self) -> str:
@@ -72,8 +76,10 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(with_body=True)
 
     def _answer(self, *, with_body: bool) -> None:
-        wanted = base64.b64encode(self.serves.login.encode()).decode()
-        if self.serves.login and self.headers.get("Authorization") != f"Basic {wanted}":
+        if self.serves.by_token and urlsplit(self.path).path == "/token":
+            self._give_token()
+            return
+        if not (self._has_token() if self.serves.by_token else self._knows_login()):
             self._refuse()
             return
         kind, content = self._find()
@@ -97,6 +103,31 @@ class _Handler(BaseHTTPRequestHandler):
         except OSError:
             self.serves.left.set()
 
+    def _knows_login(self) -> bool:
+        wanted = base64.b64encode(self.serves.login.encode()).decode()
+        return not self.serves.login or self.headers.get("Authorization") == f"Basic {wanted}"
+
+    def _has_token(self) -> bool:
+        """One for this repository; Docker asks /v2/ itself with one for nothing."""
+        kind, _space, token = self.headers.get("Authorization", "").partition(" ")
+        scope = self.serves.tokens.get(token)
+        is_enough = self.path.strip("/") == "v2" or scope == self._scope
+        return kind == "Bearer" and scope is not None and is_enough
+
+    @property
+    def _scope(self) -> str:
+        return f"repository:{self.serves.name}:pull"
+
+    def _give_token(self) -> None:
+        if not self._knows_login():
+            self._refuse()
+            return
+        asked = parse_qs(urlsplit(self.path).query)
+        token = f"token-{len(self.serves.tokens)}"
+        is_known = asked.get("service") == ["tests"]
+        self.serves.tokens[token] = asked.get("scope", [""])[0] if is_known else "another service"
+        self._send(200, json.dumps({"token": token}).encode())
+
     def _is_held(self, body: bytes) -> bool:
         if not self.serves.hold:
             return False
@@ -105,9 +136,16 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _refuse(self) -> None:
         body = b'{"errors":[{"code":"UNAUTHORIZED","message":"authentication required"}]}'
-        self.send_response(401)
-        self.send_header("WWW-Authenticate", 'Basic realm="tests"')
-        self.send_header("Content-Type", "application/json")
+        wanted = 'Basic realm="tests"'
+        if self.serves.by_token and urlsplit(self.path).path != "/token":
+            realm = f"http://127.0.0.1:{self.serves.port}/token"
+            wanted = f'Bearer realm="{realm}",service="tests",scope="{self._scope}"'
+        self._send(401, body, ("WWW-Authenticate", wanted))
+
+    def _send(self, status: int, body: bytes, *headers: tuple[str, str]) -> None:
+        self.send_response(status)
+        for name, value in (("Content-Type", "application/json"), *headers):
+            self.send_header(name, value)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)

@@ -59,20 +59,9 @@ def engine(
     script.parent.mkdir(exist_ok=True)
     script.write_text(ENGINE)
     words = [sys.executable, "-u", str(script), "serve", "Qwen/Qwen3-8B"]
-    process = subprocess.Popen(
-        [*words, "--host", "127.0.0.1", "--port", str(port)],
-        stdin=subprocess.DEVNULL,
-        stdout=log,
-        stderr=subprocess.STDOUT,
-        env={"ENGINE_SECONDS": "0.1", "PATH": os.environ["PATH"]} | env,
-        start_new_session=True,
-        cwd=folder,
-    )
-    try:
+    words += ["--host", "127.0.0.1", "--port", str(port)]
+    with _running(words, folder, log, env) as process:
         yield process
-    finally:
-        process.kill()
-        process.wait()
 
 
 @contextmanager
@@ -83,12 +72,20 @@ def llama_server(folder: Path, port: int, *flags: str) -> "Iterator[subprocess.P
     program = folder / "llama-server"
     program.symlink_to(Path(sys.executable).resolve())
     words = [str(program), str(script), "-m", "/models/tiny.gguf", "--port", str(port), *flags]
+    with _running(words, folder, subprocess.DEVNULL, {"AS": "llama-server"}) as process:
+        yield process
+
+
+@contextmanager
+def _running(
+    words: list[str], folder: Path, output: IO[bytes] | int, env: dict[str, str]
+) -> "Iterator[subprocess.Popen[bytes]]":
     process = subprocess.Popen(
         words,
         stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
+        stdout=output,
         stderr=subprocess.STDOUT,
-        env={"AS": "llama-server", "ENGINE_SECONDS": "0.1", "PATH": os.environ["PATH"]},
+        env={"ENGINE_SECONDS": "0.1", "PATH": os.environ["PATH"]} | env,
         start_new_session=True,
         cwd=folder,
     )

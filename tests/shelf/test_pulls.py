@@ -124,8 +124,15 @@ def test_a_pull_that_speaks_against_itself_waits_for_a_person(
         docker.drop_image(held.image_id)
 
 
-def test_a_log_in_that_is_kept_opens_a_registry(box: Box, store: Registry, docker: Docker) -> None:
+BY = pytest.mark.parametrize("by_token", [False, True], ids=["by password", "by token"])
+
+
+@BY
+def test_a_log_in_that_is_kept_opens_a_registry(
+    box: Box, store: Registry, docker: Docker, by_token: bool
+) -> None:
     ada = factories.person()
+    store.by_token = by_token
     store.login = "ada:ghp_0123456789abcdef0123"
     place = f"127.0.0.1:{store.port}"
     refused = done(jobs.ask_to_pull(box, store.image, by=ada))
@@ -143,6 +150,7 @@ def test_a_log_in_that_is_kept_opens_a_registry(box: Box, store: Registry, docke
     docker.drop_image(pulled.id)
     # The pull of a run goes the same way.
     docker.pull(store.image, lambda progress: True)
+    assert bool(store.tokens) is by_token
 
     login.keep("wrong-password")
     login.save()
@@ -156,13 +164,15 @@ def test_a_log_in_that_is_kept_opens_a_registry(box: Box, store: Registry, docke
     assert "ghp_" not in repr(logins.kept() + [Login(registry="x", username="y", password="ghp_z")])
 
 
-def test_the_size_is_asked_of_the_registry(store: Registry, docker: Docker) -> None:
+@BY
+def test_the_size_is_asked_of_the_registry(store: Registry, docker: Docker, by_token: bool) -> None:
+    store.by_token = by_token
     architecture = judge.ARCHITECTURES[docker.facts().architecture]
     found = remote.size(store.image, architecture)
     assert found is not None
     assert found.total == sum(len(b) for b in store.blobs.values() if b[:2] == b"\x1f\x8b")
     store.login = "ada:secret"
-    with pytest.raises(RegistryError, match="wants a log-in"):
+    with pytest.raises(RegistryError, match="wants a log-in|lets nobody in"):
         remote.size(store.image, architecture)
     mine = Login(registry=f"127.0.0.1:{store.port}", username="ada", password="secret")
     assert remote.size(store.image, architecture, mine) == found
