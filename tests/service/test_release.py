@@ -1,7 +1,9 @@
 """What a release is made of, and what a bundle has of it."""
 
+import platform
 import subprocess
 import tarfile
+import uuid
 from pathlib import Path
 
 import pytest
@@ -86,3 +88,30 @@ def test_an_image_that_docker_lacks_stops_the_bundle(
         bundle._save_images(tmp_path / "images", "x86_64", ["nobody/has-this:1"])
 
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.docker
+def test_images_of_a_bundle_are_loaded_before_it_installs(
+    tmp_path: Path, docker_host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOCKER_HOST", docker_host)
+    names = [f"inferdash-test/of-a-bundle:{number}-{uuid.uuid4().hex[:8]}" for number in (1, 2)]
+    here = {"amd64": "x86_64", "arm64": "aarch64"}.get(platform.machine(), platform.machine())
+    tar = tmp_path / "root.tar"
+    for name in names:
+        with tarfile.open(tar, "w") as archive:
+            archive.addfile(tarfile.TarInfo(name.rpartition(":")[2]))
+        subprocess.run(["docker", "import", str(tar), name], check=True)
+    bundle._save_images(tmp_path / "images", here, names)
+    subprocess.run(["docker", "image", "rm", *names], check=True)
+    script = tmp_path / "install.sh"
+    script.write_text(bundle._INSTALL)
+    program = tmp_path / "inferdash/up/up.sh"
+    program.parent.mkdir(parents=True)
+    # Who is installed with them asks Docker, as inferdash would.
+    program.write_text(f"docker image inspect --format '{{{{.Os}}}}' {' '.join(names)}\n")
+
+    done = subprocess.run(["sh", str(script)], stdout=subprocess.PIPE, text=True, check=True)
+
+    assert done.stdout.splitlines()[-2:] == ["linux", "linux"]
+    subprocess.run(["docker", "image", "rm", *names], check=True)
