@@ -207,16 +207,17 @@ def test_an_idle_one_sleeps_is_measured_and_woken_by_a_request(
 @pytest.mark.parametrize(
     "values",
     [
-        {"on_request": False},
-        {"requests_running": 1},
-        {"last_request_at": timezone.now()},
-        {"launch": {"stop_idle": 0}},
+        lambda: {"on_request": False},
+        lambda: {"requests_running": 1},
+        lambda: {"last_request_at": timezone.now()},
+        lambda: {"launch": {"stop_idle": 0}},
     ],
+    ids=["of a person", "serving", "asked a moment ago", "never stopped"],
 )
 def test_neither_who_serves_nor_what_a_person_has_started_is_put_to_sleep(
-    values: dict[str, Any], box: Box, engine: ScriptedEngine
+    values: Callable[[], dict[str, Any]], box: Box, engine: ScriptedEngine
 ) -> None:
-    run = run_of(box, engine, **values)
+    run = run_of(box, engine, **values())
 
     Sleeping(box).step()
 
