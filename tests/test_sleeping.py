@@ -18,6 +18,7 @@ from servers.lifecycle.demand import NotStartedError
 from servers.models import Box, Role, Run, Server
 from servers.models.run import State, Wanted
 from servers.models.sleeping import Sleep
+from servers.templatetags import format
 from servers.watcher import sleeping
 from servers.watcher.sleeping import Sleeping
 from tests import factories, samples
@@ -192,6 +193,9 @@ def test_an_idle_one_sleeps_is_measured_and_woken_by_a_request(
     page = browser(Role.OPERATOR).get("/servers/coder/").content.decode()
     assert "Asleep: 71 GiB given back. A request or a question wakes it." in page
     assert "It sleeps after 10m without one" in page
+    assert run.sleep_moved_at is not None
+    asleep_since = format.since(run.sleep_moved_at).partition(">")[0]
+    assert asleep_since in page, "not since when it was ready"
 
     asked(run)
     until(step, run, lambda run: run.sleep == Sleep.AWAKE)

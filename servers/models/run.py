@@ -231,6 +231,11 @@ class Run(Starting, Serving, Sleeping, Diagnosed, Releasing, Waiting, Watched):
         return State.STOPPING
 
     @property
+    def shown_since(self) -> datetime:
+        """Since when that is its state."""
+        return self.sleep_moved_at or self.moved_at if self.sleeps else self.moved_at
+
+    @property
     def steps(self) -> tuple[timeline.Step, ...]:
         moments: list[tuple[str, datetime | None]] = [
             (State.QUEUED, self.created_at),
