@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from inferdash.settings import env_token
 from servers.host import prometheus
 from servers.host.exposition import ExpositionError, Families
-from servers.models import Alert, Key, Role
+from servers.models import Alert, Key, Role, Run
 from servers.models.run import State
+from servers.models.sleeping import Sleep
 from tests import factories, prometheus_text, samples
 from tests.samples import GIB
 
@@ -106,6 +107,7 @@ def test_an_installation_without_boxes_says_nothing() -> None:
 @pytest.mark.usefixtures("open_to")
 def test_boxes_gpus_and_servers_are_told_in_base_units() -> None:
     factories.busy_team()
+    Run.objects.filter(server__slug="minimax-m27").update(sleep=Sleep.ASLEEP)
     found = told()
 
     assert found["inferdash_box_up"].of(box="rtx8") == 1
@@ -122,6 +124,8 @@ def test_boxes_gpus_and_servers_are_told_in_base_units() -> None:
     assert found["inferdash_server_state"].of(server="minimax-m27", state="ready") == 1
     assert found["inferdash_server_state"].of(server="minimax-m27", state="failed") == 0
     assert found["inferdash_server_state"].of(server="llama-scout-test", state="never started") == 1
+    assert found["inferdash_server_asleep"].of(server="minimax-m27") == 1
+    assert found["inferdash_server_asleep"].of(server="gpt-oss-120b") == 0
     assert found["inferdash_server_requests"].of(server="minimax-m27") == 3
     assert found["inferdash_server_generated_tokens_per_second"].of(server="minimax-m27") == 142.6
     assert found["inferdash_server_time_to_ready_seconds"].of(server="minimax-m27") == (

@@ -110,6 +110,7 @@ def _run(into: Families, run: Run, labels: dict[str, str]) -> None:
     took = run.time_to_ready
     for name, value, words in (
         ("ready", float(is_ready), "Whether it answers."),
+        ("asleep", float(run.sleeps), "Whether it is ready and sleeps until a request wakes it."),
         ("unhealthy", float(run.is_unhealthy), "Whether it is ready and does not work."),
         ("stuck", float(run.spins_since is not None), "Whether its GPUs give a deadlock away."),
         ("waits", float(run.is_waiting), "Whether it waits for GPUs that are taken."),
