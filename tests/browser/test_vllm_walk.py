@@ -62,8 +62,8 @@ def test_vllm_is_started_watched_talked_to_and_stopped(
         expect(log).to_contain_text("Application startup complete")
         # Its weights are random: what it says is no language, which is told and harms nothing.
         facts = page.get_by_role("region", name="This run")
+        # How fast is not said where a busy machine heard them all at once.
         expect(facts).to_contain_text("64 tokens, the first after", timeout=120_000)
-        expect(facts).to_contain_text("tok/s")
         expect(head).to_have_attribute("data-state", "ready")
 
         began = time.monotonic()
