@@ -3,7 +3,6 @@
 import re
 import signal
 from collections.abc import Iterator
-from contextlib import closing
 
 import docker
 import httpx
@@ -13,7 +12,7 @@ from playwright.sync_api import Page, expect
 from tests.browser.axe import faults
 from tests.browser.chromium import chromium, new_page
 from tests.browser.steps import card, key, log_in
-from tests.browser.vllm_talk import ANSWERED, ask_for_long, go_on
+from tests.browser.vllm_talk import ANSWERED, ask_for_long, go_on, slowed
 from tests.images import ENGINE
 from tests.installation import Installation
 from tests.vllm import build, image
@@ -165,10 +164,10 @@ def watch_vllm(page: Page, place: Installation, vllm: str) -> None:
 def kill_in_an_answer(page: Page, place: Installation, vllm: str) -> None:
     page.get_by_role("button", name="New conversation").click()
     go_on(page)
-    ask_for_long(page)
-    shown = page.locator(".answer").last
-    expect(shown.locator(".markdown")).not_to_be_empty(timeout=ANSWERED)
-    with closing(docker.APIClient(place.docker.host, version="auto", timeout=60)) as client:
+    with slowed(place, vllm) as client:
+        ask_for_long(page)
+        shown = page.locator(".answer").last
+        expect(shown.locator(".markdown")).not_to_be_empty(timeout=ANSWERED)
         client.kill(vllm, signal.SIGKILL)
 
     alert = shown.get_by_role("alert")

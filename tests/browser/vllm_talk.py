@@ -5,8 +5,11 @@ What it says is no language, and where engine or template hold it to a form, it 
 
 import json
 import re
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from typing import Any
 
+import docker
 import httpx
 from playwright.sync_api import Locator, Page, expect
 
@@ -106,15 +109,27 @@ def remember(page: Page) -> None:
 
 def cancel(page: Page, place: Installation) -> None:
     before = counted(place, "vllm:generation_tokens_total")
-    ask_for_long(page)
-    expect(last(page).locator(".thinking-text")).not_to_be_empty(timeout=ANSWERED)
+    [container] = place.docker.list_ours()
+    with slowed(place, container.id):
+        ask_for_long(page)
+        expect(last(page).locator(".thinking-text")).not_to_be_empty(timeout=ANSWERED)
 
-    page.keyboard.press("Escape")
+        page.keyboard.press("Escape")
 
-    finished(page)
+        finished(page)
     expect(foot(page)).to_contain_text("stopped by you")
     eventually(page, lambda: counted(place, "vllm:num_requests_running") == 0)
     assert counted(place, "vllm:generation_tokens_total") - before < LONG
+
+
+@contextmanager
+def slowed(place: Installation, container: str) -> Iterator[docker.APIClient]:
+    """With all of the machine it has answered in 3 s, before a busy browser has shown the start."""
+    with closing(docker.APIClient(place.docker.host, version="auto", timeout=60)) as client:
+        client.update_container(container, cpu_period=100_000, cpu_quota=20_000)
+        yield client
+        if client.inspect_container(container)["State"]["Running"]:
+            client.update_container(container, cpu_quota=-1)
 
 
 def go_on(page: Page) -> None:
