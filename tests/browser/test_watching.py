@@ -158,7 +158,7 @@ def watch_vllm(page: Page, place: Installation, vllm: str) -> None:
     page.goto(f"{place.url}/chat/?server={vllm}")
     page.get_by_label("Message", exact=True).fill("What is the capital of France?")
     page.keyboard.press("Enter")
-    expect(page.locator(".answer").last).to_contain_text("tok/s", timeout=120_000)
+    expect(page.locator(".answer").last).to_contain_text("first token", timeout=120_000)
 
 
 def kill_in_an_answer(page: Page, place: Installation, vllm: str) -> None:

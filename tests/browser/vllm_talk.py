@@ -94,7 +94,6 @@ def reason(page: Page) -> str:
     expect(thinking).not_to_have_attribute("open", "")
     assert thinking.locator(".thinking-text").text_content()
     expect(shown.locator(".markdown")).not_to_be_empty()
-    expect(foot(page)).to_contain_text("tok/s")
     expect(foot(page)).to_contain_text(re.compile(r"\+ 400 completion tokens \((about )?\d+ rea"))
     expect(foot(page)).to_contain_text("cut off at max tokens")
     return ", ".join(shown.locator(".figure").all_inner_texts())
