@@ -81,6 +81,7 @@ def installation(docker_host: str, machine: Machine, **variables: str) -> Iterat
             shell.close()
             up.press_ctrl_c()
             up.ends()
+            print(up.said)  # pytest shows it where a test failed
 
 
 def free_port() -> int:

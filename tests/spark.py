@@ -58,11 +58,11 @@ class Spark:
 
     def crash(self, *, losing: float) -> None:
         """All that held memory is gone, and so much of it does not come back."""
-        for pid in self.held:
-            shutil.rmtree(self.root / "proc" / str(pid))
-        self.held = {}
+        ended, self.held = self.held, {}
         self.lost = losing
         self.show()
+        for pid in ended:
+            shutil.rmtree(self.root / "proc" / str(pid))
 
     def reboot(self, name: str) -> None:
         self.lost = 0.0

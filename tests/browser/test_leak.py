@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.docker]
 
 WITHIN = 60_000  # ms
 # As on a real one, where each lasts for minutes.
-SOON = "grace=6 enter_after=3 leave_after=2 reclaim_takes=4 booting=0"
+SOON = "grace=6 falling_grace=6 enter_after=3 leave_after=2 reclaim_takes=4 booting=0"
 
 
 @pytest.fixture
