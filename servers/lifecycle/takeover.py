@@ -38,13 +38,13 @@ from servers.lifecycle import (
     wishes,
 )
 from servers.lifecycle.profiling import ProfileError
+from servers.live.waiting import heard
 from servers.models import Action, Box, Entry, Profile, Run, Server, User
 from servers.models.run import State
 
 # Seconds: what has not come back by then is a matter for a person.
 MEMORY_WITHIN = 240.0
 STARTS_WITHIN = 90.0
-_LOOK_EVERY = 0.5
 _NOT_YET = (State.QUEUED, State.CREATING)
 
 
@@ -253,19 +253,27 @@ def _wait_for_memory(box: Box, old: _Old, before: given_back.Held) -> None:
     """Raises TakeOverError for what does not come back in time."""
     if not before:
         return
-    deadline, since = time.monotonic() + MEMORY_WITHIN, time.time()
-    missing = ""
-    while time.monotonic() < deadline:
+    since = time.time()
+
+    def missing() -> str:
         sample = live.sample(box.slug)
         if sample is None:
-            return  # nobody tells any more
-        if float(sample.get("t") or 0) > since:
-            missing = given_back.missing(before, sample, _members(old))
-            if not missing:
-                return
-        time.sleep(_LOOK_EVERY)
+            return ""  # nobody tells any more
+        if float(sample.get("t") or 0) <= since:
+            return "its memory"
+        return given_back.missing(before, sample, _members(old))
+
+    still = heard(
+        missing,
+        lambda missing: not missing,
+        groups=[live.LIVE],
+        seconds=MEMORY_WITHIN,
+        is_about=lambda message: (message.get("kind"), message.get("id")) == ("box", box.pk),
+    )
+    if not still:
+        return
     raise TakeOverError(
-        f"{old.found.name} has ended, but {missing or 'its memory'} was not given back within "
+        f"{old.found.name} has ended, but {still} was not given back within "
         f"{MEMORY_WITHIN:.0f} s, so that nothing was started. The box’s page says who holds it. The "
         "old one is started again by:",
         old.way_back,
@@ -314,9 +322,10 @@ def _start(run: Run, server: Server, old: _Old, by: User | None) -> str:
 
 def _after_queue(run: Run) -> State:
     """Where it stands as soon as its container was made, or was not."""
-    deadline = time.monotonic() + STARTS_WITHIN
-    state = State(run.state)
-    while state in _NOT_YET and time.monotonic() < deadline:
-        time.sleep(_LOOK_EVERY)
-        state = State(Run.objects.values_list("state", flat=True).get(pk=run.pk))
-    return state
+    return heard(
+        lambda: State(Run.objects.values_list("state", flat=True).get(pk=run.pk)),
+        lambda state: state not in _NOT_YET,
+        groups=[live.LIVE],
+        seconds=STARTS_WITHIN,
+        is_about=lambda message: message.get("id") == run.server_id,
+    )

@@ -1,13 +1,17 @@
 """Answers that are held back until there is something to say: what browsers are told ends the wait."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 from typing import Any
 
+import redis
+from asgiref.sync import async_to_sync, sync_to_async
 from channels.layers import get_channel_layer
 
 LONGEST = 30.0  # seconds: proxies give up on an answer after a minute or so
+_LOST = 5.0  # seconds after which it is looked at again though nothing was heard
 
 
 async def awaited[Answer](
@@ -42,3 +46,33 @@ async def awaited[Answer](
     finally:
         for group in groups:
             await layer.group_discard(group, channel)
+
+
+def heard[Answer](
+    look: Callable[[], Answer],
+    is_enough: Callable[[Answer], bool],
+    *,
+    groups: Collection[str],
+    seconds: float,
+    is_about: Callable[[dict[str, Any]], bool] = lambda _message: True,
+) -> Answer:
+    """The same for a thread, and for as long as it says. Without Redis it is looked at once."""
+
+    async def listen() -> Answer:
+        ends = time.monotonic() + seconds
+        while True:
+            left = max(0.0, ends - time.monotonic())
+            try:
+                answer = await awaited(
+                    sync_to_async(look),
+                    is_enough,
+                    groups=groups,
+                    seconds=min(left, _LOST),
+                    is_about=is_about,
+                )
+            except (redis.RedisError, OSError):
+                return await sync_to_async(look)()
+            if is_enough(answer) or time.monotonic() >= ends:
+                return answer
+
+    return async_to_sync(listen)()

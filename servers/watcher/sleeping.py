@@ -21,6 +21,7 @@ from servers.host.probes import Endpoint, EngineError
 from servers.judge.holders import memory_by_container
 from servers.judge.sleeping import lacking
 from servers.lifecycle import demand
+from servers.live.waiting import heard
 from servers.models import Box, Run
 from servers.models.run import State, Wanted
 from servers.models.sleeping import Sleep
@@ -151,13 +152,19 @@ def _held(run: Run, sample: Mapping[str, Any] | None) -> int | None:
 
 def _sample_since(run: Run, moment: float) -> Mapping[str, Any] | None:
     """The first one that was taken a second after this; None when none comes."""
-    until = time.monotonic() + MEASURED_WITHIN
-    while time.monotonic() < until:
-        sample = live.sample(run.server.box.slug)
-        if sample is not None and sample["t"] > moment + 1:
-            return sample
-        time.sleep(0.25)
-    return None
+    box = run.server.box
+
+    def is_new(sample: Mapping[str, Any] | None) -> bool:
+        return sample is not None and sample["t"] > moment + 1
+
+    sample = heard(
+        lambda: live.sample(box.slug),
+        is_new,
+        groups=[live.LIVE],
+        seconds=MEASURED_WITHIN,
+        is_about=lambda message: (message.get("kind"), message.get("id")) == ("box", box.pk),
+    )
+    return sample if is_new(sample) else None
 
 
 def _move(run: Run, *, old: Sleep, new: Sleep) -> bool:
