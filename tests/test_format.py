@@ -94,3 +94,17 @@ def test_a_command_is_shown_one_option_a_line_and_can_be_pasted() -> None:
 def test_an_engine_has_its_own_spelling() -> None:
     assert f.engine_title("vllm") == "vLLM"
     assert f.engine_title("of-the-past") == "of-the-past"
+
+
+@pytest.mark.parametrize(
+    ("text", "html"),
+    [
+        ("Run `docker login` there.", "Run <code>docker login</code> there."),
+        ("`a` or `b`", "<code>a</code> or <code>b</code>"),
+        ("One ` alone, <b>", "One ` alone, &lt;b&gt;"),
+        ("`<script>`", "<code>&lt;script&gt;</code>"),
+        (None, ""),
+    ],
+)
+def test_a_command_in_a_sentence_reads_as_code(text: str | None, html: str) -> None:
+    assert f.with_code(text) == html

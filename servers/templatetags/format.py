@@ -9,13 +9,14 @@ from typing import Any
 
 from django import template
 from django.utils import timezone
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from servers.engines import ENGINES
 
 # Escape sequences of terminals: colours, cursor moves, window titles.
 ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+_BACKTICKS = re.compile(r"`([^`\n]+)`")
 
 register = template.Library()
 
@@ -163,6 +164,14 @@ def _time(moment: datetime, text: str, *, mode: str) -> SafeString:
         mode,
         text,
     )
+
+
+@register.filter
+def with_code(text: object) -> SafeString:
+    """What a sentence has between backticks, a command mostly, as code."""
+    said, *rest = _BACKTICKS.split(str(text or ""))
+    pairs = zip(rest[::2], rest[1::2], strict=True)
+    return format_html("{}{}", said, format_html_join("", "<code>{}</code>{}", pairs))
 
 
 @register.filter
