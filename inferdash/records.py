@@ -1,8 +1,15 @@
 """What of a log record is worth reading."""
 
 import logging
+import threading
+from dataclasses import dataclass
 
 SERVER_FAULT = 500
+
+# Seconds.
+SAID_AGAIN = 600.0
+IS_OVER = 60.0  # what was not said for so long is news when it is said again
+KEPT = 500
 
 
 class WithoutVisitorsFaults(logging.Filter):
@@ -15,4 +22,40 @@ class WithoutVisitorsFaults(logging.Filter):
         status = getattr(record, "status_code", SERVER_FAULT)
         if status < SERVER_FAULT and record.name.startswith(("django.request", "django.security")):
             record.exc_info = record.exc_text = None
+        return True
+
+
+@dataclass(slots=True)
+class _Repeated:
+    said: float
+    last: float
+    unsaid: int = 0
+
+
+class WithoutRepeats(logging.Filter):
+    """Passes on once in ten minutes what a loop warns of in each of its rounds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._known: dict[tuple[str, str], _Repeated] = {}
+        self._lock = threading.Lock()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.levelno != logging.WARNING or record.exc_info:
+            return True
+        text, now = record.getMessage(), record.created
+        with self._lock:
+            before = self._known.pop((record.name, text), None)
+            if before is not None and now - before.last <= IS_OVER:
+                before.last = now
+                self._known[record.name, text] = before
+                if now - before.said < SAID_AGAIN:
+                    before.unsaid += 1
+                    return False
+                record.msg, record.args = f"{text} (still, said {before.unsaid} times since)", ()
+                before.said, before.unsaid = now, 0
+                return True
+            self._known[record.name, text] = _Repeated(said=now, last=now)
+            if len(self._known) > KEPT:
+                del self._known[next(iter(self._known))]
         return True

@@ -367,13 +367,16 @@ LANGUAGE_CODE = "en-gb"
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "filters": {"without_visitors_faults": {"()": "inferdash.records.WithoutVisitorsFaults"}},
+    "filters": {
+        "without_visitors_faults": {"()": "inferdash.records.WithoutVisitorsFaults"},
+        "without_repeats": {"()": "inferdash.records.WithoutRepeats"},
+    },
     "formatters": {"line": {"format": "%(levelname)s %(name)s: %(message)s"}},
     "handlers": {
         "console": {
             "class": "logging.StreamHandler",
             "formatter": "line",
-            "filters": ["without_visitors_faults"],
+            "filters": ["without_visitors_faults", "without_repeats"],
         }
     },
     "root": {"handlers": ["console"], "level": env("LOG_LEVEL", "INFO")},
