@@ -166,3 +166,5 @@ def keep(heard: Sequence[tuple[Request, Recording]]) -> None:
                 is_full |= Capture.objects.add(capture, len(mine), size)
     if is_full:
         live.capture_changed()
+    elif exchanges:
+        live.requests_changed()  # the page that lists them looks again

@@ -1,13 +1,38 @@
 """Tells everybody that what programs ask is kept, on every page, while it is."""
 
+from django.db.models import Count, Max
 from django.template.loader import render_to_string
 
-from servers.models import Capture, User
+from servers.models import Capture, Exchange, User
+
+type Key = tuple[str, int | None]
 
 
 def captures() -> list[Capture]:
     return list(Capture.objects.on())
 
 
-def html(person: User) -> str:
-    return render_to_string("_live_capture.html", {"captures": captures(), "user": person})
+def html(person: User, page: str) -> str:
+    said = {"captures": captures(), "user": person, "in_playground": page == "chat"}
+    return render_to_string("_live_capture.html", said)
+
+
+def mark() -> str:
+    """Another text whenever capture's own page would read otherwise."""
+    kept = Exchange.objects.kept().aggregate(count=Count("pk"), last=Max("pk"))
+    on = Capture.objects.on().values_list("pk", "exchanges", "size")
+    return f"{kept['count']} {kept['last']} {' '.join(str(each) for row in on for each in row)}"
+
+
+def parts(keys: set[Key], person: User, page: str) -> list[str]:
+    """The mark of its own page, which admins alone see."""
+    if page != "capture" or not person.may_administer:
+        return []
+    is_looked_at = bool(
+        keys & {(kind, None) for kind in ("capture", "requests", "boxes", "everything")}
+    )
+    return (
+        [render_to_string("gateway/_live_capture_mark.html", {"mark": mark()})]
+        if is_looked_at
+        else []
+    )

@@ -127,7 +127,7 @@ def _container_names() -> dict[str, str]:
 def render(keys: set[Key], person: User, *, page: str = "dashboard", pk: int | None = None) -> str:
     """The fragments of a page that have changed; for ("everything", None) all of them.
 
-    `page` is what the browser shows: dashboard, chat, stock (the models on disks), found (what was
+    `page` is what the browser shows: dashboard, chat, capture, stock (the models on disks), found (what was
     there before), alerts, outlets, a profile, its form, or the server or box with that `pk`.
     """
     everything = ("everything", None) in keys
@@ -138,7 +138,7 @@ def render(keys: set[Key], person: User, *, page: str = "dashboard", pk: int | N
     parts = [_dot_html(box) for box in changed_boxes]
     # With every look at the boxes, too: it ends by the clock, of which no message tells.
     if every_box or ("capture", None) in keys:
-        parts.append(capture.html(person))
+        parts.append(capture.html(person, page))
     # Not for every server that has changed: busy ones do each second, and boxes are looked at anyway.
     is_about_alerts = every_box or bool(keys & {("alerts", None), ("servers", None)})
     if page != "dashboard" and is_about_alerts:
@@ -148,6 +148,7 @@ def render(keys: set[Key], person: User, *, page: str = "dashboard", pk: int | N
             parts.append(needs.alerts_html(person, notices))
     if page == "outlets" and person.may_administer and (everything or ("alerts", None) in keys):
         parts.append(needs.outlets_html())
+    parts += capture.parts(keys, person, page)
     parts += shelves.parts(keys, page)
     if page == "dashboard":
         parts += _dashboard(keys, person, boxes, changed_boxes)

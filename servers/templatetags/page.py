@@ -37,6 +37,17 @@ def all_captures() -> list[Capture]:
 
 
 @register.simple_tag(takes_context=True)
+def in_playground(context: dict[str, Any]) -> bool:
+    """Whether what is asked on this page is a person's own: no capture keeps it."""
+    return str(context["request"].path).startswith(reverse("chat"))
+
+
+@register.simple_tag
+def captures_mark() -> str:
+    return capture.mark()
+
+
+@register.simple_tag(takes_context=True)
 def page_link(context: dict[str, Any], name: str, title: str) -> SafeString:
     """A link of the top bar, marked on its own page and on the pages below it."""
     address = reverse(name)

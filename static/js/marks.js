@@ -1,8 +1,15 @@
 // Tells the page that something of which it shows only a mark has changed: what images say
-// (data-images), what lies on the disks (data-stock), which alert was over last (data-over). It is
-// asked for by those who show it, with the trigger "images from:body", "stock from:body", ….
+// (data-images), what lies on the disks (data-stock), which alert was over last (data-over), what a
+// capture has kept (data-captures). It is asked for by those who show it, with the trigger
+// "images from:body", "stock from:body", ….
 
-const MARKS = { "data-images": "images", "data-stock": "stock", "data-over": "over", "data-jobs": "jobs" };
+const MARKS = {
+  "data-images": "images",
+  "data-stock": "stock",
+  "data-over": "over",
+  "data-jobs": "jobs",
+  "data-captures": "captures",
+};
 
 const main = document.getElementById("main");
 new MutationObserver((changes) => {

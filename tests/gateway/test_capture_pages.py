@@ -1,6 +1,7 @@
 """Capture's pages: who switches it, what everybody is told, what admins find."""
 
 import json
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -19,6 +20,7 @@ from tests.access_rows import PUBLIC, ROWS, made
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("own_redis")]
 
+NOT_HERE = "What is asked here in the playground is not."
 SAID = {"minutes": "240", "only": "", "reason": "<b>wrong</b> answers"}
 
 
@@ -75,12 +77,16 @@ def test_every_page_tells_everybody_while_it_is_on() -> None:
     client.force_login(factories.person("otto", Role.ADMIN))
     pages = 0
     for row in (row for row in ROWS if row.method == "get" and row.role is not PUBLIC):
-        answer = client.get(reverse(row.name, args=[things[key] for key in row.args]), row.data)
+        arguments = [things[key] for key in row.args]
+        answer = client.get(reverse(row.name, args=arguments), row.data)
         if answer.streaming or b'<main id="main"' not in answer.content:
             continue
         pages += 1
         said = answer.content.decode()
-        assert "of <span hx-ignore>glm-5</span> are being kept until" in said, row
+        assert (
+            "Prompts that programs send to <span hx-ignore>glm-5</span>, and their answers" in said
+        ), row
+        assert (NOT_HERE in said) == reverse(row.name, args=arguments).startswith("/chat/"), row
         assert "ada: &lt;b&gt;wrong&lt;/b&gt; answers" in said, row
     assert pages > 40
     assert "being kept" not in Client().get("/login/").content.decode()
@@ -93,7 +99,9 @@ def test_open_pages_are_told_and_it_ends_by_the_clock(
     switched = factories.capture(ada)
     for page in ("dashboard", "chat", "gateway", "found", "stock", "server"):
         for kind in ("capture", "boxes", "everything"):
-            assert "wrong answers" in live.render({(kind, None)}, vera, page=page)
+            said = live.render({(kind, None)}, vera, page=page)
+            assert "wrong answers" in said
+            assert (NOT_HERE in said) == (page == "chat")
     said = live.render({("capture", None)}, vera)
     assert "/gateway/capture/" not in said
     assert "/gateway/capture/" in live.render({("capture", None)}, ada)
@@ -102,6 +110,40 @@ def test_open_pages_are_told_and_it_ends_by_the_clock(
     said = live.render({("boxes", None)}, vera, page="alerts")
     assert "wrong answers" not in said
     assert 'id="capture" class="capture" role="status" hidden' in said
+
+
+def mark(person: User, *, page: str = "capture") -> str:
+    said = live.render({("boxes", None)}, person, page=page)
+    found = re.search(r'data-captures="([^"]*)"', said)
+    return found[1] if found else "none"
+
+
+def test_its_own_page_is_told_when_anything_on_it_has_changed(
+    client: Client, ada: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a mark: what stands on the page only admins may read, and a form is typed in."""
+    marks = [mark(ada)]
+    said = text_of(client)
+    assert "/ws/live/?page=capture" in said
+    assert f'data-captures="{marks[0]}"' in said
+    assert mark(factories.person("vera", Role.VIEWER)) == "none"
+    assert mark(ada, page="gateway") == "none"
+
+    switched = factories.capture(ada)
+    marks.append(mark(ada))
+    Capture.objects.add(switched, 1, 2048)
+    marks.append(mark(ada))
+    factories.exchange(ada, switched)
+    marks.append(mark(ada))
+    assert mark(ada) == marks[-1]
+    assert '<h2 id="switch-title">On</h2>' in text_of(client)
+    with monkeypatch.context() as clock:
+        clock.setattr(timezone, "now", lambda: switched.until)
+        marks.append(mark(ada))
+        assert '<h2 id="switch-title">Switch it on</h2>' in text_of(client)
+    assert len(set(marks)) == len(marks)
+    Exchange.objects.all().delete()
+    assert mark(ada) != marks[-2]
 
 
 async def file_of(answer: Any) -> bytes:
