@@ -199,7 +199,7 @@ class ScriptedEngine:
             await _respond(writer, script.status, text.encode(), script.content_type)
             return True
         gone = asyncio.ensure_future(reader.read(1))
-        playing = asyncio.ensure_future(self._play(script, writer))
+        playing = asyncio.ensure_future(self._play(script, body, writer))
         self.running += 1
         try:
             await asyncio.wait({gone, playing}, return_when=asyncio.FIRST_COMPLETED)
@@ -217,7 +217,9 @@ class ScriptedEngine:
         self.outcomes.put("complete")
         return playing.result()
 
-    async def _play(self, script: Script, writer: asyncio.StreamWriter) -> bool:
+    async def _play(
+        self, script: Script, body: dict[str, Any], writer: asyncio.StreamWriter
+    ) -> bool:
         writer.write(
             b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\n"
             b"transfer-encoding: chunked\r\n\r\n"
@@ -244,7 +246,8 @@ class ScriptedEngine:
         elif script.then == "done":
             last = _choice({}, finish_reason=script.finish, stop_reason=None, token_ids=None)
             _event(writer, script, {"choices": [last]})
-        if script.usage and script.error is None:
+        wants_usage = (body.get("stream_options") or {}).get("include_usage")
+        if script.usage and wants_usage and script.error is None:
             tokens = len(script.deltas)
             used: dict[str, Any] = {"prompt_tokens": 7, "completion_tokens": tokens}
             used |= {

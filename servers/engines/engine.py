@@ -43,6 +43,8 @@ class Engine:
     metrics_path: str = "/metrics"
     # Says which requests run where metrics are switched off; "" where the engine has none.
     slots_path: str = ""
+    # Its streams state their tokens only if `stream_options` asks for that.
+    counts_when_asked: bool = False
     # What lists its flags, the likeliest first. Some releases understand only one of them, and
     # one that lists a part leaves out flags that every release has.
     help_commands: tuple[tuple[str, ...], ...]

@@ -40,6 +40,7 @@ SGLANG = Engine(
     health_generates=_GENERATES,
     version_path="/server_info",
     version_key="version",
+    counts_when_asked=True,
     running_metric="sglang:num_running_reqs",
     waiting_metric="sglang:num_queue_reqs",
     generated_metric="sglang:generation_tokens_total",

@@ -69,6 +69,7 @@ VLLM = Engine(
     health_path="/health",
     version_path="/version",
     version_key="version",
+    counts_when_asked=True,
     running_metric="vllm:num_requests_running",
     waiting_metric="vllm:num_requests_waiting",
     generated_metric="vllm:generation_tokens_total",

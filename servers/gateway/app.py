@@ -6,7 +6,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
-from servers.gateway import holding
+from servers.gateway import counting, holding
 from servers.gateway.asgi import Application, Message, Receive, Scope, Send
 from servers.gateway.callers import Caller, Callers, not_allowed
 from servers.gateway.calls import Call, Calls
@@ -135,14 +135,15 @@ class Gateway:
             await self.captures.look()
             call.to(route)
             call.recording = self.captures.recording(route, question.body, kind)
-            body = question.to(route.model)
+            more = counting.asked_for(call.path, question.said, route.owner)
+            body = question.to(route.model, more)
             with self.routes.passing(route):
                 holding.stay_awake()
                 try:
                     async with relay(
                         route.endpoint, scope["method"], path, scope["headers"], body
                     ) as answer:
-                        await speaking.pass_on(answer)
+                        await speaking.pass_on(answer, hides_counts=bool(more))
                     return
                 except AwayError as error:
                     # Its port is closed: it has seen nothing, so another one may answer.
@@ -179,7 +180,7 @@ class _Speaking:
         self.has_ended = False
         self._is_stream = False
 
-    async def pass_on(self, answer: Answer) -> None:
+    async def pass_on(self, answer: Answer, *, hides_counts: bool) -> None:
         """Raises AwayError when the engine hangs up; what has come is passed on by then."""
         self._is_stream = any(
             name == b"content-type" and value.startswith(b"text/event-stream")
@@ -197,6 +198,8 @@ class _Speaking:
             self._call.heard(piece)
             if self._is_stream:
                 piece, rest = _whole_events(rest + piece)
+                if hides_counts:
+                    piece = counting.without(piece)
             if piece:
                 await self._send({"type": "http.response.body", "body": piece, "more_body": True})
         await self._end(rest)

@@ -74,8 +74,8 @@ class Call:
     @property
     def counts(self) -> dict[str, int]:
         """What the answer says of its tokens; {} where it says nothing."""
-        found: dict[str, int] = {}
-        for usage in (_usage(self._head), _usage(self._tail)):
+        found = _of_timings(_last("timings", self._tail))
+        for usage in (_last("usage", self._head), _last("usage", self._tail)):
             for name, keys in _COUNTS.items():
                 for key in keys:
                     if _is_count(count := usage.get(key)):
@@ -98,11 +98,21 @@ def _kept(text: str, most: int) -> str:
     return text.encode(errors="replace").decode().replace("\0", "\ufffd")[:most]
 
 
-def _usage(text: bytes) -> dict[str, object]:
-    """The last "usage" that is an object. One within a text has a backslash before its quotes."""
-    said = text.decode(errors="replace")
+def _of_timings(timings: dict[str, object]) -> dict[str, int]:
+    """llama.cpp's, which it sends unasked; what it took from its cache is not in `prompt_n`."""
+    read, cached = timings.get("prompt_n"), timings.get("cache_n", 0)
+    written = timings.get("predicted_n")
+    if not (_is_count(read) and _is_count(cached) and _is_count(written)):
+        return {}
+    found = {"prompt_tokens": read + cached, "completion_tokens": written}
+    return found | ({"cached_tokens": cached} if "cache_n" in timings else {})
+
+
+def _last(name: str, text: bytes) -> dict[str, object]:
+    """The last so named that is an object. One within a text has a backslash before its quotes."""
+    key, said = f'"{name}"', text.decode(errors="replace")
     at = len(said)
-    while (at := said.rfind('"usage"', 0, at)) >= 0:
+    while (at := said.rfind(key, 0, at)) >= 0:
         _, colon, rest = said[at:].partition(":")
         if colon and said[at - 1 : at] != "\\":
             try:

@@ -32,11 +32,13 @@ class Question:
         said = {**self.said, "model": model}
         return Question(body=_json(said), model=model, said=said)
 
-    def to(self, model: str) -> bytes:
+    def to(self, model: str, more: dict[str, object]) -> bytes:
         """The body as the engine wants it, which knows only its own name."""
-        if self.said is None or self.model in (None, model):
+        if self.said is None:
             return self.body
-        return _json({**self.said, "model": model})
+        if self.model not in (None, model):
+            more = {**more, "model": model}
+        return _json({**self.said, **more}) if more else self.body
 
 
 def _json(said: dict[str, object]) -> bytes:

@@ -31,6 +31,15 @@ def test_a_stream_says_it_in_its_last_event() -> None:
     assert counts(*said) == {"prompt_tokens": 9, "completion_tokens": 4, "cached_tokens": 8}
 
 
+def test_llama_cpp_says_it_as_timings() -> None:
+    timings = {"cache_n": 236, "prompt_n": 4, "predicted_n": 35, "predicted_ms": 661.0}
+    end = {"choices": [{"delta": {}, "finish_reason": "stop"}], "timings": timings}
+
+    assert counts(event(end), b"data: [DONE]\n\n") == {
+        "prompt_tokens": 240, "completion_tokens": 35, "cached_tokens": 236,
+    }  # fmt: skip
+
+
 def test_an_answer_in_one_piece_says_it_at_its_end() -> None:
     said = json.dumps({"choices": ["x" * TAIL], "usage": {"prompt_tokens": 3, "total_tokens": 3}})
 
@@ -58,6 +67,8 @@ def test_anthropics_streams_say_it_at_both_ends() -> None:
         b'{"usage": null}',
         b'{"usage": {"prompt_tokens": "many"}}',
         b'{"usage": {"prompt_tok',
+        b'{"timings": {"prompt_n": -1, "predicted_n": 3}}',
+        b'{"timings": {"prompt_n": 5}}',
         b'\xff"usage"',
     ],
 )

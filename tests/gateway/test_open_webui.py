@@ -95,7 +95,9 @@ def test_its_chats_reach_the_engine_as_they_are_and_stream_back(
     found = events(answer.text)
     assert said(found) == reads
     assert found[-1]["choices"][0]["finish_reason"] == "stop"
-    assert engine.requests[-1] == RECORDED["requests"][kind]["body"]
+    # It asks for no counts: we do, and it does not see them.
+    counted = {"stream_options": {"include_usage": True}}
+    assert engine.requests[-1] == RECORDED["requests"][kind]["body"] | counted
 
 
 def test_its_tools_are_called(program: httpx.Client, engine: ScriptedEngine) -> None:
