@@ -5,6 +5,7 @@ Each carries a hash of what it was made from, and is made again when that change
 
 import hashlib
 import io
+import json
 import os
 import platform
 import re
@@ -24,6 +25,8 @@ LABEL = "inferdash.test.recipe"
 SUITE = platform.freedesktop_os_release().get("VERSION_CODENAME", "bookworm")
 BASE = f"inferdash-test/base:{SUITE}"
 ENGINE = "inferdash-test/engine:1"
+# How a suite is made; of one that is newer than this debootstrap, as it makes unstable.
+SCRIPTS = Path("/usr/share/debootstrap/scripts")
 # Engines may be started by their own names, too.
 SHIM = '#!/bin/sh\nexec python3 -m tests.engine "${0##*/}" "$@"\n'
 DOCKERFILE = f"""\
@@ -54,8 +57,14 @@ def mirror(suite: str, apt: Path = Path("/etc/apt")) -> str:
     raise ImageError(f"No apt source of this machine has {suite}: set DEBIAN_MIRROR.")
 
 
-def build_base(host: str, suite: str = SUITE, tag: str = BASE, include: str = "python3") -> None:
-    recipe = f"{suite} {include}"
+def build_base(
+    host: str,
+    suite: str = SUITE,
+    tag: str = BASE,
+    include: str = "python3",
+    changes: tuple[str, ...] = (),
+) -> None:
+    recipe = " ".join((suite, include, *changes))
     with closing(docker.APIClient(host, version="auto", timeout=600)) as client:
         if _recipe_of(client, tag) == recipe:
             return
@@ -64,8 +73,9 @@ def build_base(host: str, suite: str = SUITE, tag: str = BASE, include: str = "p
             debootstrap(root, suite, include)
             with subprocess.Popen(["tar", "-C", root, "-c", "."], stdout=subprocess.PIPE) as tar:
                 repository, _colon, version = tag.rpartition(":")
+                label = f"LABEL {LABEL}={json.dumps(recipe)}"
                 said = client.import_image(
-                    tar.stdout, repository, version, changes=[f'LABEL {LABEL}="{recipe}"']
+                    tar.stdout, repository, version, changes=[*changes, label]
                 )
         if _recipe_of(client, tag) != recipe:
             raise ImageError(f"{tag} could not be imported: {said}")
@@ -129,8 +139,12 @@ def _context(files: dict[str, bytes]) -> io.BytesIO:
 
 
 def debootstrap(root: Path, suite: str, include: str) -> None:
+    script = SCRIPTS / (suite if (SCRIPTS / suite).exists() else "sid")
     done = subprocess.run(
-        ["debootstrap", "--variant=minbase", f"--include={include}", suite, root, mirror(suite)],
+        [
+            *("debootstrap", "--variant=minbase", f"--include={include}"),
+            *(suite, root, mirror(suite), script),
+        ],
         check=False,
         capture_output=True,
         text=True,

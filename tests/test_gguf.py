@@ -2,14 +2,12 @@
 
 import struct
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from servers.host import checkpoints, gguf
 from servers.judge.fit.attention import cache
-
-type Pairs = dict[str, Any]
+from tests.llamacpp.gguf_file import Pairs, header, text
 
 QWEN: Pairs = {
     "general.architecture": "qwen3",
@@ -26,29 +24,6 @@ QWEN: Pairs = {
     "tokenizer.ggml.scores": [0.5] * 3000,
     "tokenizer.ggml.add_bos_token": False,
 }
-
-
-def text(said: str) -> bytes:
-    return struct.pack("<Q", len(said.encode())) + said.encode()
-
-
-def value(said: Any) -> bytes:
-    if isinstance(said, bool):
-        return struct.pack("<I?", 7, said)
-    if isinstance(said, int):
-        return struct.pack("<II", 4, said)
-    if isinstance(said, float):
-        return struct.pack("<If", 6, said)
-    if isinstance(said, str):
-        return struct.pack("<I", 8) + text(said)
-    kind = 8 if isinstance(said[0], str) else 6 if isinstance(said[0], float) else 5
-    items = b"".join(value(each)[4:] for each in said)
-    return struct.pack("<IIQ", 9, kind, len(said)) + items
-
-
-def header(pairs: Pairs, *, version: int = 3) -> bytes:
-    start = b"GGUF" + struct.pack("<IQQ", version, 291, len(pairs))
-    return start + b"".join(text(name) + value(said) for name, said in pairs.items())
 
 
 @pytest.fixture

@@ -18,9 +18,10 @@ from servers.lifecycle.downloading import Wish
 from servers.models import Box, CheckpointFacts, Download, Server, Stock, User
 from servers.watcher import checkpoints as watcher
 from tests import factories
+from tests.llamacpp.gguf_file import header
 from tests.model_hub import COMMIT, model_hub
 from tests.test_downloading import CACHE, Watch, ada, box, root, watch
-from tests.test_gguf import QWEN, header
+from tests.test_gguf import QWEN
 
 __all__ = ["ada", "box", "root", "watch"]  # fixtures
 

@@ -1,0 +1,137 @@
+"""The main job with llama.cpp itself: a profile, a start, its phases, a chat, a failure, a stop."""
+
+import re
+import time
+from collections.abc import Iterator
+
+import openai
+import pytest
+from openai.types.chat import ChatCompletionMessageParam
+from playwright.sync_api import Page, expect
+
+from tests import llamacpp
+from tests.browser.chat.talk import ask, finished
+from tests.browser.chromium import chromium, new_page
+from tests.browser.steps import card, join
+from tests.installation import Installation, installation
+from tests.llamacpp.make_model import ANSWER, THOUGHT
+from tests.nvml import profiles
+
+pytestmark = [pytest.mark.docker, pytest.mark.browser]
+
+ENROLLED_WITHIN = 30.0  # s
+START_WITHIN = 60_000  # ms; about a second on two idle cores
+MODEL = "/models/tiny-qwen3.gguf"
+
+
+@pytest.fixture(scope="module")
+def place(docker_host: str) -> Iterator[Installation]:
+    llamacpp.provide(docker_host)
+    with installation(docker_host, profiles.rtx_pro_6000()) as made:
+        limits = made.data / "box.toml"
+        deadline = time.monotonic() + ENROLLED_WITHIN
+        while not limits.exists():  # the watcher's first deed, beside the web's start
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
+        folder = f'["{llamacpp.MODEL.parent}", '
+        limits.write_text(limits.read_text().replace("[", folder, 1))
+        yield made
+
+
+def test_llama_cpp_is_started_watched_talked_to_and_stopped(
+    place: Installation, capsys: pytest.CaptureFixture[str]
+) -> None:
+    complaints: list[str] = []
+    with chromium() as browser:
+        context = browser.new_context(viewport={"width": 1280, "height": 900})
+        page = new_page(context, complaints)
+        join(page, place)
+        fill_in(page, place)
+        expect(page.locator("main")).to_contain_text("flags, asked", timeout=START_WITHIN)
+
+        page.goto(f"{place.url}/")
+        tiny = card(page, "tiny-qwen3")
+        tiny.get_by_role("button", name="Start").click()
+        expect(tiny).to_have_attribute("data-state", "ready", timeout=START_WITHIN)
+        page.goto(f"{place.url}/servers/tiny-qwen3/")
+        expect(page.locator("run-log")).to_contain_text("listening on http")
+        facts = page.get_by_role("region", name="This run")
+        expect(facts).to_contain_text("35 tokens, the first after", timeout=START_WITHIN)
+
+        talk(page, place)
+        programs_ask(place)
+
+        page.goto(f"{place.url}/")
+        expect(tiny.get_by_text("just now").first).to_be_visible(timeout=20_000)
+        tiny.get_by_role("button", name="Stop").click()
+        dialog = page.get_by_role("dialog")
+        stopped = tiny.get_by_text("stopped")
+        expect(dialog.or_(stopped).first).to_be_visible()
+        if dialog.is_visible():
+            dialog.get_by_role("button", name="Stop now").click()
+        expect(tiny).to_have_attribute("data-state", "stopped", timeout=START_WITHIN)
+
+    assert complaints == []
+    seen = place.ask(
+        "[(r.progress.seen, r.progress.facts['slots'], r.exit_code, r.engine_version)"
+        " for r in Run.objects.all()]"
+    )
+    assert isinstance(seen, list)
+    [(phases, slots, exit_code, version)] = seen
+    # It says nothing of its cache at its ordinary verbosity.
+    assert [*phases] == ["starting", "loading", "warming_up", "ready"]
+    assert slots == 2
+    assert exit_code == 0
+    with capsys.disabled():
+        print(f"\nllama.cpp: version {version}")
+
+
+def talk(page: Page, place: Installation) -> None:
+    page.goto(f"{place.url}/chat/?server=tiny-qwen3")
+    ask(page, "Hello")
+    finished(page)
+    answer = page.locator(".answer").last
+    thinking = answer.locator("details.thinking")
+    expect(thinking.locator("summary")).to_contain_text("Reasoned for")
+    assert (thinking.locator(".thinking-text").text_content() or "").strip() == THOUGHT
+    expect(answer.locator(".markdown")).to_have_text(ANSWER)
+    foot = answer.locator(".message-foot")
+    expect(foot).to_contain_text("first token")
+    expect(foot).to_contain_text("tok/s")
+    expect(foot).to_contain_text("+ 35 completion tokens")
+    page.get_by_label("Regenerate this answer").click()
+    expect(foot).to_contain_text(re.compile(r"prompt \([1-9]\d* cached\)"))
+
+
+def programs_ask(place: Installation) -> None:
+    """By the maker's package, through the one address."""
+    token = place.ask("Key.make(User.objects.get(), 'programs', Role.OPERATOR, expires_at=None)[1]")
+    assert isinstance(token, str)
+    question: list[ChatCompletionMessageParam] = [{"role": "user", "content": "Hello"}]
+    with openai.OpenAI(base_url=f"{place.url}/v1", api_key=token, max_retries=0) as client:
+        assert [model.id for model in client.models.list()] == ["tiny-qwen3"]
+        whole = client.chat.completions.create(model="tiny-qwen3", messages=question)
+        assert whole.choices[0].message.content == ANSWER
+        assert whole.usage is not None
+        assert whole.usage.completion_tokens == 35
+        stream = client.chat.completions.create(
+            model="tiny-qwen3", messages=question, max_tokens=5, stream=True
+        )
+        assert [c.choices[0].finish_reason for c in stream if c.choices][-1] == "length"
+
+
+def fill_in(page: Page, place: Installation) -> None:
+    page.goto(f"{place.url}/profiles/new/")
+    page.locator("#id_engine").select_option("llamacpp")
+    for field, value in {
+        "name": "tiny-qwen3",
+        "checkpoint": MODEL,
+        "served_name": "tiny-qwen3",
+        "image": llamacpp.TAG,
+        "flags": "--ctx-size 8192 --parallel 2",
+        "volumes": f"{llamacpp.MODEL.parent}:/models:ro",
+        "gpus": "none",
+    }.items():
+        page.locator(f"#id_{field}").fill(value)
+    page.get_by_role("button", name="Create profile").click()
+    expect(page.get_by_role("heading", name="tiny-qwen3", level=1)).to_be_visible()
