@@ -53,6 +53,23 @@ def test_thinking_goes_to_the_template_with_what_else_is_told_to_it() -> None:
     assert sampling.request("sglang", {"reasoning_effort": "low"}) == {"reasoning_effort": "low"}
 
 
+def test_llama_cpp_is_given_one_tool_where_one_must_be_called() -> None:
+    # It takes words alone, and ignores the object that names a function.
+    tools = [{"type": "function", "function": {"name": name}} for name in ("look", "weather")]
+    choice = {"type": "function", "function": {"name": "weather"}}
+
+    assert sampling.request("llamacpp", {"tools": tools, "tool_choice": choice}) == {
+        "tools": tools[1:],
+        "tool_choice": "required",
+    }
+    given: dict[str, Any] = {"tools": tools, "tool_choice": "auto"}
+    assert sampling.request("llamacpp", given) == given
+    given = {"tools": tools, "tool_choice": choice}
+    assert sampling.request("vllm", given) == given
+    unknown = given | {"tool_choice": {"type": "function", "function": {"name": "other"}}}
+    assert sampling.request("llamacpp", unknown) == unknown
+
+
 def test_logprobs_as_openai_says_them_pass() -> None:
     given = {"logprobs": True, "top_logprobs": 4}
 

@@ -88,6 +88,15 @@ def test_what_the_profile_says_is_not_said_again() -> None:
     assert ENGINES["vllm"].served_name(launch(flags=list(flags))) == "mine"
 
 
+def test_the_first_of_llama_cpps_names_is_the_one_it_is_asked_by() -> None:
+    def served_name(*flags: str) -> str:
+        return ENGINES["llamacpp"].served_name(launch("llamacpp", flags=list(flags)))
+
+    assert served_name("--alias", "tiny") == "tiny"
+    assert served_name("-a", "tiny, small") == "tiny"
+    assert served_name() == "Qwen/Qwen3-8B"
+
+
 def known(engine: str, *flags: Flag) -> FlagList:
     return FlagList(engine=engine, version="", flags=flags)
 

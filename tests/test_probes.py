@@ -86,6 +86,14 @@ def test_served_names_and_version_are_read(endpoint: Endpoint) -> None:
     assert probes.busy_slots(endpoint, "/slots") == 1
 
 
+def test_other_names_of_a_model_are_names_too(engine: ScriptedEngine, endpoint: Endpoint) -> None:
+    # llama.cpp with --alias tiny,small: the first by the alphabet, and all of them beside it.
+    listed = '{"data": [{"id": "small", "aliases": ["small", "tiny"]}]}'
+    engine.answers["/v1/models"] = (200, listed)
+
+    assert probes.models(endpoint) == ["small", "tiny"]
+
+
 @pytest.mark.parametrize("body", ["", "[]", "{}", '{"data": 3}', "<html>"])
 def test_an_answer_that_lists_no_models_means_it_does_not_say(
     engine: ScriptedEngine, endpoint: Endpoint, body: str

@@ -94,9 +94,11 @@ class Engine:
 
         "" for what serves no models.
         """
+        # llama.cpp takes several names in one word.
+        alias = flag_value(launch.flags, "--alias", "-a")
         names = (
             flag_value(launch.flags, "--served-model-name"),
-            flag_value(launch.flags, "--alias"),
+            alias and alias.split(",")[0].strip(),
             launch.served_name,
             launch.checkpoint,
         )

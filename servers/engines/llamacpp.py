@@ -65,7 +65,10 @@ LLAMACPP = Engine(
     help_commands=(("/app/llama-server", "--help"),),
     sure_flags=("--model", "--ctx-size", "--port"),
     version_command=("/app/llama-server", "--version"),
-    version_pattern=r"version: ([0-9]{1,9}) \(([0-9a-f]{1,40})\)",
+    # "version: 6123 (0c1e570)"; since 0.x "version: 0.7.0 (build 11669, commit Debian)".
+    version_pattern=(
+        r"version: (?:[0-9.]{1,20} \(build )?([0-9]{1,9})(?: \(|, commit )([\w.+-]{1,40})\)"
+    ),
     version_form=r"b\1-\2",  # as its build_info says it
     log_flag="--log-file",
     log_variable="LLAMA_ARG_LOG_FILE",

@@ -286,9 +286,22 @@ def request(engine: str, given: Mapping[str, Any]) -> dict[str, Any]:
     if engine == "llamacpp" and effort not in (None, "none"):
         del made["reasoning_effort"]
         template["reasoning_effort"] = effort
+    if engine == "llamacpp" and isinstance(given.get("tool_choice"), dict):
+        made |= _only_tool(given)
     template |= given.get("chat_template_kwargs") or {}
     made.pop("chat_template_kwargs", None)
     return made | ({"chat_template_kwargs": template} if template else {})
+
+
+def _only_tool(given: Mapping[str, Any]) -> dict[str, Any]:
+    """A choice of one function by its name, for an engine that ignores such: it has no other."""
+    name = (given["tool_choice"].get("function") or {}).get("name")
+    tools = [
+        tool
+        for tool in given.get("tools") or []
+        if (tool.get("function") or {}).get("name") == name
+    ]
+    return {"tools": tools, "tool_choice": "required"} if tools else {}
 
 
 def table() -> list[dict[str, Any]]:

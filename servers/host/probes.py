@@ -89,7 +89,18 @@ def health(endpoint: Endpoint, path: str) -> Health:
 def models(endpoint: Endpoint, path: str = "/v1/models") -> list[str] | None:
     """The names that requests may give as model; None when the engine does not say."""
     listed = _listed(_get_json(endpoint, path))
-    return None if listed is None else [str(model["id"]) for model in listed]
+    if listed is None:
+        return None
+    names = [
+        str(name)
+        for model in listed
+        for name in (model["id"], *_list(model.get("aliases")))  # llama.cpp's
+    ]
+    return list(dict.fromkeys(names))
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def _listed(answer: Any) -> list[dict[str, Any]] | None:

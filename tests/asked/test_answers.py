@@ -44,6 +44,12 @@ def test_an_image_is_asked_as_it_is_started(
         ("vllm", "INFO 11-21 a line of a log\n0.32.0+cpu\n", "0.32.0+cpu"),
         ("sglang", "0.5.12.post1\n", "0.5.12.post1"),
         ("llamacpp", "version: 6123 (0c1e570)\nbuilt with cc for x86_64\n", "b6123-0c1e570"),
+        (
+            "llamacpp",
+            "version: 0.7.0 (build 11669, commit Debian)\nbuilt with GNU 16.2.0 for Linux x86_64\n",
+            "b11669-Debian",
+        ),
+        ("llamacpp", "version: 0.9.1 (build 12001, commit 0c1e570ab)\n", "b12001-0c1e570ab"),
         ("vllm", "Traceback (most recent call last):\n", ""),
     ],
 )
