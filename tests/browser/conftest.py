@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from tests.browser.chromium import chromium, new_page
-from tests.browser.steps import join
+from tests.browser.steps import log_in
 from tests.installation import Installation, installation
 from tests.nvml import profiles
 from tests.web_stack import WebStack, web_stack
@@ -32,10 +32,10 @@ def place(docker_host: str) -> Iterator[Installation]:
 
 @pytest.fixture
 def page(place: Installation) -> Iterator[Page]:
-    """The page of its first admin, who sees no complaint of the browser."""
+    """Its first admin's, in whichever of the tests that comes first: no complaint of the browser."""
     complaints: list[str] = []
     with chromium() as browser:
         page = new_page(browser.new_context(), complaints)
-        join(page, place)
+        log_in(page, place)
         yield page
     assert complaints == []

@@ -8,8 +8,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests import page_cache
-from tests.browser.chromium import chromium, new_page
-from tests.browser.steps import card, join
+from tests.browser.steps import card
 from tests.images import ENGINE
 from tests.installation import Installation, installation
 from tests.spark import Spark
@@ -41,16 +40,6 @@ def place(docker_host: str, spark: Spark, tmp_path: Path) -> Iterator[Installati
         spark.gpus = made.gpus
         spark.show()
         yield made
-
-
-@pytest.fixture
-def page(place: Installation) -> Iterator[Page]:
-    complaints: list[str] = []
-    with chromium() as browser:
-        page = new_page(browser.new_context(), complaints)
-        join(page, place)
-        yield page
-    assert complaints == []
 
 
 def verdict(page: Page) -> Locator:

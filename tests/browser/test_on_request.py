@@ -1,6 +1,5 @@
 """Servers that nobody starts by hand: a request does, and another one takes their place."""
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
@@ -8,8 +7,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.axe import faults
-from tests.browser.chromium import chromium, new_page
-from tests.browser.steps import key, log_in
+from tests.browser.steps import key
 from tests.images import ENGINE
 from tests.installation import Installation
 from tests.nvml import profiles
@@ -18,16 +16,6 @@ pytestmark = [pytest.mark.browser, pytest.mark.docker]
 
 GIB = 2**30
 WITHIN = 90_000  # ms
-
-
-@pytest.fixture
-def page(place: Installation) -> Iterator[Page]:
-    complaints: list[str] = []
-    with chromium() as browser:
-        page = new_page(browser.new_context(), complaints)
-        log_in(page, place)
-        yield page
-    assert complaints == []
 
 
 def made(page: Page, place: Installation, name: str) -> None:

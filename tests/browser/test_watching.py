@@ -10,8 +10,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.axe import faults
-from tests.browser.chromium import chromium, new_page
-from tests.browser.steps import card, key, log_in
+from tests.browser.steps import card, key
 from tests.browser.vllm_talk import ANSWERED, ask_for_long, go_on, slowed
 from tests.images import ENGINE
 from tests.installation import Installation
@@ -126,17 +125,6 @@ def test_vllm_itself_is_watched_from_its_start_to_its_death(
 ) -> None:
     watch_vllm(page, place, vllm)
     kill_in_an_answer(page, place, vllm)
-
-
-@pytest.fixture
-def page(place: Installation) -> Iterator[Page]:
-    """Of the first admin, in whichever of the tests that comes first."""
-    complaints: list[str] = []
-    with chromium() as browser:
-        page = new_page(browser.new_context(), complaints)
-        log_in(page, place)
-        yield page
-    assert complaints == []
 
 
 def watch_vllm(page: Page, place: Installation, vllm: str) -> None:
