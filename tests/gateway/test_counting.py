@@ -1,11 +1,11 @@
 """Token counts of streams that were not asked for them: known to us, and not shown to who asks."""
 
 import json
-from typing import Any
 
 import httpx
 import pytest
 from openai import OpenAI
+from openai.types.chat import ChatCompletionMessageParam
 
 from servers.gateway import counting
 from tests.gateway.conftest import Address
@@ -82,21 +82,22 @@ def test_half_an_event_is_passed_on() -> None:
 
 
 def test_a_program_that_asks_for_no_counts_is_counted_and_sees_none(address: Address) -> None:
-    client = OpenAI(base_url=f"{address.url}/v1", api_key=address.token)
-    asked: list[dict[str, Any]] = [{"role": "user", "content": "one two three"}]
-
-    plain = list(
-        client.chat.completions.create(model="twin-1", messages=asked, stream=True)  # type: ignore[call-overload]
-    )
-    counted = list(
-        client.chat.completions.create(  # type: ignore[call-overload]
-            model="twin-1", messages=asked, stream=True, **ASKED
+    asked: list[ChatCompletionMessageParam] = [{"role": "user", "content": "one two three"}]
+    with OpenAI(base_url=f"{address.url}/v1", api_key=address.token) as client:
+        plain = list(client.chat.completions.create(model="twin-1", messages=asked, stream=True))
+        counted = list(
+            client.chat.completions.create(
+                model="twin-1",
+                messages=asked,
+                stream=True,
+                stream_options={"include_usage": True},
+            )
         )
-    )
 
     assert all(chunk.choices for chunk in plain)
     assert [chunk.usage for chunk in plain if chunk.usage] == []
     assert not counted[-1].choices
+    assert counted[-1].usage is not None
     assert counted[-1].usage.prompt_tokens == 7
     assert len(plain) == len(counted) - 1
     for row in address.requests()[:2]:
