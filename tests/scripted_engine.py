@@ -183,7 +183,8 @@ class ScriptedEngine:
         if path in self.hooks:
             self.hooks[path]()
         status, text = self.answers.get(path, (404, '{"detail":"Not Found"}'))
-        await _respond(writer, status, text.encode(), "application/json")
+        kind = "text/event-stream" if text.startswith("event: ") else "application/json"
+        await _respond(writer, status, text.encode(), kind)
         return True
 
     async def _chat(

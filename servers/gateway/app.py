@@ -14,7 +14,7 @@ from servers.gateway.capture import Captures
 from servers.gateway.door import Door, source_of
 from servers.gateway.question import GoneError, Question, heard
 from servers.gateway.refusal import Refusal
-from servers.gateway.routes import Absence, Route, Routes
+from servers.gateway.routes import Absence, Route, Routes, listed
 from servers.host.relay import Answer, AwayError, relay
 
 MODELS = "/v1/models"
@@ -91,21 +91,9 @@ class Gateway:
         """What is ready, in OpenAI's form; or the one that the path names."""
         if scope["method"] not in ("GET", "HEAD"):
             raise Refusal(405, "method_not_allowed", f"{MODELS} is only read.")
-        found: dict[str, dict[str, object]] = {}
         shown: list[Route | Absence] = [*self.routes.ready, *self.routes.startable]
-        for each in shown:
-            if not caller.may_ask(each.names):
-                continue
-            since = int(each.since) if isinstance(each, Route) else 0
-            for name in each.listed:
-                found.setdefault(
-                    name,
-                    {
-                        "id": name, "object": "model", "created": since,
-                        "owned_by": each.owner, "root": each.listed[0], "server": each.server,
-                        "ready": isinstance(each, Route),
-                    },
-                )  # fmt: skip
+        data = listed(each for each in shown if caller.may_ask(each.names))
+        found = {str(each["id"]): each for each in data}
         wanted = str(scope["path"])[len(MODELS) :].strip("/")
         if wanted and wanted not in found:
             route = self.routes.find(wanted)
@@ -114,7 +102,7 @@ class Gateway:
             if not caller.may_ask(route.names):
                 raise not_allowed(caller, route.server)
             wanted = route.model
-        answer = found.get(wanted) or {"object": "list", "data": list(found.values())}
+        answer = found.get(wanted) or {"object": "list", "data": data}
         await speaking.say_json(answer)
 
     async def _pass_on(

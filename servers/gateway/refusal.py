@@ -49,6 +49,8 @@ class Refusal(Exception):
             (b"content-type", b"application/json"),
             (b"content-length", str(len(body)).encode()),
             (b"cache-control", b"no-store"),
+            # Anthropic's shape has no place for it; and engines' own refusals do not have it.
+            (b"x-inferdash-error", self.code.encode()),
             *more,
         ]
         if self.status == 401:

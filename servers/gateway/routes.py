@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -53,10 +53,15 @@ class Absence:
     listed: tuple[str, ...]
     owner: str
     says: str
+    advice: str  # to whoever asks now; "" where `says` says it
     is_coming: bool  # it is on its way to ready
     left: float | None  # seconds until then; None: not known
     may_start: bool  # a request starts it, or wakes it
     hold: int  # seconds for which a request is held meanwhile
+
+    @property
+    def refusal(self) -> str:
+        return f"{self.says} {self.advice}".rstrip()
 
     @property
     def retry_after(self) -> int | None:
@@ -148,12 +153,33 @@ class Routes:
                 404, "model_not_found", f"No server answers to “{model}”{self._listed()}."
             )
         return Refusal(
-            503, "model_not_ready", absent.says, absent.retry_after, server=absent.server
+            503, "model_not_ready", absent.refusal, absent.retry_after, server=absent.server
         )
 
     def _listed(self) -> str:
         names = sorted({each.model for each in self._routes})
         return f": {', '.join(names)}" if names else "; none is ready now"
+
+
+def listed(shown: Iterable[Route | Absence]) -> list[dict[str, object]]:
+    """Each name once, in OpenAI's form and with more beside it."""
+    found: dict[str, dict[str, object]] = {}
+    for each in shown:
+        for name in each.listed:
+            found.setdefault(
+                name,
+                {
+                    "id": name, "object": "model", "owned_by": each.owner, "root": each.listed[0],
+                    "server": each.server, **_now(each),
+                },
+            )  # fmt: skip
+    return list(found.values())
+
+
+def _now(each: Route | Absence) -> dict[str, object]:
+    if isinstance(each, Route):
+        return {"created": int(each.since), "ready": True}
+    return {"created": 0, "ready": False, "why": each.says}
 
 
 def look() -> tuple[list[Route], list[Absence]]:
@@ -197,7 +223,7 @@ def _absence(server: Server, run: Run | None) -> Absence:
     launch = server.launch
     served_name = run.served_name if run else launch.served_name
     is_here = server.box.slug == settings.BOX
-    is_coming, left = False, None
+    is_coming, left, advice = False, None, ""
     if not is_here:
         says = f"{server} runs on {server.box}. Ask the inferdash of that box."
     elif run is None or run.wanted != Wanted.RUNNING or not run.is_active:
@@ -209,7 +235,8 @@ def _absence(server: Server, run: Run | None) -> Absence:
         start = run.where_it_starts(run.launch, unified=server.box.is_unified)
         is_coming = True
         left = start.left.total_seconds() if start is not None and start.left is not None else None
-        says = f"{server} is {run.state}{_where(start)}. Ask again a little later."
+        says = f"{server} is {run.state}{_where(start)}."
+        advice = "Ask again a little later."
     else:
         says = f"{server} is {run.state}. Its page in inferdash says why."
     return Absence(
@@ -219,6 +246,7 @@ def _absence(server: Server, run: Run | None) -> Absence:
         listed=_names(served_name, server.slug, *launch.aliases),
         owner=launch.engine,
         says=says,
+        advice=advice,
         is_coming=is_coming,
         left=left,
         may_start=is_here
@@ -230,7 +258,7 @@ def _absence(server: Server, run: Run | None) -> Absence:
 
 def why_not(server: Server) -> str:
     """Why a server that is not ready does not answer, and where its start is."""
-    return _absence(server, server.run).says
+    return _absence(server, server.run).refusal
 
 
 def _where(start: Start | None) -> str:

@@ -1,12 +1,14 @@
 """The page of the one address for programs: how to use it, what is ready, who has asked what."""
 
+from typing import Any
+
 from django.core.paginator import Paginator
-from django.http import HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
 from servers.gateway.clients import clients
-from servers.gateway.routes import look
+from servers.gateway.routes import listed, look
 from servers.lifecycle import demand
 from servers.models import Request, Role
 from servers.models.request import LATEST
@@ -17,8 +19,6 @@ from servers.views.access import PersonRequest, allow
 @allow(Role.OPERATOR)
 def gateway(request: PersonRequest) -> HttpResponse:
     text = request.GET.get("q", "")[:200]
-    address = request.build_absolute_uri("/").rstrip("/")
-    ready, absent = look()
     page = Paginator(Request.objects.shown().matching(text), LATEST).get_page(
         request.GET.get("page")
     )
@@ -26,13 +26,25 @@ def gateway(request: PersonRequest) -> HttpResponse:
         request,
         "gateway/page.html",
         {
-            "address": f"{address}/v1",
-            "clients": clients(address, ready[0].model if ready else "the-name-of-a-server"),
-            "ready": ready,
-            "absent": absent,
+            **use_from(request),
             "on_request": demand.listed(),
             "requests": page,
             "text": text,
             "is_latest": not text and page.number == 1,
         },
     )
+
+
+def use_from(request: HttpRequest) -> dict[str, Any]:
+    """The lines for programs, and what they can be tested with."""
+    address = request.build_absolute_uri("/").rstrip("/")
+    ready, absent = look()
+    offered = listed([*ready, *(each for each in absent if each.may_start)])
+    model = str(offered[0]["id"]) if offered else "the-name-of-a-server"
+    return {
+        "address": f"{address}/v1",
+        "clients": clients(address, model),
+        "offered": offered,
+        "ready": ready,
+        "absent": absent,
+    }

@@ -11,6 +11,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 from servers.forms.keys import KeyForm
 from servers.models import Entry, Key, Role, User
 from servers.views.access import allow
+from servers.views.gateway import use_from
 
 
 @require_http_methods(["GET", "POST"])
@@ -42,7 +43,8 @@ def keys(request: HttpRequest) -> HttpResponse:
             "form": form,
             "made": made,
             "token": token,
-            "address": request.build_absolute_uri("/").rstrip("/"),
+            "site": request.build_absolute_uri("/").rstrip("/"),
+            **(use_from(request) if made and made.may >= Role.OPERATOR else {}),
             "mine": [key for key in shown if key.person_id == person.pk],
             "others": [key for key in shown if key.person_id != person.pk],
         },

@@ -3,6 +3,7 @@
 import { takeLogprobs } from "./chat-logprobs.js";
 import { keep } from "./chat-raw.js";
 import { split } from "./chat-reasoning.js";
+import { events, parsed, textOf } from "./stream.js";
 
 export { split };
 
@@ -74,42 +75,6 @@ async function send(url, csrf, body, signal) {
   throw new ChatError(`inferdash could not take the message (${response.status}). Reload the page, then retry.`);
 }
 
-// Server-sent events as {name, data}; comments are left out. `heard` gets all but our own as text.
-async function* events(stream, heard) {
-  let buffer = "";
-  const reader = stream.pipeThrough(new TextDecoderStream()).getReader();
-  try {
-    while (true) {
-      const { value, done } = await reader.read();
-      if (done) return;
-      buffer += value;
-      const blocks = buffer.split(/\r?\n\r?\n/);
-      buffer = blocks.pop();
-      for (const block of blocks) {
-        const event = { name: "message", data: [] };
-        for (const line of block.split(/\r?\n/)) {
-          if (line.startsWith("data:")) event.data.push(line.slice(5).trimStart());
-          else if (line.startsWith("event:")) event.name = line.slice(6).trim();
-        }
-        if (event.name !== "request") heard(`${block}\n\n`);
-        if (event.data.length) yield { name: event.name, data: event.data.join("\n") };
-      }
-    }
-  } finally {
-    reader.cancel().catch(() => {}); // already closed, or aborted
-  }
-}
-
-// An engine that died in the middle of an event leaves half of one: the error that
-// follows says what happened.
-function parsed(data) {
-  try {
-    return JSON.parse(data);
-  } catch {
-    return {};
-  }
-}
-
 function take(answer, chunk, clock) {
   if (chunk.error) {
     const error = chunk.error;
@@ -138,12 +103,6 @@ function take(answer, chunk, clock) {
   const matched = choice.matched_stop ?? choice.stop_reason; // SGLang's and vLLM's word for it
   if (typeof matched === "string") answer.matched = matched;
   if (choice.meta_info) answer.meta = choice.meta_info;
-}
-
-// Some engines send texts in parts.
-function textOf(said) {
-  if (Array.isArray(said)) return said.map((part) => (typeof part?.text === "string" ? part.text : "")).join("");
-  return typeof said === "string" ? said : "";
 }
 
 // The first piece of a call has its id and name, the others continue its arguments.

@@ -229,7 +229,7 @@ def test_who_cannot_be_served_is_told_why(
 
     assert answer.status_code == status
     error = answer.json()["error"]
-    assert error["code"] == code
+    assert error["code"] == answer.headers["x-inferdash-error"] == code
     assert says in error["message"]
     assert ("retry-after" in answer.headers) == (status == 503)
 

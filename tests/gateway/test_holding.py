@@ -57,6 +57,8 @@ def test_it_is_started_by_its_alias_and_the_request_is_answered_once_it_is_ready
     made(address, "sleeper", 60)
     listed = {each["id"]: each for each in program.get("/v1/models").json()["data"]}
     assert listed["sleeper-alias"]["ready"] is False
+    assert listed["sleeper-alias"]["why"] == "sleeper is not running; a request starts it."
+    assert "why" not in listed[MODEL]
     answers: list[httpx.Response] = []
 
     waits = [
@@ -69,6 +71,10 @@ def test_it_is_started_by_its_alias_and_the_request_is_answered_once_it_is_ready
         each.start()
     assert address.stack.shell(STARTED.format(slug="sleeper")).split()[1:] == ["True", "queued"]
     assert not answers
+    deadline = time.monotonic() + 20
+    while (now := program.get("/v1/models/sleeper").json())["why"] != "sleeper is queued.":
+        assert time.monotonic() < deadline, now
+        time.sleep(0.05)
     address.stack.shell(READY.format(slug="sleeper", port=address.engines[0].port))
     for each in waits:
         each.join(timeout=30)

@@ -1,5 +1,6 @@
 """The page of the gateway: the lines to copy, what is ready, who has asked what."""
 
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -62,11 +63,45 @@ def test_the_lines_name_what_is_ready(client: Client) -> None:
     factories.server(server.box, "glm-5")
     said = text_of(client)
 
-    assert "&quot;model&quot;: &quot;Qwen3&quot;" in said
+    assert "&quot;model&quot;: &quot;<span data-model>Qwen3</span>&quot;" in said
     assert "export ANTHROPIC_BASE_URL=http://testserver\n" in said
     assert "OPENAI_API_BASE_URL=http://testserver/v1\n" in said
     assert "<code>Qwen3</code> or <code>qwen3-8b</code>" in said
     assert "glm-5 is not running" in said
+
+
+def offered(said: str) -> dict[str, list[str]]:
+    """The names to test with, by what stands above them."""
+    groups = re.findall(r'<optgroup label="([^"]+)"[^>]*>(.*?)</optgroup>', said, re.DOTALL)
+    return {label: re.findall(r"<option[^>]*>([^<]+)</option>", found) for label, found in groups}
+
+
+def test_the_lines_are_tested_with_what_is_ready_or_a_request_starts(client: Client) -> None:
+    box = factories.box(settings.BOX)
+    assert "No model to ask" in text_of(client)
+    factories.server(box, "stays-off")
+    factories.server(box, "on-demand", start_on_request=True, aliases=("quick",))
+    server = factories.server(box, "qwen3-8b")
+    factories.run(server, State.READY, served_name="Qwen3", port=8000)
+    said = text_of(client)
+
+    assert offered(said) == {
+        "qwen3-8b, ready": ["Qwen3", "qwen3-8b"],
+        "on-demand, a request starts it": ["on-demand", "quick"],
+    }
+    assert '<input id="use-key" type="password"' in said
+    assert 'name="' not in said.partition('id="use-key"')[2].partition(">")[0]
+
+
+@pytest.mark.parametrize("may", [Role.OPERATOR, Role.VIEWER])
+def test_a_new_key_is_tested_where_it_is_shown(client: Client, may: Role) -> None:
+    said = client.post(
+        "/keys/", {"name": "laptop", "role": may.value, "lives": 30}
+    ).content.decode()
+
+    assert ("export ANTHROPIC_BASE_URL=http://testserver\n" in said) == (may == Role.OPERATOR)
+    assert ('data-key="#token"' in said) == (may == Role.OPERATOR)
+    assert "use-key" not in client.get("/keys/").content.decode()
 
 
 def test_requests_are_listed_summed_and_found(client: Client, ada: User) -> None:

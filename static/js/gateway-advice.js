@@ -1,0 +1,44 @@
+// What to do about a step that failed. The gateway's own message says what is wrong.
+
+export const TOO_SLOW = "too_slow"; // this page’s own: nobody has refused anything
+
+// By code.
+const KNOWN = {
+  no_key: () => "Type a key, or make one.",
+  invalid_api_key: () => "Make a key that may ask models, and type it above. A key that was just revoked counts for 5 s more.",
+  model_not_allowed: () => "Choose a model that this key may ask, or make a key for this one.",
+  model_not_found: () => "Reload this page: the name is not served any more. Then choose another one.",
+  model_not_ready: ({ retryAfter }) =>
+    retryAfter ? `It is on its way: test again in ${retryAfter} s.` : "Test again when it is ready.",
+  model_not_started: () => "Test again when that is out of its way.",
+  rate_limited: ({ retryAfter }) => `Test again in ${retryAfter} s, or make a key that may ask more often.`,
+  [TOO_SLOW]: () => "The server’s page says what it has to do, and how far a start is. Test again when it has less to do, or is ready.",
+  engine_lost: () => "The server’s page says why it ended. Start it again, then test again.",
+};
+
+const NO_MESSAGES =
+  "Its engine has no /v1/messages, so Claude Code cannot use it. Newer vLLM, SGLang and llama.cpp have it: " +
+  "give the profile a newer image. Programs that speak OpenAI’s API need none.";
+const NO_TOOLS =
+  "It refuses tools, which this program sends. For vLLM and SGLang its profile needs a tool parser: the playground " +
+  "lists that under “Missing in its profile” and adds it with one click.";
+
+// Whether the engine itself will not take what was asked.
+export function refuses({ status, code, isCut, isForeign }) {
+  return status >= 400 && status < 500 && !code && !isCut && !isForeign;
+}
+
+export function advice(refused, step) {
+  if (refused.isForeign) return foreign(refused);
+  const known = KNOWN[refused.code];
+  if (known) return known(refused);
+  if (refused.isCut) return "The engine broke its answer off. The server’s page and its log say why; then test again.";
+  if (refused.status === 404 && step.path.startsWith("/v1/messages")) return NO_MESSAGES;
+  if (refuses(refused)) return step.hasTool ? NO_TOOLS : "The engine itself refuses this. Its message says what it lacks; programs would hear the same.";
+  return "An error of the engine, or of inferdash. The server’s page and the log of the web process say which.";
+}
+
+function foreign({ status }) {
+  if (status && status !== 200) return "This is not inferdash’s own answer: a proxy between this browser and inferdash gave it. Look there.";
+  return "Check that inferdash runs and that this machine is online, then test again.";
+}

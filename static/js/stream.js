@@ -1,0 +1,43 @@
+// Reads the events of an engine's stream.
+
+// Server-sent events as {name, data}; comments are left out. `heard` gets all but our own as text.
+export async function* events(stream, heard = () => {}) {
+  let buffer = "";
+  const reader = stream.pipeThrough(new TextDecoderStream()).getReader();
+  try {
+    while (true) {
+      const { value, done } = await reader.read();
+      if (done) return;
+      buffer += value;
+      const blocks = buffer.split(/\r?\n\r?\n/);
+      buffer = blocks.pop();
+      for (const block of blocks) {
+        const event = { name: "message", data: [] };
+        for (const line of block.split(/\r?\n/)) {
+          if (line.startsWith("data:")) event.data.push(line.slice(5).trimStart());
+          else if (line.startsWith("event:")) event.name = line.slice(6).trim();
+        }
+        if (event.name !== "request") heard(`${block}\n\n`);
+        if (event.data.length) yield { name: event.name, data: event.data.join("\n") };
+      }
+    }
+  } finally {
+    reader.cancel().catch(() => {}); // already closed, or aborted
+  }
+}
+
+// An engine that died in the middle of an event leaves half of one: the error that
+// follows says what happened.
+export function parsed(data) {
+  try {
+    return JSON.parse(data) ?? {};
+  } catch {
+    return {};
+  }
+}
+
+// Some engines send texts in parts.
+export function textOf(said) {
+  if (Array.isArray(said)) return said.map((part) => (typeof part?.text === "string" ? part.text : "")).join("");
+  return typeof said === "string" ? said : "";
+}

@@ -1,0 +1,322 @@
+"""The lines for programs on the page “Gateway”, and the test that the page makes of them."""
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import httpx
+import pytest
+from playwright.sync_api import BrowserContext, Locator, Page, expect
+
+from tests.browser.axe import faults
+from tests.browser.chromium import new_page
+from tests.chat_stack import Stack
+from tests.scripted_engine import MODEL, Script, ScriptedEngine
+
+pytestmark = pytest.mark.browser
+
+PICTURES = os.environ.get("PICTURES", "")
+PHONE = {"width": 390, "height": 844}
+KEYS = """
+import json
+ada = User.objects.get(username="ada")
+made = lambda name, **values: Key.make(ada, name, Role.OPERATOR, expires_at=None, **values)[1]
+print(json.dumps({
+    "good": made("good"), "narrow": made("narrow", models_allowed=["another"]),
+    "few": made("few", requests_per_minute=1),
+}))
+"""
+ON_DEMAND = """
+from servers.engines.launch import Launch
+ada = User.objects.get(username="ada")
+profile = Profile.objects.create(slug="later", name="Later", owner=ada)
+launch = Launch(engine="vllm", image="i", checkpoint="org/Later", gpus="none", start_on_request=True)
+version = profile.save_version(launch, by=ada)
+server = Server.objects.create(slug="later", profile=profile, box=Box.objects.get(slug="rtx8"))
+server.run = Run.objects.create(
+    server=server, version=version, state=State.STARTING, started_by=ada, on_request=True,
+)
+server.save()
+live.server_changed(server.pk)
+"""
+READY = """
+Run.objects.filter(server__slug="later").update(
+    state=State.READY, ready_at=timezone.now(), address="127.0.0.1", port={port},
+    served_name="tiny-qwen",
+)
+live.server_changed(Server.objects.get(slug="later").pk)
+"""
+STATE = """
+Run.objects.filter(pk={run}).update(state=State.{state}, wanted=Wanted.{wanted})
+live.server_changed(Run.objects.get(pk={run}).server_id)
+"""
+MESSAGES = "/v1/messages?beta=true"
+SPOKEN = "".join(
+    f"event: {event['type']}\ndata: {json.dumps(event)}\n\n"
+    for event in (
+        {"type": "message_start", "message": {"id": "msg_1", "usage": {"input_tokens": 3}}},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Hi"}},
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {}},
+        {"type": "message_stop"},
+    )
+)
+
+
+@pytest.fixture(scope="module")
+def keys(stack: Stack) -> dict[str, str]:
+    return dict(json.loads(stack.shell(KEYS)))
+
+
+@pytest.fixture
+def complaints() -> Iterator[list[str]]:
+    found: list[str] = []
+    yield found
+    # A status of 4xx is an error to the browser's console, too, and here the point.
+    assert [each for each in found if "Failed to load resource" not in each] == []
+
+
+@pytest.fixture
+def page(
+    context: BrowserContext, stack: Stack, engine: ScriptedEngine, complaints: list[str]
+) -> Iterator[Page]:
+    """The gateway's page; the engine says what it is told to, and as ever afterwards."""
+    forget(engine)
+    plan, answers = engine.plan, dict(engine.answers)
+    page = new_page(context, complaints)
+    page.goto(f"{stack.url}/gateway/")
+    yield page
+    engine.plan, engine.answers = plan, answers
+
+
+def forget(engine: ScriptedEngine) -> None:
+    """What it was asked before."""
+    for each in (engine.outcomes, engine.arrived):
+        while not each.empty():
+            each.get()
+
+
+def hears_of_it(engine: ScriptedEngine) -> None:
+    """The engine, that who asked has hung up."""
+    while engine.outcomes.get(timeout=20) != "cancelled":
+        pass  # one before, which was answered
+
+
+@contextmanager
+def stopped(stack: Stack, key: str) -> Iterator[None]:
+    """The server, as the gateway knows within a second."""
+    headers = {"Authorization": f"Bearer {key}"}
+
+    def comes_to(state: str, wanted: str, count: int) -> None:
+        stack.shell(STATE.format(run=stack.run, state=state, wanted=wanted))
+        deadline = time.monotonic() + 20
+        while len(httpx.get(f"{stack.url}/v1/models", headers=headers).json()["data"]) != count:
+            assert time.monotonic() < deadline
+
+    comes_to("STOPPED", "STOPPED", 0)
+    try:
+        yield
+    finally:
+        comes_to("READY", "RUNNING", 2)
+
+
+class Lines:
+    """What the page shows of one client."""
+
+    def __init__(self, page: Page, name: str) -> None:
+        self.page = page
+        self.details = page.locator("details.client").filter(
+            has=page.locator("summary").get_by_text(name, exact=True)
+        )
+        if self.details.get_attribute("open") is None:
+            self.details.locator("summary").click()
+        self.button: Locator = self.details.locator("[data-test]")
+        self.steps: Locator = self.details.get_by_role("listitem")
+        self.outcome: Locator = self.details.locator(".use-outcome")
+
+    def test(self, key: str | None = None) -> None:
+        if key is not None:
+            self.page.get_by_label("Key to test with").fill(key)
+        self.button.click()
+
+
+def picture(page: Page, name: str) -> None:
+    if PICTURES:
+        page.screenshot(path=Path(PICTURES) / f"{name}.png", full_page=True)
+
+
+def test_each_client_is_tested_by_what_it_asks(
+    page: Page, keys: dict[str, str], engine: ScriptedEngine
+) -> None:
+    expect(page.locator("#use-reach")).to_contain_text("127.0.0.1 is a different machine")
+    before = len(engine.requests)
+    curl = Lines(page, "curl")
+    curl.test(keys["good"])
+    expect(curl.outcome).to_contain_text("It works: the first token came after")
+    expect(curl.steps).to_have_count(2)
+    expect(curl.steps.nth(0)).to_contain_text("GET /v1/models200 · ")
+    expect(curl.steps.nth(1)).to_contain_text("POST /v1/chat/completions200 · first token after")
+    expect(curl.steps.nth(1)).to_contain_text("“You said: Say hello in one sentence.”")
+    (asked,) = engine.requests[before:]
+    assert (asked["model"], asked["max_tokens"], asked["stream"]) == (MODEL, 16, True)
+    assert keys["good"] not in json.dumps(engine.headers)
+    assert faults(page) == []
+    picture(page, "use-works")
+
+    webui = Lines(page, "Open WebUI")
+    refusal = '"auto" tool choice requires --enable-auto-tool-choice'
+    engine.plan = lambda body: (
+        Script(deltas=[], status=400, content_type="application/json", error={"message": refusal})
+        if body.get("tools")
+        else Script(deltas=[{"reasoning": "Hm. "}, {"reasoning": "<b>Hello</b>?"}], finish="length")
+    )
+    webui.test()
+    expect(webui.outcome).to_have_text("It answers, and refuses tools, which this program sends.")
+    expect(webui.steps.nth(1)).to_contain_text("It thinks: “Hm. <b>Hello</b>?”")
+    expect(webui.steps.nth(2)).to_contain_text(refusal)
+    expect(webui.steps.nth(2)).to_contain_text("the playground lists that")
+    page.emulate_media(color_scheme="dark")
+    page.set_viewport_size(PHONE)  # type: ignore[arg-type]
+    assert faults(page) == []
+    picture(page, "use-tools-phone-dark")
+
+    claude = Lines(page, "Claude Code")
+    claude.test()
+    expect(claude.outcome).to_contain_text("It does not work yet")
+    expect(claude.steps).to_have_count(1)
+    expect(claude.steps).to_contain_text("Its engine has no /v1/messages")
+    engine.answers[MESSAGES] = 200, SPOKEN
+    claude.test()
+    expect(claude.outcome).to_contain_text("It works")
+    expect(claude.steps).to_have_count(2)
+    expect(claude.steps.nth(1)).to_contain_text("with a tool200 · first token")
+    assert engine.headers[-1]["anthropic-version"] == "2023-06-01"
+
+
+def test_what_is_wrong_is_said_with_what_to_do(
+    page: Page, stack: Stack, keys: dict[str, str], engine: ScriptedEngine
+) -> None:
+    problem = page.locator("#use-key-problem")
+    lines = Lines(page, "Python (openai)")
+    lines.test()
+    expect(problem).to_have_text("A test needs a key of yours.")
+    expect(page.get_by_label("Key to test with")).to_be_focused()
+    expect(page.get_by_role("link", name="Make one that may ask models only")).to_be_visible()
+    lines.test("hunter2")
+    expect(problem).to_have_text("A key of inferdash begins with ifd_.")
+
+    lines.test("ifd_wrong")
+    expect(lines.steps).to_contain_text("GET /v1/models401This key is not known")
+    expect(lines.steps.get_by_role("link", name="Make a key")).to_be_visible()
+    expect(problem).to_contain_text("This key is not known")
+    assert faults(page) == []
+    picture(page, "use-wrong-key")
+
+    lines.test(keys["narrow"])
+    expect(lines.steps.nth(1)).to_contain_text("403This key may not ask tiny, only another.")
+    expect(lines.steps.nth(1)).to_contain_text("Choose a model that this key may ask")
+    expect(page.locator("#use-model-note")).to_contain_text("Not among the models")
+
+    lines.test(keys["few"])
+    expect(lines.outcome).to_contain_text("It works")
+    lines.test()
+    expect(lines.steps.nth(1)).to_contain_text("429This key may make 1 requests a minute")
+    expect(lines.steps.nth(1)).to_contain_text("or make a key that may ask more often")
+
+    engine.plan = lambda _body: Script(deltas=[{"content": "Once upon "}], then="drop")
+    lines.test(keys["good"])
+    expect(lines.steps.nth(1)).to_contain_text("“Once upon”tiny hung up in the middle")
+    expect(lines.steps.nth(1).get_by_role("link", name="Its server’s page")).to_have_attribute(
+        "href", "/servers/tiny/"
+    )
+    with stopped(stack, keys["good"]):
+        lines.test()
+        expect(lines.steps.nth(1)).to_contain_text("503tiny is not running. Start it on its page")
+        expect(lines.steps.nth(0)).to_contain_text("tiny-qwen not among them")
+
+    page.route("**/v1/chat/completions", lambda route: route.abort())
+    lines.test()
+    expect(lines.steps.nth(1)).to_contain_text("no answerNo answer: the connection was refused")
+    picture(page, "use-no-answer")
+
+
+@pytest.fixture
+def later(stack: Stack) -> Iterator[None]:
+    """A server that a request has started, on its way."""
+    stack.shell(ON_DEMAND)
+    yield
+    stack.shell(
+        "Server.objects.get(slug='later').delete(); Profile.objects.get(slug='later').delete()"
+    )
+
+
+@pytest.mark.usefixtures("later")
+def test_one_waits_for_a_start_and_cancels_what_one_is_tired_of(
+    page: Page, stack: Stack, keys: dict[str, str], engine: ScriptedEngine
+) -> None:
+    page.clock.install()
+    page.reload()
+    lines = Lines(page, "LangChain")
+    page.locator("#use-model").select_option("later")
+    expect(lines.details.locator("pre")).to_contain_text('model="later"')
+    lines.test(keys["good"])
+    expect(lines.steps.nth(1)).to_contain_text("later is starting.")
+    expect(lines.steps.nth(1)).to_contain_text("10 min at most")
+    picture(page, "use-starting")
+    stack.shell(READY.format(port=engine.port))
+    expect(lines.outcome).to_contain_text("It works")
+
+    engine.plan = lambda _body: Script(deltas=[{"content": "Once"}], then="hang")
+    forget(engine)
+    lines.test()
+    engine.arrived.get(timeout=20)
+    page.clock.fast_forward(61_000)
+    expect(lines.steps.nth(1)).to_contain_text("No whole answer within 60 s.")
+    expect(lines.steps.nth(1)).to_contain_text("The server’s page says what it has to do")
+    hears_of_it(engine)
+    ends: list[Callable[[], None]] = [partial(page.keyboard.press, "Escape"), lines.button.click]
+    for end in ends:
+        lines.test()
+        expect(lines.button).to_have_text("Cancel (Esc)")
+        expect(lines.steps.nth(1)).to_contain_text("60 s at most")
+        engine.arrived.get(timeout=20)
+        end()
+        expect(lines.outcome).to_contain_text("Cancelled: nothing more is asked.")
+        hears_of_it(engine)
+        expect(lines.button).to_have_text("Test these lines")
+
+
+def test_a_new_key_is_tested_beside_itself(page: Page, stack: Stack) -> None:
+    page.get_by_role("link", name="Make one that may ask models only").click()
+    page.get_by_label("What is it for?").fill("Open WebUI")
+    page.get_by_role("button", name="Make a key").click()
+    expect(page.get_by_label("Key to test with")).to_have_value(
+        page.locator("#token").text_content() or "nothing"
+    )
+    webui = Lines(page, "Open WebUI")
+    webui.test()
+    expect(webui.outcome).to_contain_text("It works")
+    expect(webui.steps).to_have_count(3)
+    assert faults(page) == []
+    picture(page, "use-new-key")
+
+
+def test_lines_that_lead_elsewhere_are_told(page: Page) -> None:
+    said = page.evaluate(
+        """async (pairs) => {
+            const { reach } = await import("/static/js/gateway-reach.js");
+            return pairs.map((pair) => reach(...pair));
+        }""",
+        [
+            ("http://gpu.lan:8000/v1", "http://gpu.lan:8000"),
+            ("http://gpu.lan/v1", "https://gpu.lan"),
+            ("http://[::1]:8000/v1", "http://[::1]:8000"),
+        ],
+    )
+
+    assert said[0] == ""
+    assert said[1].startswith("The lines say http://gpu.lan, and this page is open at https://gpu")
+    assert said[2].startswith("[::1] is a different machine")
