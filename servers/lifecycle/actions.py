@@ -14,6 +14,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import close_old_connections, transaction
+from django.db.utils import InterfaceError, OperationalError
 from django.utils import timezone
 
 from servers import live
@@ -138,7 +139,9 @@ def obey(
         live.box_changed(box.pk)
         aside = _ASIDE.get(Kind(action.kind))
         if aside is not None and not _is_late(action):
-            _aside[action.pk] = threading.Thread(target=aside, args=[box, action], daemon=True)
+            _aside[action.pk] = threading.Thread(
+                target=_do_aside, args=[aside, box, action], daemon=True
+            )
             _aside[action.pk].start()
             continue
         result = _result(box, action, sample)
@@ -158,54 +161,56 @@ def _is_late(action: Action) -> bool:
     return timezone.now() - action.asked_at > GOOD_FOR
 
 
-def _pull(box: Box, action: Action) -> None:
-    """In a thread of its own: what takes an hour must not keep a process from being ended."""
+def _do_aside(work: Callable[[Box, Action], Result], box: Box, action: Action) -> None:
+    """In a thread of its own: what takes a minute or an hour must not keep a process from being
+    ended."""
     try:
-        reference = str(action.details.get("image"))
-        if not pulling.is_used(box, reference):
-            result = _no(f"No server of {box} runs {reference}.")
-        else:
-            result = Result(said=pulling.pull(reference, partial(_tell, action)))
-    except ContainerError as error:
-        result = _no(str(error))
-    try:
-        _end(action, result)
+        _end(action, _came_of(work, box, action))
+        if action.kind == Kind.DELETE:
+            Stock.objects.update_or_create(box=box, defaults={"wanted_at": timezone.now()})
+            live.stock_changed()
+            live.wake_watcher(box.slug)
+    except (OperationalError, InterfaceError) as error:
+        log.warning("The database is away, and does not hear of the end of %s: %s", action, error)
     finally:
+        # What has no end in its row by now is told by obey().
         _aside.pop(action.pk)
         close_old_connections()
 
 
-def _take_over(box: Box, action: Action) -> None:
-    """In a thread of its own, too: an engine takes its time to end, and to give memory back."""
+def _came_of(work: Callable[[Box, Action], Result], box: Box, action: Action) -> Result:
     try:
-        said = takeover.take_over(box, action, tell=partial(_tell, action))
-        result = Result(said=said)
-    except (TakeOverError, ContainerError) as error:
-        result = _no(str(error), getattr(error, "command", ""))
-    try:
-        _end(action, result)
-    finally:
-        _aside.pop(action.pk)
-        close_old_connections()
+        return work(box, action)
+    except (TakeOverError, DiscardError, ContainerError) as error:
+        return _no(str(error), getattr(error, "command", ""))
+    except Exception:
+        # The thread's end must not leave a row behind that says for ever that it goes on.
+        log.exception("%s broke", action)
+        way_back = Action.objects.filter(pk=action.pk).values_list("command", flat=True).first()
+        return _no(
+            "inferdash itself failed in the middle of it; its log says how. Look whether it is done.",
+            way_back or "",
+        )
 
 
-def _delete(box: Box, action: Action) -> None:
-    """In a thread of its own, too: some file systems take minutes to forget what is large."""
-    try:
-        result = Result(said=discarding.delete(box, action))
-    except DiscardError as error:
-        result = _no(str(error))
-    try:
-        _end(action, result)
-        Stock.objects.update_or_create(box=box, defaults={"wanted_at": timezone.now()})
-        live.stock_changed()
-        live.wake_watcher(box.slug)
-    finally:
-        _aside.pop(action.pk)
-        close_old_connections()
+def _pull(box: Box, action: Action) -> Result:
+    reference = str(action.details.get("image"))
+    if not pulling.is_used(box, reference):
+        return _no(f"No server of {box} runs {reference}.")
+    return Result(said=pulling.pull(reference, partial(_tell, action)))
 
 
-_ASIDE: dict[Kind, Callable[[Box, Action], None]] = {
+def _take_over(box: Box, action: Action) -> Result:
+    """An engine takes its time to end, and to give memory back."""
+    return Result(said=takeover.take_over(box, action, tell=partial(_tell, action)))
+
+
+def _delete(box: Box, action: Action) -> Result:
+    """Some file systems take minutes to forget what is large."""
+    return Result(said=discarding.delete(box, action))
+
+
+_ASIDE: dict[Kind, Callable[[Box, Action], Result]] = {
     Kind.DELETE: _delete,
     Kind.PULL: _pull,
     Kind.TAKE_OVER: _take_over,
