@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from servers.host import connections, probes, prometheus
-from servers.host.probes import Endpoint, EngineError, Health
+from servers.host.probes import Endpoint, EngineError, Health, Kind
 from tests.scripted_engine import METRICS, MODEL, ScriptedEngine
 
 
@@ -146,6 +146,21 @@ def test_the_key_is_sent_and_never_shown(engine: ScriptedEngine) -> None:
 
     assert engine.headers[-1]["authorization"] == "Bearer sk-1"
     assert "sk-1" not in repr(endpoint)
+
+
+@pytest.mark.parametrize("key", ["schlüssel", "钥匙", "two\nlines", "\udc80"])
+def test_a_key_of_any_letters_breaks_no_question(engine: ScriptedEngine, key: str) -> None:
+    endpoint = Endpoint(address="127.0.0.1", port=engine.port, key=key)
+
+    probes.models(endpoint)
+    assert probes.listing(endpoint).kind in (Kind.MODELS, Kind.NOTHING)
+
+
+def test_a_key_arrives_in_the_letters_that_a_header_has(engine: ScriptedEngine) -> None:
+    """Servers in Python read headers as Latin-1, as HTTP once had it."""
+    probes.models(Endpoint(address="127.0.0.1", port=engine.port, key="schlüssel"))
+
+    assert engine.headers[-1]["authorization"] == "Bearer schlüssel"
 
 
 def test_a_proxy_in_the_environment_is_not_used(

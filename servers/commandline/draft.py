@@ -236,7 +236,7 @@ class _Drafter:
         if isinstance(said, int):
             return ",".join(map(str, range(said)))
         if isinstance(said, tuple):
-            if all(each.isdigit() for each in said):
+            if all(each.isdecimal() for each in said):
                 return ",".join(said)
             self._remark(
                 "unresolved",
@@ -258,7 +258,7 @@ class _Drafter:
 
     def _network(self, said: engine_flags.EngineFlags) -> dict[str, Any]:
         engine = ENGINES[said.engine]
-        port = int(said.port) if said.port and said.port.isdigit() else 0
+        port = int(said.port) if said.port and said.port.isdecimal() else 0
         if said.port and not port:
             self._remark("unresolved", f"The port {said.port} is no number: write one.")
         values: dict[str, Any] = {"port": port if port != engine.default_port else 0}

@@ -146,9 +146,9 @@ class Event:
         return cls(
             action=found["Action"],
             container_id=found["Actor"]["ID"],
-            run=int(run) if run.isdigit() else None,
+            run=int(run) if run.isdecimal() else None,
             at=f"{seconds}.{nanoseconds:09}",
-            exit_code=int(code) if code.isdigit() else None,
+            exit_code=int(code) if code.isdecimal() else None,
         )
 
 
@@ -174,7 +174,8 @@ def _ports(found: Json) -> tuple[Port, ...]:
     return tuple(
         Port(
             container_port=int(port.partition("/")[0]),
-            host_port=int(binding["HostPort"] or 0),
+            # Asked for as a range, "8000-8010", it is one of them only once it is published.
+            host_port=int(said) if (said := binding["HostPort"]).isdecimal() else 0,
             host_ip=binding["HostIp"],
         )
         for port, bindings in found.items()

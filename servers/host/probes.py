@@ -66,8 +66,17 @@ class Endpoint:
         )
 
     @property
-    def headers(self) -> dict[str, str]:
-        return {"Authorization": f"Bearer {self.key}"} if self.key else {}
+    def headers(self) -> dict[bytes, bytes]:
+        return {b"Authorization": b"Bearer " + _letters(self.key)} if self.key else {}
+
+
+def _letters(key: str) -> bytes:
+    """As engines read a header, in Latin-1; whatever else somebody has put there fits no engine,
+    and must break nothing."""
+    try:
+        return key.encode("latin-1")
+    except UnicodeEncodeError:
+        return key.encode(errors="replace")
 
 
 def health(endpoint: Endpoint, path: str) -> Health:
@@ -207,7 +216,8 @@ async def chat(
         "POST",
         endpoint.url(path),
         json=body,
-        headers=endpoint.headers | {"Accept": "text/event-stream", "Accept-Encoding": "identity"},
+        headers=endpoint.headers
+        | {b"Accept": b"text/event-stream", b"Accept-Encoding": b"identity"},
     )
     try:
         response = await connections.send(request)
@@ -341,7 +351,7 @@ async def _ask(
     json: object = None,
     within: float = PROBE_TIMEOUT,
 ) -> tuple[int, bytes]:
-    headers = endpoint.headers | {"Accept-Encoding": "identity"}
+    headers = endpoint.headers | {b"Accept-Encoding": b"identity"}
     request = connections.client().build_request(
         method, endpoint.url(path), headers=headers, json=json
     )

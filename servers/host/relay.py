@@ -47,7 +47,7 @@ async def relay(
     Leaving the context closes the connection, which every engine takes as "stop generating".
     """
     told = [(name, value) for name, value in headers if name.lower() in _TOLD]
-    told += [(name.encode(), value.encode()) for name, value in endpoint.headers.items()]
+    told += endpoint.headers.items()
     # Passed on as it is, so that its end can be read here, too.
     told.append((b"accept-encoding", b"identity"))
     request = connections.client().build_request(

@@ -1,5 +1,6 @@
 """Finds containers of others that have served an engine and do not run: their logs are still there."""
 
+import logging
 import time
 from collections.abc import Iterator
 
@@ -7,6 +8,7 @@ from servers.commandline import engine_words
 from servers.commandline.inspect import command_of
 from servers.engines import ENGINES
 from servers.engines.engine import flag_value
+from servers.host.containers import ContainerError
 from servers.host.foreign import Other
 from servers.judge.found import Found
 from servers.judge.origin import Origin
@@ -14,6 +16,8 @@ from servers.lifecycle import creation
 from servers.lifecycle.strangers import TheirContainer
 from servers.lifecycle.strangers.autopsy import Autopsies
 from servers.models import Box
+
+log = logging.getLogger(__name__)
 
 # What has ended stays as it is, and whoever starts it is heard of; but a message may be lost.
 EVERY = 60.0
@@ -42,9 +46,20 @@ class Ended:
         for other in others:
             key = other.container.id
             if key not in self._found:
-                self._found[key] = _of(other)
+                self._found[key] = _surviving(other)
             if (each := self._found[key]) is not None:
                 yield self._autopsies.told(each, TheirContainer(other))
+
+
+def _surviving(other: Other) -> Found | None:
+    """As foreign.Foreign looks at what runs."""
+    try:
+        return _of(other)
+    except ContainerError:
+        raise
+    except Exception:
+        log.exception("What ran in %s cannot be read", other.container.name)
+        return None
 
 
 def _of(other: Other) -> Found | None:

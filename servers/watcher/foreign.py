@@ -153,12 +153,22 @@ class Foreign:
 
     def _study(self, others: list[Other]) -> None:
         lives: dict[Life, Callable[[], Known]] = {
-            _life(other): partial(self._first_look, other, others) for other in others
+            _life(other): partial(self._surviving_look, other, others) for other in others
         }
         lives |= {_moment(each): partial(self._bare.first_look, each) for each in self._processes}
         self._acquaintances.keep(lives)
         used = {other.container.image_id for other in others}
         self._images = {key: said for key, said in self._images.items() if key in used}
+
+    def _surviving_look(self, other: Other, others: list[Other]) -> Known:
+        """Whatever somebody has written there, all else goes on being looked after."""
+        try:
+            return self._first_look(other, others)
+        except ContainerError:
+            raise
+        except Exception:
+            log.exception("What runs in %s cannot be read", other.container.name)
+            return Known(hint="")
 
     def _first_look(self, other: Other, others: list[Other]) -> Known:
         image = other.container.image_id
@@ -242,7 +252,8 @@ def _life(other: Other) -> Life:
 
 def _port(engine: str, words: tuple[str, ...]) -> int:
     said = engine_flags.split(ENGINES[engine].key, words).port  # type: ignore[arg-type]
-    return int(said) if said and said.isdigit() and len(said) < 6 else ENGINES[engine].default_port
+    is_port = said is not None and said.isdecimal() and len(said) < 6
+    return int(said or 0) if is_port else ENGINES[engine].default_port
 
 
 def _key(command: Command) -> str:

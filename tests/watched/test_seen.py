@@ -1,10 +1,15 @@
 """What others run on a box is seen there, without a question to those that are none of ours."""
 
 import json
+from typing import Any
 
 import pytest
 
+from servers.commandline import inspect
+from servers.commandline.command import Command
+from servers.host.docker_facts import Json
 from servers.models import Sighting
+from servers.watcher import ended, foreign
 from servers.watcher.acquaintances import Known
 from servers.watcher.foreign import Foreign
 from tests.chaos.place import Place
@@ -103,11 +108,11 @@ def test_what_is_no_engine_is_asked_once_and_not_shown(place: Place, hands: Hand
     """Looked at from here: watchers of other tests may ask it, too."""
     entrypoint = ["python3", "-u", "-c", COUNTING]
     other = hands.run("counts", "", image=BASE, entrypoint=entrypoint, publish=8000)
-    foreign = Foreign(place.box)
+    looking = Foreign(place.box)
 
     def known() -> Known | None:
-        foreign.look(None)
-        known = foreign._acquaintances._known
+        looking.look(None)
+        known = looking._acquaintances._known
         return next((each for (key, _at), each in known.items() if key == other), None)
 
     place.waits_for("it has answered", lambda: (it := known()) is not None and it.is_settled)
@@ -135,3 +140,57 @@ def test_what_ended_is_told_as_ended_until_it_is_removed(place: Place, hands: Ha
     assert (found.exit_code, found.end) == (137, "exited with 137, by SIGKILL")
     hands.client.remove_container(container)
     place.waits_for("it is gone", lambda: hands.found(container) is None)
+
+
+def test_what_is_odd_of_one_keeps_nobody_from_seeing_the_others(place: Place, hands: Hands) -> None:
+    """Looked at from here: a watcher that breaks over it would be started again for ever."""
+    low, high = sorted((free_port(), free_port()))
+    # One free port of a range, as `docker run -p 8000-8010:8000` asks for.
+    bindings: dict[int | str, Any] = {8000: f"{low}-{high}"}
+    ranged = hands.client.create_container(
+        BASE,
+        ["true"],
+        name=hands.name("ranged"),
+        ports=[8000],
+        host_config=hands.client.create_host_config(port_bindings=bindings),
+    )["Id"]
+    hands.made.append(ranged)
+    keyed = hands.run("keyed", publish=8000, env={"VLLM_API_KEY": "schlüssel"})
+    numbered = hands.run("numbered", "vllm", "serve", "a/b", "--port", "²")
+    looking = Foreign(place.box)
+
+    def seen() -> dict[str, str]:
+        looking.look(None)
+        return {each.container_id: each.found["answer"] for each in Sighting.objects.all()}
+
+    place.waits_for("its engine has answered", lambda: seen().get(keyed) == "serves")
+    assert numbered in seen()
+    other = place.docker.other(ranged)
+    assert other is not None
+    assert [port.container_port for port in other.container.ports] == [8000]
+
+
+def test_a_fault_of_ours_over_one_is_logged_and_the_others_are_seen(
+    place: Place, hands: Hands, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    broken, gone = hands.run("broken", publish=8000), hands.run("gone", publish=8000)
+    well = hands.run("well", publish=8000)
+    hands.client.kill(gone)
+
+    def command_of(container: Json, image: Json | None) -> Command:
+        if container["Id"] in (broken, gone):
+            raise KeyError("something new of Docker's")
+        return inspect.command_of(container, image)
+
+    monkeypatch.setattr(foreign, "command_of", command_of)
+    monkeypatch.setattr(ended, "command_of", command_of)
+    looking = Foreign(place.box)
+
+    def serves() -> bool:
+        looking.look(None)
+        return Sighting.objects.filter(container_id=well, found__answer="serves").exists()
+
+    place.waits_for("the other one is seen", serves)
+    said = [record.getMessage() for record in caplog.records]
+    assert f"What runs in {hands.name('broken')} cannot be read" in said
+    assert f"What ran in {hands.name('gone')} cannot be read" in said
