@@ -1,5 +1,6 @@
 """The pages as a server renders them: who sees what, with how many queries."""
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -12,7 +13,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from servers import live
-from servers.models import Box, Role, Run, Server
+from servers.models import Box, Profile, Role, Run, Server, StoredImage
 from servers.models.run import State
 from tests import factories, samples
 
@@ -50,6 +51,28 @@ def test_the_dashboard_asks_as_often_for_50_servers_as_for_3(ada: Client) -> Non
     factories.many(50)
 
     assert queries(ada, "/") == few
+
+
+@pytest.mark.parametrize("path", ["/models/", "/images/", "/gateway/", "/boxes/rtx8/"])
+def test_a_page_asks_as_often_for_30_servers_models_and_images_as_for_3(
+    ada: Client, path: str
+) -> None:
+    counted = []
+    for number in (3, 30):
+        factories.clear()
+        box = factories.many(number)
+        for profile in Profile.objects.all():
+            launch = replace(profile.launch, start_on_request=True, restart_tries=2)
+            profile.save_version(launch, by=None)
+        for each in range(number):
+            factories.stored(box, f"Org/Model-{each}", path=f"/home/ada/models/{each}")
+            StoredImage.objects.create(
+                box=box, image_id=f"sha256:{each:064d}", tags=[f"vllm/vllm-openai:v0.{each}"],
+                digests=[], size=10**9, engine="vllm",
+            )  # fmt: skip
+        counted.append(queries(ada, path))
+
+    assert counted[1] == counted[0]
 
 
 def test_the_socket_asks_as_often_for_50_servers_as_for_3(ada: Client) -> None:

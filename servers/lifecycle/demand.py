@@ -87,6 +87,10 @@ def why_not(server: Server) -> str:
             f"{server.held_back_by} has stopped {server}, so requests do not start it. Its page in "
             "inferdash lets them again."
         )
+    if server.run is None or not _failed_to_start(server.run, server):
+        return (
+            ""  # without a question for each server: the gateway looks at all of them each second
+        )
     tries = max(1, launch.restart_tries)
     last = list(server.runs.order_by("-pk")[:tries])
     if len(last) == tries and all(_failed_to_start(run, server) for run in last):
@@ -199,7 +203,7 @@ class OnRequest:
 def listed() -> list[OnRequest]:
     """All of them: those that may be stopped first, in that order."""
     shown = Server.objects.filter(removed_at=None).select_related(
-        "box", "profile__current", "run__version", "held_back_by"
+        "box", "profile__current", "run__version", "run__started_by", "held_back_by"
     )
     now = timezone.now()
     found: list[tuple[datetime | None, Server]] = []

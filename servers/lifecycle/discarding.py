@@ -17,7 +17,7 @@ from servers.judge.pools import GIB
 from servers.lifecycle import stock
 from servers.lifecycle.stock import Use
 from servers.live import answers
-from servers.models import Action, Box, Download, Profile, Run, StoredCheckpoint, User
+from servers.models import Action, Box, Download, Run, StoredCheckpoint, User
 from servers.models.action import TOLD_FOR, Kind
 
 SHOWN = 12  # names of files
@@ -34,7 +34,7 @@ class Missers:
 
 def missers(stored: StoredCheckpoint, person: User) -> Missers:
     uses = stock.uses(stored.box, person).get(stored.pk, [])
-    every = stock.names_it(stored, Profile.objects.exclude(current=None).select_related("current"))
+    every = stock.names_it(stored)
     seen = {use.profile.pk for use in uses}
     return Missers(
         uses=uses,

@@ -1,6 +1,6 @@
 """The checkpoints on a box's disks: where to look for them, and which profiles use which."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
@@ -8,7 +8,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Max
+from django.db.models import Max, QuerySet
 from django.utils import timezone
 
 from servers.engines import official_image, parameters, places
@@ -143,29 +143,34 @@ def uses(box: Box, person: User) -> dict[int, list[Use]]:
         .annotate(at=Max("created_at"))
     )
     found: dict[int, list[Use]] = {}
-    for profile in Profile.objects.seen_by(person).exclude(current=None).select_related("current"):
+    for profile in _placed(Profile.objects.seen_by(person)):
         use = Use(profile=profile, last_started=last.get(profile.pk))
+        launches = _launches(profile, box)
         for each in stored:
-            if any(names(launch, each, box) for launch in _launches(profile, box)):
+            if any(names(launch, each, box) for launch in launches):
                 found.setdefault(each.pk, []).append(use)
     return found
 
 
-def names_it(stored: StoredCheckpoint, profiles: Iterable[Profile]) -> list[Profile]:
-    """Those of the profiles that name a stored checkpoint."""
+def names_it(stored: StoredCheckpoint) -> list[Profile]:
+    """All profiles that name a stored checkpoint, whoever may see them."""
     box = stored.box
     return [
         profile
-        for profile in profiles
+        for profile in _placed(Profile.objects.all())
         if any(names(launch, stored, box) for launch in _launches(profile, box))
     ]
 
 
-def _launches(profile: Profile, box: Box) -> Iterator[Launch]:
+def _placed(profiles: QuerySet[Profile]) -> QuerySet[Profile]:
+    found = profiles.exclude(current=None).select_related("current")
+    return found.prefetch_related("servers")
+
+
+def _launches(profile: Profile, box: Box) -> list[Launch]:
     """As its servers on this box start it; as it stands where it is on no box."""
     values = [server.values for server in profile.servers.all() if server.box_id == box.pk]
-    for each in values or [{}]:
-        yield parameters.fill(profile.launch, each)
+    return [parameters.fill(profile.launch, each) for each in values or [{}]]
 
 
 def names(launch: Launch, stored: StoredCheckpoint, box: Box) -> bool:
