@@ -96,11 +96,12 @@ class Gateway:
         found = {str(each["id"]): each for each in data}
         wanted = str(scope["path"])[len(MODELS) :].strip("/")
         if wanted and wanted not in found:
-            route = self.routes.find(wanted)
+            may = caller.may_ask
+            route = self.routes.find(wanted, may=may)
+            if route is None and (other := self.routes.find(wanted)) is not None:
+                raise not_allowed(caller, other.server)
             if route is None:
-                raise self.routes.absent(wanted)
-            if not caller.may_ask(route.names):
-                raise not_allowed(caller, route.server)
+                raise self.routes.absent(wanted, may=may)
             wanted = route.model
         answer = found.get(wanted) or {"object": "list", "data": data}
         await speaking.say_json(answer)
@@ -142,6 +143,7 @@ class Gateway:
                     if not any(
                         question.model in each.names and each.run not in gone
                         for each in self.routes.ready
+                        if caller.may_ask(each.names)
                     ):
                         raise _lost(route, error, has_begun=False) from error
 

@@ -4,6 +4,7 @@ import asyncio
 import time
 
 from asgiref.sync import sync_to_async
+from redis import RedisError
 
 from servers import live, tasks
 from servers.gateway.callers import Caller, not_allowed
@@ -16,6 +17,8 @@ from servers.models import Server, User
 
 # Seconds after which a start that waits for others' memory is looked at again, without any news.
 LOOKED_AT = 5.0
+# Seconds between two looks while nothing can be heard.
+UNHEARD = 1.0
 # Seconds between two notes of what is being asked; nothing is idle after so few.
 NOTED_EVERY = 20.0
 
@@ -28,21 +31,20 @@ async def route(
 ) -> Route:
     """The engine of that name, once it is ready. Raises Refusal."""
     asked_at = time.monotonic()
-    while (found := routes.find(model, but=but)) is None:
-        absence = routes.absence(model)
+    may = caller.may_ask
+    while (found := routes.find(model, but=but, may=may)) is None:
+        absence = routes.absence(model, may=may)
+        if absence is None and (other := routes.find(model, but=but) or routes.absence(model)):
+            raise not_allowed(caller, other.server)
         if absence is None or not absence.may_start or but:
-            raise routes.absent(model)
-        if not caller.may_ask(absence.names):
-            raise not_allowed(caller, absence.server)
+            raise routes.absent(model, may=may)
         if await _start(absence, caller, routes.busy):
             await routes.look(anew=True)
             absence = routes.absence(absence.server) or absence
         left = asked_at + absence.hold - time.monotonic()
         if left <= 0 or (absence.left or 0) > left:
-            raise routes.absent(model)
+            raise routes.absent(model, may=may)
         await _news(routes, absence, min(left, LOOKED_AT))
-    if not caller.may_ask(found.names):
-        raise not_allowed(caller, found.server)
     return found
 
 
@@ -82,13 +84,18 @@ async def _news(routes: Routes, absence: Absence, seconds: float) -> None:
         await routes.look(anew=True)
         return routes.absence(absence.server)
 
-    await awaited(
-        look,
-        lambda now: now != absence,
-        groups=[live.LIVE],
-        seconds=seconds,
-        is_about=lambda message: message.get("kind") in ("server", "servers"),
-    )
+    try:
+        await awaited(
+            look,
+            lambda now: now != absence,
+            groups=[live.LIVE],
+            seconds=seconds,
+            is_about=lambda message: message.get("kind") in ("server", "servers"),
+        )
+    except (RedisError, OSError):
+        # Nothing is heard while Redis is away; what stands in the database is seen all the same.
+        await asyncio.sleep(min(seconds, UNHEARD))
+        await look()
 
 
 def stay_awake() -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -26,6 +26,8 @@ RETRY, LONGEST = 10, 300
 _COMING = (State.QUEUED, State.PULLING, State.CREATING, State.STARTING)
 # What this process passes on now, by run: what programs ask, and people in the playground.
 PASSING: Counter[int] = Counter()
+# Whether somebody may ask a server that has these names.
+type May = Callable[[Iterable[str]], bool]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +73,10 @@ class Absence:
         return max(RETRY, min(round(self.left or RETRY), LONGEST))
 
 
+def _may_all(_names: Iterable[str]) -> bool:
+    return True
+
+
 class Routes:
     def __init__(self) -> None:
         self._routes: list[Route] = []
@@ -99,19 +105,22 @@ class Routes:
     def ready(self) -> list[Route]:
         return self._routes
 
-    def find(self, model: str | None, *, but: frozenset[int] = frozenset()) -> Route | None:
+    def find(
+        self, model: str | None, *, but: frozenset[int] = frozenset(), may: May = _may_all
+    ) -> Route | None:
         """The one of that name with the least to do, none of the runs `but`. Raises Refusal.
 
         Without a name it is the only one that is ready.
         """
         if model is None:
             if len(self._routes) == 1:
-                return self._routes[0]
+                return self._routes[0] if may(self._routes[0].names) else None
             raise Refusal(
                 400, "model_missing",
                 f"The request says no “model”, and {len(self._routes)} are ready{self._listed()}.",
             )  # fmt: skip
-        found = [each for each in self._routes if model in each.names and each.run not in but]
+        named = [each for each in self._routes if model in each.names and may(each.names)]
+        found = [each for each in named if each.run not in but]
         # A server's own name, which is its alone, comes after what its engine answers to.
         found = [each for each in found if each.model == model] or found
         return min(
@@ -140,14 +149,14 @@ class Routes:
         every: list[Route | Absence] = [*self._routes, *self._absences]
         return model is not None and any(model in each.names for each in every)
 
-    def absence(self, model: str | None) -> Absence | None:
+    def absence(self, model: str | None, *, may: May = _may_all) -> Absence | None:
         """Of those with that name that are not ready the one that comes soonest."""
-        named = [each for each in self._absences if model in each.names]
+        named = [each for each in self._absences if model in each.names and may(each.names)]
         return min(named, key=lambda each: (not each.is_coming, not each.may_start), default=None)
 
-    def absent(self, model: str | None) -> Refusal:
+    def absent(self, model: str | None, *, may: May = _may_all) -> Refusal:
         """Why nothing of that name answers."""
-        absent = self.absence(model)
+        absent = self.absence(model, may=may)
         if absent is None:
             return Refusal(
                 404, "model_not_found", f"No server answers to “{model}”{self._listed()}."

@@ -1,0 +1,99 @@
+"""Whom a request is for, and what it waits for: in one process, without engines."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from servers.gateway import holding
+from servers.gateway.callers import Caller
+from servers.gateway.refusal import Refusal
+from servers.gateway.routes import Absence, Route, Routes
+from servers.host.probes import Endpoint
+
+pytestmark = pytest.mark.asyncio
+
+HERE = Endpoint(address="127.0.0.1", port=8000)
+
+
+def route(server: str, run: int, busy: int) -> Route:
+    names = ("twin", server)
+    return Route(
+        run=run, server=server, model="twin", names=names, listed=names, owner="vllm", since=0.0,
+        endpoint=HERE, busy=busy,
+    )  # fmt: skip
+
+
+def absence(server: str, *, is_coming: bool = False, hold: int = 0) -> Absence:
+    names = ("twin", server)
+    return Absence(
+        pk=1, server=server, names=names, listed=names, owner="vllm", says=f"{server} is starting.",
+        advice="", is_coming=is_coming, left=None, may_start=True, hold=hold,
+    )  # fmt: skip
+
+
+def those(*known: Route | Absence) -> Routes:
+    """As they are found at every look."""
+
+    class Found(Routes):
+        async def look(self, *, anew: bool = False) -> None:
+            self._routes = [each for each in known if isinstance(each, Route)]
+            self._absences = [each for each in known if isinstance(each, Absence)]
+
+    return Found()
+
+
+def only(name: str) -> Caller:
+    return Caller(key=1, person=1, models=frozenset({name}))
+
+
+async def test_of_several_of_one_name_a_key_gets_one_that_it_may_ask() -> None:
+    routes = those(route("twin-1", run=1, busy=7), route("twin-2", run=2, busy=0))
+    await routes.look()
+
+    assert (await holding.route(routes, "twin", Caller(key=1, person=1))).server == "twin-2"
+    assert (await holding.route(routes, "twin", only("twin-1"))).server == "twin-1"
+    with pytest.raises(Refusal) as refused:
+        await holding.route(routes, "twin", only("another"))
+    assert (refused.value.status, refused.value.code) == (403, "model_not_allowed")
+
+
+async def test_a_key_starts_one_that_it_may_ask_and_not_the_one_that_comes_soonest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    started: list[str] = []
+
+    async def start(which: Absence, *_others: object) -> bool:
+        started.append(which.server)
+        return False
+
+    monkeypatch.setattr(holding, "_start", start)
+    routes = those(absence("twin-1"), absence("twin-2", is_coming=True))
+    await routes.look()
+    for caller in (only("twin-1"), Caller(key=1, person=1)):
+        with pytest.raises(Refusal):
+            await holding.route(routes, "twin", caller)
+
+    assert started == ["twin-1", "twin-2"]
+
+
+async def test_who_waits_while_redis_is_away_is_refused_with_the_reason(
+    settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is nobody's error that nothing is heard: it is looked at now and then."""
+    layer = {**settings.CHANNEL_LAYERS["default"]}
+    layer["CONFIG"] = {**layer["CONFIG"], "hosts": [f"unix://{tmp_path}/none.sock"]}
+    settings.CHANNEL_LAYERS = {"default": layer}
+
+    async def start(*_them: object) -> bool:
+        return False
+
+    monkeypatch.setattr(holding, "_start", start)
+    monkeypatch.setattr(holding, "LOOKED_AT", 0.05)
+    waits = absence("twin-1", is_coming=True, hold=1)
+    routes = those(waits)
+    await routes.look()
+    with pytest.raises(Refusal) as refused:
+        await holding.route(routes, "twin", Caller(key=1, person=1))
+
+    assert (refused.value.status, refused.value.message) == (503, "twin-1 is starting.")
