@@ -11,6 +11,7 @@ from django.test import Client
 from django.utils import timezone
 
 from servers.host import questions
+from servers.judge.phases import Reader
 from servers.models import Box, Run, Server
 from servers.models.run import State
 from servers.watcher.runs import Runs
@@ -161,6 +162,20 @@ def test_what_it_says_is_judged(box: Box, deltas: list[dict[str, Any]], says: st
 
     assert run.ready_but == ((says,) if says else ())
     assert run.first_answer["is_reasoning"] is (says is None)
+
+
+@pytest.mark.parametrize(("gpus", "says"), [("all", True), ("none", False)])
+def test_who_wants_gpus_and_finds_none_computes_on_the_cpu(box: Box, gpus: str, says: bool) -> None:
+    # As llama.cpp starts in an image that was not built for the box's GPUs: it goes on without.
+    on = factories.server(box, engine="llamacpp", gpus=gpus, flags=("--n-gpu-layers", "99"))
+    log = Reader("llamacpp")
+    log.feed(1, "warning: no usable GPU found, --gpu-layers option will be ignored")
+    with ScriptedEngine(plan=lambda _body: Script(deltas=[{"content": w} for w in SKY])) as engine:
+        engine.answers["/metrics"] = (200, "llamacpp:requests_processing 0\n")
+        run = became_ready(on, engine, reader=log.to_json())
+        run = until(Runs(box), run, lambda run: run.first_answer)
+
+    assert run.ready_but == (("it finds no GPU and computes on the CPU",) if says else ())
 
 
 def test_an_engine_that_breaks_off_is_ready_but_and_one_that_takes_no_chats_is_not(

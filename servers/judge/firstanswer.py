@@ -51,10 +51,19 @@ class FirstAnswer:
 
     @classmethod
     def judged(
-        cls, answer: Answer, expected: Mapping[str, str], *, before: float | None, alone: bool
+        cls,
+        answer: Answer,
+        expected: Mapping[str, str],
+        *,
+        before: float | None,
+        alone: bool,
+        lacks_gpus: bool = False,
     ) -> Self:
-        """`alone`: it had nothing else to do meanwhile, so that its speed can be compared."""
-        found = list(_faults(answer))
+        """`alone`: it had nothing else to do meanwhile, so that its speed can be compared.
+
+        `lacks_gpus`: it wants GPUs, and its log says that it computes without.
+        """
+        found = ["it finds no GPU and computes on the CPU"] if lacks_gpus else _faults(answer)
         if alone and not found and (slow := slowness(answer.rate, expected, before)):
             found.append(slow)
         return cls(answer=answer, before=before, remarks=tuple(found))

@@ -70,8 +70,14 @@ def keep_first_answer(run: Run, answer: Answer, *, alone: bool) -> None:
     answer = replace(
         answer, text=secrets.masked(run, answer.text), error=secrets.masked(run, answer.error)
     )
-    expected = run.version.launch.expected
-    found = FirstAnswer.judged(answer, expected, before=_rate_before(run), alone=alone)
+    launch = run.version.launch
+    found = FirstAnswer.judged(
+        answer,
+        launch.expected,
+        before=_rate_before(run),
+        alone=alone,
+        lacks_gpus=launch.gpus != "none" and "no_gpu" in run.progress.facts,
+    )
     still = Run.objects.filter(pk=run.pk, state=State.READY, wanted=Wanted.RUNNING)
     if still.update(first_answer=found.to_json()):
         live.server_changed(run.server_id)
