@@ -61,6 +61,7 @@ def test_llama_cpp_is_given_one_tool_where_one_must_be_called() -> None:
     assert sampling.request("llamacpp", {"tools": tools, "tool_choice": choice}) == {
         "tools": tools[1:],
         "tool_choice": "required",
+        "parallel_tool_calls": False,
     }
     given: dict[str, Any] = {"tools": tools, "tool_choice": "auto"}
     assert sampling.request("llamacpp", given) == given

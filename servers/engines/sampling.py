@@ -294,14 +294,17 @@ def request(engine: str, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _only_tool(given: Mapping[str, Any]) -> dict[str, Any]:
-    """A choice of one function by its name, for an engine that ignores such: it has no other."""
+    """A choice of one function by its name, for an engine that ignores such: it has no other, and
+    is called once."""
     name = (given["tool_choice"].get("function") or {}).get("name")
     tools = [
         tool
         for tool in given.get("tools") or []
         if (tool.get("function") or {}).get("name") == name
     ]
-    return {"tools": tools, "tool_choice": "required"} if tools else {}
+    if not tools:
+        return {}
+    return {"tools": tools, "tool_choice": "required", "parallel_tool_calls": False}
 
 
 def table() -> list[dict[str, Any]]:

@@ -13,6 +13,7 @@ from tests import llamacpp
 from tests.browser.chat.talk import ask, finished
 from tests.browser.chromium import chromium, new_page
 from tests.browser.steps import card, join
+from tests.browser.vllm_talk import call_a_tool, follow_a_schema
 from tests.installation import Installation, installation
 from tests.llamacpp.make_model import ANSWER, THOUGHT
 from tests.nvml import profiles
@@ -52,7 +53,13 @@ def test_llama_cpp_is_started_watched_talked_to_and_stopped(
         page.goto(f"{place.url}/")
         tiny = card(page, "tiny-qwen3")
         tiny.get_by_role("button", name="Start").click()
-        expect(tiny).to_have_attribute("data-state", "ready", timeout=START_WITHIN)
+        expect(tiny).to_contain_text("works with flash attention only", timeout=START_WITHIN)
+        tiny.get_by_role("link", name="Why").click()
+        why = page.get_by_role("region", name="Why it failed")
+        expect(why).to_contain_text("requires flash_attn")
+        why.get_by_role("button", name="Change it and start: --flash-attn on").click()
+        head = page.locator("main header [data-state]")
+        expect(head).to_have_attribute("data-state", "ready", timeout=START_WITHIN)
         page.goto(f"{place.url}/servers/tiny-qwen3/")
         expect(page.locator("run-log")).to_contain_text("listening on http")
         facts = page.get_by_role("region", name="This run")
@@ -74,7 +81,7 @@ def test_llama_cpp_is_started_watched_talked_to_and_stopped(
     assert complaints == []
     seen = place.ask(
         "[(r.progress.seen, r.progress.facts['slots'], r.exit_code, r.engine_version)"
-        " for r in Run.objects.all()]"
+        " for r in Run.objects.order_by('-pk')[:1]]"
     )
     assert isinstance(seen, list)
     [(phases, slots, exit_code, version)] = seen
@@ -101,6 +108,13 @@ def talk(page: Page, place: Installation) -> None:
     expect(foot).to_contain_text("+ 35 completion tokens")
     page.get_by_label("Regenerate this answer").click()
     expect(foot).to_contain_text(re.compile(r"prompt \([1-9]\d* cached\)"))
+    ask(page, "word " * 3000)
+    alert = page.locator(".answer").last.get_by_role("alert")
+    expect(alert).to_contain_text("exceeds the available context size (4096 tokens)")
+    expect(alert).to_contain_text("Start a new conversation, remove earlier messages")
+    page.get_by_role("button", name="New conversation").click()
+    follow_a_schema(page)
+    call_a_tool(page)
 
 
 def programs_ask(place: Installation) -> None:
@@ -128,7 +142,7 @@ def fill_in(page: Page, place: Installation) -> None:
         "checkpoint": MODEL,
         "served_name": "tiny-qwen3",
         "image": llamacpp.TAG,
-        "flags": "--ctx-size 8192 --parallel 2",
+        "flags": "--ctx-size 8192 --parallel 2 --cache-type-v q4_0 --flash-attn off",
         "volumes": f"{llamacpp.MODEL.parent}:/models:ro",
         "gpus": "none",
     }.items():
