@@ -79,7 +79,8 @@ class Callers:
             wait = math.ceil(asked[0] + MINUTE - now)
             raise Refusal(
                 429, "rate_limited",
-                f"This key may make {caller.per_minute} requests a minute. Ask again in {wait} s.",
+                f"This key may make {caller.per_minute} request{'s' if caller.per_minute > 1 else ''} a "
+                f"minute. Ask again in {wait} s.",
                 wait,
             )  # fmt: skip
         asked.append(now)

@@ -71,6 +71,7 @@ def test_vllm_is_started_watched_talked_to_and_stopped(
         took = time.monotonic() - began
 
         programs_ask(place)
+        lines_are_tested(page, place)
 
         page.goto(f"{place.url}/servers/tiny-qwen3/")
         work = page.get_by_role("region", name="At work")
@@ -117,10 +118,16 @@ def test_vllm_is_started_watched_talked_to_and_stopped(
         print(f"vLLM: at work: {told}")
 
 
+def key_of(place: Installation, name: str) -> str:
+    made = f"Key.make(User.objects.get(), {name!r}, Role.OPERATOR, expires_at=None)[1]"
+    token = place.ask(made)
+    assert isinstance(token, str)
+    return token
+
+
 def programs_ask(place: Installation) -> None:
     """Both APIs, by their makers' packages, through the one address."""
-    token = place.ask("Key.make(User.objects.get(), 'programs', Role.OPERATOR, expires_at=None)[1]")
-    assert isinstance(token, str)
+    token = key_of(place, "programs")
     question: list[ChatCompletionMessageParam] = [{"role": "user", "content": "Hello"}]
     with openai.OpenAI(base_url=f"{place.url}/v1", api_key=token, max_retries=0) as client:
         assert [model.id for model in client.models.list()] == ["tiny-qwen3"]
@@ -153,6 +160,18 @@ def programs_ask(place: Installation) -> None:
         ["/v1/chat/completions", 200, 5],
         ["/v1/chat/completions", 200, 5],
     ]
+
+
+def lines_are_tested(page: Page, place: Installation) -> None:
+    """By the browser, as the programs would ask: with tools, too."""
+    page.goto(f"{place.url}/gateway/")
+    page.get_by_label("Key to test with").fill(key_of(place, "lines"))
+    for name, count in (("Claude Code", 2), ("Open WebUI", 3)):
+        page.locator("summary").get_by_text(name, exact=True).click()
+        lines = page.locator("details.client[open]")
+        lines.get_by_role("button", name="Test these lines").click()
+        expect(lines.locator(".use-outcome")).to_contain_text("It works: the first token came")
+        expect(lines.get_by_role("listitem")).to_have_count(count)
 
 
 def listed(place: Installation, rows: str) -> list[object]:

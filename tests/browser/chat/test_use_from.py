@@ -223,7 +223,7 @@ def test_what_is_wrong_is_said_with_what_to_do(
     lines.test(keys["few"])
     expect(lines.outcome).to_contain_text("It works")
     lines.test()
-    expect(lines.steps.nth(1)).to_contain_text("429This key may make 1 requests a minute")
+    expect(lines.steps.nth(1)).to_contain_text("429This key may make 1 request a minute")
     expect(lines.steps.nth(1)).to_contain_text("or make a key that may ask more often")
 
     engine.plan = lambda _body: Script(deltas=[{"content": "Once upon "}], then="drop")
