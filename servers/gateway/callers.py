@@ -10,7 +10,7 @@ from asgiref.sync import sync_to_async
 
 from servers.gateway.refusal import Refusal
 from servers.models import Key, Role
-from servers.models.key import digest_of
+from servers.models.key import PREFIX, digest_of
 
 # Seconds. A key that is revoked, or whose person may not chat any more, ends within this.
 REMEMBERED = 5.0
@@ -84,6 +84,11 @@ class Callers:
                 wait,
             )  # fmt: skip
         asked.append(now)
+
+
+def brings_key(headers: Iterable[tuple[bytes, bytes]]) -> bool:
+    """One of ours: what programs need not have, they may send nonetheless ("EMPTY")."""
+    return _token(headers).startswith(PREFIX)
 
 
 def _token(headers: Iterable[tuple[bytes, bytes]]) -> str:

@@ -100,6 +100,47 @@ def test_the_page_of_a_browser_is_refused_wherever_it_is(address: Address) -> No
     assert refused.json()["error"]["code"] == "browser_refused"
 
 
+def test_the_page_of_a_browser_may_ask_with_a_key(address: Address) -> None:
+    url = opened(address)
+    headers = {"Origin": "http://chat.example", "Authorization": f"Bearer {address.token}"}
+
+    assert httpx.post(f"{url}{CHAT}", json=ask("x"), headers=headers).status_code == 200
+    address.write()
+    said = address.stack.shell(
+        "last = Request.objects.latest('pk')\nprint(last.source, last.key_id is None)"
+    )
+    assert said.strip() == "None False"
+
+
+def test_a_key_that_is_none_of_ours_is_none(address: Address) -> None:
+    url = opened(address)
+
+    answer = httpx.get(f"{url}/v1/models", headers={"Authorization": "Bearer EMPTY"})
+
+    assert answer.status_code == 200
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["192.168.1.5:8000", "[fd00::5]:8000", "rtx8", "rtx8:8000", "rtx8.lan", "host.docker.internal"],
+)
+def test_the_box_is_asked_by_whatever_is_surely_its_name(address: Address, host: str) -> None:
+    url = opened(address)
+    assert httpx.get(f"{url}/v1/models", headers={"Host": host}).status_code == 200
+
+
+@pytest.mark.parametrize("host", ["evil.example.com", "evil.example.com.:8000", "lan.example.com"])
+def test_a_name_that_anybody_could_own_needs_a_key(address: Address, host: str) -> None:
+    url = opened(address)
+
+    refused = httpx.get(f"{url}/v1/models", headers={"Host": host})
+    key = {"Host": host, "Authorization": f"Bearer {address.token}"}
+
+    assert (refused.status_code, refused.json()["error"]["code"]) == (403, "host_unknown")
+    assert "INFERDASH_ALLOWED_HOSTS" in refused.json()["error"]["message"]
+    assert httpx.get(f"{url}/v1/models", headers=key).status_code == 200
+
+
 def test_pages_are_not_there(address: Address) -> None:
     url = opened(address)
 
