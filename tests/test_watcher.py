@@ -73,6 +73,29 @@ def test_an_engine_cannot_end_the_watcher_by_its_figures(
 
 
 @pytest.mark.django_db(transaction=True)
+def test_an_answer_that_is_counted_at_its_end_is_no_peak_of_speed(
+    own_redis: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("servers.watcher.runs.ASK_EVERY", 0.0)
+    box = factories.box()
+    with ScriptedEngine() as engine:
+        at = {"address": "127.0.0.1", "port": engine.port}
+        run = factories.run(factories.server(box, engine="llamacpp"), **at)
+        runs = Runs(box)
+        for running, steps, tokens in ((1, 10, 0), (0, 11, 100_000_000)):
+            said = {"requests_processing": running, "n_decode_total": steps}
+            said |= {"tokens_predicted_total": tokens}
+            text = "".join(f"llamacpp:{name} {value}\n" for name, value in said.items())
+            engine.answers["/metrics"] = (200, text)
+            runs.tick(within=5.0)
+
+    run.refresh_from_db()
+    # One step since the last look, whatever that took, and not all the tokens of a long answer.
+    assert run.peak_tokens_per_second is not None
+    assert 0 < run.peak_tokens_per_second < 1_000_000
+
+
+@pytest.mark.django_db(transaction=True)
 def test_a_profile_says_what_ready_means(own_redis: redis.Redis) -> None:
     box = factories.box()
     on = factories.server(box, engine="vllm", ready_path="/warm?tokens=1")

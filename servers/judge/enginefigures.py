@@ -10,6 +10,8 @@ from servers.judge.figurebook import Book, Share
 
 # Seconds that live figures of latencies and shares tell of; rates tell of Book.over.
 WINDOW = 60.0
+# Of an engine whose steps are counted.
+STEPS_WINDOW = 4.0
 # Seconds without a reading after which what was last said is old.
 STALE = 15.0
 MOST = 1e9  # what an engine claims beyond that is no figure
@@ -83,6 +85,7 @@ def between(book: Book, old: Reading, new: Reading) -> Figures:
         grown = _grown(book, names, old.exposed, new.exposed)
         per = 60.0 if name == "preemptions" else 1.0
         found[name] = None if grown is None else grown / took * per
+    found["generation"] = _stepped(book, old.exposed, new.exposed, took) or found.get("generation")
     for name, shares in book.shares.items():
         found[name] = _share(book, shares, old.exposed, new.exposed)
     for name, names in book.seconds.items():
@@ -111,6 +114,10 @@ def live(book: Book, readings: Sequence[Reading]) -> Figures:
     short = between(book, lately[0], new)
     whole = between(book, readings[0], new)
     rates = {"prompt": short.prompt, "generation": short.generation}
+    if book.steps and _grown(book, [book.steps], lately[0].exposed, new.exposed):
+        latest = [each for each in lately if new.at - each.at <= STEPS_WINDOW]
+        since = latest[0] if len(latest) > 1 else lately[-2]
+        rates["generation"] = between(book, since, new).generation
     return Figures(**{**asdict(whole), **rates})
 
 
@@ -144,6 +151,16 @@ def _grown(book: Book, names: Sequence[str], old: Exposed, new: Exposed) -> floa
     if name not in old.totals and not old.totals:
         return None
     return new.totals[name] - old.totals.get(name, 0.0)
+
+
+def _stepped(book: Book, old: Exposed, new: Exposed, took: float) -> float | None:
+    """Tokens a second by the steps that were made; None where tokens are counted as they come, or
+    no request was running at either end: then those that began have ended, and are counted."""
+    steps = _grown(book, [book.steps], old, new) if book.steps else None
+    running = [gauges(book, each).running or 0.0 for each in (old, new)]
+    if not steps or not any(running):
+        return None
+    return steps * max(sum(running) / len(running), 1.0) / took
 
 
 def _share(book: Book, shares: Sequence[Share], old: Exposed, new: Exposed) -> float | None:

@@ -2,6 +2,8 @@
 
 rule     the lint's rule whose fix makes the engine tell them
 over     seconds that tokens are counted over to be tokens a second
+steps    a counter of steps, of which each gives every running request a token: of an engine that
+         counts a request's tokens only at its end
 born_late  whether a counter that is absent beside gauges has counted nothing so far
 gauges   figure -> add or mean: how series become one, and the names, the newest first
 counted  figure -> names of counters
@@ -52,6 +54,7 @@ class Book:
     engine: str
     rule: str
     over: float
+    steps: str
     born_late: bool
     gauges: Mapping[str, Gauge]
     counted: Mapping[str, tuple[str, ...]]
@@ -63,7 +66,8 @@ class Book:
         """All metrics but histograms."""
         of_shares = (each.names for shares in self.shares.values() for each in shares)
         lists = (*(gauge.names for gauge in self.gauges.values()), *self.counted.values())
-        return frozenset(name for names in (*lists, *of_shares) for name in names)
+        steps = (self.steps,) if self.steps else ()
+        return frozenset(name for names in (*lists, *of_shares, steps) for name in names)
 
     @property
     def counters(self) -> frozenset[str]:
@@ -71,7 +75,7 @@ class Book:
         of_shares = (
             (each.part, each.of, each.beside) for shares in self.shares.values() for each in shares
         )
-        lists = (*self.counted.values(), *of_shares)
+        lists = (*self.counted.values(), *of_shares, (self.steps,))
         return frozenset(name for names in lists for name in names if name)
 
     @property
@@ -96,6 +100,7 @@ def _book(path: Path) -> Book:
             engine=said["engine"],
             rule=said["rule"],
             over=float(said["over"]),
+            steps=said.get("steps", ""),
             born_late=bool(said.get("born_late")),
             gauges={name: _gauge(each) for name, each in said["gauges"].items()},
             counted={name: tuple(each) for name, each in said["counted"].items()},

@@ -14,10 +14,12 @@ from django.db.models import Q
 from django.utils import timezone
 
 from servers import lifecycle, live
-from servers.engines import ENGINES, purpose
+from servers.engines import ENGINES, Engine, purpose
 from servers.host.containers import ContainerError, Progress
 from servers.host.probes import Health
 from servers.host.questions import Answer
+from servers.judge import figurebook
+from servers.judge.enginefigures import Reading, between
 from servers.judge.holders import memory_by_container
 from servers.lifecycle import creation, demand, diagnoses, health, secrets
 from servers.models import Box, Run
@@ -46,7 +48,7 @@ class Runs:
         self.box = box
         self._pulls: dict[int, threading.Thread] = {}
         self._asked: dict[int, float] = {}
-        self._generated: dict[int, tuple[float, float]] = {}
+        self._generated: dict[int, Reading] = {}
         self._questions: Questions[tuple[Run, Started | Serving]] = Questions("ask")
         self._asking = Asking()
         self._slow_answers: dict[int, Answer] = {}
@@ -179,7 +181,7 @@ class Runs:
     def _heard_ready(self, run: Run, said: Serving) -> None:
         engine = ENGINES[run.version.launch.engine]
         others = self._asking.others(run, said.requests(engine), engine)
-        rate = self._rate(run.pk, said, engine.generated_metric)
+        rate = self._rate(run.pk, said, engine)
         is_ours = self._asking.is_ours(run, engine)
         if rate is not None and not others and is_ours:
             rate = 0.0
@@ -231,16 +233,17 @@ class Runs:
             answer = slow
         health.keep_first_answer(run, answer, alone=said.alone)
 
-    def _rate(self, pk: int, said: Serving, metric: str) -> float | None:
+    def _rate(self, pk: int, said: Serving, engine: Engine) -> float | None:
         """Tokens a second since the last answer; None when the engine does not count."""
-        generated = said.figures.get(metric)
-        if generated is None:
+        if engine.generated_metric not in said.figures:
             return None
+        new = Reading(at=said.at, exposed=said.exposed)
         before = self._generated.get(pk)
-        self._generated[pk] = (said.at, generated)
-        if before is None or generated < before[1] or said.at <= before[0]:
+        self._generated[pk] = new
+        if before is None:
             return None
-        return round((generated - before[1]) / (said.at - before[0]), 1)
+        rate = between(figurebook.by_engine()[engine.key], before, new).generation
+        return None if rate is None else round(rate, 1)
 
 
 def pull(run: Run) -> None:

@@ -9,7 +9,7 @@ import pytest
 from servers.engines import ENGINES
 from servers.host.prometheus import Exposed, read
 from servers.judge import enginefigures, figurebook, figurepoints
-from servers.judge.enginefigures import Figures, Reading, between, quantile
+from servers.judge.enginefigures import Figures, Reading, between, live, quantile
 from servers.judge.figurebook import Book
 
 HERE = Path(__file__).parent
@@ -114,10 +114,46 @@ def test_llamacpp_tells_no_latencies_and_counts_cached_tokens_apart() -> None:
     found = between(book("llamacpp"), fresh, sample("llamacpp", at=4.0))
 
     assert (found.running, found.queued) == (1, 0)
-    assert found.generation == 32
     assert found.prefix == 0.25
     assert found.first_p50 is None
     assert found.kv is None
+
+
+def llamacpp(at: float, *, running: int, steps: int, tokens: int) -> Reading:
+    said = {"requests_processing": running, "n_decode_total": steps}
+    said |= {"tokens_predicted_total": tokens, "prompt_tokens_total": 0}
+    return reading("llamacpp", "".join(f"llamacpp:{k} {v}\n" for k, v in said.items()), at=at)
+
+
+def test_an_answer_whose_tokens_are_counted_at_its_end_shows_its_speed_all_the_while() -> None:
+    # 50 tokens a second for a minute, seen every other second; then nothing.
+    told = [llamacpp(0.0, running=0, steps=0, tokens=0)]
+    for second in range(2, 60, 2):
+        told.append(llamacpp(second, running=1, steps=50 * second, tokens=0))
+        assert live(book("llamacpp"), told).generation == pytest.approx(50)
+    told.append(llamacpp(60.0, running=0, steps=3000, tokens=3000))
+    assert live(book("llamacpp"), told).generation == pytest.approx(50)
+    assert between(book("llamacpp"), told[-2], told[-1]).generation == pytest.approx(50)
+    for second in (62, 64, 66):
+        told.append(llamacpp(second, running=0, steps=3000, tokens=3000))
+    assert live(book("llamacpp"), told[4:]).generation == 0
+
+
+def test_each_step_gives_every_running_request_a_token() -> None:
+    old = llamacpp(0.0, running=4, steps=100, tokens=7)
+    new = llamacpp(2.0, running=4, steps=160, tokens=7)
+
+    assert between(book("llamacpp"), old, new).generation == 120
+
+
+def test_short_answers_and_steps_that_are_not_counted_are_told_by_their_tokens() -> None:
+    idle = llamacpp(0.0, running=0, steps=100, tokens=7)
+    after = llamacpp(2.0, running=0, steps=135, tokens=77)
+    assert between(book("llamacpp"), idle, after).generation == 35
+    # It does not count the steps with drafts.
+    busy = llamacpp(0.0, running=1, steps=100, tokens=7)
+    drafted = llamacpp(30.0, running=1, steps=100, tokens=307)
+    assert live(book("llamacpp"), [busy, drafted]).generation == 10
 
 
 def test_what_was_counted_across_a_restart_is_not_known() -> None:
