@@ -31,9 +31,7 @@ def box_watch(request: PersonRequest, slug: str, key: str) -> HttpResponse:
     found = _found(box, key)
     if found is None:
         return _text("It does not run any more, so that there is nothing to watch.")
-    if not actions.ask_to_watch(box, found, by=request.user):
-        return _text("Somebody has asked for the same a moment ago: it is on its way.")
-    return HttpResponse(status=DONE)
+    return _taken(actions.ask_to_watch(box, found, by=request.user))
 
 
 @require_POST
@@ -54,9 +52,7 @@ def box_profile(request: PersonRequest, slug: str, key: str) -> HttpResponse:
     found = _seen(box, key)
     if found is None:
         return _text("It is not there any more, so that nothing of it can be read.")
-    if not actions.ask_for_profile(box, found, by=request.user):
-        return _text("Somebody has asked for the same a moment ago: it is on its way.")
-    return HttpResponse(status=DONE)
+    return _taken(actions.ask_for_profile(box, found, by=request.user))
 
 
 @require_GET
@@ -83,9 +79,7 @@ def box_take_over(request: PersonRequest, slug: str, key: str) -> HttpResponse:
         return _text("It does not run any more, so that there is nothing to take over from.")
     if request.POST.get("name", "").strip() != found.name:
         return _text(f"Type its name, {found.name}, to say that it is the one you mean.")
-    if not actions.ask_to_take_over(box, found, by=request.user):
-        return _text("Somebody has asked for the same a moment ago: it is on its way.")
-    return HttpResponse(status=DONE)
+    return _taken(actions.ask_to_take_over(box, found, by=request.user))
 
 
 def _seen(box: Box, key: str) -> Found | None:
@@ -103,6 +97,12 @@ def _found(box: Box, key: str) -> Found | None:
     """What the watcher has seen under this key and that may be watched."""
     found = _seen(box, key)
     return found if found and not found.has_ended else None
+
+
+def _taken(is_new: bool) -> HttpResponse:
+    if not is_new:
+        return _text("Somebody has asked for the same a moment ago: it is on its way.")
+    return HttpResponse(status=DONE)
 
 
 def _text(sentence: str) -> HttpResponse:
