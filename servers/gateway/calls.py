@@ -8,7 +8,8 @@ from datetime import timedelta
 from typing import TypeGuard
 
 from asgiref.sync import sync_to_async
-from django.db import transaction
+from django.db import IntegrityError, transaction
+from django.db.models import Model
 from django.utils import timezone
 
 from servers import live
@@ -16,7 +17,7 @@ from servers.gateway import capture
 from servers.gateway.callers import Caller
 from servers.gateway.capture import Recording
 from servers.gateway.routes import Route
-from servers.models import Request, Run, Usage, Use
+from servers.models import Key, OldPort, Request, Run, Usage, Use, User
 
 # Bytes of an answer's beginning and end in which its token counts are looked for.
 HEAD, TAIL = 4096, 16384
@@ -26,6 +27,10 @@ _COUNTS = {
     "prompt_tokens": ("prompt_tokens", "input_tokens"),
     "completion_tokens": ("completion_tokens", "output_tokens"),
 }
+# What a request is about.
+_ABOUT: dict[str, type[Model]] = {
+    "key_id": Key, "person_id": User, "run_id": Run, "old_port_id": OldPort,
+}  # fmt: skip
 _DETAILS = ("prompt_tokens_details", "input_tokens_details")
 
 
@@ -168,6 +173,24 @@ def _row(call: Call) -> Request:
 
 
 def _write(rows: list[Request]) -> None:
+    try:
+        _store(rows)
+    except IntegrityError:
+        # An old port, a key or a run was deleted while its answer passed: the others' are kept, too.
+        _store([_without_what_is_gone(row) for row in rows])
+    live.requests_changed()
+
+
+def _without_what_is_gone(row: Request) -> Request:
+    for name, of in _ABOUT.items():
+        pk = getattr(row, name)
+        if pk is not None and not of._default_manager.filter(pk=pk).exists():
+            setattr(row, name, None)
+    row.pk = None  # as it was before
+    return row
+
+
+def _store(rows: list[Request]) -> None:
     last = {
         (row.run_id, row.person_id): row.at + timedelta(seconds=row.duration)
         for row in rows
@@ -179,4 +202,3 @@ def _write(rows: list[Request]) -> None:
         for (run, person), at in last.items():
             Run.objects.filter(pk=run).update(last_request_at=at)
             Use.objects.update_or_create(run_id=run, by_id=person, defaults={"at": at})
-    live.requests_changed()

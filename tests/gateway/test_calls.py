@@ -8,7 +8,8 @@ from django.utils import timezone
 
 from servers.gateway import calls
 from servers.gateway.calls import TAIL, Call
-from servers.models import Request
+from servers.models import OldPort, Request, Usage
+from tests import factories
 
 
 def counts(*pieces: bytes) -> dict[str, int]:
@@ -99,6 +100,24 @@ def test_a_name_that_no_database_keeps_loses_no_others_request(model: str, own_r
     assert "coder" in kept
     assert len(kept) == 2
     assert not any("\0" in name for name in kept)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_port_that_is_closed_meanwhile_loses_no_others_request(own_redis: None) -> None:
+    ada = factories.person()
+    port = OldPort.objects.create(box=factories.box(), port=8001, made_by=ada)
+    by_port, other = (Call(path="/v1/x", began=0.0, model=name) for name in ("by port", "coder"))
+    by_port.came_by(port.pk, "192.168.1.7")
+    by_port.person = other.person = ada.pk
+    port.delete()
+
+    calls._write([calls._row(by_port), calls._row(other)])
+
+    kept = {each.model: each for each in Request.objects.all()}
+    assert set(kept) == {"by port", "coder"}
+    assert (kept["by port"].old_port, kept["by port"].source) == (None, "192.168.1.7")
+    assert kept["coder"].person == ada
+    assert Usage.objects.count() == 2
 
 
 @pytest.mark.parametrize("count", [-1, 10**30, True, 1.5, "7"])
