@@ -311,6 +311,26 @@ def test_the_form_keeps_a_dockerfile_and_refuses_a_bad_one(box: Box) -> None:
     assert "must begin with FROM" in refused.content.decode()
 
 
+@pytest.mark.parametrize("pieces", [[1000, 1000, 5], [2000, 5], [1999, 1, 5], [2005]])
+def test_a_builds_log_is_read_to_its_end_however_it_came(box: Box, pieces: list[int]) -> None:
+    job = ImageJob.objects.create(box=box, kind="build", reference="x", state="done")
+    first = 1
+    for count in pieces:
+        lines = "\n".join(f"line {number}" for number in range(first, first + count))
+        JobLog.objects.create(job=job, first=first, text=lines)
+        first += count
+
+    begin = page(f"/images/jobs/{job.pk}/log/")
+    rest = page(f"/images/jobs/{job.pk}/log/?after=2000")
+
+    assert "line 2000<" in begin
+    assert "line 2001<" not in begin
+    assert "?after=2000" in begin, "the page goes on"
+    assert "line 2000<" not in rest
+    assert "line 2001<" in rest
+    assert "line 2005<" in rest
+
+
 def test_a_builds_log_is_read_on_from_where_one_is(box: Box) -> None:
     job = shelves.image_job(box, kind="build", state="doing", ended_at=None, lines=4, said="")
     JobLog.objects.create(job=job, first=1, text="Step 1/2 : FROM x\n<b>bold</b>")

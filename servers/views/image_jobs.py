@@ -55,11 +55,12 @@ def image_job_log(request: HttpRequest, pk: int) -> HttpResponse:
     job = _seen(request, pk)
     after = request.GET.get("after", "")
     after_number = int(after[:9]) if after.isdecimal() else 0
-    lines = []
-    for piece in JobLog.objects.filter(job=job):
+    lines: list[tuple[int, str]] = []
+    begun = JobLog.objects.filter(job=job, first__lte=after_number + 1).last()
+    for piece in JobLog.objects.filter(job=job, first__gte=begun.first if begun else 0):
         numbered = list(enumerate(piece.text.split("\n"), start=piece.first))
         lines += [each for each in numbered if each[0] > after_number]
-        if len(lines) >= _LINES:
+        if len(lines) > _LINES:
             break
     return render(
         request,
