@@ -127,10 +127,10 @@ class FileFollower(Storing):
             try:
                 inode = (int(known["inode"][0]), int(known["inode"][1]))
                 source = printed.reopened(str(known["path"]), inode)
-            except PrintedError:
-                source = None
+                words = f"… {known['path']} is another file by now: lines may be missing."
+            except PrintedError as error:
+                source, words = None, f"… {error} Lines may be missing."
             if source is None:
-                words = f"… {known['path']} is another file by now, or gone: lines may be missing."
                 self._keep([note(self._stamp(), words)])
                 continue
             offset = int(known["offset"])

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -98,6 +99,46 @@ def test_a_file_that_is_not_its_users_is_not_read_to_people(tmp_path: Path) -> N
     with sleeping(stdout=handle) as pid, pytest.raises(PrintedError):
         printed.opened(pid, 1)
     os.close(handle)
+
+
+def test_what_a_row_names_is_not_read_to_people_unless_a_process_has_shown_it(
+    tmp_path: Path,
+) -> None:
+    """Rows may say anything: whoever can write them is not to read by them what root can."""
+    printed_to, secret = tmp_path / "out.log", tmp_path / "shadow"
+    for path in (printed_to, secret):
+        path.write_bytes(b"root:x:1\n")
+        path.chmod(0o600)
+    with printed_to.open("ab") as file, sleeping(stdout=file) as pid:
+        printed.opened(pid, 1).close()
+
+    again = printed.reopened(str(printed_to), inode(printed_to))
+    assert again is not None
+    again.close()
+    with pytest.raises(PrintedError, match="not everybody may read"):
+        printed.reopened(str(secret), inode(secret))
+
+
+def test_what_everybody_may_read_is_read_although_its_process_was_not_seen() -> None:
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:  # noqa: S108 - not below a folder of pytest's
+        folder, path = Path(name), Path(name) / "nohup.out"
+        path.write_bytes(b"its last words\n")
+        path.chmod(0o644)
+        with pytest.raises(PrintedError, match="not everybody may read"):
+            printed.reopened(str(path), inode(path))
+        folder.chmod(0o755)
+
+        file = printed.reopened(str(path), inode(path))
+
+        assert file is not None
+        assert file.read() == b"its last words\n"
+        file.close()
+        assert printed.reopened(str(path), (0, 1)) is None
+
+
+def inode(path: Path) -> tuple[int, int]:
+    said = path.stat()
+    return said.st_dev, said.st_ino
 
 
 def test_a_life_is_named_for_good() -> None:
