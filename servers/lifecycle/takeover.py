@@ -21,7 +21,7 @@ from servers.host import ending
 from servers.host.containers import ContainerError
 from servers.host.ending import EndingError
 from servers.host.foreign import Other
-from servers.host.kernel import Kernel, Processes
+from servers.host.kernel import Kernel, Process, Processes
 from servers.host.lives import Life
 from servers.host.theirs import GRACE, Theirs
 from servers.judge import given_back
@@ -45,6 +45,7 @@ from servers.models.run import State
 # Seconds: what has not come back by then is a matter for a person.
 MEMORY_WITHIN = 240.0
 STARTS_WITHIN = 90.0
+_DEEPEST = 12  # generations between an engine and its worker
 _NOT_YET = (State.QUEUED, State.CREATING)
 
 
@@ -94,10 +95,17 @@ def take_over(box: Box, action: Action, *, tell: Callable[[str], None]) -> str:
     _rehearse(run)
     name = old.found.name
     before = live.sample(box.slug)
+    said_before = server.took_over
     _note(server, old)
     Action.objects.filter(pk=action.pk).update(command=old.way_back)
     tell(f"Stopping {name}: it has up to {GRACE} s to end by itself.")
-    _stop(old)
+    try:
+        _stop(old)
+    except TakeOverError:
+        if _goes_on(old):
+            Server.objects.filter(pk=server.pk).update(took_over=said_before)
+            watched.not_asked_to_end(old.found.container)
+        raise
     Entry.note(by, "stop for take over", name, server=server.slug, box=box.slug)
     tell(f"{name} has ended. Waiting until its memory is given back.")
     _wait_for_memory(box, old, given_back.held_before(before, _members(old)))
@@ -113,6 +121,10 @@ def _old(action: Action) -> _Old:
         raise TakeOverError(
             f"{action.what} is not there any more as you have seen it: it has ended or was started "
             "anew. Nothing was done; look at the page again."
+        )
+    if found.origin.install:
+        raise TakeOverError(
+            f"{action.what} belongs to {found.origin.started_by}. Stop it there. Nothing was done."
         )
     if found.is_process:
         return _Old(found=found, other=None, started_at=None)
@@ -223,16 +235,32 @@ def _stop(old: _Old) -> None:
         watched.asked_to_end(found.container)
         theirs.stop(found.container, name=found.name, started_at=old.started_at)
     except ContainerError as error:
-        raise TakeOverError(f"{error} {found.name} was left as it is.") from error
+        is_left = " It was left as it is." if _goes_on(old) else ""
+        raise TakeOverError(f"{error}{is_left}") from error
     finally:
         theirs.close()
 
 
+def _goes_on(old: _Old) -> bool:
+    """Whether it certainly runs as it did."""
+    life = Life.parse(old.found.container)
+    if life is not None:
+        return life.is_running()
+    try:
+        now = creation.docker().other(old.found.container)
+    except ContainerError:
+        return False
+    return now is not None and now.is_life(old.started_at)
+
+
 def _end(found: Found) -> None:
-    kernel = Processes(Kernel())
-    below = [each for each in kernel.read(set(found.pids)) if each.pid != found.pid]
+    kernel = Kernel()
     life = Life.parse(found.container)
     assert life is not None
+    # As they are now: the number of a worker that has ended since may be anybody's.
+    below = [
+        each for each in Processes(kernel).read(set(found.pids)) if _is_below(each, life, kernel)
+    ]
     watched.asked_to_end(found.container)
     try:
         ending.end(found.pid, start=life.start, container=None, grace=GRACE)
@@ -241,6 +269,19 @@ def _end(found: Found) -> None:
             ending.end(each.pid, start=each.start, container=each.container)
     except EndingError as error:
         raise TakeOverError(str(error)) from error
+
+
+def _is_below(process: Process, life: Life, kernel: Kernel) -> bool:
+    """Whether it descends from that life of a process."""
+    at = process.ppid
+    for _generation in range(_DEEPEST):
+        said = kernel.life(at)
+        if said is None:
+            return False
+        if at == life.pid:
+            return said.start == life.start
+        at = said.ppid
+    return False
 
 
 def _members(old: _Old) -> given_back.Members:

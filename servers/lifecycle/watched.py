@@ -109,6 +109,13 @@ def asked_to_end(key: str) -> None:
     mine.update(stop_requested_at=timezone.now())
 
 
+def not_asked_to_end(key: str) -> None:
+    """It could not be told, and goes on: an end that comes now is its own."""
+    Run.objects.filter(is_watched=True, container_id=key, state__in=LIVING).update(
+        stop_requested_at=None
+    )
+
+
 def look(run: Run, *, exit_code: int | None = None) -> None:
     """Record the end of a watched run's life. `exit_code` is what an event has said of it."""
     end, is_paused = strangers.standing(run, exit_code=exit_code)

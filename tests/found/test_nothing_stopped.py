@@ -1,0 +1,102 @@
+"""What is not taken over after all is left as it was, and so is whoever stands near it."""
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import pytest
+
+from servers.host import ending
+from servers.host.ending import EndingError
+from servers.host.kernel import Kernel
+from servers.host.lives import Life
+from servers.judge.found import Found
+from servers.judge.origin import Origin
+from servers.lifecycle import strangers, takeover
+from servers.lifecycle.takeover import TakeOverError
+from servers.models import Action, Server
+from servers.models.action import Kind
+from tests import factories
+
+
+@contextmanager
+def process(*words: str) -> Iterator[subprocess.Popen[bytes]]:
+    words = words or ("sleep", "600")
+    started = subprocess.Popen(words, stdout=subprocess.PIPE, start_new_session=True)
+    try:
+        yield started
+    finally:
+        started.kill()
+        started.communicate()
+
+
+def found(pid: int, *others: int, **values: Any) -> Found:
+    kernel = Kernel()
+    life = kernel.life(pid)
+    assert life is not None
+    key = str(Life.of(pid, life.start, kernel))
+    return Found(
+        container=key, name=f"process {pid}", image="", engine="vllm", answer="serves",
+        pid=pid, pids=(pid, *others), command="vllm serve a/b", **values,
+    )  # fmt: skip
+
+
+def action(of: Found) -> Action:
+    strangers.saw([of])
+    return Action.objects.create(
+        box=factories.box(), kind=Kind.TAKE_OVER, what=of.name, asked_by=factories.person(),
+        details={"container": of.container, "started_at": of.started_at},
+    )  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_seen() -> Iterator[None]:
+    yield
+    strangers.saw([])
+
+
+@pytest.mark.django_db
+def test_who_has_got_the_number_of_an_ended_worker_is_not_ended() -> None:
+    with ExitStack() as stack:
+        engine = stack.enter_context(process("sh", "-c", "sleep 600 & echo $!; wait"))
+        stranger = stack.enter_context(process())
+        assert engine.stdout is not None
+        worker = int(engine.stdout.readline())
+
+        takeover._end(found(engine.pid, worker, stranger.pid))
+
+        assert engine.wait(10) is not None
+        left = Kernel().life(worker)
+        assert left is None or left.state == "Z"
+        assert stranger.poll() is None
+
+
+@pytest.mark.django_db
+def test_a_container_of_another_inferdash_is_not_taken_over_whatever_a_row_says() -> None:
+    with process() as engine:
+        theirs = found(engine.pid, origin=Origin(install="1a2b3c4d-0000"))
+        wish = action(theirs)
+        with pytest.raises(TakeOverError, match=r"another inferdash .* Nothing was done"):
+            takeover._old(wish)
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("own_redis")
+def test_what_could_not_be_stopped_is_not_said_to_be_taken_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refused(*_args: object, **_named: object) -> None:
+        raise EndingError("inferdash may not send SIGTERM to process 1.")
+
+    with process() as engine:
+        wish = action(found(engine.pid))
+        server = factories.server(wish.box)
+        monkeypatch.setattr(takeover, "_server", lambda *_args: server)
+        monkeypatch.setattr(takeover, "_rehearse", lambda _run: None)
+        monkeypatch.setattr(ending, "end", refused)
+
+        with pytest.raises(TakeOverError, match="may not send SIGTERM"):
+            takeover.take_over(wish.box, wish, tell=lambda _said: None)
+
+    assert Server.objects.get(pk=server.pk).took_over == {}
