@@ -88,6 +88,7 @@ async function test(button) {
   begin(button);
   try {
     await listing;
+    if (!choice.chosen) await list(); // one may have come since the page was opened
     if (!choice.chosen) {
       outcome.textContent = choice.note.textContent;
       return;

@@ -106,8 +106,8 @@ def hears_of_it(engine: ScriptedEngine) -> None:
 
 
 @contextmanager
-def stopped(stack: Stack, key: str) -> Iterator[None]:
-    """The server, as the gateway knows within a second."""
+def away(stack: Stack, key: str, state: str, wanted: str) -> Iterator[None]:
+    """The server is in this state, as the gateway knows within a second."""
     headers = {"Authorization": f"Bearer {key}"}
 
     def comes_to(state: str, wanted: str, count: int) -> None:
@@ -116,7 +116,7 @@ def stopped(stack: Stack, key: str) -> Iterator[None]:
         while len(httpx.get(f"{stack.url}/v1/models", headers=headers).json()["data"]) != count:
             assert time.monotonic() < deadline
 
-    comes_to("STOPPED", "STOPPED", 0)
+    comes_to(state, wanted, 0)
     try:
         yield
     finally:
@@ -188,6 +188,11 @@ def test_each_client_is_tested_by_what_it_asks(
     expect(claude.outcome).to_contain_text("It does not work yet")
     expect(claude.steps).to_have_count(1)
     expect(claude.steps).to_contain_text("Its engine has no /v1/messages")
+    broken = {"type": "error", "error": {"type": "api_error", "message": "Out of memory."}}
+    said, _, _rest = SPOKEN.partition("event: message_delta")
+    engine.answers[MESSAGES] = 200, f"{said}event: error\ndata: {json.dumps(broken)}\n\n"
+    claude.test()
+    expect(claude.steps).to_contain_text("“Hi”Out of memory.The engine broke its answer off.")
     engine.answers[MESSAGES] = 200, SPOKEN
     claude.test()
     expect(claude.outcome).to_contain_text("It works")
@@ -232,7 +237,11 @@ def test_what_is_wrong_is_said_with_what_to_do(
     expect(lines.steps.nth(1).get_by_role("link", name="Its server’s page")).to_have_attribute(
         "href", "/servers/tiny/"
     )
-    with stopped(stack, keys["good"]):
+    with away(stack, keys["good"], "STARTING", "RUNNING"):
+        lines.test()
+        expect(lines.steps.nth(1)).to_contain_text("503tiny is starting. Ask again a little later.")
+        expect(lines.steps.nth(1)).to_contain_text("It is on its way: test again in 10 s.")
+    with away(stack, keys["good"], "STOPPED", "STOPPED"):
         lines.test()
         expect(lines.steps.nth(1)).to_contain_text("503tiny is not running. Start it on its page")
         expect(lines.steps.nth(0)).to_contain_text("tiny-qwen not among them")
