@@ -255,6 +255,19 @@ def test_a_refusal_carries_the_engines_words_in_every_shape(
         (404, "The model `x` does not exist.", "served name"),
         (503, "The server is draining", "wait a little"),
         (500, "boom", "log"),
+        (400, "tiny is not a multimodal model", "whose model takes them"),
+        (
+            500,
+            "image input is not supported - hint: if this is unexpected, you may need to provide "
+            "the mmproj",
+            "whose model takes them",
+        ),
+        (
+            400,
+            "At most 2 image(s) may be provided in one prompt. (parameter=image)",
+            "raise --limit-mm-per-prompt",
+        ),
+        (400, "At most 0 image(s) may be provided in one prompt.", "whose model takes them"),
     ],
 )
 def test_a_refusal_says_what_to_do_next(

@@ -13,7 +13,7 @@ from typing import Any
 
 import httpx
 
-from servers.host import connections, prometheus
+from servers.host import connections, prometheus, refusals
 from servers.host.connections import PROBE_TIMEOUT
 from servers.host.prometheus import Exposed
 
@@ -267,44 +267,15 @@ async def _raise_for_refusal(response: httpx.Response) -> None:
 
 
 def _refusal(status: int, body: bytes) -> EngineError:
-    words = _engine_words(body)
+    words = refusals.words(body)
     said = f": {words}" if words else "."
-    if any(sign in words.lower() for sign in ("context size", "context length", "context window")):
-        advice = "Start a new conversation, remove earlier messages, or lower max tokens."
-    elif status in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
-        advice = "Its profile must name the engine's key, as --api-key or in the environment."
-    elif status == httpx.codes.NOT_FOUND:
-        advice = "Check that the image serves the OpenAI chat API and the profile's served name."
-    elif status in (httpx.codes.TOO_MANY_REQUESTS, httpx.codes.SERVICE_UNAVAILABLE):
-        advice = "It is overloaded or shutting down: wait a little, then retry."
-    elif status < httpx.codes.INTERNAL_SERVER_ERROR:
-        advice = "Change the parameters or the message, then retry."
-    else:
-        advice = "Look at its log, then retry."
     separator = "" if said.endswith((".", "!", "?")) else "."
+    advice = refusals.advice(status, words)
     return EngineError(
         f"The engine refused the request ({status}){said}{separator} {advice}",
         detail=words,
         status=status,
     )
-
-
-def _engine_words(body: bytes) -> str:
-    """What an error body says, in any of the engines' shapes.
-
-    vLLM and llama.cpp: {"error": {"message"}}; SGLang: {"message"}; FastAPI: {"detail"}.
-    """
-    text = body.decode(errors="replace").strip()
-    try:
-        answer = json.loads(text)
-    except (ValueError, RecursionError):
-        return text[:500]
-    if isinstance(answer, dict):
-        error = answer.get("error", answer)
-        if isinstance(error, dict):
-            error = error.get("message") or error.get("detail") or error
-        text = error if isinstance(error, str) else json.dumps(error)
-    return text.strip()[:2000]
 
 
 class _TooMuchError(Exception):
@@ -333,7 +304,7 @@ def asked(endpoint: Endpoint, path: str, body: object = None, *, within: float) 
     except _TooMuchError as exc:
         raise EngineError(f"The engine did not answer {path} within {within:.0f} s.") from exc
     if status != httpx.codes.OK:
-        words = _engine_words(answer)
+        words = refusals.words(answer)
         colon = f": {words}" if words else ""
         raise EngineError(f"The engine answered {path} with {status}{colon}", status=status)
 
