@@ -124,6 +124,9 @@ def test_models_are_told_apart_by_their_names(model: str, tools: str) -> None:
     assert parsers.parser("vllm", "tools", model) == tools
 
 
+EYES = {"vision_config": {"depth": 2}}
+
+
 @pytest.mark.parametrize(
     ("asked", "takes"),
     [
@@ -135,6 +138,22 @@ def test_models_are_told_apart_by_their_names(model: str, tools: str) -> None:
             subject("vllm", "--limit-mm-per-prompt", '{"image": 0}', config={"visual": {"d": 1}}),
             False,
         ),
+        # As vLLM 0.32 reads them, too: with options, and by parts, of which pictures' is not the last.
+        (subject("vllm", "--limit-mm-per-prompt", '{"image": {"count": 0}}', config=EYES), False),
+        (subject("vllm", "--limit-mm-per-prompt", '{"image": {"count": 2}}', config=EYES), True),
+        (
+            subject(
+                "vllm",
+                "--limit-mm-per-prompt.image",
+                "0",
+                "--limit-mm-per-prompt.video",
+                "1",
+                config=EYES,
+            ),
+            False,
+        ),
+        (subject("vllm", "--limit-mm-per-prompt.image.count", "0", config=EYES), False),
+        (subject("vllm", "--limit-mm-per-prompt", '{"video": 0}', config=EYES), True),
         (subject("llamacpp", "--mmproj", "/models/eyes.gguf"), True),
         (subject("llamacpp", model="/models/a.gguf"), False),
         (subject("llamacpp", model="unsloth/gemma-3-4b-it-GGUF"), None),

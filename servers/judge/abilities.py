@@ -145,15 +145,21 @@ def _has_eyes(config: Mapping[str, Any]) -> bool:
 
 
 def _allows_none(facts: Facts) -> bool:
-    """vLLM's --limit-mm-per-prompt '{"image": 0}'."""
-    flag = facts.flag("--limit-mm-per-prompt")
-    if flag is None:
-        return False
-    try:
-        said = json.loads(flag.value)
-    except ValueError:
-        return flag.value.removeprefix("image=") == "0" or "image=0" in flag.values
-    return isinstance(said, dict) and said.get("image") == 0
+    """vLLM's --limit-mm-per-prompt with 0 pictures, whole or in parts (.image 0, .image.count 0)."""
+    limit: Any = None
+    for typed in facts.all_typed("--limit-mm-per-prompt"):
+        for name, _equals, count in (word.partition("=") for word in typed.values):
+            if name in ("image", "image.count"):
+                limit = count
+        try:
+            said = json.loads(typed.value)
+        except ValueError:
+            continue
+        if isinstance(said, dict):
+            limit = said.get("image")  # what stood before it counts no more
+    if isinstance(limit, dict):
+        limit = limit.get("count")
+    return str(limit) == "0"
 
 
 def _parser(facts: Facts, kind: parsers.Kind) -> str:
