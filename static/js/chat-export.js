@@ -67,8 +67,9 @@ function markdown(conversation) {
   const { messages, params } = conversation;
   const parts = [`# ${titleOf(conversation)}`];
   if (params?.system?.trim()) parts.push("## System", params.system.trim());
-  for (const message of messages) parts.push(...said(message));
-  return `${parts.join("\n\n")}\n`;
+  const shown = [];
+  for (const message of messages) parts.push(...said(message, shown));
+  return written(parts, shown);
 }
 
 // Each question once, below it what the columns said to it.
@@ -79,20 +80,30 @@ function markdownTogether(first, columns) {
     parts.push(`- ${title}: ${conversation.server}${set.length ? `, ${set.join(", ")}` : ""}`);
   }
   const turns = columns.map(({ conversation }) => turnsOf(conversation));
+  const shown = [];
   for (const [at, { question }] of turns[0].entries()) {
-    parts.push(...said(question));
+    parts.push(...said(question, shown));
     for (const [place, { title }] of columns.entries()) {
-      parts.push(`### Column ${title}`, ...(turns[place][at]?.said ?? []).flatMap(said));
+      parts.push(`### Column ${title}`, ...(turns[place][at]?.said ?? []).flatMap((message) => said(message, shown)));
     }
   }
-  return `${parts.join("\n\n")}\n`;
+  return written(parts, shown);
 }
 
-function said(message) {
+// The pictures themselves stand below the text, which they would bury.
+function written(parts, shown) {
+  const held = shown.map(({ url }, at) => `[picture ${at + 1}]: ${url}`);
+  return `${[...parts, ...held].join("\n\n")}\n`;
+}
+
+// Pictures are added to `shown`.
+function said(message, shown) {
   if (message.role === "user") {
-    const count = pictures(message).length;
-    const shown = count ? [`*${count === 1 ? "One picture" : `${count} pictures`}*`] : [];
-    return ["## You", ...shown, message.content].filter(Boolean);
+    const images = pictures(message).map((image) => {
+      shown.push(image);
+      return `![${plainly(image.name)}, ${image.width} × ${image.height}][picture ${shown.length}]`;
+    });
+    return ["## You", ...images, message.content].filter(Boolean);
   }
   if (message.role === "tool") return ["## Result", fence(message.content)];
   const { thinking, text } = split(message);
@@ -103,6 +114,9 @@ function said(message) {
   if (message.error) parts.push(`*${message.error.message}*`);
   return parts;
 }
+
+// A name as Markdown shows it: it is a file's, and may hold anything.
+const plainly = (name) => String(name).replace(/\s+/g, " ").replace(/[\\`*_[\]<>!&]/g, "\\$&");
 
 // Longer than any fence within it.
 function fence(text, language = "") {

@@ -84,6 +84,12 @@ def test_pictures_go_with_a_question(page: Page, engine: ScriptedEngine) -> None
         "<img src=x onerror=window.hacked=1>"
     )
     assert page.evaluate("window.hacked") is None
+    page.get_by_text("Export", exact=True).click()
+    with page.expect_download() as got:
+        page.get_by_role("button", name="Markdown", exact=True).click()
+    exported = got.value.path().read_text()
+    assert "![\\<img src=x onerror=window.hacked=1\\>, 4 × 4][picture 1]\n\n" in exported
+    assert exported.endswith(f"[picture 1]: {url}\n\n[picture 2]: {url}\n")
     page.get_by_label("Edit this message and send it again").click()
     page.get_by_label("Remove dropped.png").click()
     page.get_by_role("button", name="Send again").click()
