@@ -57,11 +57,13 @@ function tokens(message) {
   const { usage, chunks } = message;
   if (!usage) return chunks ? [figure(`about ${count(chunks)} chunks`, "The engine reported no token counts")] : [];
   const hits = cached(message);
-  const inCache = hits === null ? "" : ` (${count(hits)} cached)`;
+  const seen = usage.prompt_tokens_details?.multimodal_tokens?.image; // vLLM's, from 0.32 on
+  const within = [hits === null ? "" : `${count(hits)} cached`, seen ? `${count(seen)} of pictures` : ""].filter(Boolean);
+  const told = within.length ? ` (${within.join(", ")})` : "";
   const thought = reasoningTokens(message);
   const reasoned = thought ? ` (${thought.isEstimate ? "about " : ""}${count(thought.tokens)} reasoning)` : "";
   const title = thought?.isEstimate ? "The engine does not count reasoning tokens: theirs is the reasoning's share of the text" : "";
-  return [figure(`${count(usage.prompt_tokens ?? 0)} prompt${inCache} + ${count(usage.completion_tokens ?? 0)} completion tokens${reasoned}`, title)];
+  return [figure(`${count(usage.prompt_tokens ?? 0)} prompt${told} + ${count(usage.completion_tokens ?? 0)} completion tokens${reasoned}`, title)];
 }
 
 function speculation({ usage, timings, meta }) {

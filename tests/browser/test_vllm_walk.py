@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import anthropic
 import openai
@@ -11,7 +12,8 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.chromium import chromium, new_page
 from tests.browser.steps import card, join
-from tests.browser.vllm_talk import FLAGS, talk
+from tests.browser.vllm_pictures import keep, programs_show, show
+from tests.browser.vllm_talk import FLAGS, NAME, talk
 from tests.installation import Installation, installation
 from tests.nvml import profiles
 from tests.vllm import build, image
@@ -39,7 +41,7 @@ def place(docker_host: str) -> Iterator[Installation]:
 
 
 def test_vllm_is_started_watched_talked_to_and_stopped(
-    place: Installation, capsys: pytest.CaptureFixture[str]
+    place: Installation, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     complaints: list[str] = []
     with chromium() as browser:
@@ -51,10 +53,10 @@ def test_vllm_is_started_watched_talked_to_and_stopped(
         expect(page.locator("pre.command")).to_contain_text(f"{QUIET} /health,/metrics")
 
         page.goto(f"{place.url}/")
-        tiny = card(page, "tiny-qwen3")
+        tiny = card(page, NAME)
         tiny.get_by_role("button", name="Start").click()
         expect(tiny).to_have_attribute("data-state", "starting")
-        page.goto(f"{place.url}/servers/tiny-qwen3/")
+        page.goto(f"{place.url}/servers/{NAME}/")
         log = page.locator("run-log")
         expect(log).to_contain_text("vLLM", timeout=START_WITHIN)
         head = page.locator("main header [data-state]")
@@ -73,7 +75,18 @@ def test_vllm_is_started_watched_talked_to_and_stopped(
         programs_ask(place)
         lines_are_tested(page, place)
 
-        page.goto(f"{place.url}/servers/tiny-qwen3/")
+        began = time.monotonic()
+        page.goto(f"{place.url}/chat/?server={NAME}")
+        # Of the checkpoint it is known that it takes pictures.
+        chosen = page.locator(f'#chat-servers [data-slug="{NAME}"]')
+        expect(chosen).to_have_attribute("data-images", "true")
+        jpeg = show(page)
+        token = key_of(place, "pictures")
+        keep(page, token, tmp_path)
+        programs_show(place.url, token, jpeg)
+        looked = time.monotonic() - began
+
+        page.goto(f"{place.url}/servers/{NAME}/")
         work = page.get_by_role("region", name="At work")
         for figure in ("first token", "between tokens", "whole answer", "KV cache"):
             expect(work).to_contain_text(figure, timeout=20_000)
@@ -90,9 +103,9 @@ def test_vllm_is_started_watched_talked_to_and_stopped(
             dialog.get_by_role("button", name="Stop now").click()
         expect(tiny).to_have_attribute("data-state", "stopped", timeout=150_000)
 
-        page.goto(f"{place.url}/chat/?server=tiny-qwen3")
-        expect(page.locator("#chat-standing")).to_contain_text("tiny-qwen3 is stopped")
-        expect(page.get_by_role("button", name="Start tiny-qwen3")).to_be_visible()
+        page.goto(f"{place.url}/chat/?server={NAME}")
+        expect(page.locator("#chat-standing")).to_contain_text(f"{NAME} is stopped")
+        expect(page.get_by_role("button", name=f"Start {NAME}")).to_be_visible()
 
     assert complaints == []
     assert "POST /v1/chat/completions" in log_text
@@ -115,7 +128,7 @@ def test_vllm_is_started_watched_talked_to_and_stopped(
         print(f"\nvLLM: version, exit code, s to ready, s to stop, log lines: {run}")
         print(f"vLLM: its first answer, tokens a second and “ready, but”: {speed}")
         print(f"vLLM: {took:.1f} s in the playground, of its first answer: {figures}")
-        print(f"vLLM: at work: {told}")
+        print(f"vLLM: {looked:.1f} s with pictures; at work: {told}")
 
 
 def key_of(place: Installation, name: str) -> str:
@@ -130,21 +143,21 @@ def programs_ask(place: Installation) -> None:
     token = key_of(place, "programs")
     question: list[ChatCompletionMessageParam] = [{"role": "user", "content": "Hello"}]
     with openai.OpenAI(base_url=f"{place.url}/v1", api_key=token, max_retries=0) as client:
-        assert [model.id for model in client.models.list()] == ["tiny-qwen3"]
-        whole = client.chat.completions.create(model="tiny-qwen3", messages=question, max_tokens=5)
+        assert [model.id for model in client.models.list()] == [NAME]
+        whole = client.chat.completions.create(model=NAME, messages=question, max_tokens=5)
         assert whole.usage is not None
         assert whole.usage.completion_tokens == 5
         stream = client.chat.completions.create(
-            model="tiny-qwen3", messages=question, max_tokens=5, stream=True
+            model=NAME, messages=question, max_tokens=5, stream=True
         )
         # Its counts, which it was not asked for, are ours.
         assert [chunk.choices[0].finish_reason for chunk in stream][-1] == "length"
-        assert client.completions.create(model="tiny-qwen3", prompt="Hello", max_tokens=3).choices
+        assert client.completions.create(model=NAME, prompt="Hello", max_tokens=3).choices
         with pytest.raises(openai.BadRequestError, match="max_tokens"):
-            client.chat.completions.create(model="tiny-qwen3", messages=question, max_tokens=-1)
+            client.chat.completions.create(model=NAME, messages=question, max_tokens=-1)
     with anthropic.Anthropic(base_url=place.url, api_key=token, max_retries=0) as claude:
         said = claude.messages.create(
-            model="tiny-qwen3", max_tokens=5, messages=[{"role": "user", "content": "Hello"}]
+            model=NAME, max_tokens=5, messages=[{"role": "user", "content": "Hello"}]
         )
     assert said.usage.output_tokens == 5
     asked = "Request.objects.filter(key__name='programs')"  # the playground has asked, too
@@ -183,21 +196,21 @@ def listed(place: Installation, rows: str) -> list[object]:
 def fill_in(page: Page, place: Installation) -> None:
     page.goto(f"{place.url}/profiles/new/")
     for field, value in {
-        "name": "tiny-qwen3",
-        "checkpoint": "/models/tiny-qwen3",
-        "served_name": "tiny-qwen3",
+        "name": NAME,
+        "checkpoint": f"/models/{NAME}",
+        "served_name": NAME,
         "image": build.TAG,
         "flags": f"{FLAGS} --enforce-eager --max-num-seqs 4",
         # Its one function that is compiled, for logprobs, is so for half a minute.
         "env": "VLLM_CPU_KVCACHE_SPACE=1\nHF_HUB_OFFLINE=1\nVLLM_NO_USAGE_STATS=1\n"
         "TORCH_COMPILE_DISABLE=1",
-        "volumes": f"{build.MODEL}:/models/tiny-qwen3:ro",
+        "volumes": f"{image.EYES}:/models/{NAME}:ro",
         "gpus": "none",
         "shm_size": "1g",
     }.items():
         page.locator(f"#id_{field}").fill(value)
     page.get_by_role("button", name="Create profile").click()
-    expect(page.get_by_role("heading", name="tiny-qwen3", level=1)).to_be_visible()
+    expect(page.get_by_role("heading", name=NAME, level=1)).to_be_visible()
 
 
 def wait_until_asked(page: Page) -> None:

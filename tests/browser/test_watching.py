@@ -10,7 +10,10 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.axe import faults
+from tests.browser.chat.talk import ask
+from tests.browser.chat.test_pictures import png
 from tests.browser.steps import card, key
+from tests.browser.vllm_pictures import attach
 from tests.browser.vllm_talk import ANSWERED, ask_for_long, go_on, slowed
 from tests.images import ENGINE
 from tests.installation import Installation
@@ -124,6 +127,7 @@ def test_vllm_itself_is_watched_from_its_start_to_its_death(
     page: Page, place: Installation, vllm: str
 ) -> None:
     watch_vllm(page, place, vllm)
+    refuse_a_picture(page)
     kill_in_an_answer(page, place, vllm)
 
 
@@ -147,6 +151,18 @@ def watch_vllm(page: Page, place: Installation, vllm: str) -> None:
     page.get_by_label("Message", exact=True).fill("What is the capital of France?")
     page.keyboard.press("Enter")
     expect(page.locator(".answer").last).to_contain_text("first token", timeout=120_000)
+
+
+def refuse_a_picture(page: Page) -> None:
+    """Its model is for texts alone."""
+    attach(page, "square.png", png(64, 64))
+    expect(page.locator("#chat-pictures-note")).to_contain_text("By its config.json the model")
+    ask(page, "What is it?")
+    alert = page.locator(".answer").last.get_by_role("alert")
+    said = (
+        "The engine refused the request (400): tiny is not a multimodal model. Remove the pictures"
+    )
+    expect(alert).to_contain_text(said, timeout=ANSWERED)
 
 
 def kill_in_an_answer(page: Page, place: Installation, vllm: str) -> None:

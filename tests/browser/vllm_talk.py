@@ -18,11 +18,13 @@ from tests.browser.steps import eventually
 from tests.installation import Installation
 from tests.scripted_engine import ScriptedEngine
 
+NAME = "tiny-idefics3"  # its text is as a small Qwen3's, and it takes pictures
 LONG = 2000  # tokens
 ANSWERED = 120_000  # ms; a second on an idle machine
 FLAGS = (
     "--max-model-len 4096 --enable-auto-tool-choice --tool-call-parser hermes "
-    "--reasoning-parser qwen3 --enable-prompt-tokens-details"
+    "--reasoning-parser qwen3 --enable-prompt-tokens-details "
+    """--limit-mm-per-prompt '{"image": 2}'"""
 )
 # Nothing in it goes on for as long as a random model likes.
 SCHEMA = {
@@ -48,7 +50,7 @@ TOOL = {
 
 def talk(page: Page, place: Installation) -> str:
     """The whole walk in one conversation; returns what stood under its first answer."""
-    page.goto(f"{place.url}/chat/?server=tiny-qwen3")
+    page.goto(f"{place.url}/chat/?server={NAME}")
     page.get_by_label("System prompt").fill("Be brief. " * 80)  # more than a block of the cache
     go_on(page)
     page.get_by_label("Seed").fill("7")
@@ -65,6 +67,7 @@ def talk(page: Page, place: Installation) -> str:
     page.get_by_label("Max tokens").fill("2000")
     follow_a_schema(page)
     call_a_tool(page)
+    page.get_by_label("Tools, as JSON Schema").fill("")
     return figures
 
 
@@ -216,7 +219,7 @@ def call_a_tool(page: Page) -> None:
 def stream_as_the_script(place: Installation) -> None:
     """The scripted engine, with which most tests are, sends what vLLM sends, key by key."""
     body = {"stream": True, "stream_options": {"include_usage": True}, "max_tokens": 3}
-    said = {"messages": [{"role": "user", "content": "Hello"}], "model": "tiny-qwen3"}
+    said = {"messages": [{"role": "user", "content": "Hello"}], "model": NAME}
     real = events(f"{engine(place)}/v1/chat/completions", body | said)
     script = {
         "deltas": [{"reasoning": "Hm."}] * (len(real) - 3),

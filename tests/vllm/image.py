@@ -1,4 +1,4 @@
-"""vLLM's image and its model, which one process of tests makes while the others wait.
+"""vLLM's image and its models, which one process of tests makes while the others wait.
 
 Apart from build.py, whose text is the image's recipe.
 """
@@ -7,6 +7,9 @@ import fcntl
 
 from tests import docker_engine
 from tests.vllm import build
+
+# Beside the model for texts alone, and made with it: one that takes pictures.
+EYES = build.MODEL / "eyes"
 
 
 def provide(host: str) -> None:
