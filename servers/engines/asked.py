@@ -65,7 +65,7 @@ def completed(asked: FlagList, engine: Engine) -> FlagList:
         asked,
         flags=tuple(_typed(flag, types.get(flag.name, "")) for flag in asked.flags),
         env=env,
-        removed=_removed(asked),
+        removed=_removed(asked) | asked.removed,
     )
 
 

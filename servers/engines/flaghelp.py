@@ -16,6 +16,10 @@ _ALLOWED = re.compile(r"\[([\w|]+)\]|<([\w|]+)>|\{([\w,]+)\}")
 LONGEST = 8000
 # vLLM says this of every flag whose value is JSON.
 _JSON = "valid JSON string or JSON keys"
+# What llama-server refuses stands in its list all the same.
+_REMOVED = re.compile(
+    r"the argument has been removed\b(?:\. use (?P<instead>--[\w-]+)(?![\w*-]))?", re.IGNORECASE
+)
 
 
 class HelpError(Exception):
@@ -30,13 +34,22 @@ def parse_help(engine: str, text: str, *, version: str = "") -> FlagList:
     """
     entries = _llamacpp_entries(text) if engine == "llamacpp" else _argparse_entries(text)
     read = _llamacpp_flag if engine == "llamacpp" else _argparse_flag
-    flags = tuple(read(invocation[:LONGEST], said[:LONGEST]) for invocation, said in entries)
+    listed = [read(invocation[:LONGEST], said[:LONGEST]) for invocation, said in entries]
+    flags = tuple(flag for flag in listed if not _REMOVED.match(flag.help))
     if len(flags) < 3:
         raise HelpError(
             f"The image's --help lists no flags of {engine}. It begins with: {text.strip()[:200]!r}"
         )
     variables = frozenset(flag.env for flag in flags if flag.env)
-    return FlagList(engine=engine, version=version, flags=flags, env=variables or None)
+    removed = {
+        name: found["instead"]
+        for flag in listed
+        if (found := _REMOVED.match(flag.help))
+        for name in flag.names
+    }
+    return FlagList(
+        engine=engine, version=version, flags=flags, env=variables or None, removed=removed
+    )
 
 
 def _argparse_entries(text: str) -> Iterator[tuple[str, str]]:

@@ -86,6 +86,11 @@ LLAMACPP = """\
 --split-mode {none,layer,row}           how to split the model
 --control-vector-layer-range START END
                                         layer range to apply the control vector(s) to
+--draft, --draft-n, --draft-max N       the argument has been removed. use --spec-draft-n-max or
+                                        --spec-ngram-mod-n-max
+                                        (env: LLAMA_ARG_DRAFT_MAX)
+--spec-ngram-size-n N                   the argument has been removed. use the respective
+                                        --spec-ngram-*-size-n or --spec-ngram-mod-n-match
 -dt,   --defrag-thold N                 KV cache defragmentation threshold (DEPRECATED)
 
 
@@ -181,8 +186,13 @@ def test_llama_server_says_variables_too() -> None:
     assert found["--control-vector-layer-range"].takes == "many"
     assert found["--defrag-thold"].is_deprecated
     assert found["--no-host"].names == ("--no-host",)
+    assert "--draft-max" not in found
+    assert flags.removed["--draft-max"] == flags.removed["--draft"] == "--spec-draft-n-max"
+    assert flags.removed["--spec-ngram-size-n"] is None
+    assert flags.nearest("--draft-n") == "--spec-draft-n-max"
     assert flags.env is not None
     assert "LLAMA_ARG_KV_OFFLOAD" in flags.env
+    assert "LLAMA_ARG_DRAFT_MAX" not in flags.env
 
 
 @pytest.mark.parametrize("text", ["", "Traceback (most recent call last):\n  File …\nImportError"])
