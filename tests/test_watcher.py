@@ -79,8 +79,9 @@ def test_an_answer_that_is_counted_at_its_end_is_no_peak_of_speed(
     monkeypatch.setattr("servers.watcher.runs.ASK_EVERY", 0.0)
     box = factories.box()
     with ScriptedEngine() as engine:
-        at = {"address": "127.0.0.1", "port": engine.port}
-        run = factories.run(factories.server(box, engine="llamacpp"), **at)
+        run = factories.run(
+            factories.server(box, engine="llamacpp"), address="127.0.0.1", port=engine.port
+        )
         runs = Runs(box)
         for running, steps, tokens in ((1, 10, 0), (0, 11, 100_000_000)):
             said = {"requests_processing": running, "n_decode_total": steps}
