@@ -261,13 +261,16 @@ class _Drafter:
         port = int(said.port) if said.port and said.port.isdecimal() else 0
         if said.port and not port:
             self._remark("unresolved", f"The port {said.port} is no number: write one.")
+        published = [option_words.port(text) for text in self.command.ports]
+        inside = {each[2] for each in published if each}
+        if not port and engine.newer_port in inside and engine.default_port not in inside:
+            port = engine.newer_port
         values: dict[str, Any] = {"port": port if port != engine.default_port else 0}
         network = self.command.network or "bridge"
         values["network"] = "host" if network == "host" else network
         if self.command.kind == "engine_command":
             return values
         wanted = port or engine.default_port
-        published = [option_words.port(text) for text in self.command.ports]
         mine = next((each for each in published if each and each[2] == wanted), None)
         if mine is not None:
             values |= {"host_address": mine[0], "host_port": mine[1]}

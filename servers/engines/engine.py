@@ -16,6 +16,8 @@ class Engine:
     key: str
     title: str
     default_port: int
+    # Where newer releases listen that are told no port; 0: they have not moved.
+    newer_port: int = 0
     # The repository of its official image, a tag where it must have one, and what that image's
     # entrypoint is: an image that is not on the box yet cannot say it.
     image: str

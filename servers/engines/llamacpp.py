@@ -45,6 +45,7 @@ LLAMACPP = Engine(
     key="llamacpp",
     title="llama.cpp",
     default_port=8080,
+    newer_port=9931,
     image="ghcr.io/ggml-org/llama.cpp:server-cuda",
     image_entrypoint=("/app/llama-server",),
     program=("/app/llama-server",),

@@ -6,6 +6,7 @@ import pytest
 
 from servers.commandline.draft import Draft, DraftError, draft, fill
 from servers.commandline.read import read
+from servers.engines import ENGINES
 
 
 def drafted(text: str) -> Draft:
@@ -123,6 +124,21 @@ def test_the_engines_own_port_is_published(ports: str, address: str, port: int) 
     launch = drafted(f"docker run {ports} vllm/vllm-openai a/b").launch
 
     assert (launch.host_address, launch.host_port) == (address, port)
+
+
+@pytest.mark.parametrize(
+    ("words", "inside", "outside"),
+    [
+        ("-p 9931:9931 ghcr.io/ggml-org/llama.cpp:server", 9931, 9931),  # newer builds listen there
+        ("-p 8080:8080 ghcr.io/ggml-org/llama.cpp:server", 8080, 8080),
+        ("-p 9000:9931 -p 8080:8080 ghcr.io/ggml-org/llama.cpp:server", 8080, 8080),
+        ("-p 9931:9000 ghcr.io/ggml-org/llama.cpp:server --port 9000", 9000, 9931),
+    ],
+)
+def test_llama_cpp_has_moved_to_another_port(words: str, inside: int, outside: int) -> None:
+    launch = drafted(f"docker run {words} -m /models/q.gguf").launch
+
+    assert (ENGINES["llamacpp"].port(launch), launch.host_port) == (inside, outside)
 
 
 @pytest.mark.parametrize(
