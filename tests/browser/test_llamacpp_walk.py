@@ -4,6 +4,7 @@ import re
 import time
 from collections.abc import Iterator
 
+import anthropic
 import openai
 import pytest
 from openai.types.chat import ChatCompletionMessageParam
@@ -50,6 +51,12 @@ def test_llama_cpp_is_started_watched_talked_to_and_stopped(
         fill_in(page, place)
         expect(page.locator("main")).to_contain_text("flags, asked", timeout=START_WITHIN)
 
+        [(version, flags)] = place.ask(  # type: ignore[misc]
+            "list(ImageFacts.objects.values_list('version', 'count'))"
+        )
+        assert re.fullmatch(r"b\d+-\S+", version)
+        assert flags > 200
+
         page.goto(f"{place.url}/")
         tiny = card(page, "tiny-qwen3")
         tiny.get_by_role("button", name="Start").click()
@@ -84,7 +91,8 @@ def test_llama_cpp_is_started_watched_talked_to_and_stopped(
         " for r in Run.objects.order_by('-pk')[:1]]"
     )
     assert isinstance(seen, list)
-    [(phases, slots, exit_code, version)] = seen
+    [(phases, slots, exit_code, said)] = seen
+    assert said == version
     # It says nothing of its cache at its ordinary verbosity.
     assert [*phases] == ["starting", "loading", "warming_up", "ready"]
     assert slots == 2
@@ -118,7 +126,7 @@ def talk(page: Page, place: Installation) -> None:
 
 
 def programs_ask(place: Installation) -> None:
-    """By the maker's package, through the one address."""
+    """By their makers' packages, through the one address."""
     token = place.ask("Key.make(User.objects.get(), 'programs', Role.OPERATOR, expires_at=None)[1]")
     assert isinstance(token, str)
     question: list[ChatCompletionMessageParam] = [{"role": "user", "content": "Hello"}]
@@ -132,6 +140,21 @@ def programs_ask(place: Installation) -> None:
             model="tiny-qwen3", messages=question, max_tokens=5, stream=True
         )
         assert [c.choices[0].finish_reason for c in stream if c.choices][-1] == "length"
+        answered = client.responses.create(model="tiny-qwen3", input="Hello")
+        assert answered.output_text == ANSWER
+        with pytest.raises(openai.APIStatusError, match="--embeddings") as refused:
+            client.embeddings.create(model="tiny-qwen3", input="Hello")
+        assert refused.value.status_code == 501
+    claude = anthropic.Anthropic(base_url=place.url, api_key=token, max_retries=0)
+    with (
+        claude,
+        claude.messages.stream(
+            model="tiny-qwen3", max_tokens=99, messages=[{"role": "user", "content": "Hello"}]
+        ) as told,
+    ):
+        said = told.get_final_message()
+    assert [block.type for block in said.content] == ["thinking", "text"]
+    assert said.usage.output_tokens == 35
 
 
 def fill_in(page: Page, place: Installation) -> None:
