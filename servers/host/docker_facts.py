@@ -137,11 +137,13 @@ class Event:
     run: int | None  # by its label
     at: str = ""  # unix time, seconds.nanoseconds
     exit_code: int | None = None  # of a "die"
+    signal: int | None = None  # of a "kill"
 
     @classmethod
     def of(cls, found: Json) -> "Event":
         attributes = found["Actor"].get("Attributes") or {}
         run, code = attributes.get("inferdash.run", ""), attributes.get("exitCode", "")
+        signal = attributes.get("signal", "")
         seconds, nanoseconds = divmod(found["timeNano"], 10**9)
         return cls(
             action=found["Action"],
@@ -149,6 +151,7 @@ class Event:
             run=int(run) if run.isdecimal() else None,
             at=f"{seconds}.{nanoseconds:09}",
             exit_code=int(code) if code.isdecimal() else None,
+            signal=int(signal) if signal.isdecimal() else None,
         )
 
 

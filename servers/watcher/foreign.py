@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
+from signal import Signals
 from typing import Any
 
 from servers import live
@@ -58,6 +59,13 @@ _NOT_HTTP = (
     11211,
     27017,
 )
+
+
+# `docker run` hands on what its terminal sends it, such as the news that its window was resized.
+_NO_WISH = tuple(
+    map(int, (Signals.SIGWINCH, Signals.SIGUSR1, Signals.SIGUSR2, Signals.SIGCONT, Signals.SIGSTOP,
+              Signals.SIGTSTP, Signals.SIGCHLD, Signals.SIGURG))
+)  # fmt: skip
 
 
 class Foreign:
@@ -138,7 +146,8 @@ class Foreign:
         """Somebody's container has begun or ended."""
         self._ended.forget(event.container_id)
         if event.action == "kill":  # "stop" comes after the end, perhaps when it runs again
-            watched.asked_to_end(event.container_id)
+            if event.signal not in _NO_WISH:
+                watched.asked_to_end(event.container_id)
         elif (run := watched.of_container(self.box, event.container_id)) is not None:
             watched.look_surely(run, exit_code=event.exit_code)
 

@@ -53,6 +53,22 @@ def test_one_that_dies_has_failed_with_a_reason_and_is_followed_when_docker_star
     assert not Run.objects.exclude(restart_at=None).exists(), "inferdash starts nothing"
 
 
+def test_the_news_that_a_window_was_resized_is_no_wish_for_an_end(
+    place: Place, hands: Hands
+) -> None:
+    """`docker run` in somebody's terminal hands it on to the container."""
+    place.watcher()
+    container = hands.run("resized", publish=8000)
+    run = hands.is_ready(hands.watches(container))
+
+    hands.client.kill(container, signal="WINCH")
+    hands.kills_engine(container)
+
+    place.waits_for("it has ended", lambda: not _fresh(run).is_active)
+    assert run.state == State.FAILED
+    assert "exit code 3" in run.failure
+
+
 def _fresh(run: Run) -> Run:
     run.refresh_from_db()
     return run
