@@ -360,5 +360,24 @@ def test_an_answer_that_cannot_be_read_says_nothing(body: bytes) -> None:
     assert probes.models(hostile(answer)) is None
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        '{"detail": "Not Found"}',
+        "<!doctype html>\n  \n<title>A page</title>\n\t\n",
+        '{"quoted.name", model="m"} 1\n{} 2\n{',
+        " ",
+        "\u2028x 1\n\x0b\n",
+    ],
+)
+def test_what_is_no_metrics_says_nothing(
+    endpoint: Endpoint, engine: ScriptedEngine, body: str
+) -> None:
+    """A proxy may answer any path with a page of its own."""
+    engine.answers["/metrics"] = (200, f"{body}\nup 1\n")
+
+    assert probes.metrics(endpoint, {"up"}) == {"up": 1.0}
+
+
 def test_a_figure_without_end_is_none() -> None:
     assert prometheus.totals("a +Inf\nb -Inf\nc NaN\nd 1e400\ne 1", set("abcde")) == {"e": 1}

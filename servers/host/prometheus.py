@@ -39,7 +39,9 @@ def read(text: str, names: Collection[str], histograms: Collection[str] = ()) ->
     series: dict[tuple[str, frozenset[tuple[str, str]]], float] = {}
     for line in text.splitlines():
         # Most lines are not asked for, and are not looked at any closer.
-        if not line or line[0] == "#" or line.partition("{")[0].split(None, 1)[0] not in wanted:
+        # A page or JSON that somebody answers here instead has some without any name.
+        first = line.partition("{")[0].split(None, 1)[:1]
+        if not first or line[0] == "#" or first[0] not in wanted:
             continue
         name, labels, value = _split(line)
         if value is None:
