@@ -51,9 +51,9 @@ def test_llama_cpp_is_started_watched_talked_to_and_stopped(
         fill_in(page, place)
         expect(page.locator("main")).to_contain_text("flags, asked", timeout=START_WITHIN)
 
-        [(version, flags)] = place.ask(  # type: ignore[misc]
-            "list(ImageFacts.objects.values_list('version', 'count'))"
-        )
+        known = place.ask("list(ImageFacts.objects.values_list('version', 'count'))")
+        assert isinstance(known, list)
+        [(version, flags)] = known
         assert re.fullmatch(r"b\d+-\S+", version)
         assert flags > 200
 
