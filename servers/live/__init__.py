@@ -1,5 +1,6 @@
 """What open browsers are told and shown."""
 
+from servers.live.asked import names_mark
 from servers.live.care import care_of
 from servers.live.clusters import Cluster, RayWorker, cluster_of, ray_workers
 from servers.live.figures import LINE, Told, figures_by_run, figures_kept, figures_of, keep_figures
@@ -72,6 +73,7 @@ __all__ = [
     "keep_recent",
     "log_grew",
     "log_group",
+    "names_mark",
     "others_of",
     "panel",
     "panels",

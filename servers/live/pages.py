@@ -14,6 +14,7 @@ from django.template.loader import render_to_string
 
 from servers.judge import holders
 from servers.live import (
+    asked,
     capture,
     care,
     clusters,
@@ -28,8 +29,7 @@ from servers.live import (
 )
 from servers.live.hardware import Hardware, hardware
 from servers.live.owners import Owner, owners
-from servers.models import Box, ImageFacts, Request, Run, Server, Stock, User
-from servers.models.request import LATEST
+from servers.models import Box, ImageFacts, Run, Server, Stock, User
 
 type Key = tuple[str, int | None]
 
@@ -149,6 +149,7 @@ def render(keys: set[Key], person: User, *, page: str = "dashboard", pk: int | N
     if page == "outlets" and person.may_administer and (everything or ("alerts", None) in keys):
         parts.append(needs.outlets_html())
     parts += capture.parts(keys, person, page)
+    parts += asked.parts(keys, person, page)
     parts += shelves.parts(keys, page)
     if page == "dashboard":
         parts += _dashboard(keys, person, boxes, changed_boxes)
@@ -167,8 +168,6 @@ def render(keys: set[Key], person: User, *, page: str = "dashboard", pk: int | N
         parts.append(_html("profiles/_live_images.html", mark=ImageFacts.objects.mark()))
     elif page == "stock" and (everything or ("stock", None) in keys):
         parts.append(_html("stock/_live_mark.html", mark=Stock.objects.mark()))
-    elif page == "gateway" and person.may_operate and (everything or ("requests", None) in keys):
-        parts.append(_html("gateway/_live.html", requests=Request.objects.shown()[:LATEST]))
     elif page == "chat":
         if is_about_servers:
             parts.append(_html("chat/_live.html", servers=Server.objects.for_dashboard()))

@@ -7,6 +7,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
+from servers import live
 from servers.gateway.clients import clients
 from servers.gateway.routes import listed, look
 from servers.lifecycle import demand
@@ -31,6 +32,7 @@ def gateway(request: PersonRequest) -> HttpResponse:
             "requests": page,
             "text": text,
             "is_latest": not text and page.number == 1,
+            "mark": live.names_mark(),
         },
     )
 

@@ -1,6 +1,6 @@
 // Tells the page that something of which it shows only a mark has changed: what images say
 // (data-images), what lies on the disks (data-stock), which alert was over last (data-over), what a
-// capture has kept (data-captures). It is asked for by those who show it, with the trigger
+// capture has kept (data-captures), which names programs may ask for (data-names). It is asked for by those who show it, with the trigger
 // "images from:body", "stock from:body", ….
 
 const MARKS = {
@@ -9,6 +9,7 @@ const MARKS = {
   "data-over": "over",
   "data-jobs": "jobs",
   "data-captures": "captures",
+  "data-names": "names",
 };
 
 const main = document.getElementById("main");

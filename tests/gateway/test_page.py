@@ -10,7 +10,7 @@ from django.test import Client
 from django.utils import timezone
 
 from servers import live
-from servers.models import Key, Request, Role, Run, User
+from servers.models import Key, Request, Role, Run, Server, User
 from servers.models.run import State
 from tests import factories
 
@@ -133,3 +133,31 @@ def test_an_open_page_is_told_of_new_requests_and_a_filtered_one_is_left_alone(
     assert "just-now" not in live.render(keys, ada, page="gateway")
     assert "/ws/live/?page=gateway" in text_of(client)
     assert "/ws/live/?page=gateway" not in text_of(client, "?q=just")
+
+
+def test_an_open_page_looks_again_when_other_names_may_be_asked_for(
+    client: Client, ada: User
+) -> None:
+    server = factories.server(factories.box(settings.BOX), "coder")
+    marks = [mark_of(text_of(client))]
+
+    run = factories.run(server, State.STARTING, served_name="Qwen3", port=8000)
+    marks.append(told(ada, server.pk))
+    Run.objects.filter(pk=run.pk).update(state=State.READY)
+    marks.append(told(ada, server.pk))
+    Server.objects.filter(pk=server.pk).update(held_back_by=ada)
+    marks.append(told(ada, server.pk))
+
+    assert len(set(marks)) == 4
+    assert told(ada, server.pk) == marks[-1] == mark_of(text_of(client))
+    assert "names-mark" not in live.render({("box", server.box_id)}, ada, page="gateway")
+    ada.role = Role.VIEWER
+    assert "names-mark" not in live.render({("server", server.pk)}, ada, page="gateway")
+
+
+def told(person: User, server: int) -> str:
+    return mark_of(live.render({("server", server)}, person, page="gateway"))
+
+
+def mark_of(said: str) -> str:
+    return str(re.findall(r'data-names="([^"]+)"', said)[0])

@@ -270,6 +270,10 @@ def test_one_waits_for_a_start_and_cancels_what_one_is_tired_of(
     page.reload()
     lines = Lines(page, "LangChain")
     page.locator("#use-model").select_option("later")
+    row = page.get_by_role("region", name="Names that may be asked for").get_by_role(
+        "row", name="later"
+    )
+    expect(row).to_contain_text("later is starting.")
     expect(lines.details.locator("pre")).to_contain_text('model="later"')
     lines.test(keys["good"])
     expect(lines.steps.nth(1)).to_contain_text("later is starting.")
@@ -277,6 +281,7 @@ def test_one_waits_for_a_start_and_cancels_what_one_is_tired_of(
     picture(page, "use-starting")
     stack.shell(READY.format(port=engine.port))
     expect(lines.outcome).to_contain_text("It works")
+    expect(row.get_by_role("cell").last).to_have_text("ready")
 
     engine.plan = lambda _body: Script(deltas=[{"content": "Once"}], then="hang")
     forget(engine)
