@@ -76,7 +76,8 @@ def test_llama_cpp_is_started_watched_talked_to_and_stopped(
         programs_ask(place)
 
         page.goto(f"{place.url}/")
-        expect(tiny.get_by_text("just now").first).to_be_visible(timeout=20_000)
+        expect(tiny).to_contain_text("last request")
+        expect(tiny).not_to_contain_text("none yet")
         tiny.get_by_role("button", name="Stop").click()
         dialog = page.get_by_role("dialog")
         stopped = tiny.get_by_text("stopped")
@@ -87,18 +88,16 @@ def test_llama_cpp_is_started_watched_talked_to_and_stopped(
 
     assert complaints == []
     seen = place.ask(
-        "[(r.progress.seen, r.progress.facts['slots'], r.exit_code, r.engine_version)"
+        "[(r.progress.seen, r.exit_code, r.engine_version)"
         " for r in Run.objects.order_by('-pk')[:1]]"
     )
     assert isinstance(seen, list)
-    [(phases, slots, exit_code, said)] = seen
+    [(phases, exit_code, said)] = seen
     assert said == version
-    # It says nothing of its cache at its ordinary verbosity.
-    assert [*phases] == ["starting", "loading", "warming_up", "ready"]
-    assert slots == 2
+    assert {"loading", "ready"} <= {*phases}  # of the others not every release tells
     assert exit_code == 0
     with capsys.disabled():
-        print(f"\nllama.cpp: version {version}")
+        print(f"\nllama.cpp {version}: {', '.join(phases)}")
 
 
 def talk(page: Page, place: Installation) -> None:
@@ -118,7 +117,7 @@ def talk(page: Page, place: Installation) -> None:
     expect(foot).to_contain_text(re.compile(r"prompt \([1-9]\d* cached\)"))
     ask(page, "word " * 3000)
     alert = page.locator(".answer").last.get_by_role("alert")
-    expect(alert).to_contain_text("exceeds the available context size (4096 tokens)")
+    expect(alert).to_contain_text("exceeds the available context size")
     expect(alert).to_contain_text("Start a new conversation, remove earlier messages")
     page.get_by_role("button", name="New conversation").click()
     follow_a_schema(page)
