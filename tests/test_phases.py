@@ -121,6 +121,18 @@ def test_a_whole_start_is_followed_and_its_engine_known(name: str, coarse: list[
             ["starting", "loading", "kv_cache", "warming_up", "ready"],
             {"kv_tokens": 4096, "layers_on_gpu": 35, "weights_mib": 2893.18},
         ),
+        (
+            "llamacpp-0.7",
+            "llamacpp",
+            ["starting", "loading", "warming_up", "ready"],
+            {"slots": 4, "context": 32768},
+        ),
+        (
+            "llamacpp-0.7-verbose",
+            "llamacpp",
+            ["starting", "loading", "kv_cache", "warming_up", "ready"],
+            {"kv_tokens": 32768, "weights_mib": 1.49, "slots": 2},
+        ),
     ],
 )
 def test_logs_of_real_starts_are_read(
