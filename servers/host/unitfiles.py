@@ -122,13 +122,18 @@ def _text(file: Path) -> str | None:
     """None for what is no file, may not be read or is too large."""
     try:
         handle = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
-    except OSError:
+    except (OSError, ValueError):  # ValueError: a NUL in a path that somebody has written
         return None
-    with os.fdopen(handle, "rb") as opened:
+    try:
         said = os.fstat(handle)
         if not stat.S_ISREG(said.st_mode) or said.st_size > _LARGEST:
             return None
-        return opened.read(_LARGEST).decode(errors="replace")
+        with os.fdopen(handle, "rb", closefd=False) as opened:
+            return opened.read(_LARGEST).decode(errors="replace")
+    except OSError:
+        return None
+    finally:
+        os.close(handle)
 
 
 def _read(file: Path, unit: str, drop_ins: list[Path], root: Path) -> Service | None:

@@ -91,6 +91,35 @@ def test_the_file_of_a_unit_names_its_container(says: str, is_its: bool, tmp_pat
     assert found == ({"llm" * 8: Attendant("llm.service")} if is_its else {})
 
 
+@pytest.mark.parametrize(
+    "says",
+    [
+        "ExecStart=/bin/bash /opt/nul\0.sh",
+        "ExecStart=/bin/sh -c . /etc/profile",
+        "ExecStart=/opt/",
+        "ExecStart=/bin/bash 'unbalanced",
+        "Environment='A=b",
+        "WorkingDirectory=\0\nExecStart=/bin/bash start.sh",
+    ],
+)
+def test_a_unit_that_nobody_can_read_hides_no_other(says: str, tmp_path: Path) -> None:
+    """Anybody may write one of their own."""
+    system, own = tmp_path / "etc/systemd/system", tmp_path / "home/ada/.config/systemd/user"
+    for folder in (system, own):
+        (folder / "default.target.wants").mkdir(parents=True)
+    (tmp_path / "opt").mkdir()
+    (own / "a-folder.service").mkdir()
+    (own / "odd.service").write_text(f"[Service]\n{says}\n")
+    (system / "llm.service").write_text("[Service]\nExecStart=docker start -a llm\n")
+    for folder, name in ((own, "odd"), (own, "a-folder"), (system, "llm")):
+        link = folder / f"default.target.wants/{name}.service"
+        link.symlink_to(f"../{name}.service")
+
+    found = Attending(Kernel(root=tmp_path)).units([other("llm")])
+
+    assert found == {"llm" * 8: Attendant("llm.service")}
+
+
 def test_a_unit_that_is_off_brings_nothing_back(tmp_path: Path) -> None:
     folder = tmp_path / "home/ada/.config/systemd/user"
     folder.mkdir(parents=True)
