@@ -1,5 +1,7 @@
 """The models on a box's disks: where they are looked for, what is kept, who uses them."""
 
+import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -145,6 +147,44 @@ def test_what_is_gone_is_forgotten_and_what_stays_keeps_its_row(box: Box, root: 
 
     assert told(box) == {"one": "complete"}
     assert list(StoredCheckpoint.objects.get(pk=kept).texts) == ["run.sh"]
+
+
+@pytest.mark.parametrize("said", [float("inf"), float("nan"), "\0", "\ud800", {"\0": [1]}])
+def test_a_config_that_no_database_keeps_hides_no_model(box: Box, root: Path, said: Any) -> None:
+    models = root / "home/ada/models"
+    folder(models / "odd", "model.safetensors", config={**CONFIG, "limit": said})
+    folder(models / "plain", "model.safetensors")
+
+    look(box)
+
+    found = {each.path.rpartition("/")[2]: each for each in StoredCheckpoint.objects.all()}
+    assert set(found) == {"odd", "plain"}
+    assert found["odd"].config is not None
+    assert found["odd"].config["architectures"] == CONFIG["architectures"]
+    written = str(found["odd"].config)
+    assert not {"inf", "nan", "\\x00", "\\ud800"} & {*written.replace("'", " ").split(), written}
+
+
+def test_names_and_times_that_no_database_keeps_hide_no_model(box: Box, root: Path) -> None:
+    """Disks of old have names in other letters than UTF-8."""
+    models = root / "home/ada/models"
+    folder(models / "plain", "model.safetensors")
+    folder(models / os.fsdecode(b"alt-gef\xe4hrt"), "model.safetensors")
+    odd = folder(models / "odd", "model.safetensors")
+    (odd / os.fsdecode(b"licence-\xe4")).write_text("")
+    snapshot = hub(root / "home/ada/.cache/huggingface/hub", "org/hub")
+    folder(snapshot / "sub")
+    blob(snapshot, "model.safetensors", 4096)
+    (snapshot / os.fsdecode(b"\xe4.safetensors")).symlink_to("nowhere")
+    (snapshot.parent.parent / "refs" / os.fsdecode(b"\xe4")).write_text(snapshot.name)
+    with suppress(OSError):  # not every file system knows such years
+        os.utime(odd / "model.safetensors", (2**38, 2**38))
+
+    look(box)
+
+    assert {each.name.rpartition("/")[2] for each in StoredCheckpoint.objects.all()} == {
+        "plain", "odd", "hub",
+    }  # fmt: skip
 
 
 def test_nobody_looks_before_it_is_time_unless_somebody_asks(box: Box, root: Path) -> None:

@@ -89,7 +89,11 @@ class Inventory:
         if not snapshots and unfinished:
             yield self._nothing_but_parts(repository, name, unfinished)
         for snapshot in snapshots:
-            found = [each for each in snapshot.rglob("*") if not each.is_dir()]
+            found = [
+                each
+                for each in snapshot.rglob("*")
+                if not each.is_dir() and stored.is_text(str(each))
+            ]
             files = [made for each in found if (made := stored.file_at(each, snapshot)) is not None]
             dangling = [str(each.relative_to(snapshot)) for each in found if not each.exists()]
             models = [each for each in files if stored.is_weights(each)]
@@ -232,7 +236,8 @@ class _Walk:
                 return
             try:
                 with os.scandir(here) as inside:
-                    entries = sorted(inside, key=lambda each: each.name)
+                    named = (each for each in inside if stored.is_text(each.name))
+                    entries = sorted(named, key=lambda each: each.name)
             except PermissionError:
                 self.hidden.append(here)
                 continue
@@ -268,7 +273,7 @@ def _refs(folder: Path) -> dict[str, str]:
     found = {}
     for each in folder.rglob("*") if folder.is_dir() else ():
         try:
-            if each.is_file():
+            if each.is_file() and stored.is_text(str(each)):
                 found[str(each.relative_to(folder))] = each.read_text().strip()[:64]
         except (OSError, ValueError):
             continue  # a ref that cannot be read names nothing
@@ -282,6 +287,8 @@ def _incomplete(blobs: Path) -> list[File]:
 
 def _subfolders(folder: Path) -> list[Path]:
     try:
-        return sorted(each for each in folder.iterdir() if each.is_dir())
+        return sorted(
+            each for each in folder.iterdir() if each.is_dir() and stored.is_text(each.name)
+        )
     except OSError:
         return []

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 from typing import Any
 
 from django.conf import settings
@@ -132,15 +133,29 @@ _KEPT_LISTS = (
 
 
 def lean(config: dict[str, Any], *, depth: int = 3) -> dict[str, Any]:
-    """Without most lists of layers: those are most of it, and no rule reads them."""
+    """Without most lists of layers: those are most of it, and no rule reads them; and without what
+    no database keeps."""
     kept: dict[str, Any] = {}
     for name, value in config.items():
         if isinstance(value, dict):
             if depth > 1:
-                kept[name] = lean(value, depth=depth - 1)
+                kept[_storable(name)] = lean(value, depth=depth - 1)
         elif not isinstance(value, list) or name in _KEPT_LISTS:
-            kept[name] = value
+            kept[_storable(name)] = _storable(value)
     return kept
+
+
+def _storable(said: Any) -> Any:
+    """Python's JSON knows NaN and Infinity, and texts with NUL or half a character."""
+    if isinstance(said, str):
+        return said.encode(errors="replace").decode().replace("\0", "\N{REPLACEMENT CHARACTER}")
+    if isinstance(said, float) and not math.isfinite(said):
+        return None
+    if isinstance(said, list):
+        return [_storable(each) for each in said]
+    if isinstance(said, dict):
+        return {_storable(name): _storable(value) for name, value in said.items()}
+    return said
 
 
 def look(name: str, box: Box) -> checkpoints.Found | None:

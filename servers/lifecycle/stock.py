@@ -23,6 +23,9 @@ from servers.lifecycle.checkpoints import lean
 from servers.lifecycle.creation import own_paths
 from servers.models import Box, Profile, Run, Stock, StoredCheckpoint, User
 
+# Unix seconds of the last day that Python knows: some file systems know later ones.
+_LAST_MOMENT = datetime(9999, 12, 31, tzinfo=UTC).timestamp()
+
 # Beside the Hugging Face cache, and what box.toml names.
 USUAL = ("~/models", "~/.cache/modelscope")
 
@@ -128,7 +131,7 @@ def _values(found: Checkpoint) -> dict[str, Any]:
         "fingerprint": found.fingerprint,
         "config": lean(found.config) if found.config is not None else None,
         "is_adapter": found.is_adapter,
-        "changed_at": datetime.fromtimestamp(found.changed, UTC),
+        "changed_at": datetime.fromtimestamp(max(0.0, min(found.changed, _LAST_MOMENT)), UTC),
         "texts": found.texts,
         "licence": found.licence[:100],
     }
