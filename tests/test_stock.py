@@ -165,6 +165,18 @@ def test_a_config_that_no_database_keeps_hides_no_model(box: Box, root: Path, sa
     assert not {"inf", "nan", "\\x00", "\\ud800"} & {*written.replace("'", " ").split(), written}
 
 
+def test_a_header_with_an_endless_number_hides_no_model(box: Box, root: Path) -> None:
+    models = root / "home/ada/models"
+    odd = folder(models / "odd", "model.safetensors")
+    header = b'{"a": {"data_offsets": [0, ' + b"9" * 5000 + b"]}}"
+    (odd / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)
+    folder(models / "plain", "model.safetensors")
+
+    look(box)
+
+    assert {each.rpartition("/")[2] for each in told(box)} == {"odd", "plain"}
+
+
 def test_names_and_times_that_no_database_keeps_hide_no_model(box: Box, root: Path) -> None:
     """Disks of old have names in other letters than UTF-8."""
     models = root / "home/ada/models"

@@ -7,7 +7,7 @@ from servers.host import gguf
 
 # The safetensors format allows no longer header.
 _LONGEST_HEADER = 100_000_000
-_ENDS = re.compile(rb'"data_offsets"\s*:\s*\[\s*\d+\s*,\s*(\d+)\s*\]')
+_ENDS = re.compile(rb'"data_offsets"\s*:\s*\[\s*\d+\s*,\s*(\d{1,19})\s*\]')
 
 
 def expected(path: Path) -> int | None:
