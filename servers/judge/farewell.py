@@ -12,7 +12,7 @@ _ORDERLY = {
 # It says the same when it gives up by itself: then an error stands before it.
 _TROUBLE = re.compile(
     r"Traceback|\bERROR\b|EngineDeadError|CUDA error|out of memory|OutOfMemory|Segmentation fault|"
-    r"ggml_abort|GGML_ASSERT|terminate called|Killed|core dumped",
+    r"exiting due to|ggml_abort|GGML_ASSERT|terminate called|Killed|core dumped",
 )
 
 

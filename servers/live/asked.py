@@ -16,7 +16,12 @@ def names_mark() -> str:
     servers = Server.objects.shown().select_related("box", "profile__current", "run__version")
     for server in servers.order_by("pk"):
         run = server.run
-        told: list[object] = [server.pk, server.profile.current_id, server.held_back_by_id, server.run_id]
+        told: list[object] = [
+            server.pk,
+            server.profile.current_id,
+            server.held_back_by_id,
+            server.run_id,
+        ]
         if run is not None:
             start = run.where_it_starts(run.launch, unified=server.box.is_unified)
             told += [run.state, run.wanted, run.sleep, run.on_request, run.served_name]

@@ -178,6 +178,15 @@ def test_an_end_is_heard_at_once() -> None:
         ("sglang", ["SIGTERM received. Draining requests and shutting down..."], True),
         ("llamacpp", ["srv    operator(): operator(): cleaning up before exit..."], True),
         ("llamacpp", ["ggml_abort", "cleaning up before exit"], False),
+        (
+            "llamacpp",
+            [
+                "0.00.033.630 E srv    load_model: failed to load model, '/models/nope.gguf'",
+                "0.00.033.632 I srv    operator(): operator(): cleaning up before exit...",
+                "0.00.034.430 E srv  llama_server: exiting due to model loading error",
+            ],
+            False,
+        ),
         ("vllm", [], False),
         ("other", ["Shutting down"], False),
     ],
