@@ -3,6 +3,8 @@
 
 import uPlot from "/static/vendor/uplot/uPlot.esm.js";
 
+import { resolved } from "./plot.js";
+
 const SECONDS = 900;
 const GIB = 2 ** 30;
 const GAP = 5; // seconds without a point break the line
@@ -91,19 +93,11 @@ class GpuChart extends HTMLElement {
     return { width: Math.max(40, this.clientWidth), height: Math.max(40, this.clientHeight) };
   }
 
-  colour(name) {
-    // A custom property comes as written, with light-dark() in it; a real one comes resolved.
-    this.readout.style.color = `var(${name})`;
-    const found = getComputedStyle(this.readout).color;
-    this.readout.style.color = "";
-    return found;
-  }
-
   draw() {
     this.plot?.destroy();
     this.replaceChildren(this.readout);
     const tall = this.classList.contains("is-tall");
-    const [util, memory, quiet, line] = ["--util", "--memory", "--quiet", "--line"].map((name) => this.colour(name));
+    const [util, memory, quiet, line] = ["--util", "--memory", "--quiet", "--line"].map((name) => resolved(this.readout, name));
     const total = Number(this.dataset.total) / GIB || 1;
     const axis = (options) => ({ show: tall, stroke: quiet, grid: { stroke: line, width: 1 }, ticks: { show: false }, font: "12px system-ui", ...options });
     this.plot = new uPlot(

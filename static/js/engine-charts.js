@@ -3,6 +3,8 @@
 
 import uPlot from "/static/vendor/uplot/uPlot.esm.js";
 
+import { heading, resolved } from "./plot.js";
+
 const SECONDS = 900;
 const EVERY = 10; // seconds between two points
 const GAP = 25; // seconds without a point break the line
@@ -161,16 +163,7 @@ class EngineCharts extends HTMLElement {
     const { name, lines, unit = "", least, range } = chart;
     const figure = document.createElement("div");
     figure.className = "engine-chart";
-    const head = document.createElement("p");
-    head.append(name);
-    const readouts = lines.map(({ words, colour, dash }) => {
-      const span = document.createElement("span");
-      span.style.setProperty("--line-colour", `var(${colour})`);
-      span.classList.toggle("is-dashed", Boolean(dash));
-      span.textContent = words;
-      head.append(span);
-      return span;
-    });
+    const [head, readouts] = heading(name, lines);
     const place = document.createElement("div");
     place.className = "engine-chart-plot";
     figure.append(head, place);
@@ -229,14 +222,6 @@ function size(place) {
 function short(value) {
   if (value >= 100) return Math.round(value).toLocaleString();
   return String(Math.round(value * (value < 1 ? 1000 : 10)) / (value < 1 ? 1000 : 10));
-}
-
-function resolved(element, name) {
-  // A custom property comes as written, with light-dark() in it; a real one comes resolved.
-  element.style.color = `var(${name})`;
-  const found = getComputedStyle(element).color;
-  element.style.color = "";
-  return found;
 }
 
 customElements.define("engine-charts", EngineCharts);

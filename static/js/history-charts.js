@@ -2,6 +2,7 @@
 
 import uPlot from "/static/vendor/uplot/uPlot.esm.js";
 import { draw as drawEngines } from "./history-engines.js";
+import { resolved } from "./plot.js";
 
 const ROWS = 4; // of labels
 const WORDS = { start: "starts", ready: "is ready", end: "ends" };
@@ -23,14 +24,6 @@ function moment(at, before, step) {
   if (step >= DAY) return day(at);
   const time = said(at, { hour: "2-digit", minute: "2-digit", ...(step < 60 ? { second: "2-digit" } : {}) });
   return before === undefined || day(before) !== day(at) ? `${time}\n${day(at)}` : time;
-}
-
-function resolved(element, name) {
-  // A custom property comes as written, with light-dark() in it; a real one comes resolved.
-  element.style.color = `var(${name})`;
-  const found = getComputedStyle(element).color;
-  element.style.color = "";
-  return found;
 }
 
 export class Charts {

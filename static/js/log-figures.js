@@ -1,6 +1,8 @@
 // What an engine writes of its own work, over time, beneath the log: tokens a second, requests,
 // the KV cache. A click goes to that place of the log. uPlot is fetched when there is something.
 
+import { heading, resolved } from "./plot.js";
+
 const CHARTS = [
   {
     name: "tokens/s",
@@ -83,20 +85,11 @@ export class LogFigures {
   #add({ name, unit = "", lines }, isLast) {
     const figure = document.createElement("div");
     figure.className = "log-chart";
-    const head = document.createElement("p");
+    const [head, readouts] = heading(name, lines);
     head.className = "log-chart-name";
-    head.append(name);
-    const readouts = lines.map(({ words, colour, dash }) => {
-      const span = document.createElement("span");
-      span.style.setProperty("--line-colour", `var(${colour})`);
-      span.classList.toggle("is-dashed", Boolean(dash));
-      span.textContent = words;
-      head.append(span);
-      return span;
-    });
     figure.append(head);
     this.body.append(figure);
-    const colour = (value) => this.#colour(value);
+    const colour = (value) => resolved(this.summary, value);
     const axis = { stroke: colour("--quiet"), grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false }, font: "12px system-ui" };
     const size = this.#size(isLast);
     const plot = new this.uPlot(
@@ -150,14 +143,6 @@ export class LogFigures {
 
   #resize() {
     for (const { plot, isLast } of this.plots) plot.setSize(this.#size(isLast));
-  }
-
-  // A custom property comes as written, with light-dark() in it; a real one comes resolved.
-  #colour(name) {
-    this.summary.style.setProperty("color", `var(${name})`);
-    const found = getComputedStyle(this.summary).color;
-    this.summary.style.removeProperty("color");
-    return found;
   }
 }
 
