@@ -1,5 +1,6 @@
 """The models on a box's disks: where they are looked for, what is kept, who uses them."""
 
+import json
 import os
 from contextlib import suppress
 from pathlib import Path
@@ -163,6 +164,23 @@ def test_a_config_that_no_database_keeps_hides_no_model(box: Box, root: Path, sa
     assert found["odd"].config["architectures"] == CONFIG["architectures"]
     written = str(found["odd"].config)
     assert not {"inf", "nan", "\\x00", "\\ud800"} & {*written.replace("'", " ").split(), written}
+
+
+def test_an_index_that_names_more_than_any_disk_has_hides_no_model(box: Box, root: Path) -> None:
+    models = root / "home/ada/models"
+    odd = folder(models / "odd", "model-1.safetensors", index=True)
+    told_by_index = {
+        "weight_map": {"a": "model-1.safetensors", "b": "model-2.safetensors"},
+        "metadata": {"total_size": 10**30},
+    }
+    (odd / "model.safetensors.index.json").write_text(json.dumps(told_by_index))
+    folder(models / "plain", "model.safetensors")
+
+    look(box)
+
+    assert {each.rpartition("/")[2]: state for each, state in told(box).items()} == {
+        "odd": "partial", "plain": "complete",
+    }  # fmt: skip
 
 
 def test_a_header_with_an_endless_number_hides_no_model(box: Box, root: Path) -> None:

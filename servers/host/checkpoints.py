@@ -13,6 +13,7 @@ _WEIGHTS = (".safetensors", ".gguf", ".bin", ".pt")
 _LONGEST_CONFIG = 4 << 20
 _LONGEST_INDEX = 64 << 20
 _MOST_FILES = 5000
+_LARGEST = 2**60  # bytes: whatever names more is no index
 INDEX = "model.safetensors.index.json"
 _SPLIT = re.compile(r"(?P<name>.+)-00001-of-(?P<count>[0-9]{5})\.gguf")
 
@@ -92,7 +93,7 @@ def _indexed(folder: Path) -> tuple[int, int] | None:
         return size, 0
     metadata = index.get("metadata")
     total = metadata.get("total_size") if isinstance(metadata, dict) else None
-    if not isinstance(total, int) or total <= 0:
+    if not isinstance(total, int) or not 0 < total <= _LARGEST:
         return None
     return max(size, total), max(0, total - size)
 

@@ -92,7 +92,7 @@ class Inventory:
             found = [
                 each
                 for each in snapshot.rglob("*")
-                if not each.is_dir() and stored.is_text(str(each))
+                if not each.is_dir() and paths.is_text(str(each))
             ]
             files = [made for each in found if (made := stored.file_at(each, snapshot)) is not None]
             dangling = [str(each.relative_to(snapshot)) for each in found if not each.exists()]
@@ -236,7 +236,7 @@ class _Walk:
                 return
             try:
                 with os.scandir(here) as inside:
-                    named = (each for each in inside if stored.is_text(each.name))
+                    named = (each for each in inside if paths.is_text(each.name))
                     entries = sorted(named, key=lambda each: each.name)
             except PermissionError:
                 self.hidden.append(here)
@@ -273,7 +273,7 @@ def _refs(folder: Path) -> dict[str, str]:
     found = {}
     for each in folder.rglob("*") if folder.is_dir() else ():
         try:
-            if each.is_file() and stored.is_text(str(each)):
+            if each.is_file() and paths.is_text(str(each)):
                 found[str(each.relative_to(folder))] = each.read_text().strip()[:64]
         except (OSError, ValueError):
             continue  # a ref that cannot be read names nothing
@@ -288,7 +288,7 @@ def _incomplete(blobs: Path) -> list[File]:
 def _subfolders(folder: Path) -> list[Path]:
     try:
         return sorted(
-            each for each in folder.iterdir() if each.is_dir() and stored.is_text(each.name)
+            each for each in folder.iterdir() if each.is_dir() and paths.is_text(each.name)
         )
     except OSError:
         return []

@@ -69,3 +69,8 @@ def _names(path: str | Path) -> list[str]:
 
 def _seen(path: PurePosixPath, root: Path) -> Path:
     return root / path.relative_to("/")
+
+
+def is_text(name: str) -> bool:
+    """Whether its bytes are UTF-8: whatever else a disk has can be neither shown nor kept."""
+    return name.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in name)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
-from servers.host import weights
+from servers.host import paths, weights
 
 type Format = Literal["safetensors", "gguf", "bin", "pt", ""]
 type State = Literal["complete", "partial", "without weights"]
@@ -60,18 +60,13 @@ class File:
 def file_at(path: Path, folder: Path) -> File | None:
     """None for a folder, for a link that leads nowhere, and where the name is no text."""
     try:
-        if not is_text(path.name) or not path.is_file():
+        if not paths.is_text(path.name) or not path.is_file():
             return None
         seen = path.stat()
     except OSError:
         return None
     name = str(path.relative_to(folder))
     return File(name=name, size=seen.st_size, changed=seen.st_mtime, path=path)
-
-
-def is_text(name: str) -> bool:
-    """Whether its bytes are UTF-8: whatever else a disk has can be neither shown nor kept."""
-    return name.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in name)
 
 
 def is_weights(file: File) -> bool:
