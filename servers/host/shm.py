@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from servers.host import paths
+
 # More is no engine's; and each costs a look at every process.
 _MOST = 2000
 _SHM = "/dev/shm/"  # noqa: S108 - looked at, not written to
@@ -35,7 +37,10 @@ def segments(root: Path = Path("/")) -> list[Segment]:
     """
     found_at: dict[Path, os.stat_result] = {}
     for folder, _folders, names in (root / "dev/shm").walk():
-        for name in names[: _MOST - len(found_at)]:
+        if not paths.is_text(str(folder)):
+            continue
+        texts = [name for name in names if paths.is_text(name)]
+        for name in texts[: _MOST - len(found_at)]:
             try:
                 found_at[folder / name] = (folder / name).lstat()
             except OSError:

@@ -51,3 +51,15 @@ def test_a_process_that_hangs_in_the_kernel_is_not_asked(tmp_path: Path) -> None
     (found,) = segments(tmp_path)
 
     assert found.mapped
+
+
+def test_a_name_that_is_no_text_spoils_no_page(tmp_path: Path) -> None:
+    """Anybody may make one, and no page or database can say it."""
+    folder = tmp_path / "dev/shm"
+    folder.mkdir(parents=True)
+    (folder / os.fsdecode(b"sgl_shm_mm_\xe4")).write_bytes(b"x")
+    (folder / os.fsdecode(b"\xe4")).mkdir()
+    (folder / os.fsdecode(b"\xe4/inner")).write_bytes(b"x")
+    (folder / "plain").write_bytes(b"x")
+
+    assert [each.path.encode() for each in segments(tmp_path)] == [b"/dev/shm/plain"]
