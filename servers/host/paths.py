@@ -74,3 +74,8 @@ def _seen(path: PurePosixPath, root: Path) -> Path:
 def is_text(name: str) -> bool:
     """Whether its bytes are UTF-8: whatever else a disk has can be neither shown nor kept."""
     return name.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in name)
+
+
+def shown(path: Path) -> str:
+    """A path in letters that can be shown and kept; where its bytes are no text it is another."""
+    return str(path).encode(errors="replace").decode()

@@ -11,6 +11,7 @@ from io import RawIOBase
 from pathlib import Path
 from typing import Literal, cast
 
+from servers.host import paths
 from servers.host.kernel import Kernel
 from servers.host.units import unit
 
@@ -90,7 +91,7 @@ def _is_same(one: Outlet, other: Outlet) -> bool:
 def _outlet(pid: int, stream: str, number: int, kernel: Kernel) -> Outlet | None:
     link = kernel.root / f"proc/{pid}/fd/{number}"
     try:
-        target = str(link.readlink())[:_SHOWN]
+        target = paths.shown(link.readlink())[:_SHOWN]
         said = link.stat()
     except PermissionError:
         return Outlet(stream=stream, kind="hidden")

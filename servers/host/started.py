@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from servers.host import paths
 from servers.host.kernel import Kernel, Processes
 
 
@@ -56,6 +57,6 @@ def _environment(home: Path) -> dict[str, str] | None:
 
 def _folder(home: Path) -> str:
     try:
-        return str((home / "cwd").readlink())
+        return paths.shown((home / "cwd").readlink())
     except OSError:
         return ""

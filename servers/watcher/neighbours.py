@@ -118,13 +118,20 @@ def _told(other: Other, units: Mapping[str, Attendant]) -> dict[str, Any]:
     }
 
 
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a number that no /etc/passwd knows, as containers may have
+        return str(os.geteuid())
+
+
 def _standing(trouble: str = "", *, is_refused: bool = False) -> Standing:
     try:
         may_reclaim: bool | None = limits.read(settings.BOX_FILE).reclaim
     except (limits.LimitsError, OSError):
         may_reclaim = None
     return Standing(
-        user=getpass.getuser(),
+        user=_user(),
         is_root=os.geteuid() == 0,
         is_in_container=not Kernel().sees_host_pids(),
         may_reclaim=may_reclaim,

@@ -1,5 +1,7 @@
 """The first page of a newcomer names what was on the box before, and changes nothing by itself."""
 
+import getpass
+import os
 import re
 from typing import Any
 
@@ -15,6 +17,7 @@ from servers.models import Action, Box, Likeness, Neighbours, Role, Server, Stoc
 from servers.models.action import Kind
 from servers.models.run import State
 from servers.models.user import User
+from servers.watcher import neighbours
 from tests import factories, samples
 from tests.watched import rows
 
@@ -321,3 +324,12 @@ def test_a_wish_is_kept_with_what_was_confirmed(box: Box) -> None:
         "container": rows.CONTAINER,
         "started_at": found.started_at,
     }
+
+
+def test_a_user_whom_no_passwd_knows_is_told_by_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown() -> str:
+        raise KeyError("getpwuid(): uid not found")
+
+    monkeypatch.setattr(getpass, "getuser", unknown)
+
+    assert neighbours._standing().user == str(os.geteuid())

@@ -14,6 +14,7 @@ from servers.host import lives, printed
 from servers.host.kernel import Kernel
 from servers.host.lives import Life
 from servers.host.printed import PrintedError
+from servers.host.started import started
 from servers.judge.farewell import is_orderly
 
 NOBODY = 65534
@@ -41,6 +42,20 @@ def test_files_are_told_by_their_streams(tmp_path: Path) -> None:
     assert (one.stream, one.kind, one.path, one.is_appended) == ("o", "file", str(out), False)
     assert (other.stream, other.path, other.is_appended) == ("e", str(errors), True)
     assert [each.stream for each in both] == ["o"], "one file is read once"
+
+
+def test_names_that_are_no_text_can_be_told_all_the_same(tmp_path: Path) -> None:
+    """Else no page and no database could say where it prints to, or runs."""
+    folder = tmp_path / os.fsdecode(b"\xe4")
+    folder.mkdir()
+    with (folder / "out.log").open("wb") as out, sleeping(stdout=out, cwd=folder) as pid:
+        (outlet, *_others) = printed.outlets(pid)
+        life = Kernel().life(pid)
+        assert life is not None
+        where = started(pid, start=life.start).folder
+
+    assert outlet.path.encode().endswith(b"/?/out.log")
+    assert where.encode().endswith(b"/?")
 
 
 def test_what_cannot_be_read_is_told_as_what_it_is() -> None:
