@@ -183,6 +183,20 @@ def test_an_index_that_names_more_than_any_disk_has_hides_no_model(box: Box, roo
     }  # fmt: skip
 
 
+def test_a_path_that_is_longer_than_a_row_holds_hides_no_model(box: Box, root: Path) -> None:
+    models = root / "home/ada/models"
+    folder(models / "/".join(["d" * 240] * 5), "model.safetensors")
+    folder(models / "plain", "model.safetensors")
+
+    look(box)
+
+    longest = StoredCheckpoint._meta.get_field("path").max_length
+    assert longest is not None
+    paths = list(StoredCheckpoint.objects.values_list("path", flat=True))
+    assert [path.rpartition("/")[2] for path in paths] == ["plain"]
+    assert all(len(path) <= longest for path in paths), "PostgreSQL takes no longer one"
+
+
 def test_a_header_with_an_endless_number_hides_no_model(box: Box, root: Path) -> None:
     models = root / "home/ada/models"
     odd = folder(models / "odd", "model.safetensors")

@@ -22,6 +22,7 @@ from servers.judge import stock as judge
 from servers.lifecycle.checkpoints import lean
 from servers.lifecycle.creation import own_paths
 from servers.models import Box, Profile, Run, Stock, StoredCheckpoint, User
+from servers.models.stock import LONGEST_PATH
 
 # Unix seconds of the last day that Python knows: some file systems know later ones.
 _LAST_MOMENT = datetime(9999, 12, 31, tzinfo=UTC).timestamp()
@@ -91,7 +92,7 @@ def report(root: Root, looked: Looked | None) -> dict[str, Any]:
 
 def keep(box: Box, found: Iterable[Checkpoint]) -> bool:
     """Make the rows say what was found; whether that is anything new."""
-    wanted = {each.path: _values(each) for each in found}
+    wanted = {each.path: _values(each) for each in found if len(each.path) <= LONGEST_PATH}
     rows = {row.path: row for row in box.stored.all()}
     gone = [row.pk for path, row in rows.items() if path not in wanted]
     changed = False
@@ -110,7 +111,7 @@ def keep(box: Box, found: Iterable[Checkpoint]) -> bool:
 
 def put(box: Box, found: Iterable[Checkpoint]) -> None:
     """Into the rows, beside what is there already; and let everything be looked at again."""
-    for each in found:
+    for each in (each for each in found if len(each.path) <= LONGEST_PATH):
         StoredCheckpoint.objects.update_or_create(box=box, path=each.path, defaults=_values(each))
     Stock.objects.update_or_create(box=box, defaults={"wanted_at": timezone.now()})
 

@@ -6,6 +6,8 @@ from django.db import models
 
 from servers.models.box import Box
 
+LONGEST_PATH = 1000
+
 
 class StockQuerySet(models.QuerySet["Stock"]):
     def mark(self) -> str:
@@ -45,7 +47,7 @@ class StoredCheckpoint(models.Model):
     """One checkpoint on a disk; see host.stored.Checkpoint for what each figure means."""
 
     box = models.ForeignKey(Box, on_delete=models.CASCADE, related_name="stored")
-    path = models.CharField(max_length=1000)
+    path = models.CharField(max_length=LONGEST_PATH)
     name = models.CharField(max_length=300)
     is_hub = models.BooleanField(default=False)
     revision = models.CharField(max_length=64, blank=True)

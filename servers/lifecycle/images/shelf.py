@@ -134,7 +134,7 @@ def _lasting(each: Listed, inspected: Image) -> dict[str, Any]:
     is_built = each.labels.get(BUILT) == settings.INSTALL
     return {
         "made_at": inspected.created_at if each.created_at else None,
-        "architecture": inspected.architecture,
+        "architecture": inspected.architecture[:20],
         "cuda": inspected.env.get(_CUDA, "")[:30],
         "version": judge.version_of(each.labels),
         "built_for": each.labels.get(PROFILE, "")[:63] if is_built else "",
