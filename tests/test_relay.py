@@ -71,3 +71,28 @@ async def test_a_request_that_is_cancelled_at_any_step_leaves_no_connection(
         # A machine that is busy with something else needs more of them to the end.
         steps += 1 if steps < TRIES else steps
         assert steps < MOST, "it did not come to its end"
+
+
+@pytest.mark.asyncio
+async def test_a_connection_on_which_an_engine_has_failed_is_not_used_again() -> None:
+    """vLLM's server closes it right after such an answer, which does not say so."""
+    statuses = iter((b"500 Internal Server Error", b"200 OK"))
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        await reader.readexactly(2)
+        writer.write(b"HTTP/1.1 " + next(statuses) + b"\r\ncontent-length: 2\r\n\r\n{}")
+        await reader.read(1)  # another request, or its end
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    endpoint = Endpoint(address="127.0.0.1", port=server.sockets[0].getsockname()[1], key="")
+    async with server:
+        seen = []
+        for _ in range(2):
+            async with relay(endpoint, "POST", "/v1/chat/completions", [], b"{}") as answer:
+                seen.append((answer.status, b"".join([piece async for piece in answer.pieces])))
+        assert await settled()
+        await connections.forget(asyncio.get_running_loop())  # else the server waits for its end
+
+    assert seen == [(500, b"{}"), (200, b"{}")]

@@ -99,4 +99,12 @@ async def pieces(response: httpx.Response) -> AsyncGenerator[bytes]:
 
 async def let_go(response: httpx.Response) -> None:
     """Give its connection back, or close it where something is still to come on it."""
-    await asyncio.shield(asyncio.ensure_future(response.aclose()))
+    await asyncio.shield(asyncio.ensure_future(_let_go(response)))
+
+
+async def _let_go(response: httpx.Response) -> None:
+    # uvicorn closes it after an error of the engine, without saying so, and a request that comes
+    # before is lost: as if the engine had died.
+    if response.is_server_error:
+        await response.extensions["network_stream"].aclose()
+    await response.aclose()
