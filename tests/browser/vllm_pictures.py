@@ -123,6 +123,8 @@ def programs_show(url: str, token: str, jpeg: bytes) -> None:
             used(client, png(8, 8), png(8, 8), png(8, 8))
         with pytest.raises(openai.InternalServerError, match="Image size .* exceeds limit"):
             used(client, vast())
+        with pytest.raises(openai.BadRequestError, match="allowed domains"):
+            tokens(client, "http://127.0.0.1/picture.png")
     source: anthropic.types.Base64ImageSourceParam = {
         "type": "base64",
         "media_type": "image/jpeg",
@@ -148,10 +150,12 @@ def programs_show(url: str, token: str, jpeg: bytes) -> None:
 def used(client: openai.OpenAI, *pictures: bytes) -> int:
     """Tokens of the prompt."""
     kinds = ["png" if data.startswith(b"\x89PNG") else "jpeg" for data in pictures]
-    urls = [
-        f"data:image/{kind};base64,{base64.b64encode(data).decode()}"
-        for kind, data in zip(kinds, pictures, strict=True)
-    ]
+    within = [base64.b64encode(data).decode() for data in pictures]
+    urls = [f"data:image/{kind};base64,{data}" for kind, data in zip(kinds, within, strict=True)]
+    return tokens(client, *urls)
+
+
+def tokens(client: openai.OpenAI, *urls: str) -> int:
     content: list[ChatCompletionContentPartParam] = [{"type": "text", "text": "Hello"}]
     content += [{"type": "image_url", "image_url": {"url": each}} for each in urls]
     question: list[ChatCompletionMessageParam] = [{"role": "user", "content": content}]

@@ -24,7 +24,7 @@ ANSWERED = 120_000  # ms; a second on an idle machine
 FLAGS = (
     "--max-model-len 4096 --enable-auto-tool-choice --tool-call-parser hermes "
     "--reasoning-parser qwen3 --enable-prompt-tokens-details "
-    """--limit-mm-per-prompt '{"image": 2}'"""
+    """--limit-mm-per-prompt '{"image": 2}' --allowed-media-domains pictures.example"""
 )
 # Nothing in it goes on for as long as a random model likes.
 SCHEMA = {
