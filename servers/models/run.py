@@ -24,7 +24,7 @@ from servers.judge import loglines, timeline
 from servers.models.diagnosed import Diagnosed
 from servers.models.profile import ProfileVersion
 from servers.models.releasing import Releasing
-from servers.models.secret import Secret
+from servers.models.secret import Secret, SecretError
 from servers.models.server import Server
 from servers.models.serving import Serving
 from servers.models.sleeping import Sleep, Sleeping
@@ -86,6 +86,16 @@ class RunQuerySet(models.QuerySet["Run"]):
         if new in BEGAN:
             fields[BEGAN[new]] = now
         return self.filter(state__in=old).update(state=new, moved_at=now, **fields) == 1
+
+
+def _revealed(secret: int) -> str:
+    """A secret's value; "" of one that is gone or cannot be read: then its engine refuses what it
+    is asked, and nothing else stands still."""
+    found = Secret.objects.filter(pk=secret).first()
+    try:
+        return found.reveal() if found is not None else ""
+    except SecretError:
+        return ""
 
 
 class Run(Starting, Serving, Sleeping, Diagnosed, Releasing, Waiting, Watched):
@@ -278,7 +288,7 @@ class Run(Starting, Serving, Sleeping, Diagnosed, Releasing, Waiting, Watched):
             return key
         for name in ENGINE_KEYS:
             if name in launch.secret_env:
-                return Secret.objects.get(pk=launch.secret_env[name]).reveal()
+                return _revealed(launch.secret_env[name])
             if name in launch.env:
                 return launch.env[name]
         return ""

@@ -99,7 +99,7 @@ def _secrets() -> list[tuple[Secret, list[str]]]:
 
 
 def secret_uses() -> dict[int, list[str]]:
-    """By a secret's key, the profiles, environment groups and boxes that need it."""
+    """By a secret's key, the profiles, environment groups, boxes and running servers that need it."""
     uses: dict[int, list[str]] = {}
     for profile in Profile.objects.active().exclude(current=None).select_related("current"):
         for pk in profile.launch.secret_env.values():
@@ -110,6 +110,11 @@ def secret_uses() -> dict[int, list[str]]:
     for box in Box.objects.all():
         if box.hf_token_id is not None:
             uses.setdefault(box.hf_token_id, []).append(str(box))
+    # Of an earlier version, or of a profile that was put away.
+    for run in Run.objects.active().select_related("server", "version__profile"):
+        for pk in run.version.launch.secret_env.values():
+            if str(run.version.profile) not in uses.setdefault(pk, []):
+                uses[pk].append(f"{run.server} as it runs now")
     return uses
 
 

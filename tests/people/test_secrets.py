@@ -1,7 +1,10 @@
+from dataclasses import replace
+
 import pytest
 from django.urls import reverse
 
-from servers.models import Box, Secret, User
+from servers.models import Box, Run, Secret, User
+from servers.models.run import State
 from tests import factories
 from tests.people.desk import as_, said
 
@@ -62,3 +65,20 @@ def test_a_secret_in_use_is_not_deleted(ada: User) -> None:
     Box.objects.update(hf_token=None)
     as_(ada).post(reverse("secret_delete", args=[used.pk]))
     assert Secret.objects.get() == idle
+
+
+def test_a_secret_that_runs_in_an_earlier_version_is_not_deleted(ada: User) -> None:
+    """Its engine asks callers for it: nobody could ask it anything any more."""
+    secret = Secret.seal("VLLM_API_KEY", "sk-one-value", ada)
+    server = factories.server(factories.box(), "coder", secret_env={"VLLM_API_KEY": secret.pk})
+    run = factories.run(server)
+    without = replace(server.profile.launch, secret_env={})
+    server.profile.save_version(without, by=ada)
+
+    response = as_(ada).post(reverse("secret_delete", args=[secret.pk]), follow=True)
+
+    assert "VLLM_API_KEY is used by coder as it runs now" in said(response)
+    assert Secret.objects.get() == secret
+    Run.objects.filter(pk=run.pk).update(state=State.STOPPED)
+    as_(ada).post(reverse("secret_delete", args=[secret.pk]))
+    assert not Secret.objects.exists()
