@@ -3,8 +3,10 @@
 const NEAR = 80; // px from the end within which the page follows the answer
 
 export class End {
+  top = 0; // where the page was
+
   constructor(transcript) {
-    window.addEventListener("scroll", () => (this.isNear = isNear()), { passive: true });
+    window.addEventListener("scroll", () => this.scrolled(), { passive: true });
     // What has just been opened grows, as its parts are drawn, until somebody takes hold of it.
     new ResizeObserver(() => this.isSettling && this.follow(true)).observe(transcript);
     for (const sign of ["wheel", "pointerdown", "keydown", "touchstart"]) {
@@ -12,9 +14,22 @@ export class End {
     }
   }
 
+  // By somebody, or by follow(): of that it is told only when more may have come meanwhile.
+  scrolled() {
+    const { scrollTop } = document.documentElement;
+    if (isNear()) this.isNear = true;
+    else if (scrollTop < this.top) this.isNear = false;
+    this.top = scrollTop;
+  }
+
   settle() {
     this.isSettling = true;
     this.follow(true);
+  }
+
+  // What was out of sight has its real height only once it is drawn, which is after this.
+  rest() {
+    if (this.isNear) this.settle();
   }
 
   follow(always = false) {

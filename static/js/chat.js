@@ -355,7 +355,7 @@ class Chat {
     if (!running.isRemoved) this.save(conversation);
     this.transcript.get(message)?.finish();
     this.refresh();
-    this.end.follow();
+    this.end.rest();
     this.say(outcome(message));
   }
 

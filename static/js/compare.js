@@ -344,6 +344,7 @@ class Compare {
     const asked = answers.filter(([, message]) => message.running);
     this.say(`${asked.length} of ${answers.length} columns are being asked.`);
     await this.asking.ask(turn, asked, Boolean($("compare-order").value));
+    this.end.rest();
     this.say(answers.map(([column, message]) => `${column.title}: ${outcome(message)}`).join(" "));
   }
 

@@ -8,6 +8,18 @@ from tests.scripted_engine import ScriptedEngine
 
 pytestmark = pytest.mark.browser
 
+AT_THE_END = """() => new Promise((resolve, reject) => {
+  const { documentElement: page } = document;
+  const ends = performance.now() + 10_000;
+  const look = () => {
+    const below = page.scrollHeight - page.clientHeight - page.scrollTop;
+    if (below < 2) resolve();
+    else if (performance.now() > ends) reject(new Error(`${below} px are below`));
+    else requestAnimationFrame(look);
+  };
+  look();
+})"""
+
 
 def test_an_answer_streams_as_markdown_with_its_figures(page: Page) -> None:
     text = "# Title\n\nSome **bold** words.\n\n```python\nprint('hi')\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |\n"
@@ -92,6 +104,16 @@ def test_an_answer_that_breaks_off_is_kept_with_the_reason(
     page.get_by_role("button", name="Retry").click()
     expect(page.locator(".answer")).to_have_count(1)
     expect(answer(page).get_by_role("alert")).to_contain_text(said)
+
+
+def test_the_end_is_in_sight_after_a_long_question(page: Page) -> None:
+    error = {"error": {"message": "maximum context length is 4096 tokens"}}
+    ask(page, deltas=[], status=400, error=error, used={"": "word " * 3000})
+    finished(page)
+
+    # Nothing is below, though the refusal had its height only after it had been scrolled to.
+    expect(page.get_by_role("alert").last).to_contain_text("maximum context length")
+    page.evaluate(AT_THE_END)
 
 
 def test_a_refusal_stands_in_the_conversation(page: Page) -> None:
