@@ -112,7 +112,7 @@ def test_the_end_is_in_sight_after_a_long_question(page: Page) -> None:
     finished(page)
 
     # Nothing is below, though the refusal had its height only after it had been scrolled to.
-    expect(page.get_by_role("alert").last).to_contain_text("maximum context length")
+    expect(answer(page).get_by_role("alert")).to_contain_text("maximum context length")
     page.evaluate(AT_THE_END)
 
 
