@@ -1,12 +1,12 @@
 """What a run's container is given that nobody may read, and its masking in all that it prints."""
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from servers.engines import placement
 from servers.engines.engine import secret_words
 from servers.models import Run, Secret
-from servers.models.secret import SecretError, mask, seal_values, unseal_values
+from servers.models.secret import Given, SecretError, mask, unseal_given
 from servers.models.tokens import mask_tokens
 
 log = logging.getLogger(__name__)
@@ -46,13 +46,13 @@ def secret_values(run: Run) -> list[str]:
     secrets = [run.server.box.hf_token, *Secret.objects.filter(pk__in=launch.secret_env.values())]
     found = set(secret_words(launch.flags))
     if run.given is not None:
-        found.update(_readable(lambda: unseal_values(bytes(run.given or b""))))
+        found.update(_readable(lambda: unseal_given(bytes(run.given or b"")).values))
     for secret in filter(None, secrets):
         found.update(_readable(lambda secret=secret: [secret.reveal()]))  # type: ignore[misc]
     return sorted(filter(None, found))
 
 
-def _readable(read: Callable[[], list[str]]) -> list[str]:
+def _readable(read: Callable[[], Collection[str]]) -> Collection[str]:
     try:
         return read()
     except SecretError as error:
@@ -63,21 +63,18 @@ def _readable(read: Callable[[], list[str]]) -> list[str]:
 
 def remember(run: Run, here: placement.Site) -> None:
     """Before the container starts: what it knows must be masked for as long as it prints."""
-    _remember(run, [here.hf_token, *here.secrets.values()])
+    remember_given(run, Given(named=here.secrets, others=[here.hf_token]))
 
 
 def remember_again(run: Run, env: Mapping[str, str]) -> None:
     """The same from the environment of a container that is there already."""
-    _remember(run, [env[name] for name in ("HF_TOKEN", *run.launch.secret_env) if name in env])
+    names = ("HF_TOKEN", *run.launch.secret_env)
+    remember_given(run, Given(named={name: env[name] for name in names if name in env}))
 
 
-def remember_values(run: Run, values: Iterable[str]) -> None:
-    """The same, where somebody has picked them out."""
-    _remember(run, list(values))
-
-
-def _remember(run: Run, values: list[str]) -> None:
-    run.given = seal_values(values)
+def remember_given(run: Run, given: Given) -> None:
+    """The same, where somebody has picked it out."""
+    run.given = given.seal()
     Run.objects.filter(pk=run.pk).update(given=run.given)
 
 

@@ -22,7 +22,7 @@ from servers.lifecycle import diagnoses, likenesses, secrets, strangers
 from servers.lifecycle.strangers import Stranger, WatchError
 from servers.models import Box, Entry, Profile, ProfileVersion, Run, Secret, Server, User
 from servers.models.run import ACTIVE, State
-from servers.models.secret import SecretError
+from servers.models.secret import Given, SecretError
 
 # Whoever was started less long ago is followed from the start.
 FRESH = timedelta(seconds=30)
@@ -178,7 +178,8 @@ def _begin(server: Server, stranger: Stranger, made: Draft, *, by: User | None) 
     )
     run.save()
     # Before a line of its log is read: what it was given must not be kept from it.
-    secrets.remember_values(run, stranger.told(made))
+    given = Given(named=made.secrets, others=stranger.told(made))
+    secrets.remember_given(run, given)
     run.command = [secrets.masked(run, word) for word in stranger.argv]
     run.around = diagnoses.surroundings(run)
     run.save(update_fields=["command", "around"])

@@ -8,7 +8,7 @@ Workers and watchers move a run forward, each move being one UPDATE that only on
 them wins. People never move it: they set what they want (wanted), which the worker obeys.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Self
@@ -24,7 +24,7 @@ from servers.judge import loglines, timeline
 from servers.models.diagnosed import Diagnosed
 from servers.models.profile import ProfileVersion
 from servers.models.releasing import Releasing
-from servers.models.secret import Secret, SecretError
+from servers.models.secret import Secret, SecretError, unseal_given
 from servers.models.server import Server
 from servers.models.serving import Serving
 from servers.models.sleeping import Sleep, Sleeping
@@ -86,6 +86,14 @@ class RunQuerySet(models.QuerySet["Run"]):
         if new in BEGAN:
             fields[BEGAN[new]] = now
         return self.filter(state__in=old).update(state=new, moved_at=now, **fields) == 1
+
+
+def _given(sealed: bytes | memoryview | None) -> Mapping[str, str]:
+    """Variables by their names; {} where they cannot be read."""
+    try:
+        return unseal_given(bytes(sealed)).named if sealed is not None else {}
+    except SecretError:
+        return {}
 
 
 def _revealed(secret: int) -> str:
@@ -288,7 +296,9 @@ class Run(Starting, Serving, Sleeping, Diagnosed, Releasing, Waiting, Watched):
             return key
         for name in ENGINE_KEYS:
             if name in launch.secret_env:
-                return _revealed(launch.secret_env[name])
+                # What it was started with: a secret that is replaced counts from the next start.
+                given = _given(self.given).get(name)
+                return _revealed(launch.secret_env[name]) if given is None else given
             if name in launch.env:
                 return launch.env[name]
         return ""

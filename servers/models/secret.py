@@ -2,7 +2,8 @@
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from urllib.parse import quote
 
@@ -23,19 +24,34 @@ def _fernet() -> Fernet:
     return Fernet(settings.SECRETS_KEY)
 
 
-def seal_values(values: Iterable[str]) -> bytes:
-    return _fernet().encrypt(json.dumps(sorted(set(values))).encode())
+@dataclass(frozen=True, kw_only=True)
+class Given:
+    """What a container knows: variables by their names, and other values."""
+
+    named: Mapping[str, str] = field(default_factory=dict)
+    others: Collection[str] = ()
+
+    @property
+    def values(self) -> set[str]:
+        return {*self.named.values(), *self.others}
+
+    def seal(self) -> bytes:
+        said = {"named": dict(self.named), "others": sorted(set(self.others))}
+        return _fernet().encrypt(json.dumps(said).encode())
 
 
-def unseal_values(sealed: bytes) -> list[str]:
+def unseal_given(sealed: bytes) -> Given:
     """Raises SecretError."""
     try:
-        return list(json.loads(_fernet().decrypt(sealed)))
+        said = json.loads(_fernet().decrypt(sealed))
     except InvalidToken as error:
         raise SecretError(
             f"What a container must not print cannot be read with the key in {settings.DATA}: the "
             "file secrets.key there is another one. Put back the one from before."
         ) from error
+    if isinstance(said, list):  # as runs that have begun with an earlier release have it
+        return Given(others=said)
+    return Given(**said)
 
 
 def seal_text(text: str) -> bytes:

@@ -114,6 +114,23 @@ def test_a_replaced_secret_stays_masked_in_what_the_container_prints(client: Cli
     assert Run.objects.exclude(given=None).count() == 0
 
 
+def test_an_engine_is_asked_with_the_key_that_it_was_started_with(client: Client) -> None:
+    key = Secret.seal("VLLM_API_KEY", "the-old-key", None)
+    box, env = factories.box(), {"VLLM_API_KEY": key.pk}
+    running = factories.run(factories.server(box, "one", secret_env=env), address="::1", port=8000)
+    secrets.remember(running, secrets.site(running))
+    key.replace("the-new-key", None)
+    new = factories.run(factories.server(box, "two", secret_env=env), address="::1", port=8001)
+
+    keys = [run.endpoint.key for run in Run.objects.order_by("pk") if run.endpoint]
+
+    assert keys == ["the-old-key", "the-new-key"]
+    new.given = _fernet().encrypt(json.dumps(["from an earlier release"]).encode())
+    assert new.endpoint is not None
+    assert new.endpoint.key == "the-new-key"
+    assert secrets.masked(new, "from an earlier release") == MASK
+
+
 def test_one_lost_secret_does_not_unmask_the_others(client: Client) -> None:
     lost = Secret.seal("MY_TOKEN", "lost-value", None)
     other = Secret.seal("OTHER_KEY", "other-value", None)
