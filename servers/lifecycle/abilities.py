@@ -19,7 +19,7 @@ class Chat:
 
 
 def of(server: Server) -> Chat:
-    subject = checks.subject(server.launch, server.box, server.profile)
+    subject = checks.by_itself(server.launch, server.box)
     found = abilities.lacks(subject)
     run = server.run
     # What runs is mostly what is saved: it is not looked at twice for every open page.
@@ -40,4 +40,4 @@ def of(server: Server) -> Chat:
 def now(server: Server) -> tuple[Lack, ...]:
     """What the profile, as it is saved now, leaves chats with this server without."""
     launch = parameters.fill(server.profile.launch, server.values)
-    return abilities.lacks(checks.subject(launch, server.box, server.profile))
+    return abilities.lacks(checks.by_itself(launch, server.box))

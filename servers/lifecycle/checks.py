@@ -77,10 +77,14 @@ def worked_in(run: Run | None) -> Worked | None:
 def subject(launch: Launch, box: Box | None, profile: Profile | None = None) -> Subject:
     if box is None:
         return Subject(launch=launch)
-    known = subject_with(
+    return replace(by_itself(launch, box), others=_others(box, profile))
+
+
+def by_itself(launch: Launch, box: Box) -> Subject:
+    """Without a look at who else is on the box."""
+    return subject_with(
         launch, box, ImageFacts.objects.of(launch, box), checkpoints.known(launch, box)
     )
-    return replace(known, others=_others(box, profile))
 
 
 def _others(box: Box, profile: Profile | None) -> tuple[str, ...] | None:
