@@ -150,12 +150,12 @@ def test_an_image_that_is_gone_is_known_to_be_gone(asking: Docker, box: Box) -> 
 @pytest.mark.docker
 @pytest.mark.django_db(transaction=True)
 def test_a_sign_of_life_writes_supplies_and_disturbs_no_page(asking: Docker, box: Box) -> None:
-    boxes.sign_of_life(box, None)
+    boxes.sign_of_life(box, None, [])
     first = Supplies.objects.get(box=box)
     assert "listening" in first.found
     box.refresh_from_db()
     # What changes every few seconds is no news for those who look at the box.
     assert "disks" not in box.facts
 
-    boxes.sign_of_life(box, None)
+    boxes.sign_of_life(box, None, [])
     assert Supplies.objects.get(box=box).seen_at > first.seen_at

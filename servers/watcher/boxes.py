@@ -45,9 +45,11 @@ def note_boot(box: Box, *, seen_before: datetime | None) -> None:
         )
 
 
-def sign_of_life(box: Box, sample: dict[str, Any] | None) -> None:
-    """Write down what Docker, the limits file and the newest sample say."""
+def sign_of_life(box: Box, sample: dict[str, Any] | None, problems: list[dict[str, str]]) -> None:
+    """Write down what Docker, the limits file and the newest sample say, and the watcher's own
+    problems."""
     docker, facts = gather(sample)
+    facts["problems"] += problems
     supplies.look(box, docker)
     changed = facts != box.facts or box.is_silent
     box.seen_at = timezone.now()

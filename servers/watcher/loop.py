@@ -20,6 +20,7 @@ from servers.lifecycle.images import jobs
 from servers.models import Box, Exchange, Request, Run
 from servers.watcher import boxes, checkpoints, logroom, logs
 from servers.watcher.alerts import Alerts
+from servers.watcher.faults import Faults
 from servers.watcher.fetching import Fetching
 from servers.watcher.foreign import Foreign
 from servers.watcher.hardware import Hardware
@@ -85,6 +86,7 @@ class Watcher:
         self.collector = Collector(root=settings.KERNEL_ROOT)
         self.sample: dict[str, Any] | None = None
         self.judged: dict[str, Any] | None = None  # the same with what is thought of it
+        self.faults = Faults()
         self.is_broken = False
 
     def run(self) -> bool:
@@ -150,6 +152,7 @@ class Watcher:
             began = time.monotonic()
             self.wake.clear()
             self._surviving(self._look_after_box)
+            self._surviving(self._give_sign_of_life)
             if time.monotonic() - tidied_at > TIDY_EVERY:
                 tidied_at = time.monotonic()
                 self._tidy()
@@ -181,7 +184,9 @@ class Watcher:
             self.runs.reconcile()
         if self.sample is not None:
             self.runs.measure(self.sample)
-        boxes.sign_of_life(self.box, self.judged or self.sample)
+
+    def _give_sign_of_life(self) -> None:
+        boxes.sign_of_life(self.box, self.judged or self.sample, self.faults.problems())
 
     def _asking(self) -> None:
         due = time.monotonic()
@@ -235,7 +240,7 @@ class Watcher:
         while not self.stopping.is_set():
             try:
                 for event in creation.docker().happenings():
-                    self._surviving(partial(self.foreign.happened, event))
+                    self._surviving(partial(self.foreign.happened, event), but=ContainerError)
                     self.around.set()
             except ContainerError as error:
                 log.warning("Docker's events of others: %s", error)
@@ -316,7 +321,7 @@ class Watcher:
         while not self.stopping.is_set():
             try:
                 for event in creation.docker().events():
-                    self._surviving(partial(self._on_event, event))
+                    self._surviving(partial(self._on_event, event), but=ContainerError)
             except ContainerError as error:
                 log.warning("Docker's events: %s", error)
             # Whatever happened while nobody listened is found by looking.
@@ -356,14 +361,30 @@ class Watcher:
                 log.warning("Redis is away: %s", error)
                 self.stopping.wait(RETRY)
 
-    def _surviving(self, work: Callable[[], None], *, may_take: float = RECONCILE_EVERY) -> None:
-        """Do a round of work; a database that is away ends the round, not the watcher."""
+    def _surviving(
+        self,
+        work: Callable[[], None],
+        *,
+        may_take: float = RECONCILE_EVERY,
+        but: type[Exception] | tuple[()] = (),
+    ) -> None:
+        """Do a round of work; a database that is away ends the round, not the watcher, and neither
+        does a fault of ours, unless it lasts."""
         started = time.monotonic()
         try:
             work()
         except (OperationalError, InterfaceError) as error:
             log.warning("The database is away: %s", error)
             close_old_connections()
+        except but:
+            raise
+        except Exception as error:
+            if self.faults.broke(work, error):
+                log.exception("A round of %s broke", threading.current_thread().name)
+            if self.faults.is_too_long(work):
+                raise
+        else:
+            self.faults.went_well(work)
         took = time.monotonic() - started
         if took > may_take:
             log.warning("A round took %.1f s", took)
