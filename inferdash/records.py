@@ -33,7 +33,10 @@ class _Repeated:
 
 
 class WithoutRepeats(logging.Filter):
-    """Passes on once in ten minutes what a loop warns of in each of its rounds."""
+    """Passes on once in ten minutes what a loop of ours warns of in each of its rounds.
+
+    Not what visitors do, of which each time counts.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -41,7 +44,8 @@ class WithoutRepeats(logging.Filter):
         self._lock = threading.Lock()
 
     def filter(self, record: logging.LogRecord) -> bool:
-        if record.levelno != logging.WARNING or record.exc_info:
+        is_ours = record.name.startswith("servers.")
+        if not is_ours or record.levelno != logging.WARNING or record.exc_info:
             return True
         text, now = record.getMessage(), record.created
         with self._lock:

@@ -9,8 +9,10 @@ from inferdash.records import IS_OVER, KEPT, SAID_AGAIN, WithoutRepeats
 ROUND = 8.0  # seconds
 
 
-def record(text: str, at: float, *, level: int = logging.WARNING) -> logging.LogRecord:
-    made = logging.LogRecord("watcher", level, __file__, 1, "Docker is away: %s", (text,), None)
+def record(
+    text: str, at: float, *, level: int = logging.WARNING, by: str = "servers.watcher.loop"
+) -> logging.LogRecord:
+    made = logging.LogRecord(by, level, __file__, 1, "Docker is away: %s", (text,), None)
     made.created = at
     return made
 
@@ -45,6 +47,11 @@ def test_another_reason_and_an_error_are_always_said(quiet: WithoutRepeats) -> N
     assert quiet.filter(record("no answer", 1))
     assert quiet.filter(record("broken", 2, level=logging.ERROR))
     assert quiet.filter(record("broken", 3, level=logging.ERROR))
+
+
+def test_what_visitors_do_wrong_is_said_each_time(quiet: WithoutRepeats) -> None:
+    assert quiet.filter(record("Forbidden: /profiles/new/", 0, by="django.request"))
+    assert quiet.filter(record("Forbidden: /profiles/new/", 1, by="django.request"))
 
 
 def test_what_is_new_each_time_does_not_fill_the_memory(quiet: WithoutRepeats) -> None:

@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.axe import faults
-from tests.browser.steps import key
+from tests.browser.steps import eventually, key
 from tests.images import ENGINE
 from tests.installation import Installation
 from tests.nvml import profiles
@@ -106,6 +106,8 @@ CONTAINER = "Run.objects.filter(server__slug='dozer').latest('pk').container_id"
 def test_an_idle_one_goes_to_sleep_and_a_request_wakes_it(page: Page, place: Installation) -> None:
     headers = {"Authorization": f"Bearer {key(page, place)}"}
     place.run(DOZER.format(image=ENGINE))
+    # The page of the new key has asked for the names, which are remembered for a second.
+    eventually(page, lambda: "dozer" in httpx.get(f"{place.url}/v1/models", headers=headers).text)
     page.goto(f"{place.url}/")
     dozer = page.locator("article[data-name=dozer]")
     hello = {"model": "dozer", "messages": [{"role": "user", "content": "hello"}]}

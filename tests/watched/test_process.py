@@ -74,7 +74,7 @@ def test_a_process_is_watched_until_it_is_gone_and_followed_when_it_comes_again(
         assert run.origin["name"] == f"process {process.pid}"
         assert run.engine_version == "0.33.0-test"
         assert SECRET not in f"{run.command} {run.version.launch}"
-        assert f"its standard output goes to {venv.log}" in venv.text(run)
+        venv.says(run, f"its standard output goes to {venv.log}")
 
         # Copied away and emptied, as a rotation does, while it goes on.
         before = len(venv.text(run))
