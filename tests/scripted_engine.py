@@ -8,6 +8,7 @@ import asyncio
 import json
 import queue
 import threading
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -123,6 +124,7 @@ class ScriptedEngine:
     arrived: "queue.Queue[dict[str, Any]]" = field(default_factory=queue.Queue)
     # One entry per chat, when it is over: "complete", or "cancelled" by the client.
     outcomes: "queue.Queue[str]" = field(default_factory=queue.Queue)
+    _writers: "weakref.WeakSet[asyncio.StreamWriter]" = field(default_factory=weakref.WeakSet)
 
     def __enter__(self) -> Self:
         self._loop = asyncio.new_event_loop()
@@ -145,12 +147,24 @@ class ScriptedEngine:
         server = self._loop.run_until_complete(self.listen())
         ready.set()
         self._loop.run_forever()
-        server.close()
-        for task in asyncio.all_tasks(self._loop):
-            task.cancel()
-        self._loop.run_until_complete(asyncio.sleep(0.01))
+        self._loop.run_until_complete(self._end(server))
         self._loop.run_until_complete(self._loop.shutdown_asyncgens())
         self._loop.close()
+
+    async def _end(self, server: asyncio.Server) -> None:
+        for listening in server.sockets:
+            self._loop.remove_reader(listening)
+        # Whoever was accepted a moment ago is given a transport: a closed server gives none, and
+        # asyncio then loses the socket.
+        await asyncio.sleep(0)
+        server.close()
+        while left := asyncio.all_tasks() - {asyncio.current_task()}:
+            for task in left:
+                task.cancel()
+            await asyncio.wait(left)
+        for writer in self._writers:
+            writer.transport.abort()  # also those whose client does not read what is left
+        await asyncio.sleep(0)  # the sockets are closed in the loop's next turn
 
     async def listen(self) -> asyncio.Server:
         server = await asyncio.start_server(self._connection, self.host, self.port)
@@ -158,6 +172,7 @@ class ScriptedEngine:
         return server
 
     async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writers.add(writer)
         try:
             while await self._request(reader, writer):
                 pass
