@@ -8,6 +8,7 @@ import signal
 import subprocess
 import termios
 import threading
+import time
 from pathlib import Path
 
 import psutil
@@ -73,6 +74,13 @@ class Started:
             found = list(re.finditer(pattern, self.said))
         assert len(found) >= times, f"{pattern!r} was not said:\n{self.said}"
         return found[-1]
+
+    def rests(self) -> None:
+        """Until it does nothing but wait."""
+        until = time.monotonic() + self.patience
+        while psutil.Process(self.process.pid).status() != psutil.STATUS_SLEEPING:
+            assert time.monotonic() < until, f"it does not come to rest:\n{self.said}"
+            time.sleep(0.01)
 
     def types(self, text: str) -> None:
         os.write(self.terminal, text.encode())

@@ -111,6 +111,8 @@ def test_metrics_are_summed_over_models_but_not_over_ranks() -> None:
         "llamacpp:requests_processing",
         "vllm:nan",
         "absent",
+        'vllm:num_requests_running{engine="1"}',
+        'vllm:num_requests_running{engine="2"}',
     ]
 
     assert prometheus.totals(METRICS, names) == {
@@ -118,6 +120,7 @@ def test_metrics_are_summed_over_models_but_not_over_ranks() -> None:
         "vllm:generation_tokens_total": 1500.0,
         "sglang:num_running_reqs": 4.0,
         "llamacpp:requests_processing": 5.0,
+        'vllm:num_requests_running{engine="1"}': 1.0,
     }
 
 

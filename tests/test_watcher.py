@@ -72,21 +72,32 @@ def test_an_engine_cannot_end_the_watcher_by_its_figures(
     assert run.requests_running == count
 
 
+LLAMA_CPP = """\
+llamacpp:requests_processing {running}
+llamacpp:n_decode_total {steps}
+llamacpp:tokens_predicted_total {tokens}
+"""
+SGLANG = """\
+sglang:num_running_reqs {running}
+sglang:realtime_tokens_total{{mode="decode"}} {steps}
+sglang:generation_tokens_total {tokens}
+"""
+
+
 @pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(("engine_key", "metrics"), [("llamacpp", LLAMA_CPP), ("sglang", SGLANG)])
 def test_an_answer_that_is_counted_at_its_end_is_no_peak_of_speed(
-    own_redis: redis.Redis, monkeypatch: pytest.MonkeyPatch
+    own_redis: redis.Redis, monkeypatch: pytest.MonkeyPatch, engine_key: str, metrics: str
 ) -> None:
     monkeypatch.setattr("servers.watcher.runs.ASK_EVERY", 0.0)
     box = factories.box()
     with ScriptedEngine() as engine:
         run = factories.run(
-            factories.server(box, engine="llamacpp"), address="127.0.0.1", port=engine.port
+            factories.server(box, engine=engine_key), address="127.0.0.1", port=engine.port
         )
         runs = Runs(box)
         for running, steps, tokens in ((1, 10, 0), (0, 11, 100_000_000)):
-            said = {"requests_processing": running, "n_decode_total": steps}
-            said |= {"tokens_predicted_total": tokens}
-            text = "".join(f"llamacpp:{name} {value}\n" for name, value in said.items())
+            text = metrics.format(running=running, steps=steps, tokens=tokens)
             engine.answers["/metrics"] = (200, text)
             runs.tick(within=5.0)
 

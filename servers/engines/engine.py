@@ -36,7 +36,6 @@ class Engine:
     version_key: str
     running_metric: str
     waiting_metric: str
-    generated_metric: str
     # What moves while it computes, the generated tokens among them: some count a request's
     # tokens only at its end, and a long prompt generates nothing for minutes.
     moving_metrics: tuple[str, ...]

@@ -54,7 +54,6 @@ LLAMACPP = Engine(
     version_key="build_info",
     running_metric="llamacpp:requests_processing",
     waiting_metric="llamacpp:requests_deferred",
-    generated_metric="llamacpp:tokens_predicted_total",
     moving_metrics=(
         "llamacpp:tokens_predicted_total",  # at the end of a request only
         "llamacpp:prompt_tokens_total",

@@ -24,7 +24,6 @@ OTHER = Engine(
     version_key="",
     running_metric="",
     waiting_metric="",
-    generated_metric="",
     moving_metrics=(),
     metrics_path="",
     help_commands=(),

@@ -43,7 +43,6 @@ SGLANG = Engine(
     counts_when_asked=True,
     running_metric="sglang:num_running_reqs",
     waiting_metric="sglang:num_queue_reqs",
-    generated_metric="sglang:generation_tokens_total",
     moving_metrics=(
         "sglang:generation_tokens_total",  # at the end of a request only
         "sglang:prompt_tokens_total",

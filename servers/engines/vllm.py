@@ -72,7 +72,6 @@ VLLM = Engine(
     counts_when_asked=True,
     running_metric="vllm:num_requests_running",
     waiting_metric="vllm:num_requests_waiting",
-    generated_metric="vllm:generation_tokens_total",
     moving_metrics=(
         "vllm:generation_tokens_total",
         "vllm:prompt_tokens_total",

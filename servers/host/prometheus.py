@@ -24,7 +24,8 @@ class Exposed:
 
 
 def totals(text: str, names: Collection[str]) -> dict[str, float]:
-    """The value of each of these metrics, summed over its series; absent ones are left out.
+    """The value of each of these metrics, summed over its series; absent ones are left out. Of
+    name{label="value"} those series alone that have this label.
 
     Series that differ only by a rank that works on the same requests count once: SGLang repeats
     them with --enable-metrics-for-all-schedulers. Lines that cannot be read are skipped.
@@ -35,7 +36,10 @@ def totals(text: str, names: Collection[str]) -> dict[str, float]:
 def read(text: str, names: Collection[str], histograms: Collection[str] = ()) -> Exposed:
     """These metrics, and the buckets of these histograms; see totals()."""
     of_bucket = {f"{name}_bucket": name for name in histograms}
-    wanted = {*names, *of_bucket}
+    wanted: dict[str, list[tuple[str, set[tuple[str, str]]]]] = {}
+    for asked in (*names, *of_bucket):
+        name, _, label = asked.partition("{")
+        wanted.setdefault(name, []).append((asked, set(_LABEL.findall(label))))
     series: dict[tuple[str, frozenset[tuple[str, str]]], float] = {}
     for line in text.splitlines():
         # Most lines are not asked for, and are not looked at any closer.
@@ -46,9 +50,10 @@ def read(text: str, names: Collection[str], histograms: Collection[str] = ()) ->
         name, labels, value = _split(line)
         if value is None:
             continue
-        pairs = _LABEL.findall(labels)
-        kept = frozenset((key, text) for key, text in pairs if key not in _SAME_WORK)
-        series.setdefault((name, kept), value)
+        kept = frozenset(pair for pair in _LABEL.findall(labels) if pair[0] not in _SAME_WORK)
+        for asked, selected in wanted[name]:
+            if selected <= kept:
+                series.setdefault((asked, kept), value)
     sums: dict[str, float] = {}
     counts: dict[str, int] = {}
     buckets: dict[str, dict[float, float]] = {}

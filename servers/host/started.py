@@ -37,7 +37,9 @@ def started(pid: int, *, start: int) -> Started:
             f"The words of process {pid} cannot be read: {error.strerror}."
         ) from error
     if not words:
-        raise StartedError(f"Process {pid} ends just now, and does not show its words any more.")
+        raise StartedError(
+            f"Process {pid} shows no words: it begins or ends just now. Look again in a moment."
+        )
     return Started(
         argv=tuple(words.rstrip("\0").split("\0")),
         env=_environment(home),

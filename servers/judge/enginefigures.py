@@ -10,8 +10,8 @@ from servers.judge.figurebook import Book, Share
 
 # Seconds that live figures of latencies and shares tell of; rates tell of Book.over.
 WINDOW = 60.0
-# Of an engine whose steps are counted.
-STEPS_WINDOW = 4.0
+# Of an engine that is known to count what it makes at once, or its steps.
+SHORT_WINDOW = 4.0
 # Seconds without a reading after which what was last said is old.
 STALE = 15.0
 MOST = 1e9  # what an engine claims beyond that is no figure
@@ -114,11 +114,23 @@ def live(book: Book, readings: Sequence[Reading]) -> Figures:
     short = between(book, lately[0], new)
     whole = between(book, readings[0], new)
     rates = {"prompt": short.prompt, "generation": short.generation}
-    if book.steps and _grown(book, [book.steps], lately[0].exposed, new.exposed):
-        latest = [each for each in lately if new.at - each.at <= STEPS_WINDOW]
+    steps = _grown(book, [book.steps], lately[0].exposed, new.exposed) if book.steps else None
+    if len(lately) > 1 and (steps or book.as_they_come in new.exposed.totals):
+        latest = [each for each in lately if new.at - each.at <= SHORT_WINDOW]
         since = latest[0] if len(latest) > 1 else lately[-2]
         rates["generation"] = between(book, since, new).generation
     return Figures(**{**asdict(whole), **rates})
+
+
+def is_speed(book: Book, old: Reading, new: Reading) -> bool:
+    """Whether the tokens between them were generated between them, and are not those of a long
+    answer that was counted at its end."""
+    if book.as_they_come:
+        return book.as_they_come in new.exposed.totals
+    if book.steps:
+        was_idle = not any(gauges(book, each.exposed).running for each in (old, new))
+        return was_idle or bool(_grown(book, [book.steps], old.exposed, new.exposed))
+    return True
 
 
 def spanned(told: Iterable[Figures], whole: Figures) -> Figures:

@@ -4,9 +4,11 @@ rule     the lint's rule whose fix makes the engine tell them
 over     seconds that tokens are counted over to be tokens a second
 steps    a counter of steps, of which each gives every running request a token: of an engine that
          counts a request's tokens only at its end
+as_they_come  the one of the counters of generated tokens that does not wait for a request's end
 born_late  whether a counter that is absent beside gauges has counted nothing so far
 gauges   figure -> add or mean: how series become one, and the names, the newest first
-counted  figure -> names of counters
+counted  figure -> names of counters, the best first; those with {label="value"} count the series
+         that have it
 shares   figure -> the first of these that is there: part of another counter, part beside the
          rest, or a gauge whose series are averaged
 seconds  figure -> names of histograms
@@ -55,6 +57,7 @@ class Book:
     rule: str
     over: float
     steps: str
+    as_they_come: str
     born_late: bool
     gauges: Mapping[str, Gauge]
     counted: Mapping[str, tuple[str, ...]]
@@ -101,6 +104,7 @@ def _book(path: Path) -> Book:
             rule=said["rule"],
             over=float(said["over"]),
             steps=said.get("steps", ""),
+            as_they_come=said.get("as_they_come", ""),
             born_late=bool(said.get("born_late")),
             gauges={name: _gauge(each) for name, each in said["gauges"].items()},
             counted={name: tuple(each) for name, each in said["counted"].items()},

@@ -19,7 +19,7 @@ from servers.host.containers import ContainerError, Progress
 from servers.host.probes import Health
 from servers.host.questions import Answer
 from servers.judge import figurebook
-from servers.judge.enginefigures import Reading, between
+from servers.judge.enginefigures import Reading, between, is_speed
 from servers.judge.holders import memory_by_container
 from servers.lifecycle import creation, demand, diagnoses, health, secrets
 from servers.models import Box, Run
@@ -181,15 +181,15 @@ class Runs:
     def _heard_ready(self, run: Run, said: Serving) -> None:
         engine = ENGINES[run.version.launch.engine]
         others = self._asking.others(run, said.requests(engine), engine)
-        rate = self._rate(run.pk, said, engine)
+        rate, shows_speed = self._rate(run.pk, said, engine)
         is_ours = self._asking.is_ours(run, engine)
         if rate is not None and not others and is_ours:
             rate = 0.0
         new: dict[str, Any] = {"requests_running": others, "tokens_per_second": rate}
         if new["requests_running"] or new["tokens_per_second"]:
             new["last_request_at"] = timezone.now()
-        if (new["tokens_per_second"] or 0) > (run.peak_tokens_per_second or 0):
-            new["peak_tokens_per_second"] = new["tokens_per_second"]
+        if shows_speed and (rate or 0) > (run.peak_tokens_per_second or 0):
+            new["peak_tokens_per_second"] = rate
         has_changed = any(getattr(run, name) != value for name, value in new.items())
         if has_changed:
             Run.objects.filter(pk=run.pk, state=State.READY).update(**new)
@@ -233,17 +233,19 @@ class Runs:
             answer = slow
         health.keep_first_answer(run, answer, alone=said.alone)
 
-    def _rate(self, pk: int, said: Serving, engine: Engine) -> float | None:
-        """Tokens a second since the last answer; None when the engine does not count."""
-        if engine.generated_metric not in said.figures:
-            return None
+    def _rate(self, pk: int, said: Serving, engine: Engine) -> tuple[float | None, bool]:
+        """Tokens a second since the last answer, and whether that is how fast it was; None when the
+        engine does not count."""
+        book = figurebook.by_engine().get(engine.key)
+        if book is None or not said.figures:
+            return None, False
         new = Reading(at=said.at, exposed=said.exposed)
         before = self._generated.get(pk)
         self._generated[pk] = new
         if before is None:
-            return None
-        rate = between(figurebook.by_engine()[engine.key], before, new).generation
-        return None if rate is None else round(rate, 1)
+            return None, False
+        rate = between(book, before, new).generation
+        return (None if rate is None else round(rate, 1)), is_speed(book, before, new)
 
 
 def pull(run: Run) -> None:

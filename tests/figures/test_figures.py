@@ -36,7 +36,7 @@ def test_every_engine_that_tells_figures_has_a_book() -> None:
     assert set(figurebook.by_engine()) == telling
     for key, mine in figurebook.by_engine().items():
         engine = ENGINES[key]
-        assert {engine.running_metric, engine.waiting_metric, engine.generated_metric} <= mine.names
+        assert {engine.running_metric, engine.waiting_metric} <= mine.names
 
 
 def test_figures_of_vllm_itself_between_two_readings() -> None:
@@ -137,6 +137,57 @@ def test_an_answer_whose_tokens_are_counted_at_its_end_shows_its_speed_all_the_w
     for second in (62, 64, 66):
         told.append(llamacpp(second, running=0, steps=3000, tokens=3000))
     assert live(book("llamacpp"), told[4:]).generation == 0
+
+
+def sglang(at: float, *, running: int, decoded: int | None, tokens: int) -> Reading:
+    """`decoded`: None for those whose scheduler counts nothing as it comes."""
+    text = f"sglang:num_running_reqs {running}\n"
+    text += f"sglang:generation_tokens_total {tokens}\n" if tokens else ""
+    if decoded is not None:
+        text += 'sglang:realtime_tokens_total{mode="prefill_compute",tp_rank="0"} 9000\n'
+    if decoded:
+        text += f'sglang:realtime_tokens_total{{mode="decode",tp_rank="0"}} {decoded}\n'
+    return reading("sglang", text, at=at)
+
+
+def test_sglang_tells_tokens_as_they_come_and_not_all_at_the_end_of_a_request() -> None:
+    # 40 tokens a second for a minute, seen every other second; then nothing.
+    told = [sglang(0.0, running=0, decoded=0, tokens=0)]
+    for second in range(2, 60, 2):
+        told.append(sglang(second, running=1, decoded=40 * second, tokens=0))
+        assert live(book("sglang"), told).generation == pytest.approx(40)
+    told.append(sglang(60.0, running=0, decoded=2400, tokens=2400))
+    assert between(book("sglang"), told[-2], told[-1]).generation == pytest.approx(40)
+    for second in (62, 64, 66):
+        told.append(sglang(second, running=0, decoded=2400, tokens=2400))
+    assert live(book("sglang"), told[4:]).generation == 0
+
+
+def test_an_sglang_that_counts_at_the_end_of_requests_is_told_over_a_long_span() -> None:
+    idle = sglang(0.0, running=0, decoded=None, tokens=0)
+    busy = sglang(28.0, running=1, decoded=None, tokens=0)
+    done = sglang(30.0, running=0, decoded=None, tokens=1200)
+
+    assert live(book("sglang"), [idle, busy, done]).generation == 40
+
+
+def test_the_tokens_of_a_long_answer_are_no_speed_of_the_moment_at_which_they_are_counted() -> None:
+    counted_at_its_end = [
+        sglang(0.0, running=1, decoded=None, tokens=0),
+        sglang(2.0, running=0, decoded=None, tokens=6000),
+    ]
+    assert not enginefigures.is_speed(book("sglang"), *counted_at_its_end)
+    as_they_come = sglang(2.0, running=1, decoded=80, tokens=0)
+    assert enginefigures.is_speed(book("sglang"), counted_at_its_end[0], as_they_come)
+
+    drafted = [llamacpp(at, running=1, steps=9, tokens=tokens) for at, tokens in ((0, 0), (2, 600))]
+    assert not enginefigures.is_speed(book("llamacpp"), *drafted)
+    stepped = [llamacpp(at, running=1, steps=steps, tokens=0) for at, steps in ((0, 0), (2, 99))]
+    assert enginefigures.is_speed(book("llamacpp"), *stepped)
+    short = [llamacpp(at, running=0, steps=9, tokens=tokens) for at, tokens in ((0, 0), (2, 60))]
+    assert enginefigures.is_speed(book("llamacpp"), *short)
+    before, after = sample("vllm-0.32-before"), sample("vllm-0.32-after", at=10.0)
+    assert enginefigures.is_speed(book("vllm"), before, after)
 
 
 def test_each_step_gives_every_running_request_a_token() -> None:

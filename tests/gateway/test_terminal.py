@@ -151,7 +151,8 @@ def test_a_person_talks_stops_an_answer_and_goes_on(env: dict[str, str], address
     assert [each["role"] for each in engine.requests[-1]["messages"]] == ["system", "user"]
     talk.waits_for("tiny> ", times=7)
     talk.types("half a que")
-    talk.waits_for("half a que")  # by now it listens for keys
+    talk.waits_for("half a que")
+    talk.rests()  # a Ctrl-C between the echo and the wait for another key waits for that key
     talk.press_ctrl_c()
     talk.waits_for("tiny> ", times=8)
     type_in("/quit")

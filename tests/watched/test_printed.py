@@ -3,6 +3,7 @@
 import os
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,6 +26,8 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="gives files to another u
 def sleeping(**streams: Any) -> Iterator[int]:
     process = subprocess.Popen(["sleep", "600"], **streams, start_new_session=True)
     try:
+        while not Path(f"/proc/{process.pid}/cmdline").read_bytes():
+            time.sleep(0.001)  # a program is shown without its words while it is put in place
         yield process.pid
     finally:
         process.kill()
