@@ -4,6 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from asgiref.sync import async_to_sync
 from django.test import Client
 from django.utils import timezone
 
@@ -22,6 +23,7 @@ from servers.models import (
 from servers.models.run import State
 from tests import factories, shelves
 from tests.shelves import image_id
+from tests.streamed import whole_of
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("own_redis")]
 
@@ -342,7 +344,7 @@ def test_a_builds_log_is_read_on_from_where_one_is(box: Box) -> None:
     ImageJob.objects.update(state="done")
     assert "?after=" not in page(f"/images/jobs/{job.pk}/log/?after=4")
     whole = client().get(f"/images/jobs/{job.pk}/log.txt")
-    assert b"".join(whole.streaming_content).endswith(b"three\nfour\n")  # type: ignore[attr-defined]
+    assert async_to_sync(whole_of)(whole).endswith(b"three\nfour\n")
 
 
 def test_a_build_of_a_private_profile_is_its_owners(box: Box) -> None:

@@ -1,7 +1,7 @@
 """A container or process that somebody else has started beside what a profile of it would start."""
 
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
@@ -75,8 +75,8 @@ def of_process(
     argv: Sequence[str], env: Mapping[str, str], spec: Spec, entrypoint: Sequence[str]
 ) -> tuple[Row, ...]:
     """The same of a process in no container: its words, and those variables that a profile keeps."""
-    theirs = _program((), argv) | _environment(env)
-    return _rows(theirs, _ours(spec, entrypoint), ())
+    program, of_it = _program((), argv, env)
+    return _rows(program | _environment(env, of_it), _ours(spec, entrypoint), ())
 
 
 def _rows(theirs: _Said, ours: _Said, image: Iterable[Row]) -> tuple[Row, ...]:
@@ -117,8 +117,8 @@ def _theirs(container: Json, image: Json | None) -> _Said:
         option.partition(" ")[0]: option.partition(" ")[2] or "yes" for option in command.ignored
     }
     config = container["Config"]
-    program = _program(config.get("Entrypoint") or (), config.get("Cmd") or ())
-    return _values(said) | program | _environment(env)
+    program, of_it = _program(config.get("Entrypoint") or (), config.get("Cmd") or (), env)
+    return _values(said) | program | _environment(env, of_it)
 
 
 def _ours(spec: Spec, entrypoint: Sequence[str]) -> _Said:
@@ -143,25 +143,28 @@ def _ours(spec: Spec, entrypoint: Sequence[str]) -> _Said:
     said |= _each("security option", spec.security_opt)
     if spec.pid:
         said["--pid"] = spec.pid
-    program = _program(spec.entrypoint or entrypoint, spec.command)
-    return _values(said) | program | _environment(spec.env)
+    program, of_it = _program(spec.entrypoint or entrypoint, spec.command, spec.env)
+    return _values(said) | program | _environment(spec.env, of_it)
 
 
 def _values(said: Mapping[str, str]) -> _Said:
     return {name: _Value.of(name, value) for name, value in said.items() if value}
 
 
-def _program(entrypoint: Sequence[str], said: Sequence[str]) -> _Said:
-    """What an engine's words say, flag by flag; all words where no engine is found in them.
+def _program(
+    entrypoint: Sequence[str], said: Sequence[str], env: Mapping[str, str]
+) -> tuple[_Said, frozenset[str]]:
+    """What an engine's words say, flag by flag, and the variables that count as such words; all
+    words where no engine is found in them.
 
     An entrypoint may be a script that runs what it is given.
     """
     argv = [*entrypoint, *said]
     found = engine_words.find(argv) or engine_words.find(said)
     if found is None:
-        return _values({"command": shlex.join(argv)})
+        return _values({"command": shlex.join(argv)}), frozenset()
     engine, own = found
-    split = engine_flags.split(engine, own)
+    split = engine_flags.split(engine, own, env)
     words_of_it = {
         "model": split.checkpoint or "",
         "served name": split.served_name or "",
@@ -173,11 +176,13 @@ def _program(entrypoint: Sequence[str], said: Sequence[str]) -> _Said:
         text = shlex.join(values) or "yes"
         known = words_of_it.get(key)
         words_of_it[key] = f"{known} · {text}" if known else text
-    return _values(words_of_it)
+    return _values(words_of_it), split.variables
 
 
-def _environment(env: Mapping[str, str]) -> _Said:
-    return {f"${name}": _Value.of(name, value) for name, value in env.items()}
+def _environment(env: Mapping[str, str], of_program: Collection[str]) -> _Said:
+    return {
+        f"${name}": _Value.of(name, value) for name, value in env.items() if name not in of_program
+    }
 
 
 def _of_image(config: Json, own: Json) -> list[Row]:

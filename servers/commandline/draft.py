@@ -1,7 +1,7 @@
 """A pasted command as the draft of a profile: never a launch, and open about what it assumes."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -104,8 +104,8 @@ class _Drafter:
                 "This command starts none of the engines that a profile can hold: vLLM, SGLang "
                 "and llama.cpp."
             )
-        said = engine_flags.split(command.engine, found)
-        self._environment()
+        said = engine_flags.split(command.engine, found, command.env)
+        self._environment(said.variables)
         checkpoint, mounts = self._checkpoint(said.checkpoint or "")
         container = self._container()
         container["volumes"] += mounts
@@ -201,8 +201,11 @@ class _Drafter:
         self._remark("assumed", f"{source} is mounted, so that the container sees the model.")
         return inside, (f"{source}:{inside}:ro",)
 
-    def _environment(self) -> None:
+    def _environment(self, of_fields: Collection[str] = ()) -> None:
+        """`of_fields`: variables that have become fields of the profile."""
         for name, value in self.command.env.items():
+            if name in of_fields:
+                continue
             is_open = value is None or value in (f"${name}", f"${{{name}}}")
             if name in HF_TOKENS and is_open:
                 self.passes_token = True
@@ -258,7 +261,7 @@ class _Drafter:
 
     def _network(self, said: engine_flags.EngineFlags) -> dict[str, Any]:
         engine = ENGINES[said.engine]
-        port = int(said.port) if said.port and said.port.isdecimal() else 0
+        port = said.port_number
         if said.port and not port:
             self._remark("unresolved", f"The port {said.port} is no number: write one.")
         published = [option_words.port(text) for text in self.command.ports]

@@ -1,7 +1,9 @@
 """An engine's words with checkpoint, served name, host and port taken out."""
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 from servers.commandline.command import EngineKey
 
@@ -17,6 +19,16 @@ _NAME: dict[EngineKey, tuple[str, ...]] = {
     "llamacpp": ("-a", "--alias"),
     "other": (),
 }
+# Variables that say the same to their engine; a flag outranks them.
+_VARIABLES: dict[EngineKey, dict[str, str]] = {
+    "llamacpp": {
+        "LLAMA_ARG_MODEL": "checkpoint",
+        "LLAMA_ARG_HF_REPO": "checkpoint",
+        "LLAMA_ARG_ALIAS": "served_name",
+        "LLAMA_ARG_HOST": "host",
+        "LLAMA_ARG_PORT": "port",
+    },
+}
 # vLLM's options that take several words, so that the last one is no checkpoint.
 _SEVERAL = ("--served-model-name", "--lora-modules", "--allowed-origins", "--middleware")
 
@@ -31,13 +43,32 @@ class EngineFlags:
     host: str | None = None
     port: str | None = None
     flags: tuple[str, ...] = ()
+    # Variables of these fields, whether their flags outrank them or not.
+    variables: frozenset[str] = frozenset()
+
+    @property
+    def port_number(self) -> int:
+        """0 where no port is told, or what is told is none."""
+        told = self.port or ""
+        is_port = told.isascii() and told.isdigit() and len(told) < 6 and int(told) < 65536
+        return int(told) if is_port else 0
 
 
-def split(engine: EngineKey, words: tuple[str, ...]) -> EngineFlags:
-    """Take out what a profile keeps in fields of its own.
+def split(
+    engine: EngineKey, words: tuple[str, ...], env: Mapping[str, str | None] | None = None
+) -> EngineFlags:
+    """Take out what a profile keeps in fields of its own, also where variables say it.
 
     Several served names stay among the flags: a profile has room for one.
     """
+    said = _split(engine, words)
+    told = {name: value for name in _VARIABLES.get(engine, {}) if (value := (env or {}).get(name))}
+    fields: dict[str, Any] = {_VARIABLES[engine][name]: value for name, value in told.items()}
+    missing = {name: value for name, value in fields.items() if getattr(said, name) is None}
+    return replace(said, **missing, variables=frozenset(told))
+
+
+def _split(engine: EngineKey, words: tuple[str, ...]) -> EngineFlags:
     rest, checkpoint = _positional(engine, words)
     rest, named = _taken(rest, _CHECKPOINT[engine])
     rest, served_name = _taken(rest, _NAME[engine])

@@ -222,7 +222,8 @@ def engine_of(
 def engine_words(command: Command) -> tuple[str, ...] | None:
     """What the engine itself gets to read: without wrappers, `bash -c`, "vllm serve".
 
-    None where no engine is started: a container with just a shell, or something else.
+    None where no engine is started: a container with just a shell, or something else. Nothing at
+    all where variables alone tell a llama.cpp what to do.
     """
     words = [*_words(command.entrypoint), *command.command]
     found = find(words) or find(command.command)
@@ -236,7 +237,9 @@ def engine_words(command: Command) -> tuple[str, ...] | None:
         return tuple(own) if own and _is_checkpoint(own) else None
     if command.engine == "llamacpp":
         own = words[1:] if words[:1] in (["--server"], ["-s"]) else words
-        return tuple(own) if own and own[0].startswith("-") else None
+        if not own:
+            return () if any(name.startswith("LLAMA_ARG_") for name in command.env) else None
+        return tuple(own) if own[0].startswith("-") else None
     return None
 
 

@@ -3,6 +3,7 @@
 They write what is wanted; the box's watcher does it, after a look of its own.
 """
 
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import cast
 
@@ -78,13 +79,17 @@ def image_job_log(request: HttpRequest, pk: int) -> HttpResponse:
 @allow(Role.VIEWER)
 def image_job_text(request: HttpRequest, pk: int) -> StreamingHttpResponse:
     job = _seen(request, pk)
-    pieces = (f"{piece.text}\n" for piece in JobLog.objects.filter(job=job))
     name = f"build-{job.pk}.log"
     return StreamingHttpResponse(
-        pieces,
+        _log_of(job),
         content_type="text/plain; charset=utf-8",
         headers={"Content-Disposition": f'attachment; filename="{name}"'},
     )
+
+
+async def _log_of(job: ImageJob) -> AsyncIterator[str]:
+    async for piece in JobLog.objects.filter(job=job).aiterator():
+        yield f"{piece.text}\n"
 
 
 def _seen(request: HttpRequest, pk: int) -> ImageJob:

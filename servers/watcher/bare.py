@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from servers.commandline import engine_words
+from servers.commandline import engine_flags, engine_words
+from servers.commandline.command import EngineKey
 from servers.commandline.process import without_python
 from servers.commandline.ray import ray_start
 from servers.engines import ENGINES
@@ -63,16 +64,17 @@ class Bare:
             yield self._of(seen[pid], *engines[pid], pids=tuple(_tree(pid, children)))
 
     def _of(
-        self, process: Process, engine: str, words: tuple[str, ...], *, pids: tuple[int, ...]
+        self, process: Process, engine: EngineKey, words: tuple[str, ...], *, pids: tuple[int, ...]
     ) -> Found:
+        said = engine_flags.split(engine, words)
         return Found(
             container=str(Life.of(process.pid, process.start, self._kernel)),
             name=f"process {process.pid}",
             image="",
             engine=engine,
             answer="unasked",
-            models=model(words),
-            port=_port(words) or ENGINES[engine].default_port,
+            models=model(said.checkpoint),
+            port=said.port_number or ENGINES[engine].default_port,
             started_at=process.started_at,
             origin=Origin(unit=unit(self._kernel, process.pid), user=process.user or "somebody"),
             pid=process.pid,
@@ -164,7 +166,7 @@ def _port(words: tuple[str, ...]) -> int:
     return int(said) if is_port else 0
 
 
-def _engine(title: str) -> tuple[str, tuple[str, ...]] | None:
+def _engine(title: str) -> tuple[EngineKey, tuple[str, ...]] | None:
     """The engine that a command line starts, and the words that it gets."""
     words = title.split()
     if not words or engine_words.program(words[0]) in _CLIENTS:

@@ -4,10 +4,9 @@ import logging
 import time
 from collections.abc import Iterator
 
-from servers.commandline import engine_words
+from servers.commandline import engine_flags, engine_words
 from servers.commandline.inspect import command_of
 from servers.engines import ENGINES
-from servers.engines.engine import flag_value
 from servers.host.containers import ContainerError
 from servers.host.foreign import Other
 from servers.judge.found import Found
@@ -69,16 +68,15 @@ def _of(other: Other) -> Found | None:
     if command.engine is None or words is None:
         return None
     container = other.container
-    said = flag_value(words, "--port") or ""
-    is_port = said.isascii() and said.isdigit() and 0 < int(said) < 65536
+    said = engine_flags.split(command.engine, words, command.env)
     return Found(
         container=container.id,
         name=container.name,
         image=other.image,
         engine=command.engine,
         answer="ended",
-        models=model(words),
-        port=int(said) if is_port else ENGINES[command.engine].default_port,
+        models=model(said.checkpoint),
+        port=said.port_number or ENGINES[command.engine].default_port,
         started_at=container.started_at.timestamp() if container.started_at else None,
         ended_at=container.finished_at.timestamp() if container.finished_at else None,
         exit_code=container.exit_code,
@@ -90,10 +88,6 @@ def _of(other: Other) -> Found | None:
 LONGEST_MODEL = 200
 
 
-def model(words: tuple[str, ...]) -> tuple[str, ...]:
+def model(said: str | None) -> tuple[str, ...]:
     """The model that an engine's words name, if they name one."""
-    flags = ("--model", "--model-path", "-m", "-hf", "--hf-repo")
-    said = flag_value(words, *flags)
-    if not said and words and not words[0].startswith("-"):
-        said = words[0]
     return (said[:LONGEST_MODEL],) if said else ()

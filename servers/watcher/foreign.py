@@ -186,7 +186,7 @@ class Foreign:
         command = command_of(other.inspected, self._images[image])
         words = engine_words.engine_words(command) if command.engine else None
         hint = command.engine if command.engine and words is not None else ""
-        named = (_port(hint, words or ()),) if hint else ()
+        named = _ports(command, words or ()) if hint else ()
         wanted = [*named, *(port for port in other.exposed if port not in _NOT_HTTP)]
         carrier = _carrier(other, others)
         ways = [carrier.ways(port) for port in dict.fromkeys(wanted)]
@@ -259,10 +259,12 @@ def _life(other: Other) -> Life:
     return other.container.id, str(other.container.started_at)
 
 
-def _port(engine: str, words: tuple[str, ...]) -> int:
-    said = engine_flags.split(ENGINES[engine].key, words).port  # type: ignore[arg-type]
-    is_port = said is not None and said.isdecimal() and len(said) < 6
-    return int(said or 0) if is_port else ENGINES[engine].default_port
+def _ports(command: Command, words: tuple[str, ...]) -> tuple[int, ...]:
+    """Where its engine listens by what it was told; where releases do that are told nothing."""
+    assert command.engine is not None
+    engine = ENGINES[command.engine]
+    told = engine_flags.split(command.engine, words, command.env).port_number
+    return (told,) if told else tuple(filter(None, (engine.default_port, engine.newer_port)))
 
 
 def _key(command: Command) -> str:

@@ -58,6 +58,8 @@ def follow(run_id: int, container_id: str, *, masks: Iterable[str] = ()) -> Stor
         running = _followers.get(run_id)
         if running is not None and running.is_alive():
             return running
+        for over in [pk for pk, each in _followers.items() if not each.is_alive()]:
+            del _followers[over]
         life = Life.parse(container_id)
         follower: Storing = (
             FileFollower(run_id, life, masks=masks)

@@ -66,7 +66,7 @@ class TestEngine:
         self.is_wedged = False
         self.server: asyncio.Server | None = None
         self.http = ScriptedEngine(
-            port=flags.port or PORTS[flavor],
+            port=flags.port or _untold_port(flavor),
             host=flags.host or os.environ.get("LLAMA_ARG_HOST") or HOSTS[flavor],
             plan=self._plan,
             answers={"/health": (503, json.dumps(LOADING))},
@@ -183,6 +183,12 @@ class TestEngine:
             "last": self.http.requests[-1] if self.http.requests else None,
         }
         self.http.answers["/stats"] = (200, json.dumps(seen))
+
+
+def _untold_port(flavor: str) -> int:
+    """ENGINE_PORT: of a release that has moved."""
+    told = os.environ.get("LLAMA_ARG_PORT") or os.environ.get("ENGINE_PORT")
+    return int(told or PORTS[flavor])
 
 
 def read_flags(words: list[str]) -> argparse.Namespace:

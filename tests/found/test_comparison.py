@@ -42,18 +42,56 @@ CONTAINER: dict[str, Any] = {
 }
 
 
-def compared() -> dict[str, Row]:
-    made = draft_of(CONTAINER, IMAGE)
+LLAMA_CPP: dict[str, Any] = {
+    "Config": {"Entrypoint": ["/app/llama-server"], "Env": ["LLAMA_ARG_HOST=0.0.0.0"]}
+}
+BY_VARIABLES: dict[str, Any] = {
+    **CONTAINER,
+    "Config": {
+        "Image": "ghcr.io/ggml-org/llama.cpp:server-cuda",
+        "Entrypoint": ["/app/llama-server"],
+        "Cmd": None,
+        "Env": [
+            "LLAMA_ARG_HOST=0.0.0.0", "LLAMA_ARG_MODEL=/models/tiny.gguf", "LLAMA_ARG_ALIAS=tiny",
+            "LLAMA_ARG_PORT=9000", "LLAMA_ARG_CTX_SIZE=4096",
+        ],
+        "Labels": {},
+    },
+    "HostConfig": {
+        "Binds": ["/mnt/models:/models:ro"],
+        "PortBindings": {"9000/tcp": [{"HostIp": "", "HostPort": "9000"}]},
+        "NetworkMode": "bridge",
+    },
+}  # fmt: skip
+
+
+def compared(
+    container: dict[str, Any] = CONTAINER,
+    image: dict[str, Any] = IMAGE,
+    entrypoint: tuple[str, ...] = ENTRYPOINT,
+) -> dict[str, Row]:
+    made = draft_of(container, image)
     spec = placement.spec(
         made.launch,
         Site(secrets=made.secrets),
         name="",
         labels={},
         host_port=made.launch.host_port,
-        entrypoint=ENTRYPOINT,
+        entrypoint=entrypoint,
         kernels_volume="inferdash-kernels",
     )
-    return {row.what: row for row in of_container(CONTAINER, IMAGE, spec, ENTRYPOINT)}
+    return {row.what: row for row in of_container(container, image, spec, entrypoint)}
+
+
+def test_what_variables_tell_a_llama_cpp_is_the_same_as_what_flags_do() -> None:
+    rows = compared(BY_VARIABLES, LLAMA_CPP, ("/app/llama-server",))
+
+    for what, theirs in [
+        ("model", "/models/tiny.gguf"), ("served name", "tiny"), ("engine's port", "9000"),
+        ("port 9000", "0.0.0.0:9000"), ("$LLAMA_ARG_CTX_SIZE", "4096"),
+    ]:  # fmt: skip
+        assert (rows[what].theirs, rows[what].verdict) == (theirs, "same"), rows[what]
+    assert not rows.keys() & {"$LLAMA_ARG_MODEL", "$LLAMA_ARG_ALIAS", "$LLAMA_ARG_PORT"}
 
 
 def test_what_the_profile_took_over_is_the_same() -> None:

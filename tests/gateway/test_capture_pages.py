@@ -3,7 +3,6 @@
 import json
 import re
 from datetime import timedelta
-from typing import Any
 
 import pytest
 from asgiref.sync import async_to_sync
@@ -17,6 +16,7 @@ from servers.models import Capture, Entry, Exchange, Role, User
 from servers.models.capture import KEPT
 from tests import factories
 from tests.access_rows import PUBLIC, ROWS, made
+from tests.streamed import whole_of
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("own_redis")]
 
@@ -146,10 +146,6 @@ def test_its_own_page_is_told_when_anything_on_it_has_changed(
     assert mark(ada) != marks[-2]
 
 
-async def file_of(answer: Any) -> bytes:
-    return b"".join([part async for part in answer.streaming_content])
-
-
 def test_what_is_kept_is_found_read_downloaded_and_deleted(client: Client, ada: User) -> None:
     assert "Nothing is kept." in text_of(client)
     moon = factories.exchange(ada)
@@ -173,7 +169,7 @@ def test_what_is_kept_is_found_read_downloaded_and_deleted(client: Client, ada: 
 
     answer = client.get("/gateway/captured.jsonl?q=moon")
     assert answer.headers["Content-Disposition"].endswith('.jsonl"')
-    (line,) = map(json.loads, async_to_sync(file_of)(answer).splitlines())
+    (line,) = map(json.loads, async_to_sync(whole_of)(answer).splitlines())
     assert (line["person"], line["server"]) == ("ada", "coder-1")
     assert line["answered"] == "Some 384,000 km."
     assert Entry.objects.get(action="download captured").subject == "moon"

@@ -11,6 +11,7 @@ from django.utils import timezone
 from servers.gateway import calls
 from servers.judge.usechart import chart
 from servers.models import Key, Request, Role, Usage, User
+from tests.streamed import whole_of
 
 pytestmark = pytest.mark.django_db
 TODAY = date(2026, 11, 22)
@@ -101,7 +102,7 @@ async def test_the_file_has_a_line_a_day_and_runs_no_formula(own_redis: object) 
     await client.aforce_login(bob)
 
     answer: Any = await client.get("/gateway/usage.csv?days=30")
-    text = b"".join([part async for part in answer.streaming_content]).decode()
+    text = (await whole_of(answer)).decode()
 
     head, line = text.splitlines()
     assert head.startswith("day,model,server,key,person,requests,failed")

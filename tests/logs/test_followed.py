@@ -1,3 +1,4 @@
+import threading
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ from servers.host.containers import Docker
 from servers.models import LogChunk, Run
 from servers.models.log import NOTE
 from servers.models.secret import MASK
+from servers.watcher import logs
 from servers.watcher.loglines import LONGEST, records
 from servers.watcher.logs import Follower
 from tests.cutting_proxy import CuttingProxy
@@ -20,6 +22,28 @@ def follow(run: Run, container_id: str, docker: Docker, *masks: str) -> Run:
 
 
 # Following
+
+
+class AtItsEnd(threading.Thread):
+    """A follower whose container has ended."""
+
+    def __init__(self, run_id: int, container_id: str, **_more: object) -> None:
+        super().__init__()
+
+    def stop(self) -> None:
+        pass
+
+
+def test_followers_that_are_done_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A watcher runs for months, and each of them holds what it needed to follow."""
+    monkeypatch.setattr(logs, "Follower", AtItsEnd)
+    monkeypatch.setattr("servers.watcher.logs.creation.docker", lambda: None)
+
+    for run_id in range(3):
+        logs.follow(run_id, "a" * 64).join()
+
+    assert len(logs._followers) == 1
+    logs.stop_all()
 
 
 @pytest.mark.docker

@@ -7,6 +7,7 @@ import pytest
 
 from servers.commandline import inspect
 from servers.commandline.command import Command
+from servers.engines.llamacpp import LLAMACPP
 from servers.host.docker_facts import Json
 from servers.models import Sighting
 from servers.watcher import ended, foreign
@@ -78,14 +79,23 @@ def test_one_that_publishes_nothing_is_reached_at_its_own_address(
     assert found.origin.started_by == "compose project speech (service llm, in /srv/speech)"
 
 
-def test_one_on_the_boxs_own_network_is_reached_there(place: Place, hands: Hands) -> None:
+@pytest.mark.parametrize("told_by", ["a flag", "a variable", "its release"])
+def test_one_on_the_boxs_own_network_is_reached_there(
+    place: Place, hands: Hands, told_by: str
+) -> None:
     place.watcher()
-    port = str(free_port())
-    words = ("llama-server", "-m", "/models/x.gguf", "--host", "127.0.0.1", "--port", port)
+    port = LLAMACPP.newer_port if told_by == "its release" else free_port()
+    words: list[str] = ["-m", "/models/x.gguf", "--host", "127.0.0.1", "--port", str(port)]
+    env = {}
+    if told_by != "a flag":
+        words = []
+        name = "LLAMA_ARG_PORT" if told_by == "a variable" else "ENGINE_PORT"
+        env = {"LLAMA_ARG_MODEL": "/models/x.gguf", name: str(port)}
 
-    found = hands.sees(hands.run("on-host", *words, network_mode="host"))
+    container = hands.run("on-host", "llama-server", *words, env=env, network_mode="host")
+    found = hands.sees(container)
 
-    assert (found.engine, found.address, found.port) == ("llamacpp", "127.0.0.1", int(port))
+    assert (found.engine, found.address, found.port) == ("llamacpp", "127.0.0.1", port)
 
 
 def test_one_that_still_loads_is_shown_as_such(place: Place, hands: Hands) -> None:
