@@ -1,7 +1,9 @@
 """What breaks in one round of the watcher is told, and does not end the others."""
 
+import importlib
 import logging
 import threading
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,9 +14,13 @@ from django.db.utils import DataError, OperationalError
 
 from servers import live
 from servers.host.containers import ContainerError
-from servers.models import Box
+from servers.models import Box, Run
+from servers.models.run import State
 from servers.watcher import boxes, faults
 from servers.watcher.loop import Watcher
+from servers.watcher.runs import Runs
+from tests import factories
+from tests.scripted_engine import MODEL, ScriptedEngine
 
 
 @pytest.fixture
@@ -107,3 +113,75 @@ def test_who_listens_to_docker_hears_that_it_is_away(watcher: Watcher) -> None:
     with pytest.raises(ContainerError):
         watcher._surviving(work.look, but=ContainerError)
     assert watcher.faults.problems() == []
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(
+    "part", ["servers.watcher.logsearch.search", "servers.watcher.looks.starting"]
+)
+def test_what_breaks_for_one_server_leaves_the_others_theirs(
+    own_redis: redis.Redis, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    box = factories.box()
+    with ScriptedEngine() as engine:
+        at = {"address": "127.0.0.1", "port": engine.port, "served_name": MODEL}
+        broken, whole = (
+            factories.run(
+                factories.server(box, name, engine="vllm", ready_path=f"/{name}"), State.STARTING
+            )
+            for name in ("broken", "whole")
+        )
+        engine.answers["/whole"] = (200, "")
+        Run.objects.update(**at)
+        module, _, name = part.rpartition(".")
+        does = getattr(importlib.import_module(module), name)
+
+        def breaks(subject: Any, *words: Any, **more: Any) -> Any:
+            is_its = subject == broken if isinstance(subject, Run) else more["path"] == "/broken"
+            if is_its:
+                raise ValueError("nobody has thought of that")
+            return does(subject, *words, **more)
+
+        monkeypatch.setattr(part, breaks)
+
+        with pytest.raises(ValueError, match="nobody has thought of that"):
+            Runs(box).tick(within=5.0)
+
+    whole.refresh_from_db()
+    assert whole.state == State.READY
+
+
+def for_each(names: list[str], does: Callable[[str], None]) -> None:
+    with faults.Apart() as apart:
+        for name in names:
+            with apart.each(name):
+                does(name)
+
+
+def test_what_breaks_for_several_is_told_together() -> None:
+    done = []
+
+    def does(name: str) -> None:
+        done.append(name)
+        if name != "two":
+            raise ValueError(name)
+
+    with pytest.raises(ExceptionGroup) as caught:
+        for_each(["one", "two", "three"], does)
+
+    assert done == ["one", "two", "three"]
+    notes = [error.__notes__ for error in caught.value.exceptions]
+    assert notes == [["It broke for one."], ["It broke for three."]]
+
+
+def test_a_database_that_is_away_ends_the_round_at_once() -> None:
+    done = []
+
+    def does(name: str) -> None:
+        done.append(name)
+        raise OperationalError("gone")
+
+    with pytest.raises(OperationalError):
+        for_each(["one", "two"], does)
+
+    assert done == ["one"]

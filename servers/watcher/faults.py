@@ -2,10 +2,14 @@
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
+
+from django.db.utils import InterfaceError, OperationalError
 
 # Seconds. What is broken for so long without a good round in between may be so by what this process
 # has in mind: it ends, and its successor begins anew.
@@ -80,6 +84,41 @@ class Faults:
             }
             for loop, kind in sorted(found.items())
         ]
+
+
+class Apart:
+    """Work for several, one after the other: what breaks for one is raised when all had theirs.
+
+    Use as a context manager. A database that is away is away for all of them.
+    """
+
+    def __init__(self) -> None:
+        self._errors: list[Exception] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        if error is not None or not self._errors:
+            return
+        if len(self._errors) == 1:
+            raise self._errors[0]
+        raise ExceptionGroup("for several", self._errors)
+
+    @contextmanager
+    def each(self, whose: object) -> Iterator[None]:
+        try:
+            yield
+        except (OperationalError, InterfaceError):
+            raise
+        except Exception as error:
+            error.add_note(f"It broke for {whose}.")
+            self._errors.append(error)
 
 
 def _key(work: Work) -> tuple[str, str]:

@@ -5,6 +5,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 
+from servers.watcher.faults import Apart
+
 
 class Questions[Answer]:
     """Asks in threads of its own, of which there is one a run at most."""
@@ -32,18 +34,21 @@ class Questions[Answer]:
     def answers(self, *, until: float) -> Iterator[tuple[int, Answer]]:
         """Answers in the order in which they come, those of earlier rounds too.
 
-        Ends when none is owed, or at this moment of time.monotonic(). Raises what a question
-        has raised.
+        Ends when none is owed, or at this moment of time.monotonic(). Raises what questions have
+        raised, after the others' answers.
         """
-        while self._open:
-            try:
-                run_id, answer = self._answers.get(timeout=max(0.0, until - time.monotonic()))
-            except queue.Empty:
-                return
-            self._open.discard(run_id)
-            if isinstance(answer, BaseException):
-                raise answer
-            yield run_id, answer
+        with Apart() as apart:
+            while self._open:
+                try:
+                    run_id, answer = self._answers.get(timeout=max(0.0, until - time.monotonic()))
+                except queue.Empty:
+                    return
+                self._open.discard(run_id)
+                if not isinstance(answer, BaseException):
+                    yield run_id, answer
+                    continue
+                with apart.each(f"run {run_id}"):
+                    raise answer
 
     def _wait(self, run_id: int, question: Callable[[], Answer]) -> None:
         try:

@@ -26,6 +26,7 @@ from servers.models import Box, Run
 from servers.models.run import ENDED, State, Wanted
 from servers.watcher import logs, logsearch, looks
 from servers.watcher.asking import Asking, Said
+from servers.watcher.faults import Apart
 from servers.watcher.figures import EngineFigures
 from servers.watcher.liveness import Liveness, asked_path
 from servers.watcher.looks import Serving, Started
@@ -66,15 +67,19 @@ class Runs:
 
     def reconcile(self) -> None:
         """Take up whatever a lost nudge, a restart or a missed event left undone."""
-        for run in self.mine():
-            if run.state == State.PULLING and run.wanted == Wanted.RUNNING:
-                self._pull(run)
-            else:
-                lifecycle.advance(run)
-        lifecycle.take_up(self.box)
-        self.follow_logs()
-        self._starts.close(self.box)
-        lifecycle.clear(self.box)
+        with Apart() as apart:
+            for run in self.mine():
+                with apart.each(run):
+                    if run.state == State.PULLING and run.wanted == Wanted.RUNNING:
+                        self._pull(run)
+                    else:
+                        lifecycle.advance(run)
+            with apart.each("what nobody has taken up"):
+                lifecycle.take_up(self.box)
+            with apart.each("logs"):
+                self.follow_logs()
+            self._starts.close(self.box)
+            lifecycle.clear(self.box)
 
     def follow_logs(self) -> None:
         """See to it that every log that Docker still has is being read."""
@@ -93,11 +98,13 @@ class Runs:
     def measure(self, sample: Mapping[str, Any]) -> None:
         """Remember the most memory that each run was seen to hold, and whether its GPUs spin."""
         held = memory_by_container(sample)
-        for run in self.mine():
-            size = held.get(run.container_id, 0)
-            if size > (run.peak_memory or 0):
-                Run.objects.filter(pk=run.pk).update(peak_memory=size)
-            self._starts.judge(run, sample)
+        with Apart() as apart:
+            for run in self.mine():
+                with apart.each(run):
+                    size = held.get(run.container_id, 0)
+                    if size > (run.peak_memory or 0):
+                        Run.objects.filter(pk=run.pk).update(peak_memory=size)
+                    self._starts.judge(run, sample)
 
     def _pull(self, run: Run) -> None:
         running = self._pulls.get(run.pk)
@@ -122,28 +129,38 @@ class Runs:
         mine = self.mine()
         self._liveness.forget({run.pk for run in mine})
         self._figures.look({run.pk for run in mine if run.state == State.READY})
-        for run in mine:
-            # Before it may become ready: what is known of its log by then counts.
-            logsearch.search(run)
-            self._starts.look(run)
-            is_wanted = run.wanted == Wanted.RUNNING
-            if run.state == State.QUEUED and is_wanted and (run.waits or run.outlook):
-                # What it waits for may be free by now; the others are taken up within seconds.
-                lifecycle.advance(run)
-            elif run.state == State.STARTING and is_wanted:
-                self._ask_starting(run)
-                lifecycle.check_limit(run)
-            elif run.state == State.READY and now - self._asked.get(run.pk, 0) >= ASK_EVERY:
-                self._ask_ready(run)
-            if run.wanted != Wanted.RUNNING:
-                lifecycle.advance(run)
-        for _run_id, (run, said) in self._questions.answers(until=now + within):
-            if isinstance(said, Serving):
-                self._heard_ready(run, said)
-            elif said.is_ready:
-                if run.is_watched and said.served_name != run.served_name:
-                    Run.objects.filter(pk=run.pk).update(served_name=said.served_name)
-                lifecycle.reached_ready(run, engine_version=said.version)
+        with Apart() as apart:
+            for run in mine:
+                with apart.each(run):
+                    self._bring_on(run, is_due=now - self._asked.get(run.pk, 0) >= ASK_EVERY)
+            with apart.each("questions"):
+                for _run_id, (run, said) in self._questions.answers(until=now + within):
+                    with apart.each(run):
+                        self._heard(run, said)
+
+    def _bring_on(self, run: Run, *, is_due: bool) -> None:
+        # Before it may become ready: what is known of its log by then counts.
+        logsearch.search(run)
+        self._starts.look(run)
+        is_wanted = run.wanted == Wanted.RUNNING
+        if run.state == State.QUEUED and is_wanted and (run.waits or run.outlook):
+            # What it waits for may be free by now; the others are taken up within seconds.
+            lifecycle.advance(run)
+        elif run.state == State.STARTING and is_wanted:
+            self._ask_starting(run)
+            lifecycle.check_limit(run)
+        elif run.state == State.READY and is_due:
+            self._ask_ready(run)
+        if run.wanted != Wanted.RUNNING:
+            lifecycle.advance(run)
+
+    def _heard(self, run: Run, said: Started | Serving) -> None:
+        if isinstance(said, Serving):
+            self._heard_ready(run, said)
+        elif said.is_ready:
+            if run.is_watched and said.served_name != run.served_name:
+                Run.objects.filter(pk=run.pk).update(served_name=said.served_name)
+            lifecycle.reached_ready(run, engine_version=said.version)
 
     def write(self) -> None:
         """Bring to the database what the history has not stored yet."""
