@@ -81,12 +81,61 @@ def test_who_knows_which_engine_an_image_holds_may_say_it(eva: Client) -> None:
     assert first["flags"] == "--max-model-len 8192"
 
 
+SPEECH = """
+services:
+  chat:
+    image: vllm/vllm-openai
+    command: Qwen/Qwen3-8B
+  speech:
+    image: acme/speech:2
+    environment: [SPEECH_KEY]
+    volumes: ["$VOICES:/voices:ro"]
+    ports: ["9100:9100"]
+"""
+
+
+def test_what_was_answered_is_not_asked_again(eva: Client) -> None:
+    """Which of two, its open variables, and then which engine: three pages, one after the other."""
+    asked = eva.post("/profiles/paste/", {"text": SPEECH, "choice": "1"}).content.decode()
+    answered = {"choice": "1", "asked": "yes", "value-VOICES": "/data/voices"}
+    unknown = eva.post("/profiles/paste/", {"text": SPEECH, **answered}).content.decode()
+    shown = eva.post("/profiles/paste/", {"text": SPEECH, **answered, "engine": "other"})
+
+    assert "$VOICES" in asked
+    assert "Which engine is in it?" in unknown
+    assert 'name="choice" value="1" required checked' in unknown
+    assert 'name="asked" value="yes"' in unknown
+    assert 'name="value-VOICES" value="/data/voices"' in unknown
+    first = shown.context["form"].initial
+    assert (first["engine"], first["image"]) == ("other", "acme/speech:2")
+    assert first["volumes"] == "/data/voices:/voices:ro"
+
+
+def test_an_engine_that_was_named_before_a_variable_is_kept(eva: Client) -> None:
+    text = "docker run -v $DATA:/data -p 11434:11434 ollama/ollama"
+
+    asked = eva.post("/profiles/paste/", {"text": text, "engine": "other"}).content.decode()
+
+    assert '<input type="hidden" name="engine" value="other">' in asked
+
+
+def test_who_named_the_wrong_engine_may_name_another(eva: Client) -> None:
+    text = "docker run -p 11434:11434 ollama/ollama"
+
+    refused = eva.post("/profiles/paste/", {"text": text, "engine": "vllm"}).content.decode()
+
+    assert "starts none of the engines" in refused
+    assert 'name="engine" value="vllm" required checked' in refused
+    assert 'name="engine" value="other" required>' in refused
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
         ("vllm serve 'a/b", "Line 1"),
         ("export A=1", "only variables are set"),
-        ("docker run nginx", "starts none of the engines"),
+        ("docker run -it vllm/vllm-openai bash", "starts none of the engines"),
+        ("docker run nginx", "says which engine is in it"),
         ("docker run x/y z", "says which engine is in it"),
         ("", "no command"),
     ],

@@ -95,9 +95,10 @@ class _Drafter:
         if command.engine == "other":
             return self._other()
         found = engine_words.engine_words(command)
-        if command.engine is None and command.image and command.command:
+        if command.engine is None and command.image:
             raise UnknownEngineError(
-                f"Neither the name {command.image} nor its command says which engine is in it."
+                f"Neither the name {command.image} nor its command says which engine is in it. "
+                "Other takes any program as it is."
             )
         if command.engine is None or found is None:
             raise DraftError(

@@ -50,18 +50,21 @@ def profile_paste(request: HttpRequest) -> HttpResponse:
             chosen = _chosen(request, found)
             if isinstance(chosen, Document):
                 return _form_of_document(request, chosen)
-            if chosen is not None and not _asks(request, chosen, context):
-                return _filled_form(request, _draft(request, chosen, text))
+            # What has been answered on an earlier page stays on each one after it.
             context |= {
                 "candidates": [_told(each) for each in found],
                 "choice": request.POST.get("choice", ""),
+                "engine": request.POST.get("engine", ""),
             }
+            if chosen is not None and not _asks(request, chosen, context):
+                return _filled_form(request, _draft(request, chosen, text))
         except PasteError as error:
             context |= {"error": str(error), "line": _line(text, error.line)}
         except UnknownEngineError as error:
             context |= {"error": str(error), "engines": choices()}
         except (DraftError, DocumentError) as error:
-            context |= {"error": str(error)}
+            # Who named the wrong engine may name another one.
+            context |= {"error": str(error), "engines": choices() if context.get("engine") else ()}
     return render(request, "profiles/paste.html", context)
 
 
@@ -124,10 +127,9 @@ def _asks(request: HttpRequest, command: Command, context: dict[str, object]) ->
     """Whether the page is to ask for values first; once, as some may stay open."""
     # The box has a Hugging Face token of its own.
     unresolved = [name for name in command.unresolved if name not in HF_TOKENS]
-    if not unresolved or "asked" in request.POST:
-        return False
-    context["unresolved"] = unresolved
-    return True
+    values = _values(request, command)
+    context["unresolved"] = [(name, values[name]) for name in unresolved]
+    return bool(unresolved) and "asked" not in request.POST
 
 
 def _values(request: HttpRequest, command: Command) -> dict[str, str]:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from servers.commandline.draft import Draft, DraftError, draft, fill
+from servers.commandline.draft import Draft, DraftError, UnknownEngineError, draft, fill
 from servers.commandline.read import read
 from servers.engines import ENGINES
 
@@ -210,10 +210,22 @@ def test_open_variables_can_be_filled_in() -> None:
     assert "$TP has no value" in remarks(made, "unresolved")
 
 
-@pytest.mark.parametrize("text", ["docker run nginx", "docker run -it vllm/vllm-openai bash"])
-def test_a_command_without_an_engine_is_refused_with_the_reason(text: str) -> None:
+def test_a_command_without_an_engine_is_refused_with_the_reason() -> None:
     with pytest.raises(DraftError, match="starts none of the engines"):
+        drafted("docker run -it vllm/vllm-openai bash")
+
+
+@pytest.mark.parametrize("words", ["", "serve"])
+def test_an_image_that_nobody_knows_is_asked_about(words: str) -> None:
+    """Also one whose own words start it, as Ollama's do."""
+    text = f"docker run --gpus all -p 11434:11434 ollama/ollama {words}"
+
+    with pytest.raises(UnknownEngineError, match="which engine is in it"):
         drafted(text)
+
+    [command] = read(text)
+    launch = draft(command, engine="other").launch
+    assert (launch.engine, launch.port, launch.gpus) == ("other", 11434, "all")
 
 
 def test_only_what_a_profile_can_hold_is_promised(capsys: Any) -> None:
