@@ -26,6 +26,11 @@ NO_MEMORY = _said(
     "The driver does not tell how much memory this GPU has in use.",
     "A GPU that was lost, or MIG without the right to see it, looks like this: see nvidia-smi.",
 )
+NO_LINES = _said(
+    "Memory is in use, and the list of the kernel's figures (meminfo) has no AnonPages or no Cached, "
+    "so nobody can tell what programs and files take of it.",
+    "Look whether something replaces /proc/meminfo here, as lxcfs does, and record again without it.",
+)
 NO_GPU = _said(
     "The driver no longer lists this GPU.",
     "It may have fallen off the bus: see nvidia-smi and the kernel's log; a restart of the box "

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from servers.judge import advice
+from servers.judge.elapsed import Boot, Elapsed
 from servers.judge.pools import (
     Client,
     Pool,
@@ -57,30 +58,29 @@ class Judge:
     ) -> None:
         self.thresholds = thresholds or Thresholds()
         self.best = best if best is not None else {}
-        self._boot: object = None
+        self._boot = Boot()
+        self._elapsed = Elapsed()
         self._pools: dict[str, _PoolState] = {}
         self._stops = Stops()
         self._seen: list[str] = []  # the GPUs of this boot
 
     def step(self, snapshot: Snapshot) -> list[Verdict]:
         """One verdict for each GPU of the snapshot, and of those that it no longer lists."""
-        if snapshot.get("boot_id") != self._boot:
-            self._boot = snapshot.get("boot_id")
-            self._pools, self._stops, self._seen = {}, Stops(), []
-        self._stops.see(snapshot)
-        verdicts = [self._judge(pool, snapshot) for pool in pools(snapshot)]
+        clock = float(snapshot["t"])
+        if self._boot.is_new(snapshot):
+            self._elapsed, self._stops = Elapsed(), Stops()
+            self._pools, self._seen = {}, []
+        snapshot = {**snapshot, "t": self._elapsed.see(snapshot)}
+        self._stops.see(snapshot, clock)
+        verdicts = [self._judge(pool, snapshot, clock) for pool in pools(snapshot)]
         listed = [each.gpu for each in verdicts]
         for gone in (gpu for gpu in self._seen if gpu not in listed):
             said = advice.NO_COLLECTOR if _is_blind(snapshot) else advice.NO_GPU
-            told = Verdict(
-                t=float(snapshot["t"]), gpu=gone, verdict="unknown", unattributed=0, **said
-            )
-            verdicts.append(told)
+            verdicts.append(Verdict(t=clock, gpu=gone, verdict="unknown", unattributed=0, **said))
         self._seen += [gpu for gpu in listed if gpu not in self._seen]
         return verdicts
 
-    def _judge(self, pool: Pool | str, snapshot: Snapshot) -> Verdict:
-        t = float(snapshot["t"])
+    def _judge(self, pool: Pool | str, snapshot: Snapshot, t: float) -> Verdict:
         if isinstance(pool, str):
             missing = advice.NO_COLLECTOR if _is_blind(snapshot) else advice.NO_MEMORY
             return Verdict(t=t, gpu=pool, verdict="unknown", unattributed=0, **missing)
@@ -122,7 +122,12 @@ class _PoolState:
         if not _is_blind(snapshot) and sees_processes(snapshot):
             self._measure(pool, snapshot, stops)
         size = pool.unattributed(self._baseline(best))
-        self._watch(t, size, pool, snapshot)
+        if _is_blind(snapshot):
+            # Nothing is seen, so nothing has lasted.
+            self._over_since = self._under_since = None
+        else:
+            self._watch(t, size, pool, snapshot)
+        self._note_reclaim(t, size, snapshot)
         for verdict in self._rules(t, size, pool, snapshot, stops):
             if verdict is not None:
                 return size, verdict
@@ -165,7 +170,8 @@ class _PoolState:
         stuck = (client.pid for client in pool.clients if client.is_stuck)
         self._stuck = {pid: self._stuck.get(pid, t) for pid in stuck}
         self._recent.append((t, size))
-        while self._recent[0][0] < t - self.thresholds.falling_within:
+        # Of samples that lie further apart the last two count.
+        while len(self._recent) > 2 and self._recent[0][0] < t - self.thresholds.falling_within:
             self._recent.popleft()
         counts = size > bad and not self._is_booting(snapshot)
         self._over_since = (self._over_since or t) if counts else None
@@ -180,6 +186,8 @@ class _PoolState:
             self._reclaim = None
         if any(not client.is_desktop for client in pool.clients):
             self._reclaim = None  # whoever comes may leave something of his own
+
+    def _note_reclaim(self, t: float, size: int, snapshot: Snapshot) -> None:
         for event in snapshot.get("events") or []:
             if event.get("type") == "reclaim" and int(event.get("level") or 0) & 2:
                 before = max((then for _at, then in self._recent), default=size)
@@ -249,6 +257,8 @@ class _PoolState:
             return None
         if any(not client.is_desktop for client in pool.clients) or not pool.is_explained:
             return "unknown", advice.while_serving(size)
+        if not pool.is_told_apart:
+            return "unknown", advice.NO_LINES
         if self._under_since is not None:
             return "settling", advice.settling(size, self.thresholds.leave_after)
         if self.kind == "discrete":
@@ -263,6 +273,8 @@ class _PoolState:
         return "leaked", advice.leaked_box(size)
 
     def _shared_memory(self, pool: Pool, snapshot: Snapshot) -> _Told | None:
+        if not sees_processes(snapshot):
+            return None  # whoever maps it may be one of those that are hidden
         size, paths = orphaned_shm(snapshot)
         return ("residual", advice.shm(size, paths)) if size > self._limit("warn", pool) else None
 

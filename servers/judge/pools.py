@@ -43,6 +43,7 @@ _WORKER = re.compile(r"VLLM::|sglang::|ray::", re.IGNORECASE)
 _SHARES = re.compile(r"GB10|Thor|Orin|N1X")
 _SHARING = ("8.7", "11.0", "12.1")
 _SAME_SIZE = 0.03
+_MOMENT = 60.0
 _DEAD = ("Z", "X")
 _STUCK = ("D", *_DEAD)
 
@@ -94,6 +95,14 @@ class Pool:
     def unheld(self) -> int:
         """In use although no client holds it; below zero where the two are of different moments."""
         return self.in_use - self.held
+
+    @property
+    def is_told_apart(self) -> bool:
+        """Whether what programs and files take of a machine's memory is known."""
+        return not self.lines or (
+            self.lines.get("AnonPages") is not None
+            and any(self.lines.get(name) is not None for name in ("Cached", _NODE_CACHE))
+        )
 
     @property
     def is_explained(self) -> bool:
@@ -203,17 +212,23 @@ def held_by_pid(card: Mapping[str, Any]) -> dict[int, int | None]:
 
 
 def _started(start: object, snapshot: Snapshot) -> float | None:
-    """Seconds since 1970 of a start that the kernel counts in ticks of 10 ms since the boot."""
+    """Seconds since 1970 of a start, which the kernel counts in ticks of 10 ms since the boot."""
     if not isinstance(start, (int, float)):
         return None
-    if start > 1e9:
-        return float(start)
     uptime = snapshot.get("uptime_s")
-    return None if uptime is None else float(snapshot["t"]) - float(uptime) + start / 100
+    if uptime is None:
+        return float(start) if start > 1e9 else None
+    # More ticks than the box has had are no ticks; 1e9 of them it has after 115 days.
+    if start / 100 > float(uptime) + _MOMENT:
+        return float(start)
+    return float(snapshot["t"]) - float(uptime) + start / 100
 
 
 def orphaned_shm(snapshot: Snapshot) -> tuple[int, tuple[str, ...]]:
-    """Bytes of shared memory that no process maps, and the largest segments' paths."""
-    left = [each for each in snapshot.get("shm") or [] if not each.get("mapped")]
+    """Bytes of shared memory that no process maps, and the largest segments' paths.
+
+    Of what nobody knows whether it is mapped nothing is said.
+    """
+    left = [each for each in snapshot.get("shm") or [] if each.get("mapped") is False]
     left.sort(key=lambda each: -(each.get("bytes") or 0))
     return sum(each.get("bytes") or 0 for each in left), tuple(each["path"] for each in left[:3])

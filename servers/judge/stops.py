@@ -21,35 +21,45 @@ class Stops:
         self._listed: set[str] = set()
         self.has_running = False  # one of ours
         self._ours: dict[str, float | None] = {}  # container -> when it ended; None: not yet
+        self._others: dict[str, float] = {}  # of those that are not: what their clock said
         self._last = float("-inf")
         self._clients: dict[int, bool] = {}  # pid -> the kernel knows it
 
-    def see(self, snapshot: Snapshot) -> None:
+    def see(self, snapshot: Snapshot, clock: float) -> None:
+        """`clock` is what the box's clock shows at the moment `t`, which no clock is set to."""
         t = float(snapshot["t"])
-        containers = {_key(each["id"]): each for each in snapshot.get("containers") or []}
+        # A list that could not be made, unlike one that is empty, says of nobody that he ended.
+        if snapshot.get("containers") is not None:
+            self._see_containers(snapshot["containers"], t, clock)
+        self._see_clients(snapshot, t)
+
+    def _see_containers(self, listed: list[dict[str, Any]], t: float, clock: float) -> None:
+        containers = {_key(each["id"]): each for each in listed}
         for each in containers.values():
-            self._see_container(each, t)
+            self._see_container(each, t, clock)
         for gone in self._ours.keys() - containers.keys():
             self._ended(gone, t)
         self._listed = set(containers)
         self._running = {i for i, each in containers.items() if each.get("state") in _RUNNING}
         self.has_running = any(containers[i].get("ours") for i in self._running)
-        self._see_clients(snapshot, t)
 
-    def _see_container(self, container: dict[str, Any], t: float) -> None:
+    def _see_container(self, container: dict[str, Any], t: float, clock: float) -> None:
         name = _key(container["id"])
-        if container.get("state") == "created":
-            return  # it has not run yet
+        if container.get("state") in (None, "created"):
+            return  # it has not run yet, or nobody knows
         if container.get("state") in _RUNNING:
             if container.get("ours"):
                 self._ours[name] = None
             return
         stopped = _seconds(container.get("stopped_at"))
+        # By how long ago that was: clocks are set, and Docker's may be another machine's.
+        moment = t if stopped is None else t - max(0.0, clock - stopped)
         if container.get("ours"):
             self._ours.setdefault(name, None)
-            self._ended(name, t if stopped is None else stopped)
-        elif stopped is not None:
-            self._last = max(self._last, stopped)
+            self._ended(name, moment)
+        elif stopped is not None and self._others.get(name) != stopped:
+            self._others[name] = stopped
+            self._last = max(self._last, moment)
 
     def _ended(self, container: str, t: float) -> None:
         if self._ours[container] is None:

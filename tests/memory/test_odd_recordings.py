@@ -1,0 +1,163 @@
+"""Recordings in which clocks are set, and things that are not known for a while."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from servers.judge.memory import Judge, Verdict
+from tests.memory.scenes import BEGAN, GIB, OURS, Scene, crashed, served
+
+type Snapshot = dict[str, Any]
+
+
+def judged(snapshots: list[Snapshot]) -> list[Verdict]:
+    judge = Judge()
+    return [each for snapshot in snapshots for each in judge.step(snapshot)]
+
+
+def order(snapshots: list[Snapshot]) -> list[str]:
+    found: list[str] = []
+    for each in judged(snapshots):
+        if found[-1:] != [each.verdict]:
+            found.append(each.verdict)
+    return found
+
+
+def later(scene: Scene, change: Callable[[Snapshot], object], seconds: float) -> list[Snapshot]:
+    """What was made of the scene, and so many seconds more in which each snapshot is changed."""
+    before = len(scene.made)
+    scene.for_(seconds)
+    for each in scene.made[before:]:
+        change(each)
+    return scene.made
+
+
+def set_clock(by: float) -> Callable[[Snapshot], object]:
+    return lambda snapshot: snapshot.update(t=snapshot["t"] + by)
+
+
+@pytest.mark.parametrize("by", [-3600.0, 3600.0])
+def test_a_clock_that_is_set_neither_hides_a_loss_nor_hurries_it(by: float) -> None:
+    scene = crashed(Scene(), lost=33.0).for_(10)
+
+    found = judged(later(scene, set_clock(by), 300))
+
+    after = [each.verdict for each in found if each.verdict != "ok"]
+    assert after.count("settling") == pytest.approx(240 / 5, abs=1)
+    assert set(after[60:]) == {"reclaimable"}
+    assert found[-1].t == scene.made[-1]["t"], "told in the box's own time"
+
+
+def test_a_clock_that_is_set_forward_makes_no_loss_of_what_is_coming_back() -> None:
+    scene = crashed(Scene(kind="discrete", total=96.0), lost=60.0, gib=80.0).for_(5)
+    later(scene, set_clock(3600), 15)
+    scene.lost = 0
+    assert order(later(scene, set_clock(3600), 300)) == ["ok", "settling", "ok"]
+
+
+def test_an_end_is_told_in_the_time_of_a_clock_that_was_set() -> None:
+    """Docker says when, by the clock that is right now; the judge's own time goes on as it was."""
+    scene = served(Scene(kind="discrete", total=96.0))
+    later(scene, set_clock(-3600), 10)
+    scene.end(100)
+    scene.lost = 60.0
+    scene.container("exited", scene.t - 3600)
+
+    assert order(later(scene, set_clock(-3600), 200))[-1] == "leaked"
+
+
+def test_somebody_s_container_that_has_ended_ends_only_once() -> None:
+    scene = Scene(kind="discrete", total=96.0, lost=20.0).for_(5)
+    scene.containers = [{"id": "c", "ours": False, "state": "exited", "stopped_at": BEGAN}]
+
+    assert order(later(scene, set_clock(-3600), 300))[-1] == "leaked"
+
+
+@pytest.mark.parametrize("uptime", [50_000.0, None])
+def test_an_uptime_that_does_not_go_on_stops_no_clock(uptime: float | None) -> None:
+    scene = crashed(Scene(), lost=33.0).for_(400)
+    for each in scene.made:
+        each["uptime_s"] = uptime
+    assert order(scene.made)[-1] == "reclaimable"
+
+
+@pytest.mark.parametrize("what", ["list", "state"])
+def test_containers_that_are_not_known_for_a_while_have_not_ended(what: str) -> None:
+    def hide(snapshot: Snapshot) -> None:
+        if what == "list":
+            snapshot["containers"] = None
+        else:
+            snapshot["containers"] = [each | {"state": None} for each in snapshot["containers"]]
+
+    assert order(later(served(Scene()), hide, 900)) == ["ok"]
+
+
+def test_a_boot_without_its_name_is_the_same_boot() -> None:
+    scene = crashed(Scene(kind="discrete", total=96.0), lost=33.0, gib=60.0).for_(200)
+
+    found = judged(later(scene, lambda snapshot: snapshot.update(boot_id=None), 10))
+
+    assert found[-1].verdict == "leaked"
+
+
+def test_a_boot_that_never_has_a_name_is_known_by_its_uptime() -> None:
+    scene = crashed(Scene(kind="discrete", total=96.0), lost=33.0, gib=60.0).for_(200)
+    scene.uptime, scene.containers, scene.lost = 30.0, [], 0.0
+    scene.for_(20)
+    for each in scene.made:
+        each["boot_id"] = None
+
+    assert order(scene.made)[-2:] == ["leaked", "ok"]
+
+
+def test_what_a_hung_collector_shows_does_not_count_afterwards() -> None:
+    scene = served(Scene())
+
+    def hang(snapshot: Snapshot) -> None:
+        snapshot.update(collector_ok=False, processes=None)
+        snapshot["gpus"][0]["processes"] = []
+
+    made = later(scene, hang, 120)
+    scene.for_(60)
+
+    assert order(made) == ["ok", "unknown", "ok"]
+    assert "on their way back" not in judged(made)[-1].reason
+
+
+@pytest.mark.parametrize("mapped", [None, False])
+def test_shared_memory_that_nobody_can_look_at_is_not_accused(mapped: bool | None) -> None:
+    scene = Scene(cached=40.0, sees=mapped is None)
+    scene.shm = [{"path": "/dev/shm/psm_1", "bytes": 30 * GIB, "mapped": mapped}]
+    assert not any(each.alarm for each in judged(scene.for_(400).made))
+
+
+def test_an_engine_of_somebody_else_s_is_nobody_s_orphan_after_115_days_either() -> None:
+    """From then on the kernel counts more ticks than there were seconds since 1970 in 2001."""
+    scene = Scene(uptime=200 * 86_400.0)
+    scene.container("running")
+    scene.process(100, 60.0, container=OURS)
+    scene.for_(300)
+    scene.end(100)
+    scene.container("exited", scene.t)
+    scene.for_(400)
+    scene.process(300, 70.0, ppid=1, start=int(scene.uptime * 100))
+    assert order(scene.for_(400).made) == ["ok"]
+
+
+@pytest.mark.parametrize("name", ["AnonPages", "Cached"])
+def test_main_memory_that_is_not_told_apart_is_not_lost(name: str) -> None:
+    scene = Scene(cached=30.0, anonymous=30.0).for_(400)
+    scene.events = [{"type": "reclaim", "level": 2}]
+    scene.for_(200)
+    for each in scene.made:
+        del each["meminfo"][name]
+
+    assert order(scene.made) == ["ok", "unknown"]
+    assert name in judged(scene.made)[-1].reason
+
+
+def test_a_reclaim_that_helped_in_part_is_known_from_few_samples_too() -> None:
+    scene = crashed(Scene(), lost=78.0).for_(600, 30)
+    scene.lost, scene.events = 20.0, [{"type": "reclaim", "level": 2}]
+    assert not any(each.alarm for each in judged(scene.for_(300, 30).made))
