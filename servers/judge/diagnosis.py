@@ -11,7 +11,7 @@ from itertools import chain
 from typing import Literal
 
 from servers.engines import ENGINES
-from servers.judge import failurebook, telling
+from servers.judge import failurebook, logtext, telling
 from servers.judge.facts import Facts
 from servers.judge.failurebook import Failure
 from servers.judge.subject import Subject
@@ -28,6 +28,11 @@ LONGEST_LINE = 16_384  # characters; of a longer one, both ends: a bar redraws i
 _STOPPED = (130, 143, -2, -15)
 _STOPPED_SERVING = (0, *_STOPPED, 137, -9)
 _GIB = 2**30
+# What a server that hangs goes on to say: that it was asked how it is, and that nothing moves.
+_IDLE = re.compile(
+    r"\s*$|\S{1,60} - \"(?:GET|HEAD) /\S{0,200} HTTP/|"
+    r"Engine \d{3}: Avg prompt throughput: 0\.0 tokens/s, Avg generation throughput: 0\.0 tokens/s"
+)
 _NUMBER = re.compile(r"\d{1,9}(?:\.\d{1,9})?")
 
 
@@ -206,9 +211,9 @@ def _more(groups: dict[str, str], ending: Ending) -> dict[str, str]:
 
 
 def _is_at_end(hit: _Hit, log: Log) -> bool:
-    later = log.texts[hit.line.position + 1 :]
+    later = (logtext.read(text).text for text in log.texts[hit.line.position + 1 :])
     return all(
-        any(p.regex.search(text) for p in hit.failure.match) for text in later if text.strip()
+        _IDLE.match(text) or any(p.regex.search(text) for p in hit.failure.match) for text in later
     )
 
 

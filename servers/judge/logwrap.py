@@ -30,6 +30,17 @@ _PATTERNS = tuple(
         r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d\.\d{1,9} [\w.-]{1,64} [\w.@-]{1,64}\[\d{1,9}\]: ",
         # Python's logging, by a program that started the engine and repeats what it says
         r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[,.]\d{3} - [\w.]{1,80} - (?:DEBUG|INFO|WARNING|ERROR) - ",
+        # syslog
+        r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d [\w.-]{1,64} [\w.@/-]{1,64}: ",
+        # ts, Go's log, dashboards and collectors of logs
+        r"\[?(?:[A-Z][a-z]{2} [ \d]\d|\d{4}/\d\d/\d\d) \d\d:\d\d:\d\d(?:\.\d{1,9})?\]? "
+        r"(?![\w.-]{1,64} [\w.@-]{1,64}\[\d{1,9}\]: )",
+        r"\[?\d\d:\d\d:\d\d(?:\.\d{1,9})?\]? ",
+        r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?(?:\t|  )",
+        # mpirun --tag-output and srun --label
+        r"\[\d{1,4},\d{1,4}\]<std(?:out|err)>: ?",
+        r" {0,3}\d{1,4}: ",
+        r"[A-Za-z][\w.-]{0,99} {0,40}\| ?",
     )
 )
 _NUMBER = re.compile(r"\s{0,8}(?P<number>\d{1,7})(?:\t|: ?| ?[|\u2502] ?| )")

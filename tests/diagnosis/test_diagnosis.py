@@ -71,6 +71,32 @@ def test_a_request_that_fails_is_no_end_of_the_server() -> None:
     assert of(f"{LOADING}\n{READY}\nValueError: bad request\n{OOM}").outcome == "ready"
 
 
+@pytest.mark.parametrize(
+    ("last", "outcome"),
+    [
+        ('(APIServer pid=1) INFO:     10.0.0.4:5104 - "GET /health HTTP/1.1" 200 OK', "hung"),
+        ("2026-11-21T10:00:00.000000000Z ", "hung"),
+        (
+            "(APIServer pid=1) INFO 11-21 10:00:00 [loggers.py:259] Engine 000: Avg prompt throughput: "
+            "0.0 tokens/s, Avg generation throughput: 0.0 tokens/s, Running: 1 reqs, Waiting: 0 reqs",
+            "hung",
+        ),
+        (
+            "(APIServer pid=1) INFO 11-21 10:00:00 [loggers.py:259] Engine 000: Avg prompt throughput: "
+            "0.0 tokens/s, Avg generation throughput: 31.5 tokens/s, Running: 1 reqs, Waiting: 0 reqs",
+            "ready",
+        ),
+        (
+            '(APIServer pid=1) INFO:     10.0.0.4:5104 - "POST /v1/completions HTTP/1.1" 200 OK',
+            "ready",
+        ),
+    ],
+)
+def test_a_standstill_is_seen_beside_lines_that_move_nothing(last: str, outcome: str) -> None:
+    waits = "No available shared memory broadcast block found in 60 seconds."
+    assert of("\n".join([LOADING, READY, waits, waits, waits, last])).outcome == outcome
+
+
 def test_the_first_start_of_a_log_is_forgotten_when_a_later_one_becomes_ready() -> None:
     assert of(f"{LOADING}\n{OOM}\n{LOADING}\n{READY}").outcome == "ready"
 

@@ -16,6 +16,8 @@ _NAMES = (
     "sglang-request-crash.log",
     "vllm-hang-while-serving.log",
     "vllm-no-kv.log",
+    "vllm-tp-worker-oom-before-parent.log",
+    "vllm-unknown-crash.log",
 )
 _SHAPES: dict[str, Callable[[int, str], str]] = {
     "file of docker": lambda at, line: json.dumps({"log": f"{line}\n", "stream": "stderr"}),
@@ -29,6 +31,16 @@ _SHAPES: dict[str, Callable[[int, str], str]] = {
     "word in brackets": lambda at, line: f"[ENGINE LOG] {line}",
     "pm2": lambda at, line: f"0|plum  | {line}",
     "another logger": lambda at, line: f"2026-05-02 08:11:07,120 - elm.main - INFO - {line}",
+    "times of ts": lambda at, line: f"May 02 08:11:{at % 60:02d} {line}",
+    "times with slashes": lambda at, line: f"2026/05/02 08:11:{at % 60:02d} {line}",
+    "hours alone": lambda at, line: f"[08:11:{at % 60:02d}] {line}",
+    "times and a tab": lambda at, line: f"2026-05-02T08:11:07.120Z\t{line}",
+    "times and two spaces": lambda at, line: f"2026-05-02T08:11:07Z  {line}",
+    "journal": lambda at, line: f"May 02 08:11:07 elm docker[77]: {line}",
+    "journal without ids": lambda at, line: f"May 02 08:11:07 elm engine: {line}",
+    "srun --label": lambda at, line: f"0: {line}",
+    "mpirun --tag-output": lambda at, line: f"[1,0]<stderr>:{line}",
+    "name of a node": lambda at, line: f"elm | {line}",
     "quote of a numbered log": lambda at, line: f"> {at}: {line}",
 }
 
