@@ -160,6 +160,7 @@ _FIELD_WORDS = {
     "shm_size": "Give the container 16 GiB of shared memory.",
     "host_port": "Let inferdash choose the port.",
     "image": "Use the image {}.",
+    "network": "Give the container the {}'s network.",
     "runtime": "Leave the container's runtime to Docker.",
     "pass_hf_token": "Pass the box's Hugging Face token to the container.",
     "revision": "Leave the model's revision out.",
