@@ -82,9 +82,12 @@ def residual(left: Sequence[Client]) -> Said:
     most = max(left, key=lambda each: each.used or 0)
     size = sum(each.used or 0 for each in left)
     several = f" and {len(left) - 1} more" if len(left) > 1 else ""
+    held = f"holds {_gib(size)}"
+    if any(each.used is None for each in left):
+        held = "holds GPU memory; the driver does not tell how much"
     return _said(
         f"Process {most.pid} ({most.name or 'unnamed'}){several} has outlived its container and "
-        f"holds {_gib(size)}.",
+        f"{held}.",
         "End it: SIGTERM, and SIGKILL ten seconds later. That gives the memory back.",
     )
 

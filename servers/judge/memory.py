@@ -5,7 +5,7 @@ The rule is that of docs/gpu-memory.md. Sizes are in bytes, times in seconds.
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from servers.judge import advice
@@ -111,8 +111,11 @@ class _PoolState:
         self._under_since: float | None = None
         self._recent: deque[tuple[float, int]] = deque()
         self._settles_until = 0.0
+        # Missing with nobody there since when, and how much of it at least.
+        self._missing: tuple[float, int] | None = None
         self._reclaim: tuple[float, int] | None = None  # when, and what was missing then
         self._stuck: dict[int, float] = {}  # since when
+        self._left: dict[int, float] = {}  # since when it has been left over
         self._host_at_first: int | None = None
 
     def judge(
@@ -126,7 +129,7 @@ class _PoolState:
             # Nothing is seen, so nothing has lasted.
             self._over_since = self._under_since = None
         else:
-            self._watch(t, size, pool, snapshot)
+            self._watch(t, size, pool, snapshot, stops)
         self._note_reclaim(t, size, snapshot)
         for verdict in self._rules(t, size, pool, snapshot, stops):
             if verdict is not None:
@@ -138,9 +141,15 @@ class _PoolState:
     ) -> Iterator[_Told | None]:
         """In this order; the first that has something to say holds."""
         yield self._blind(size, pool, snapshot)
-        yield self._settling(t, size, pool, snapshot, stops)
+        if (settling := self._settling(t, size, pool, snapshot, stops)) is not None:
+            # Whose own grace is over is not excused by those who ended after it.
+            old = replace(pool, clients=tuple(self._overdue(t, pool)))
+            if not self._is_booting(snapshot):
+                yield self._lost_with_process(t, old, stops)
+                yield self._left_over(size, old, stops)
+            yield settling
         yield self._lost_with_process(t, pool, stops)
-        yield self._left_over(pool, stops)
+        yield self._left_over(size, pool, stops)
         yield self._gone(t, size, pool, snapshot)
         yield self._shared_memory(pool, snapshot)
         yield self._page_cache(pool, snapshot)
@@ -164,11 +173,26 @@ class _PoolState:
         usual = self.thresholds.baseline[self.kind]
         return min(most, usual if self.measured is None else self.measured)
 
-    def _watch(self, t: float, size: int, pool: Pool, snapshot: Snapshot) -> None:
+    def _overdue(self, t: float, pool: Pool) -> Iterator[Client]:
+        for client in pool.clients:
+            since = min(self._stuck.get(client.pid, t), self._left.get(client.pid, t))
+            if client.used is not None and t - since > self.thresholds.grace[self.kind]:
+                yield client
+
+    def _watch(self, t: float, size: int, pool: Pool, snapshot: Snapshot, stops: Stops) -> None:
         """Enter and leave the bad state, each only after a while."""
         bad = self._limit("bad", pool)
         stuck = (client.pid for client in pool.clients if client.is_stuck)
         self._stuck = {pid: self._stuck.get(pid, t) for pid in stuck}
+        left = (client.pid for client in pool.clients if stops.is_left_over(client))
+        self._left = {pid: self._left.get(pid, t) for pid in left}
+        if size <= bad:
+            self._missing = None
+        elif all(client.is_desktop for client in pool.clients):
+            since, least = self._missing or (t, size)
+            if size < least - self.thresholds.falling:
+                since = t  # some of it has come back
+            self._missing = since, min(least, size)
         self._recent.append((t, size))
         # Of samples that lie further apart the last two count.
         while len(self._recent) > 2 and self._recent[0][0] < t - self.thresholds.falling_within:
@@ -184,8 +208,6 @@ class _PoolState:
         if self._under_since is not None and t - self._under_since >= self.thresholds.leave_after:
             self.is_bad = False
             self._reclaim = None
-        if any(not client.is_desktop for client in pool.clients):
-            self._reclaim = None  # whoever comes may leave something of his own
 
     def _note_reclaim(self, t: float, size: int, snapshot: Snapshot) -> None:
         for event in snapshot.get("events") or []:
@@ -213,13 +235,21 @@ class _PoolState:
             self._settles_until = max(self._settles_until, t + self.thresholds.falling_grace)
         if self._is_booting(snapshot):
             return "ok", advice.booting(size)
-        if t > self._settles_until:
+        if t > self._settles_until or self._was_missing(t, size, pool):
             return None
         ending = [each for each in pool.clients if stops.is_left_over(each) or not each.is_known]
         held = sum(each.used or 0 for each in ending)
         if size > self._limit("warn", pool) or held > self.thresholds.residual:
             return "settling", advice.settling(size + held, self._settles_until - t)
         return "ok", advice.fine(size, self._limit("warn", pool), False)
+
+    def _was_missing(self, t: float, size: int, pool: Pool) -> bool:
+        """Whether it was before those came who have ended last, and for longer than a grace."""
+        if self._missing is None or any(not client.is_desktop for client in pool.clients):
+            return False
+        since, least = self._missing
+        is_old = t - since > self.thresholds.grace[self.kind]
+        return is_old and size <= least + self._limit("warn", pool)
 
     def _is_booting(self, snapshot: Snapshot) -> bool:
         uptime = snapshot.get("uptime_s")
@@ -241,14 +271,16 @@ class _PoolState:
             return self.thresholds.stuck_running_for
         return self.thresholds.stuck_for
 
-    def _left_over(self, pool: Pool, stops: Stops) -> _Told | None:
+    def _left_over(self, size: int, pool: Pool, stops: Stops) -> _Told | None:
+        untold = [each for each in pool.clients if each.used is None]
+        # What nobody holds by the driver's word is theirs where it tells of all others.
+        is_theirs = size > self._limit("warn", pool) and all(map(stops.is_left_over, untold))
         left = [
             each
             for each in pool.clients
             if each.is_known
-            and each.used is not None
-            and each.used > self.thresholds.residual
             and stops.is_left_over(each)
+            and (is_theirs if each.used is None else each.used > self.thresholds.residual)
         ]
         return ("residual", advice.residual(left)) if left else None
 
@@ -268,7 +300,9 @@ class _PoolState:
         at, before = self._reclaim
         if t - at < self.thresholds.reclaim_takes:
             return "settling", advice.settling(size, at + self.thresholds.reclaim_takes - t)
-        if size < self.thresholds.reclaim_unchanged * before:
+        unchanged = self.thresholds.reclaim_unchanged
+        if not unchanged * before <= size <= before / unchanged:
+            # It helped in part, or somebody came since and left something of his own.
             return "reclaimable", advice.reclaimable(size, snapshot)
         return "leaked", advice.leaked_box(size)
 

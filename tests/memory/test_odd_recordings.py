@@ -161,3 +161,109 @@ def test_a_reclaim_that_helped_in_part_is_known_from_few_samples_too() -> None:
     scene = crashed(Scene(), lost=78.0).for_(600, 30)
     scene.lost, scene.events = 20.0, [{"type": "reclaim", "level": 2}]
     assert not any(each.alarm for each in judged(scene.for_(300, 30).made))
+
+
+def crash_loop(scene: Scene, rounds: int = 10) -> Scene:
+    """Others of our containers, started and failed again every 80 s."""
+    before = scene.containers
+    for number in range(rounds):
+        one = {"id": f"{number + 1:x}" * 64, "run": 8 + number, "ours": True}
+        scene.containers = [*before, one | {"state": "running", "stopped_at": None}]
+        scene.process(200 + number, 1.5, container=one["id"])
+        scene.for_(60)
+        scene.end(200 + number)
+        scene.containers = [*before, one | {"state": "exited", "stopped_at": scene.t}]
+        scene.for_(20)
+    return scene
+
+
+def within_five_minutes(scene: Scene, began: float) -> set[str]:
+    """What was said in the fifth minute after that moment."""
+    found = [each for each in judged(scene.made) if 240 < each.t - began <= 300]
+    return {each.verdict for each in found}
+
+
+@pytest.mark.parametrize("kind", ["unified", "discrete"])
+def test_a_crash_loop_hides_no_orphan(kind: str) -> None:
+    """The orphan is why each further start fails, and each ends anew."""
+    scene = served(Scene(kind=kind), gib=90.0)
+    scene.container("exited", scene.t)
+    began = scene.t
+
+    assert within_five_minutes(crash_loop(scene), began) == {"residual"}
+
+
+def test_a_crash_loop_hides_no_process_that_only_the_driver_still_knows() -> None:
+    scene = served(Scene())
+    scene.container("exited", scene.t)
+    scene.known.pop(100)
+    began = scene.t
+
+    assert within_five_minutes(crash_loop(scene), began) == {"leaked"}
+
+
+@pytest.mark.parametrize(("kind", "verdict"), [("unified", "reclaimable"), ("discrete", "leaked")])
+def test_a_crash_loop_hides_no_loss(kind: str, verdict: str) -> None:
+    scene = crashed(Scene(kind=kind), lost=33.0).for_(5)
+    began = scene.t
+    scene.for_(20)  # the first look at what is missing with nobody there
+    assert verdict in within_five_minutes(crash_loop(scene), began)
+
+
+def test_a_short_look_at_the_gpu_each_minute_hides_no_loss() -> None:
+    scene = crashed(Scene(), lost=78.0)
+    began = scene.t
+    for number in range(12):
+        scene.for_(50)
+        scene.process(900 + number, 0.3, name="python probe.py")
+        scene.for_(5)
+        scene.end(900 + number)
+        if number == 8:
+            scene.events = [{"type": "reclaim", "level": 2}]
+    scene.for_(60)
+
+    assert "reclaimable" in within_five_minutes(scene, began)
+    assert judged(scene.made)[-1].verdict == "leaked", "the reclaim has not helped"
+
+
+def test_an_engine_that_ends_after_an_earlier_loss_is_given_its_time() -> None:
+    scene = crashed(Scene(kind="discrete", total=96.0), lost=10.0, gib=40.0).for_(400)
+    scene.container("running", name="d" * 64)
+    scene.process(300, 60.0, container="d" * 64)
+    scene.for_(100)
+    scene.end(300)
+    scene.container("exited", scene.t, name="d" * 64)
+    scene.lost = 70.0
+    scene.for_(10)
+
+    assert judged(scene.made)[-1].verdict == "settling"
+
+
+def test_managed_memory_of_an_engine_that_has_ended_is_given_its_time() -> None:
+    scene = Scene(kind="discrete", total=96.0).for_(400)
+    scene.process(300, 0.3, name="llama-server")
+    scene.lost = 60.0
+    scene.for_(600)
+    scene.end(300)
+    scene.for_(10)
+
+    assert judged(scene.made)[-1].verdict == "settling"
+
+
+def test_an_orphan_of_which_the_driver_tells_no_size_is_ended_all_the_same() -> None:
+    def hide(snapshot: Snapshot) -> None:
+        snapshot["gpus"][0]["processes"] = [{"pid": 100, "used": None}]
+
+    scene = served(Scene())
+    scene.container("exited", scene.t)
+    found = judged(later(scene, hide, 400))
+
+    assert found[-1].verdict == "residual"
+    assert "does not tell how much" in found[-1].reason
+    scene.process(101, None, name="ollama", container="f" * 64)
+
+    def hide_both(snapshot: Snapshot) -> None:
+        hide(snapshot)
+        snapshot["gpus"][0]["processes"].append({"pid": 101, "used": None})
+
+    assert judged(later(scene, hide_both, 60))[-1].verdict == "unknown", "it may be the other's"
