@@ -5,7 +5,15 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from servers.commandline import engine_flags, engine_words, option_words, restart, words
+from servers.commandline import (
+    bare,
+    engine_flags,
+    engine_words,
+    option_words,
+    restart,
+    wanted_gpus,
+    words,
+)
 from servers.commandline.command import Command, EngineKey
 from servers.commandline.export import HF_TOKEN
 from servers.commandline.reasons import reasons
@@ -194,18 +202,24 @@ class _Drafter:
 
     def _checkpoint(self, said: str) -> tuple[str, tuple[str, ...]]:
         """The checkpoint as the container sees it, and the mount that a path needs there."""
-        is_path = said.startswith(("/", "~", "$HOME"))
-        if self.command.kind != "engine_command" or not is_path:
+        if self.command.kind != "engine_command":
             return said, ()
-        source = said.rstrip("/")
-        inside = source if source.startswith("/") else f"/models/{source.rsplit('/', 1)[-1]}"
-        self._remark("assumed", f"{source} is mounted, so that the container sees the model.")
-        return inside, (f"{source}:{inside}:ro",)
+        model = bare.model(said)
+        if model.assumed:
+            self._remark("assumed", model.assumed)
+        if model.unresolved:
+            self._remark("unresolved", model.unresolved)
+        return model.inside, model.mounts
 
     def _environment(self, of_fields: Collection[str] = ()) -> None:
         """`of_fields`: variables that have become fields of the profile."""
+        is_bare = self.command.kind == "engine_command"
+        places = bare.places(self.command.env) if is_bare else ()
+        for name in places:
+            says = f"{name}={self.command.env[name]}: a path of the box; the container has its own."
+            self._remark("ignored", says)
         for name, value in self.command.env.items():
-            if name in of_fields:
+            if name in of_fields or name in places:
                 continue
             is_open = value is None or value in (f"${name}", f"${{{name}}}")
             if name in HF_TOKENS and is_open:
@@ -236,29 +250,13 @@ class _Drafter:
         return True
 
     def _gpus(self) -> str:
-        said = self.command.gpus
-        if isinstance(said, int):
-            return ",".join(map(str, range(said)))
-        if isinstance(said, tuple):
-            if all(each.isdecimal() for each in said):
-                return ",".join(said)
-            self._remark(
-                "unresolved",
-                f"The GPUs {', '.join(said)} are named by their ids: choose them by index.",
-            )
-            return "all"
-        if said is not None:
-            return said if said in ("all", "none") else "all"
-        # Names of the first two are the paste's; inside a container with fewer GPUs the
-        # indices would mean others.
-        for name in ("NVIDIA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"):
-            value = self.env.get(name, "")
-            if re.fullmatch(r"\d+(,\d+)*", value):
-                del self.env[name]
-                self._remark("assumed", f"{name}={value} became the profile's GPUs.")
-                return value
-        wants = self.command.runtime == "nvidia" or "NVIDIA_VISIBLE_DEVICES" in self.env
-        return "all" if wants or self.command.kind == "engine_command" else "none"
+        wanted = wanted_gpus.wanted(self.command, self.env)
+        self.env.pop(wanted.variable, None)
+        if wanted.assumed:
+            self._remark("assumed", wanted.assumed)
+        if wanted.unresolved:
+            self._remark("unresolved", wanted.unresolved)
+        return wanted.gpus
 
     def _network(self, said: engine_flags.EngineFlags) -> dict[str, Any]:
         engine = ENGINES[said.engine]
@@ -304,7 +302,7 @@ class _Drafter:
             "ulimits": self._ulimits(),
             "runtime": command.runtime or "",
             "cap_add": command.cap_add,
-            "devices": command.devices,
+            "devices": tuple(d for d in command.devices if not wanted_gpus.is_gpu(d)),
             "security_opt": command.security_opt,
             "privileged": command.privileged,
             "cpuset_cpus": command.cpuset or "",
@@ -337,7 +335,7 @@ class _Drafter:
             if option_words.is_cache(text):
                 self._remark("assumed", f"{text} is the box's own Hugging Face cache.")
                 continue
-            if source.startswith("."):
+            if option_words.is_relative(source):
                 self._remark(
                     "unresolved", f"{text}: {source} is relative. Write the path on the box."
                 )
@@ -370,11 +368,19 @@ class _Drafter:
 
     def _tell_rest(self, launch: Launch) -> None:
         command = self.command
+        if command.kind == "engine_command":
+            for flag, path in bare.unseen(launch.flags, launch.volumes):
+                self._remark(
+                    "unresolved",
+                    f"{flag} {path} is a path of the box: mount it, and write it as the container "
+                    "sees it.",
+                )
         for option in command.ignored:
             self._remark("ignored", f"{option}: {option_words.why_ignored(option)}")
         for name in command.unresolved:
             if not any(name in remark.says for remark in self.remarks):
-                self._remark("unresolved", f"${name} has no value in the paste: write it.")
+                shown = name if name.startswith(("$", "`")) else f"${name}"
+                self._remark("unresolved", f"{shown} has no value in the paste: write it.")
         if launch.privileged:
             self._remark("trusts", "Privileged: the container owns the box.")
         for volume in launch.volumes:

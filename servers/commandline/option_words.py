@@ -6,9 +6,19 @@ from servers.commandline import engine_words
 from servers.commandline.command import Command
 from servers.commandline.export import HF_CACHE
 
+# Labels for SELinux, and what is so anyway: they say nothing of what is mounted.
+_PLAIN_MODES = re.compile(r":(?:z|Z|rw)(?:,(?:z|Z|rw))*$")
+_RELATIVE = re.compile(r"\.|\$\{?PWD\b|\$\(pwd\)|`pwd`|%cd%", re.IGNORECASE)
+
 
 def is_cache(volume: str) -> bool:
+    volume = _PLAIN_MODES.sub("", volume)
     return volume.replace("${HOME}", "~").replace("$HOME", "~") == HF_CACHE
+
+
+def is_relative(source: str) -> bool:
+    """Whether a mount's source depends on the folder that the command is run in."""
+    return _RELATIVE.match(source) is not None
 
 
 def kept_script(command: Command) -> tuple[str, ...]:

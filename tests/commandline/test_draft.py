@@ -190,11 +190,101 @@ def test_llama_cpp_has_moved_to_another_port(words: str, inside: int, outside: i
         ("--gpus device=3", "3"),
         ("--runtime nvidia", "all"),
         ("-e NVIDIA_VISIBLE_DEVICES=1", "1"),
+        ("--device nvidia.com/gpu=all", "all"),
+        ("--device nvidia.com/gpu=0 --device=nvidia.com/gpu=2", "0,2"),
         ("", "none"),
     ],
 )
 def test_gpus_are_those_of_the_paste(option: str, gpus: str) -> None:
     assert drafted(f"docker run {option} vllm/vllm-openai a/b").launch.gpus == gpus
+
+
+def test_gpus_by_their_names_in_cdi_are_no_devices_of_the_container() -> None:
+    """As podman takes them, and a compose file's devices."""
+    made = drafted(
+        "podman run --device nvidia.com/gpu=all --device /dev/fuse docker.io/vllm/vllm-openai a/b"
+    )
+    compose = drafted(
+        "services:\n  a:\n    image: vllm/vllm-openai\n    command: a/b\n    deploy:\n"
+        "      resources:\n        reservations:\n          devices:\n"
+        "            - {driver: cdi, device_ids: [nvidia.com/gpu=1], capabilities: [gpu]}\n"
+    )
+
+    assert (made.launch.gpus, made.launch.devices) == ("all", ("/dev/fuse",))
+    assert compose.launch.gpus == "1"
+
+
+def test_a_paste_that_asks_for_no_gpus_is_told() -> None:
+    says = "No GPUs are asked for, so it gets none"
+
+    assert says in remarks(drafted("docker run --privileged vllm/vllm-openai a/b"), "assumed")
+    assert says not in remarks(drafted("docker run --gpus all vllm/vllm-openai a/b"), "assumed")
+    assert says not in remarks(drafted("vllm serve a/b"), "assumed")
+
+
+def test_all_parts_of_a_model_that_was_cut_are_mounted() -> None:
+    launch = drafted("llama-server -m ~/m/glm-00001-of-00003.gguf --port 1").launch
+
+    assert launch.checkpoint == "/models/glm-00001-of-00003.gguf"
+    assert launch.volumes == tuple(
+        f"~/m/glm-0000{n}-of-00003.gguf:/models/glm-0000{n}-of-00003.gguf:ro" for n in (1, 2, 3)
+    )
+
+
+@pytest.mark.parametrize("path", ["models/q.gguf", "./q.gguf", "../models/q.gguf"])
+def test_a_model_that_lies_beside_a_bare_command_is_asked_for(path: str) -> None:
+    made = drafted(f"./llama-server -m {path}")
+
+    assert f"{path} is relative. Write its path on the box" in remarks(made, "unresolved")
+    assert made.launch.volumes == ()
+
+
+def test_files_of_the_box_that_a_bare_command_names_are_told() -> None:
+    made = drafted(
+        "llama-server -m /m/q.gguf --mmproj ~/m/eye.gguf --lora=./l.gguf --api-prefix /llm"
+    )
+    vllm = drafted("vllm serve /m/q --chat-template /m/q/t.jinja --lora-modules a=/l/a b=org/b")
+
+    told = remarks(made, "unresolved")
+    assert "--mmproj ~/m/eye.gguf is a path of the box" in told
+    assert "--lora ./l.gguf is a path of the box" in told
+    assert "--api-prefix" not in told, "is one of URLs"
+    assert remarks(vllm, "unresolved").count("is a path of the box") == 1
+    assert "--lora-modules /l/a is a path of the box" in remarks(vllm, "unresolved")
+
+
+def test_folders_of_the_box_are_no_variables_of_a_container() -> None:
+    """HF_HOME would lead past the box's cache: weights would be loaded anew at each start."""
+    said = "export PATH=/opt/cuda/bin:$PATH HF_HOME=/data/hf VLLM_USE_V1=1\n"
+    made = drafted(f"{said}vllm serve a/b")
+    contained = drafted("docker run -e HF_HOME=/data/hf -v /data:/data vllm/vllm-openai a/b")
+
+    assert made.launch.env == {"VLLM_USE_V1": "1"}
+    assert "HF_HOME=/data/hf: a path of the box" in remarks(made, "ignored")
+    assert contained.launch.env == {"HF_HOME": "/data/hf"}, "is one of the container"
+
+
+@pytest.mark.parametrize("source", ["$PWD/m", "${PWD}", "$(pwd)/m", "./m", ".."])
+def test_a_mount_of_where_one_stands_is_asked_for(source: str) -> None:
+    made = drafted(f'docker run -v "{source}:/m" vllm/vllm-openai /m/x')
+
+    assert f"{source} is relative. Write the path on the box." in remarks(made, "unresolved")
+
+
+@pytest.mark.parametrize("modes", ["", ":Z", ":z", ":rw", ":rw,z"])
+def test_a_label_for_selinux_leaves_the_cache_a_cache(modes: str) -> None:
+    cache = f"~/.cache/huggingface:/root/.cache/huggingface{modes}"
+    launch = drafted(f"podman run -v {cache} vllm/vllm-openai a/b").launch
+
+    assert launch.mount_hf_cache
+    assert launch.volumes == ()
+
+
+def test_what_a_command_would_say_is_named_as_it_stands() -> None:
+    made = drafted("VLLM_HOST_IP=$(hostname -I) vllm serve a/b")
+
+    assert "$(hostname -I) has no value" in remarks(made, "unresolved")
+    assert "$$" not in remarks(made, "unresolved")
 
 
 def test_open_variables_can_be_filled_in() -> None:

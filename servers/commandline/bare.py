@@ -1,0 +1,81 @@
+"""What a command without a container means by paths of its box, which a container does not see."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+# Of a variable, and what such a value begins with: the box's folders and search paths.
+_NAMED_PLACE = re.compile(r"(^|_)(HOME|PATH|DIR|CACHE|ROOT|ENV)$")
+_BOX = ("/", "~", "$")
+_PATH = re.compile(r"(?:~|\.{1,2}|\$HOME|\$\{HOME\})?/\S")
+# Their values look like paths, and are those of URLs.
+_OF_URLS = ("--root-path", "--fastapi-root-path", "--api-prefix")
+_SPLIT = re.compile(r"(?P<name>.+)-[0-9]{5}-of-(?P<count>[0-9]{5})\.gguf")
+_MOST_PARTS = 200
+
+
+@dataclass(frozen=True, kw_only=True)
+class Model:
+    inside: str  # its checkpoint, as the container sees it
+    mounts: tuple[str, ...] = ()
+    assumed: str = ""
+    unresolved: str = ""
+
+
+def model(said: str) -> Model:
+    """What such a command's checkpoint needs in a container."""
+    if _is_relative(said):
+        says = f"{said} is relative. Write its path on the box, and mount it."
+        return Model(inside=said, unresolved=says)
+    if not _PATH.match(said):
+        return Model(inside=said)
+    source = said.rstrip("/")
+    return Model(
+        inside=_inside(source),
+        mounts=tuple(f"{part}:{_inside(part)}:ro" for part in _parts(source)),
+        assumed=f"{source} is mounted, so that the container sees the model.",
+    )
+
+
+def _is_relative(said: str) -> bool:
+    # One blob of a Hub's repository is written with a colon: org/name:Q4_K_M.
+    is_file = said.endswith(".gguf") and not said.startswith(("/", "~", "$"))
+    return said.startswith(("./", "../")) or is_file
+
+
+def _inside(path: str) -> str:
+    return path if path.startswith("/") else f"/models/{path.rsplit('/', 1)[-1]}"
+
+
+def places(env: Mapping[str, str | None]) -> tuple[str, ...]:
+    """The variables that name folders of the box. A container has folders of its own."""
+    return tuple(
+        name for name, value in env.items() if _NAMED_PLACE.search(name) and _begins(value or "")
+    )
+
+
+def _begins(value: str) -> bool:
+    return value.startswith(_BOX)
+
+
+def _parts(path: str) -> tuple[str, ...]:
+    """All files of a GGUF that was cut into several, of which an engine is told one."""
+    match = _SPLIT.fullmatch(path)
+    count = int(match["count"]) if match else 0
+    if match is None or not 1 < count <= _MOST_PARTS:
+        return (path,)
+    return tuple(f"{match['name']}-{n:05}-of-{count:05}.gguf" for n in range(1, count + 1))
+
+
+def unseen(flags: tuple[str, ...], volumes: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """Flags with the paths of the box that none of these mounts brings into the container."""
+    targets = [volume.split(":")[1].rstrip("/") for volume in volumes if ":" in volume]
+    for at, word in enumerate(flags):
+        flag, equals, value = word.partition("=")
+        if not word.startswith("-"):
+            flag = next((each for each in reversed(flags[:at]) if each.startswith("-")), "")
+            value = value if equals and not _PATH.match(word) else word
+        if flag in _OF_URLS or not _PATH.match(value):
+            continue
+        if not any(value == target or value.startswith(f"{target}/") for target in targets):
+            yield flag, value
