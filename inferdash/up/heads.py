@@ -6,6 +6,7 @@ its connections.
 """
 
 import asyncio
+import re
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
@@ -13,11 +14,15 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 MOST = 512 * 1024
 # Seconds for a whole head, and between two pieces of a body.
 WITHIN = 60.0
+# Java's and Apache's clients offer HTTP/2 or TLS with what they ask, and go on in HTTP/1.1 where
+# nobody takes it up. httptools takes the body that follows for the other protocol's, and drops it.
+_OFFER = re.compile(rb"\r\nupgrade:(?![ \t]*websocket[ \t]*\r)[^\r\n]*(?=\r\n)", re.IGNORECASE)
 
 
 class BoundedHeads(HttpToolsProtocol):
     unfinished = 0  # bytes since the last head or piece of a body was complete
     _silence: asyncio.TimerHandle | None = None
+    _is_between = True  # two requests
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -29,6 +34,8 @@ class BoundedHeads(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         self.unfinished += len(data)
+        if self._is_between:
+            data = _without_offer(data)
         super().data_received(data)
         if self.unfinished > MOST:
             self.transport.close()
@@ -38,6 +45,7 @@ class BoundedHeads(HttpToolsProtocol):
             self._expect()  # what was said is no beginning yet, such as an empty line
 
     def on_message_begin(self) -> None:
+        self._is_between = False
         self._expect()
         super().on_message_begin()
 
@@ -53,6 +61,7 @@ class BoundedHeads(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         self.unfinished = 0
+        self._is_between = True
         self._expect_nothing()
         super().on_message_complete()
 
@@ -65,3 +74,9 @@ class BoundedHeads(HttpToolsProtocol):
         if self._silence is not None:
             self._silence.cancel()
             self._silence = None
+
+
+def _without_offer(said: bytes) -> bytes:
+    """The beginning of a request without the protocol that it would rather go on in."""
+    head, gap, rest = said.partition(b"\r\n\r\n")
+    return _OFFER.sub(b"", head + gap) + rest

@@ -24,10 +24,13 @@ async def application(scope: Scope, receive: Receive, send: Send) -> None:
         await receive()
         await send({"type": "websocket.send", "text": "yes"})
         return
-    while (await receive()).get("more_body"):
-        pass
+    said = b""
+    while (message := await receive()).get("more_body"):
+        said += message["body"]
+    said += message.get("body", b"")
     await asyncio.sleep(2 * SOON)  # it thinks
-    start: Message = {"type": "http.response.start", "status": 204, "headers": []}
+    headers = [(b"x-heard", said)]
+    start: Message = {"type": "http.response.start", "status": 204, "headers": headers}
     await send(start)
     await send({"type": "http.response.body", "body": b""})
 
@@ -93,4 +96,25 @@ async def test_who_says_all_of_it_in_pieces_is_answered_however_long_that_takes(
     assert (await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), LATER)).startswith(
         b"HTTP/1.1 204"
     )
+    writer.close()
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("offer", ["h2c", "TLS/1.2"])
+async def test_what_is_said_with_an_offer_of_another_protocol_is_heard(
+    port: int, offer: str
+) -> None:
+    asked = HEAD.replace(
+        b"Host",
+        b"Connection: Upgrade, HTTP2-Settings\r\nHTTP2-Settings: AAMAAABk\r\n"
+        b"Upgrade: " + offer.encode() + b"\r\nHost",
+    )
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    for body in (b"abcd", b"efgh"):  # the second one by the same connection
+        writer.write(asked + body)
+
+        head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), LATER)
+
+        assert head.startswith(b"HTTP/1.1 204")
+        assert b"x-heard: " + body in head
     writer.close()
