@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from servers.judge import holders
+from servers.judge import holders, recording
 from servers.judge.ledger import Ledger
 from servers.judge.memory import Judge
 from tests import proc
@@ -32,6 +32,7 @@ def collected(folder: Path, machine: Machine, root: Path) -> dict[str, Any]:
     )
     assert done.stderr == ""
     found: dict[str, Any] = json.loads(done.stdout)
+    assert recording.wrong(found) == ""
     return found | {"verdicts": [each.to_json() for each in Judge().step(found)]}
 
 

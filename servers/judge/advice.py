@@ -117,7 +117,7 @@ def reclaimable(size: int, snapshot: Snapshot) -> Said:
 
 
 def has_driver_pool(params: dict[str, Any]) -> bool:
-    return bool(params.get("EnableSystemMemoryPools"))
+    return params.get("EnableSystemMemoryPools") not in (None, 0, "", "0")
 
 
 def leaked_box(size: int) -> Said:

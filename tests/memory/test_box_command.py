@@ -1,6 +1,9 @@
 """manage.py box: what a collector saw, kept and judged again."""
 
+import gzip
 import json
+import subprocess
+import sys
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -23,6 +26,10 @@ def replay(path: Path, *options: str) -> list[str]:
     out = StringIO()
     call_command("box", "replay", str(path), *options, stdout=out)
     return out.getvalue().splitlines()
+
+
+def line(**of: Any) -> str:
+    return json.dumps({"t": 1, "gpus": [], "meminfo": {}} | of) + "\n"
 
 
 def test_a_recording_is_judged_a_line_a_gpu_a_step(tmp_path: Path) -> None:
@@ -58,8 +65,25 @@ def test_people_read_only_what_changes(tmp_path: Path) -> None:
         ("{}\n", "line 1 has no “t”"),
         ('\n{"t": 1, "gpus": [], "meminfo": {}}\nnonsense\n', "line 3 is not JSON"),
         ('{"t": 1, "gpus": null, "meminfo": null}\n{"t": 2}\n', "line 2 has no “gpus”"),
-        ('{"t": 1, "gpus": {}, "meminfo": null}\n', "line 1 has no “gpus”"),
+        (
+            '{"t": 1, "gpus": {}, "meminfo": null}\n',
+            "line 1 has {} as “gpus”, where a list belongs",
+        ),
         ("[]\n", "line 1 is not a JSON object"),
+        ("", "it has no line"),
+        ('{"t": NaN, "gpus": [], "meminfo": {}}\n', "line 1 is not JSON: NaN is no number"),
+        ('{"t": "now", "gpus": [], "meminfo": {}}\n', "line 1 has 'now' as “t”, where a number"),
+        ("[" * 100_000 + "\n", "line 1 is not JSON"),
+        (line(gpus=[None]), "line 1 has null as “gpus[0]”, where an object belongs"),
+        (line(gpus=[{"processes": [{"pid": "7"}]}]), "'7' as “gpus[0].processes[0].pid”, where a"),
+        (line(meminfo={"MemFree": "12 kB"}), "'12 kB' as “meminfo.MemFree”, where a number"),
+        (line(containers=[{"ours": True}]), "line 1 has no “containers[0].id”"),
+        (line(shm=[{"bytes": 1}]), "line 1 has no “shm[0].path”"),
+        (line(events=["reclaim"]), "'reclaim' as “events[0]”, where an object belongs"),
+        (line(events=[{"type": "reclaim", "level": "two"}]), "'two' as “events[0].level”"),
+        (line(pending="vllm"), "'vllm' as “pending”, where an object belongs"),
+        (line(sees_host_pids=1), "line 1 has 1 as “sees_host_pids”, where true or false"),
+        (line(uptime_s=True), "line 1 has True as “uptime_s”, where a number belongs"),
     ],
 )
 def test_what_is_no_recording_is_refused_with_its_line(
@@ -73,6 +97,36 @@ def test_what_is_no_recording_is_refused_with_its_line(
 
     assert exit_.value.code == 2
     assert said in err.getvalue()
+
+
+def test_a_last_line_that_was_cut_off_is_left_out_and_that_is_said(tmp_path: Path) -> None:
+    path = written(Scene().for_(20), tmp_path / "r")
+    path.write_text(path.read_text()[:-30])
+    out, err = StringIO(), StringIO()
+
+    call_command("box", "replay", str(path), "--json", stdout=out, stderr=err)
+
+    assert len(out.getvalue().splitlines()) == 3
+    assert "line 4, the last, is cut off" in err.getvalue()
+
+
+def test_a_zipped_recording_is_read_too(tmp_path: Path) -> None:
+    path = written(Scene().for_(20), tmp_path / "r")
+    zipped = tmp_path / "r.gz"
+    zipped.write_bytes(gzip.compress(path.read_bytes()))
+    assert replay(zipped, "--json") == replay(path, "--json")
+
+    zipped.write_bytes(zipped.read_bytes()[:-20])
+    with pytest.raises(SystemExit):
+        replay(zipped, "--json")
+
+
+def test_whoever_has_seen_enough_may_go(tmp_path: Path) -> None:
+    path = written(Scene().for_(5000), tmp_path / "r")
+    command = f"{sys.executable} manage.py box replay --json {path} | head -n 1"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)  # noqa: S602
+    assert json.loads(done.stdout)["verdict"] == "ok"
+    assert done.stderr == ""
 
 
 @pytest.mark.django_db

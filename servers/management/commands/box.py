@@ -1,17 +1,20 @@
 """Record what this box's collector sees, and judge a recording's memory or hardware again."""
 
+import gzip
 import json
+import os
 import sys
 import time
 from argparse import ArgumentParser
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from django.conf import settings
 from django.core.management.base import BaseCommand
 
 from servers.host.collector import Collector
+from servers.judge import recording
 from servers.judge.hardware import Finding, Hardware
 from servers.judge.memory import Judge, Verdict
 from servers.judge.pools import GIB
@@ -19,12 +22,7 @@ from servers.models import Box
 from servers.watcher import snapshots
 
 _UNREADABLE = 2
-# A collector that got no answer has null for what it asked; only the time is always there.
-_FORM: dict[str, tuple[type, ...]] = {
-    "t": (int, float),
-    "gpus": (list, type(None)),
-    "meminfo": (dict, type(None)),
-}
+_GZIP = b"\x1f\x8b"
 
 
 class Command(BaseCommand):
@@ -45,6 +43,12 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            self._do(options)
+        except BrokenPipeError:  # | head has seen enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+    def _do(self, options: dict[str, Any]) -> None:
         if options["verb"] == "record":
             self._record(options["seconds"])
         elif options["hardware"]:
@@ -92,28 +96,58 @@ class Command(BaseCommand):
             before = found
 
     def _snapshots(self, name: str) -> Iterator[dict[str, Any]]:
+        number = 0
         try:
-            with sys.stdin if name == "-" else Path(name).open(encoding="utf-8") as lines:
+            with _opened(name) as lines:
                 for number, line in enumerate(lines, start=1):
-                    if line.strip():
-                        yield _read(line, f"{name}, line {number}")
-        except (OSError, UnicodeError, ValueError) as error:
+                    where = f"{name}, line {number}"
+                    if not line.strip():
+                        continue
+                    try:
+                        read = _read(line, where)
+                    except _NotJsonError:
+                        if line.endswith("\n"):
+                            raise
+                        # Whoever recorded was ended while it wrote this line.
+                        self.stderr.write(f"{where}, the last, is cut off, and left out.")
+                        return
+                    yield read
+        except (OSError, EOFError, UnicodeError, ValueError) as error:
             self.stderr.write(f"{name} cannot be read: {error}")
             raise SystemExit(_UNREADABLE) from error
+        if not number:
+            self.stderr.write(f"{name} cannot be read: it has no line. Record one: box record")
+            raise SystemExit(_UNREADABLE)
+
+
+class _NotJsonError(ValueError):
+    pass
+
+
+def _opened(name: str) -> TextIO:
+    if name == "-":
+        return sys.stdin
+    with Path(name).open("rb") as file:
+        is_zipped = file.read(2) == _GZIP
+    if is_zipped:
+        return gzip.open(name, "rt", encoding="utf-8")
+    return Path(name).open(encoding="utf-8")
 
 
 def _read(line: str, where: str) -> dict[str, Any]:
     """Raises ValueError."""
     try:
-        read = json.loads(line)
-    except ValueError as error:
-        raise ValueError(f"{where} is not JSON: {error}") from error
-    if not isinstance(read, dict):
-        raise ValueError(f"{where} is not a JSON object.")
-    for key, kind in _FORM.items():
-        if not isinstance(read.get(key, ...), kind):
-            raise ValueError(f"{where} has no “{key}”: is it a line of `box record`?")
-    return read
+        read = json.loads(line, parse_constant=_refused)
+    except (ValueError, RecursionError) as error:
+        raise _NotJsonError(f"{where} is not JSON: {error}") from error
+    if found := recording.wrong(read):
+        raise ValueError(f"{where} {found}: is it a line of “manage.py box record”?")
+    known: dict[str, Any] = read
+    return known
+
+
+def _refused(word: str) -> float:
+    raise ValueError(f"{word} is no number")
 
 
 def _told(verdict: Verdict) -> str:
