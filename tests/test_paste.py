@@ -129,6 +129,23 @@ def test_who_named_the_wrong_engine_may_name_another(eva: Client) -> None:
     assert 'name="engine" value="other" required>' in refused
 
 
+@pytest.mark.parametrize(("key", "kept"), [("sesame-open", "sesame-open"), ("<your key>", "")])
+def test_a_key_among_the_flags_becomes_a_secret(eva: Client, box: Box, key: str, kept: str) -> None:
+    text = f"# who may ask\nvllm serve a/b --api-key '{key}' --dtype auto"
+
+    shown = eva.post("/profiles/paste/", {"text": text, "asked": "yes"})
+
+    assert "--api-key is kept as the secret VLLM_API_KEY." in shown.content.decode()
+    first = shown.context["form"].initial
+    assert first["flags"] == "--dtype auto"
+    sent = send(eva, shown, name="With a key", box=str(box.pk))
+    if kept:
+        launch = Profile.objects.get().launch
+        assert Secret.objects.get(pk=launch.secret_env["VLLM_API_KEY"]).reveal() == kept
+    else:
+        assert "VLLM_API_KEY" in sent.content.decode(), "has no value yet"
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [

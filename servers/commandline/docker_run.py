@@ -286,7 +286,7 @@ def gpus(text: str, offset: int) -> str | int | tuple[str, ...] | None:
     if cleaned == "device=all":
         return "all"
     if cleaned.startswith("device="):
-        ids = re.split(r"[\"']?,(?=\w+=)", cleaned.removeprefix("device="))[0]
+        ids = re.split(r"[\"']?,[\"']?(?=\w+=)", cleaned.removeprefix("device="))[0]
         return tuple(part.strip() for part in ids.strip("'\"").split(",") if part.strip())
     for part in _fields(text.strip()):
         key, equals, value = part.strip("'\" ").partition("=")

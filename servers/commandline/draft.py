@@ -1,12 +1,13 @@
 """A pasted command as the draft of a profile: never a launch, and open about what it assumes."""
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from servers.commandline import (
     bare,
+    blanks,
     engine_flags,
     engine_words,
     option_words,
@@ -24,15 +25,7 @@ from servers.host import sizes
 type Kind = Literal["assumed", "ignored", "unresolved", "trusts"]
 
 HF_TOKENS = (HF_TOKEN, "HUGGING_FACE_HUB_TOKEN")
-_VARIABLE = re.compile(r"\$\{?(\w+)\}?")
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
-
-
-# Where a paste may have a variable.
-_FILLED = (
-    "image", "entrypoint", "command", "env", "volumes", "ports", "shm_size", "ulimits", "gpus",
-    "devices", "cpuset", "user", "workdir", "name",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,24 +49,6 @@ class DraftError(ValueError):
 
 class UnknownEngineError(DraftError):
     """Neither image nor words say which engine it is: a person may know."""
-
-
-def fill(command: Command, values: Mapping[str, str]) -> Command:
-    """The command with these variables replaced; a variable without a value stays."""
-
-    def filled(value: Any) -> Any:
-        if isinstance(value, str):
-            return _VARIABLE.sub(lambda found: values.get(found[1]) or found[0], value)
-        if isinstance(value, tuple):
-            return tuple(filled(each) for each in value)
-        if isinstance(value, dict):
-            return {name: filled(each) for name, each in value.items()}
-        return value
-
-    left = tuple(name for name in command.unresolved if not values.get(name))
-    return replace(
-        command, **{part: filled(getattr(command, part)) for part in _FILLED}, unresolved=left
-    )
 
 
 def draft(command: Command, *, text: str = "", engine: EngineKey | None = None) -> Draft:
@@ -221,11 +196,12 @@ class _Drafter:
         for name, value in self.command.env.items():
             if name in of_fields or name in places:
                 continue
-            is_open = value is None or value in (f"${name}", f"${{{name}}}")
+            is_secret = words.is_secret(name) or words.is_token(value or "")
+            is_open = blanks.is_secret_open(value) if is_secret else value is None
             if name in HF_TOKENS and is_open:
                 self.passes_token = True
                 self._remark("assumed", f"{name} is the box's own Hugging Face token.")
-            elif words.is_secret(name) or words.is_token(value or ""):
+            elif is_secret:
                 self.secrets[name] = "" if is_open or value is None else value
                 if is_open:
                     self._remark("unresolved", f"{name} has no value in the paste: write it.")
@@ -389,7 +365,9 @@ class _Drafter:
         if "--trust-remote-code" in launch.flags or "--trust_remote_code" in launch.flags:
             self._remark("trusts", "Code that the model's repository brings is run.")
         engine = ENGINES[launch.engine]
-        if engine.is_open(launch) and not engine.has_key(launch):
+        # Its secrets have no place of their own yet; their names tell the same.
+        named = replace(launch, env={**launch.env, **self.secrets})
+        if engine.is_open(launch) and not engine.has_key(named):
             self._remark(
                 "trusts",
                 "The engine's port is open to the network without a key, as the paste says. "

@@ -238,7 +238,8 @@ def engine_words(command: Command) -> tuple[str, ...] | None:
     if command.engine == "llamacpp":
         own = words[1:] if words[:1] in (["--server"], ["-s"]) else words
         if not own:
-            return () if any(name.startswith("LLAMA_ARG_") for name in command.env) else None
+            told = any(name.startswith("LLAMA_ARG_") for name in command.env)
+            return () if told or command.env_file else None
         return tuple(own) if own[0].startswith("-") else None
     return None
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from servers.commandline import engine_words
+from servers.commandline import blanks, engine_words
 from servers.commandline.command import Command, EngineKey
 from servers.commandline.draft import HF_TOKENS, Draft, DraftError, Remark, draft
 from servers.commandline.export import HF_CACHE, HF_TOKEN
@@ -273,6 +273,7 @@ def _rest(config: Json, own: Json, host: Json) -> Iterator[str]:
 
 
 def without_keys(made: Draft) -> Draft:
+    """Keys among the flags as secrets, where the engine takes them from a variable, too."""
     for flag, variable in _KEYS.get(made.launch.engine, {}).items():
         made = _without_key(made, flag, variable)
     return made
@@ -290,10 +291,11 @@ def _without_key(made: Draft, flag: str, variable: str) -> Draft:
         return made  # several keys: a variable holds one
     left = flags[:first] + flags[first + taken :]
     note = Remark(kind="assumed", says=f"{flag} is kept as the secret {variable}.")
+    reasons = {name: why for name, why in made.launch.reasons.items() if name != flag}
     return replace(
         made,
-        launch=replace(made.launch, flags=left),
-        secrets={**made.secrets, variable: key},
+        launch=replace(made.launch, flags=left, reasons=reasons),
+        secrets={**made.secrets, variable: "" if blanks.is_secret_open(key) else key},
         remarks=(*made.remarks, note),
     )
 

@@ -9,8 +9,10 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_http_methods
 
+from servers.commandline.blanks import fill
 from servers.commandline.command import Command, EngineKey, PasteError
-from servers.commandline.draft import HF_TOKENS, Draft, DraftError, UnknownEngineError, draft, fill
+from servers.commandline.draft import HF_TOKENS, Draft, DraftError, UnknownEngineError, draft
+from servers.commandline.inspect import without_keys
 from servers.commandline.read import read
 from servers.engines import ENGINES, choices
 from servers.forms.profile import ProfileForm
@@ -112,7 +114,7 @@ def _form_of_document(request: HttpRequest, found: Document) -> HttpResponse:
 def _draft(request: HttpRequest, command: Command, text: str) -> Draft:
     said = request.POST.get("engine", "")
     engine = cast(EngineKey, said) if said in ENGINES else None
-    return draft(fill(command, _values(request, command)), text=text, engine=engine)
+    return without_keys(draft(fill(command, _values(request, command)), text=text, engine=engine))
 
 
 def _chosen(request: HttpRequest, found: Sequence[Command | Document]) -> Command | Document | None:

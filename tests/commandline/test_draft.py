@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from servers.commandline.draft import Draft, DraftError, UnknownEngineError, draft, fill
+from servers.commandline.blanks import fill
+from servers.commandline.draft import Draft, DraftError, UnknownEngineError, draft
 from servers.commandline.read import read
 from servers.engines import ENGINES
 
@@ -129,6 +130,34 @@ def test_values_that_look_like_tokens_become_secrets() -> None:
     assert "MY_KEY has no value" in remarks(made, "unresolved")
 
 
+@pytest.mark.parametrize(
+    "value",
+    ["<secret>", "your_token_here", "hf_xxxxxxxx", "***", "hf_...", "${HF_TOKEN:?set it}",
+     "${HF_TOKEN:-}", "$TOKEN", ""],
+)  # fmt: skip
+def test_what_stands_for_a_token_is_none(value: str) -> None:
+    """A wrong token is worse than none: the Hub refuses models that everybody may load."""
+    made = drafted(f'docker run -e "HF_TOKEN={value}" -e "X_KEY={value}" vllm/vllm-openai a/b')
+
+    assert made.launch.pass_hf_token
+    assert made.secrets == {"X_KEY": ""}
+    assert "X_KEY has no value in the paste" in remarks(made, "unresolved")
+
+
+def test_a_key_in_a_variable_is_a_key() -> None:
+    said = "docker run -p 8000:8000 -e VLLM_API_KEY=sesame-open vllm/vllm-openai a/b"
+
+    assert "without a key" not in remarks(drafted(said), "trusts")
+    assert "without a key" in remarks(drafted(said.replace("VLLM_API_KEY", "A")), "trusts")
+
+
+def test_a_llama_cpp_whose_variables_stand_in_a_file() -> None:
+    made = drafted("docker run --gpus all --env-file a.env ghcr.io/ggml-org/llama.cpp:server-cuda")
+
+    assert made.launch.engine == "llamacpp"
+    assert "The variables of a.env are not in the paste" in remarks(made, "unresolved")
+
+
 def test_a_script_around_the_engine_is_kept() -> None:
     made = drafted(
         "docker run vllm/vllm-openai bash -c 'pip install -q x && vllm serve a/b --port 8001'"
@@ -188,6 +217,7 @@ def test_llama_cpp_has_moved_to_another_port(words: str, inside: int, outside: i
         ("--gpus all", "all"),
         ("--gpus 2", "0,1"),
         ("--gpus device=3", "3"),
+        ("""--gpus '"device=1,3","capabilities=compute,utility"'""", "1,3"),
         ("--runtime nvidia", "all"),
         ("-e NVIDIA_VISIBLE_DEVICES=1", "1"),
         ("--device nvidia.com/gpu=all", "all"),
@@ -298,6 +328,16 @@ def test_open_variables_can_be_filled_in() -> None:
     assert made.launch.checkpoint == "/m/x"
     assert filled.unresolved == ("TP",)
     assert "$TP has no value" in remarks(made, "unresolved")
+
+
+def test_a_variable_that_says_why_it_is_needed_is_filled_in_as_a_whole() -> None:
+    [command] = read(
+        "services:\n  a:\n    image: vllm/vllm-openai:${TAG:?which}\n    command: a/b ${B?}\n"
+    )
+
+    filled = fill(command, {"TAG": "v1", "B": "--x"})
+
+    assert (filled.image, filled.command) == ("vllm/vllm-openai:v1", ("a/b", "--x"))
 
 
 def test_a_command_without_an_engine_is_refused_with_the_reason() -> None:
