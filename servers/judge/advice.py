@@ -62,6 +62,14 @@ def settling(size: int, seconds: float) -> Said:
     )
 
 
+def back(size: int, seconds: float) -> Said:
+    left = f" but for {_gib(size)}" if size >= GIB // 10 else ""
+    return _said(
+        f"What was in use without an owner is back{left}.",
+        f"Nothing: it is looked at for {max(seconds, 0):.0f} s more.",
+    )
+
+
 def stuck(client: Client) -> Said:
     who = f"Process {client.pid}" + (f" ({client.name})" if client.name else "")
     held = _gib(client.used or 0)

@@ -14,6 +14,7 @@ from servers.judge.pools import (
     Client,
     Pool,
     Snapshot,
+    given_up,
     orphaned_shm,
     pools,
     sees_processes,
@@ -24,7 +25,8 @@ from servers.judge.thresholds import Thresholds
 type Name = Literal["ok", "settling", "page_cache", "reclaimable", "residual", "leaked", "unknown"]
 
 ALARMS: tuple[Name, ...] = ("residual", "leaked")
-# Engines that look at what is available; others at what is free, page cache being in use.
+# Engines that look at what is available where the GPU uses the machine's memory; others, and all
+# of them elsewhere, at what is free, page cache being in use.
 _IGNORE_CACHE = ("vllm", "sglang", "llamacpp", "llama.cpp")
 
 
@@ -260,8 +262,13 @@ class _PoolState:
         for client in pool.clients:
             since = self._stuck.get(client.pid, t)
             is_large = (client.used or 0) > self._limit("warn", pool)
-            if is_large and client.is_stuck and t - since >= self._patience(client, stops):
+            left = self._patience(client, stops) - (t - since)
+            if not (is_large and client.is_stuck):
+                continue
+            if left <= 0:
                 return "leaked", advice.stuck(client)
+            if stops.is_left_over(client):  # it takes no signal, so nobody can end it
+                return "settling", advice.settling(client.used or 0, left)
         return None
 
     def _patience(self, client: Client, stops: Stops) -> float:
@@ -287,12 +294,13 @@ class _PoolState:
     def _gone(self, t: float, size: int, pool: Pool, snapshot: Snapshot) -> _Told | None:
         if not self.is_bad:
             return None
+        if self._under_since is not None:
+            left = self._under_since + self.thresholds.leave_after - t
+            return "settling", advice.back(size, left)
         if any(not client.is_desktop for client in pool.clients) or not pool.is_explained:
             return "unknown", advice.while_serving(size)
         if not pool.is_told_apart:
             return "unknown", advice.NO_LINES
-        if self._under_since is not None:
-            return "settling", advice.settling(size, self.thresholds.leave_after)
         if self.kind == "discrete":
             return "leaked", advice.leaked_card(size)
         if self._reclaim is None:
@@ -314,16 +322,17 @@ class _PoolState:
 
     def _page_cache(self, pool: Pool, snapshot: Snapshot) -> _Told | None:
         pending = snapshot.get("pending")
-        if self.kind == "discrete" or not pending or pending.get("engine") in _IGNORE_CACHE:
+        if self.kind == "discrete" or not pending:
             return None
-        counts = snapshot.get("meminfo") or {}
-        free, available = counts.get("MemFree"), counts.get("MemAvailable")
+        if self.kind == "unified" and str(pending.get("engine")).casefold() in _IGNORE_CACHE:
+            return None
+        free, cache = pool.lines.get("MemFree"), given_up(pool.lines)
         needs = pending.get("needs") or 0
-        if free is None or available is None or needs <= free:
+        if free is None or cache is None or needs <= free:
             return None
-        if available - free <= self.thresholds.cache_share * pool.total:
+        if cache <= self.thresholds.cache_share * pool.total:
             return None
-        return "page_cache", advice.page_cache(available - free, needs, free)
+        return "page_cache", advice.page_cache(cache, needs, free)
 
     def _host_programs(self, pool: Pool, snapshot: Snapshot) -> _Told | None:
         held = (snapshot.get("meminfo") or {}).get("AnonPages")

@@ -147,7 +147,9 @@ def kind_of(card: Mapping[str, Any], snapshot: Snapshot) -> Kind:
     total = card.get("total") or 0
     machine = (snapshot.get("meminfo") or {}).get("MemTotal") or 0
     has_own = total and abs(total - machine) > _SAME_SIZE * total
-    shares = _SHARES.search(card.get("name") or "") or card.get("compute_capability") in _SHARING
+    shares = (
+        _SHARES.search(card.get("name") or "") or str(card.get("compute_capability")) in _SHARING
+    )
     return "unified" if shares and not has_own else "discrete"
 
 
@@ -159,7 +161,7 @@ def sees_processes(snapshot: Snapshot) -> bool:
 def _used(card: Mapping[str, Any], kind: Kind, snapshot: Snapshot) -> tuple[int | None, int | None]:
     if kind == "discrete":
         total, free = card.get("total"), card.get("free")
-        if total is None or free is None:
+        if not total or free is None:
             return None, None
         # Never the driver's own "used": it counts what is reserved in some versions only.
         return total, max(0, total - free - (card.get("reserved") or 0))
@@ -171,15 +173,29 @@ def _used(card: Mapping[str, Any], kind: Kind, snapshot: Snapshot) -> tuple[int 
 
 
 def _lines(card: Mapping[str, Any], kind: Kind, snapshot: Snapshot) -> Mapping[str, int]:
-    if kind == "discrete":
-        return {}
-    return (snapshot.get("meminfo") if kind == "unified" else card.get("node_meminfo")) or {}
+    main: Mapping[str, int] = snapshot.get("meminfo") or {}
+    if kind != "numa":
+        return main if kind == "unified" else {}
+    node: Mapping[str, int] = card.get("node_meminfo") or {}
+    # A node's list counts huge pages; how large one is stands in the machine's.
+    pages, size = node.get("HugePages_Total"), main.get("Hugepagesize")
+    return {"Hugetlb": pages * size, **node} if pages and size else node
 
 
 def cached(lines: Mapping[str, int]) -> int:
     """Bytes of page cache, shared memory among them, by the lines of a meminfo."""
     of_node = lines.get(_NODE_CACHE)
     return sum(lines.get(name) or 0 for name in _CACHE) if of_node is None else of_node
+
+
+def given_up(lines: Mapping[str, int]) -> int | None:
+    """Bytes of page cache that the kernel would give up for a program; None: it does not tell."""
+    free, available = lines.get("MemFree"), lines.get("MemAvailable")
+    if free is not None and available is not None:
+        return available - free
+    if lines.get(_NODE_CACHE) is None:
+        return None
+    return max(0, cached(lines) - (lines.get("Shmem") or 0))
 
 
 def _clients(

@@ -267,3 +267,70 @@ def test_an_orphan_of_which_the_driver_tells_no_size_is_ended_all_the_same() -> 
         snapshot["gpus"][0]["processes"].append({"pid": 101, "used": None})
 
     assert judged(later(scene, hide_both, 60))[-1].verdict == "unknown", "it may be the other's"
+
+
+def test_huge_pages_of_a_node_are_no_loss() -> None:
+    """A node's list counts them, and has no size of one nor a sum."""
+    scene = Scene(kind="numa", total=280.0).for_(400)
+    for each in scene.made:
+        node = each["gpus"][0]["node_meminfo"]
+        node |= {"MemFree": node["MemFree"] - 60 * GIB, "HugePages_Total": 30_720}
+        each["meminfo"]["Hugepagesize"] = 2 << 20
+    assert order(scene.made) == ["ok"]
+    assert judged(scene.made)[-1].unattributed == 0
+
+
+@pytest.mark.parametrize("engine", ["vllm", "tensorrt-llm"])
+def test_page_cache_on_a_card_that_is_a_node_is_told_to_every_engine(engine: str) -> None:
+    """CUDA counts only what is free of the node; the machine's own memory has no part in it."""
+    scene = Scene(kind="numa", total=280.0, cached=200.0)
+    scene.pending = {"engine": engine, "needs": 250 * GIB}
+    found = judged(scene.for_(60).made)[-1]
+    assert found.verdict == "page_cache"
+    assert "200.0 GiB" in found.reason
+    scene.cached = 10.0
+    assert judged(scene.for_(60).made)[-1].verdict == "ok"
+
+
+def test_an_engine_s_name_is_known_in_any_spelling() -> None:
+    scene = Scene(cached=80.0, pending={"engine": "vLLM", "needs": 90 * GIB})
+    assert order(scene.for_(60).made) == ["ok"]
+
+
+def test_a_card_that_claims_to_have_no_memory_is_not_judged() -> None:
+    scene = Scene(kind="discrete")
+    for each in scene.for_(60).made:
+        each["gpus"][0] |= {"total": 0, "free": 0}
+    assert order(scene.made) == ["unknown"]
+
+
+def test_a_compute_capability_may_be_a_number() -> None:
+    scene = crashed(Scene(), lost=50.0).for_(400)
+    for each in scene.made:
+        each["gpus"][0] |= {"kind": None, "name": "NVIDIA", "total": 0, "compute_capability": 12.1}
+    assert order(scene.made)[-1] == "reclaimable"
+
+
+def test_nobody_is_told_to_end_what_takes_no_signal() -> None:
+    scene = served(Scene(kind="discrete", total=96.0), gib=80.0)
+    scene.known[100]["state"] = "D"
+    scene.container("exited", scene.t)
+    assert order(scene.for_(200).made) == ["ok", "settling", "leaked"]
+
+
+def test_what_has_come_back_is_not_said_to_be_on_its_way() -> None:
+    scene = crashed(Scene(), lost=33.0).for_(400)
+    scene.lost = 0.0
+    found = judged(scene.for_(20).made)[-1]
+    assert (found.verdict, found.unattributed) == ("settling", 0)
+    assert "is back" in found.reason
+    assert "engine" not in found.reason
+
+
+def test_an_engine_that_uses_the_pool_again_is_not_asked_about_it() -> None:
+    scene = crashed(Scene(pools=529), lost=78.0).for_(400)
+    scene.container("running", name="b" * 64)
+    scene.process(500, 80.0, container="b" * 64)
+    scene.lost = 0.0
+    scene.for_(100)
+    assert order(scene.made) == ["ok", "settling", "reclaimable", "settling", "ok"]
