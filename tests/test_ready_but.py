@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from servers.host import questions
 from servers.judge.phases import Reader
+from servers.lifecycle import checks, diagnoses
 from servers.models import Box, Run, Server
 from servers.models.run import State
 from servers.watcher.runs import Runs
@@ -91,7 +92,7 @@ def test_the_first_answer_is_asked_once_and_kept_with_its_figures(box: Box) -> N
 
 def test_too_slow_is_said_on_the_card_with_what_is_expected(box: Box) -> None:
     on = factories.server(box, engine="vllm", expected={"tokens per second": "30000-35000"})
-    plan = Script(deltas=[{"content": word} for word in SKY], delay=0.005)
+    plan = Script(deltas=[{"content": word} for word in SKY], delay=0.02)
     with ScriptedEngine(plan=lambda _body: plan) as engine:
         metrics(engine)
         run = until(Runs(box), became_ready(on, engine), lambda run: run.first_answer)
@@ -136,7 +137,7 @@ def test_a_run_is_compared_with_the_last_good_one_of_its_profile_on_its_box(box:
     factories.run(on, State.STOPPED, age=9000, first_answer=said)
     bad = said | {"rate": 1.0, "remarks": ["1 tok/s; 9e+06 the last time"]}
     factories.run(on, State.STOPPED, age=8000, first_answer=bad)
-    plan = Script(deltas=[{"content": word} for word in SKY], delay=0.005)
+    plan = Script(deltas=[{"content": word} for word in SKY], delay=0.02)
     with ScriptedEngine(plan=lambda _body: plan) as engine:
         metrics(engine)
         run = until(Runs(box), became_ready(on, engine), lambda run: run.first_answer)
@@ -283,3 +284,56 @@ def test_a_dead_scheduler_is_said_on_card_page_and_first_of_all(box: Box) -> Non
     said = shown(on)
     assert "Unhealthy" not in said
     assert "<strong>Slow to answer:</strong> does not answer /health." in said
+
+
+@pytest.fixture
+def garbled(box: Box) -> Run:
+    """GLM-5 with its FP8 cache on SM 12.0: it becomes ready, and says nothing."""
+    card = {"name": "NVIDIA RTX PRO 6000", "compute_capability": "12.0", "total": 95 << 30}
+    cards = [{"index": index, "kind": "discrete", **card} for index in range(2)]
+    box.facts = {**box.facts, "gpus": cards, "driver": "580.142"}
+    box.save()
+    on = factories.server(
+        box,
+        engine="sglang",
+        image="lmsysorg/sglang:v0.5.12",
+        checkpoint="festr2/GLM-5-NVFP4-MTP",
+        flags=("--kv-cache-dtype", "fp8_e4m3"),
+    )
+    with ScriptedEngine(plan=lambda _body: Script(deltas=[{"content": "The"}])) as engine:
+        engine.answers["/metrics"] = (200, "sglang:num_running_reqs 0\n")
+        return until(Runs(box), became_ready(on, engine), lambda run: run.first_answer)
+
+
+def test_who_answers_nonsense_did_not_work(garbled: Run, box: Box) -> None:
+    profile = garbled.server.profile
+
+    [known] = [
+        each
+        for each in checks.findings(profile.launch, box, profile)
+        if each.rule == "glm5-sm120-bf16-kv"
+    ]
+
+    assert (known.severity, known.yours) == ("error", "")
+    Run.objects.update(state=State.STOPPED)
+    failed = factories.run(garbled.server, State.FAILED, age=5)
+    assert diagnoses.explained(failed, factories.person()).last_good is None
+
+
+def test_who_is_only_slow_did_work(box: Box) -> None:
+    on = factories.server(box)
+    said = {"text": "a", "error": "", "rate": 1.0, "is_faulty": False, "before": 9.0}
+    slow = factories.run(on, first_answer=said | {"remarks": ["1 tok/s; 9 the last time"]})
+    asked = factories.server(box, "another")
+    unasked = factories.run(asked)
+
+    assert Run.objects.last_good([on.pk, asked.pk]) == {on.pk: slow, asked.pk: unasked}
+
+
+def test_its_page_says_what_is_known_of_such_a_launch(garbled: Run) -> None:
+    page = shown(garbled.server, f"/servers/{garbled.server.slug}/")
+
+    assert "Ready, but it stopped after one token." in page
+    assert "gives garbage or stops after one token. Set --kv-cache-dtype bf16." in page
+    assert f'href="/profiles/{garbled.server.profile.slug}/#checks"' in page
+    assert "gives garbage" not in shown(garbled.server)

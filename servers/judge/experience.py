@@ -17,7 +17,8 @@ _MISSING = ("flags", "env")
 
 @dataclass(frozen=True, kw_only=True)
 class Worked:
-    """The latest start of the same profile on the same box that became ready."""
+    """The latest start of the same profile on the same box that became ready, and that was not seen
+    to answer nonsense."""
 
     launch: Launch
     version: int
@@ -29,7 +30,7 @@ def weigh(findings: Iterable[Finding], launch: Launch, worked: Worked | None) ->
 
     `worked` is None when none became ready. A start that says exactly the same became ready,
     so nothing is an error then: a rule that was published elsewhere cannot know better. That
-    it became ready does not say that it stayed up or answered well, so the findings remain.
+    it became ready does not say that it stayed up or answers well, so the findings remain.
     """
     if worked is None:
         return list(findings)

@@ -48,6 +48,7 @@ class FirstAnswer:
     answer: Answer
     before: float | None = None
     remarks: tuple[str, ...] = ()
+    is_faulty: bool = False  # it did not work, rather than slowly
 
     @classmethod
     def judged(
@@ -64,12 +65,14 @@ class FirstAnswer:
         `lacks_gpus`: it wants GPUs, and its log says that it computes without.
         """
         found = ["it finds no GPU and computes on the CPU"] if lacks_gpus else _faults(answer)
+        is_faulty = bool(found)
         if alone and not found and (slow := slowness(answer.rate, expected, before)):
             found.append(slow)
-        return cls(answer=answer, before=before, remarks=tuple(found))
+        return cls(answer=answer, before=before, remarks=tuple(found), is_faulty=is_faulty)
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self.answer) | {"before": self.before, "remarks": list(self.remarks)}
+        judged = {"before": self.before, "remarks": list(self.remarks), "is_faulty": self.is_faulty}
+        return asdict(self.answer) | judged
 
 
 def expects(expected: Mapping[str, str]) -> tuple[float, str] | None:

@@ -199,7 +199,7 @@ def _steps(run: Run, remedies: tuple[Remedy, ...], groups: dict[str, str]) -> It
 
 
 def _last_good(run: Run) -> Run | None:
-    before = run.server.runs.filter(ready_at__isnull=False, pk__lt=run.pk)
+    before = run.server.runs.worked().filter(pk__lt=run.pk)
     return before.select_related("version", "like").order_by("-pk").first()
 
 

@@ -73,9 +73,15 @@ class RunQuerySet(models.QuerySet["Run"]):
         """Runs that hold, or are about to hold, a container."""
         return self.filter(state__in=ACTIVE)
 
+    def worked(self) -> "Self":
+        """Runs that became ready, and did not answer nonsense then."""
+        faulty = "first_answer__is_faulty"
+        answered = models.Q(**{f"{faulty}__isnull": True}) | models.Q(**{faulty: False})
+        return self.filter(answered, ready_at__isnull=False)
+
     def last_good(self, servers: Iterable[int]) -> "dict[int, Run]":
-        """By server, the latest that became ready, with its version."""
-        good = self.filter(server__in=servers, ready_at__isnull=False).order_by()
+        """By server, the latest that worked, with its version."""
+        good = self.worked().filter(server__in=servers).order_by()
         latest = good.values("server").annotate(last=models.Max("pk")).values("last")
         found = self.model._default_manager.filter(pk__in=latest).select_related("version")
         return {run.server_id: run for run in found}

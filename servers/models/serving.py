@@ -14,7 +14,7 @@ class Serving(models.Model):
     slow_because = models.CharField(max_length=200, blank=True)  # after "slow to answer: "
 
     # How it answered the one question that inferdash asks: host.questions.Answer, with "before"
-    # (tokens a second of the last good run) and "remarks". Empty: not asked.
+    # (tokens a second of the last good run), "remarks" and "is_faulty". Empty: not asked.
     first_answer: "models.JSONField[dict[str, Any], dict[str, Any]]" = models.JSONField(
         default=dict
     )

@@ -6,17 +6,27 @@ from django import template
 
 from servers.judge.cures import REBOOT
 from servers.judge.leftbehind import Left
-from servers.lifecycle import diagnoses, pulling
+from servers.judge.subject import Finding
+from servers.lifecycle import checks, diagnoses, pulling
 from servers.lifecycle.diagnoses import Step, Why
 from servers.models import Box, Run, User
 from servers.models.action import Kind
 
 register = template.Library()
 
+MOST_KNOWN = 4
+
 
 @register.filter
 def explained_to(run: Run, person: User) -> Why:
     return diagnoses.explained(run, person)
+
+
+@register.filter
+def known_of(run: Run, box: Box) -> list[Finding]:
+    """What is known to go wrong with such a launch, the worst first, some at most."""
+    found = checks.findings(run.launch, box, run.server.profile)
+    return [each for each in found if each.severity != "info"][:MOST_KNOWN]
 
 
 @register.filter
