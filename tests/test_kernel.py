@@ -23,6 +23,26 @@ def test_meminfo_is_in_bytes_and_counts_stay_counts(tmp_path: Path) -> None:
     assert meminfo["HugePages_Total"] == 0
 
 
+def test_what_no_line_of_meminfo_counts_is_found(tmp_path: Path) -> None:
+    root = proc.root(tmp_path)
+    assert Kernel(root=root).outside_meminfo() == {}
+
+    for number in range(2):
+        # orig_data_size compr_data_size mem_used_total mem_limit …
+        stat = "  8589934592 2147483648 2254857830        0 2254857830     1042    34078        0\n"
+        proc.write(root, f"sys/block/zram{number}/mm_stat", stat)
+    kstat = (
+        "9 1 0x01 147 39984 4159823478 1209342342342\n"
+        "name                            type data\n"
+        "hits                            4    127634512\n"
+        "size                            4    32212254720\n"
+        "compressed_size                 4    31139143680\n"
+    )
+    proc.write(root, "proc/spl/kstat/zfs/arcstats", kstat)
+
+    assert Kernel(root=root).outside_meminfo() == {"Zram": 2 * 2254857830, "ZfsArc": 32212254720}
+
+
 def test_without_meminfo_the_error_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(KernelError, match="meminfo cannot be read .* mount /proc"):
         Kernel(root=tmp_path).meminfo()
@@ -31,6 +51,7 @@ def test_without_meminfo_the_error_says_what_to_do(tmp_path: Path) -> None:
 def test_every_other_fact_may_be_absent(tmp_path: Path) -> None:
     kernel = Kernel(root=tmp_path)
 
+    assert kernel.outside_meminfo() == {}
     assert kernel.boot_id() is None
     assert kernel.uptime() is None
     assert kernel.booted_at() is None

@@ -107,6 +107,18 @@ def test_a_gb10_counts_its_programs_page_cache_and_pool(tmp_path: Path) -> None:
     }
 
 
+def test_the_cache_of_zfs_on_a_gb10_is_no_loss(tmp_path: Path) -> None:
+    sizes = {"MemTotal": 120, "MemFree": 50, "MemAvailable": 55, "Buffers": 0, "Cached": 7}
+    sizes |= {"AnonPages": 20, "Slab": 2, "SwapCached": 0, "Shmem": 0}
+    root = proc.root(tmp_path / "root", meminfo={name: size * GIB for name, size in sizes.items()})
+    proc.write(root, "proc/spl/kstat/zfs/arcstats", f"size                 4    {40 * GIB}\n")
+
+    (found,) = ledgers(collected(tmp_path, profiles.gb10(), root))
+
+    assert found.size("unattributed") == 0
+    assert found.size("kernel") > 42 * GIB
+
+
 def test_a_station_has_a_node_with_page_cache_and_a_card(tmp_path: Path) -> None:
     root = proc.root(tmp_path / "root")
     sizes = {"MemTotal": 278, "MemFree": 100, "FilePages": 90, "Shmem": 2, "AnonPages": 1}

@@ -71,7 +71,7 @@ class Sampler:
             "stale_s": None,
             "error": str(self._error) if self._error else None,
             "error_kind": self._error.kind if self._error else None,
-            "meminfo": meminfo,
+            "meminfo": meminfo | kernel.outside_meminfo(),
             "pressure": dataclasses.asdict(pressure) if pressure else None,
             "swap": {"in": swapped[0], "out": swapped[1]} if swapped else None,
             "gpus": [dataclasses.asdict(reading) for reading in readings],

@@ -13,6 +13,7 @@ _INITIAL_PID_NAMESPACE = "pid:[4026531836]"
 
 # docker, podman, containerd and CRI-O, with cgroup v1 or v2, systemd's names or plain folders.
 _CONTAINER = re.compile(r"(?:^|[/:-])([0-9a-f]{64})(?:\.scope)?(?=$|/)", re.MULTILINE)
+_ARC_SIZE = re.compile(r"^size\s+\d+\s+(\d+)$", re.MULTILINE)
 _DRIVER_VERSION = re.compile(r"^NVRM version:.*?\s(\d+\.\d+(?:\.\d+)?)\s", re.MULTILINE)
 _RSS_ANON = re.compile(r"^RssAnon:\s+(\d+) kB$", re.MULTILINE)
 _UID = re.compile(r"^Uid:\s+(\d+)", re.MULTILINE)
@@ -80,6 +81,16 @@ class Kernel:
                 "mount /proc where the worker runs."
             ) from error
         return _sizes(text)
+
+    def outside_meminfo(self) -> dict[str, int]:
+        """Bytes that no line of meminfo counts: of swap that is compressed, and of ZFS's cache."""
+        devices = sorted((self.root / "sys/block").glob("zram*"))
+        swaps = (self._text(f"sys/block/{each.name}/mm_stat") for each in devices)
+        # Its third number: all that it takes, compressed.
+        zram = sum(int(words[2]) for text in swaps if len(words := (text or "").split()) > 2)
+        arc = _ARC_SIZE.search(self._text("proc/spl/kstat/zfs/arcstats") or "")
+        found = {"Zram": zram, "ZfsArc": int(arc[1]) if arc else 0}
+        return {name: size for name, size in found.items() if size}
 
     def node_meminfo(self, node: int) -> dict[str, int] | None:
         """The same lines for one NUMA node, in bytes; None when the kernel has no such node."""

@@ -71,8 +71,10 @@ _WORDS: dict[Kind, Words] = {
         remedy="ls -lS /dev/shm shows it; what no process maps any more may be deleted.",
     ),
     "kernel": Words(
-        what="The kernel’s own: slab, stacks of its threads, page tables, buffers per processor.",
-        source="The sum of these lines of {meminfo}.",
+        what="The kernel’s own: slab, stacks of its threads, page tables, buffers per processor, "
+        "swap that it keeps compressed in memory (zram), the cache of ZFS.",
+        source="The sum of these lines of {meminfo}; Zram is mem_used_total of "
+        "/sys/block/zram*/mm_stat, ZfsArc size of /proc/spl/kstat/zfs/arcstats.",
         remedy=_NOTHING + " slabtop names what is large in it.",
     ),
     "hugepages": Words(

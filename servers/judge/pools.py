@@ -28,6 +28,9 @@ BUCKETS = (
     "Zswap",
     "Bounce",
     "Balloon",
+    # In no meminfo; the collector adds them.
+    "Zram",
+    "ZfsArc",
 )
 _CACHE = ("Buffers", "Cached", "SwapCached")
 # A node's own list calls the three by one name.
