@@ -152,6 +152,16 @@ def shm(size: int, paths: Sequence[str]) -> Said:
     )
 
 
+def less_at_boot(size: int, less: int) -> Said:
+    return _said(
+        f"This boot has started with {_gib(less)} less than earlier ones: {_gib(size)} were in use "
+        "without an owner before anything used the GPU.",
+        "Look at what has changed: uname -r, /proc/cmdline, dmesg. A kernel that sets memory aside "
+        "(crashkernel, CMA, kexec handover: kho=off) takes it again at each start, so that a "
+        "restart alone does not help.",
+    )
+
+
 def page_cache(size: int, needs: int, free: int) -> Said:
     return _said(
         f"The kernel uses {_gib(size)} as page cache. The start that waits needs {_gib(needs)}, "

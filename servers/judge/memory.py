@@ -119,13 +119,16 @@ class _PoolState:
         self._stuck: dict[int, float] = {}  # since when
         self._left: dict[int, float] = {}  # since when it has been left over
         self._host_at_first: int | None = None
+        # Whether the boot was seen from its start on, and no engine in it yet.
+        self._is_fresh: bool | None = None
+        self._less_at_boot: int | None = None  # than in the best of earlier boots
 
     def judge(
         self, pool: Pool, snapshot: Snapshot, stops: Stops, best: int | None
     ) -> tuple[int, _Told]:
         t = float(snapshot["t"])
         if not _is_blind(snapshot) and sees_processes(snapshot):
-            self._measure(pool, snapshot, stops)
+            self._measure(pool, snapshot, stops, best)
         size = pool.unattributed(self._baseline(best))
         if _is_blind(snapshot):
             # Nothing is seen, so nothing has lasted.
@@ -160,12 +163,19 @@ class _PoolState:
     def _limit(self, name: Literal["warn", "bad"], pool: Pool) -> int:
         return self.thresholds.of(getattr(self.thresholds, name), pool.total)
 
-    def _measure(self, pool: Pool, snapshot: Snapshot, stops: Stops) -> None:
+    def _measure(self, pool: Pool, snapshot: Snapshot, stops: Stops, best: int | None) -> None:
+        if self._is_fresh is None:
+            uptime = snapshot.get("uptime_s")
+            self._is_fresh = uptime is not None and uptime < self.thresholds.boot_seen
+        if any(not client.is_desktop for client in pool.clients):
+            self._is_fresh = False
         is_idle = all(client.is_desktop for client in pool.clients) and pool.is_explained
         has_settled = stops.seconds_since(snapshot) > self.thresholds.idle_after_stop
         has_booted = (snapshot.get("uptime_s") or 0) > self.thresholds.booting
         if is_idle and has_settled and has_booted and not stops.has_running:
             seen = max(0, pool.unheld)
+            if self.measured is None and self._is_fresh and best is not None:
+                self._less_at_boot = seen - best
             self.measured = seen if self.measured is None else min(self.measured, seen)
 
     def _baseline(self, best: int | None) -> int:
@@ -301,10 +311,11 @@ class _PoolState:
             return "unknown", advice.while_serving(size)
         if not pool.is_told_apart:
             return "unknown", advice.NO_LINES
+        since_boot = self._since_boot(size, pool)
         if self.kind == "discrete":
-            return "leaked", advice.leaked_card(size)
+            return "leaked", since_boot or advice.leaked_card(size)
         if self._reclaim is None:
-            return "reclaimable", advice.reclaimable(size, snapshot)
+            return "reclaimable", since_boot or advice.reclaimable(size, snapshot)
         at, before = self._reclaim
         if t - at < self.thresholds.reclaim_takes:
             return "settling", advice.settling(size, at + self.thresholds.reclaim_takes - t)
@@ -312,7 +323,16 @@ class _PoolState:
         if not unchanged * before <= size <= before / unchanged:
             # It helped in part, or somebody came since and left something of his own.
             return "reclaimable", advice.reclaimable(size, snapshot)
-        return "leaked", advice.leaked_box(size)
+        return "leaked", since_boot or advice.leaked_box(size)
+
+    def _since_boot(self, size: int, pool: Pool) -> dict[str, str] | None:
+        """What is said of memory that was missing before anybody used the GPU."""
+        less = self._less_at_boot
+        if less is None or less <= self.thresholds.boot_growth:
+            return None
+        if size > less + self._limit("warn", pool):
+            return None  # more is missing than then
+        return advice.less_at_boot(size, less)
 
     def _shared_memory(self, pool: Pool, snapshot: Snapshot) -> _Told | None:
         if not sees_processes(snapshot):

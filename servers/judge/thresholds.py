@@ -14,7 +14,7 @@ _PAIR = re.compile(r"([a-z_]+)(?:\.([a-z]+))?=([0-9]{1,6}(?:\.[0-9]{1,3})?)")
 # Told in GiB; the others in seconds, or as a share.
 _SIZES = (
     *("baseline", "baseline_most", "baseline_growth", "falling", "warn", "bad", "residual"),
-    "host_growth",
+    *("host_growth", "boot_growth"),
 )
 
 
@@ -51,6 +51,8 @@ class Thresholds:
     idle_after_stop: float = 300.0
     cache_share: float = 0.1
     host_growth: int = 8 * GIB
+    boot_growth: int = 5 * GIB  # more than the best of earlier boots, from this one's start on
+    boot_seen: float = 600.0  # of uptime, until which a boot counts as seen from its start
 
     def of(self, limit: tuple[int, float], total: int) -> int:
         return max(limit[0], int(limit[1] * total))

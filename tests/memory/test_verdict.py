@@ -309,6 +309,33 @@ def test_a_boot_with_less_memory_than_earlier_ones_is_seen() -> None:
     assert judged(later, judge)[-1].verdict == "reclaimable"
 
 
+def test_what_was_missing_from_the_start_is_not_blamed_on_engines() -> None:
+    judge = Judge()
+    judged(Scene().for_(300), judge)
+
+    later = Scene(boot="two", lost=26.0, uptime=20.0).for_(400)
+    found = judged(later, judge)[-1]
+
+    assert found.verdict == "reclaimable"
+    assert "started with 26.0 GiB less" in found.reason
+    assert "a restart alone does not help" in found.advice
+    later.events = [{"type": "reclaim", "level": 2}]
+    found = judged(later.for_(100), judge)[-1]
+    assert (found.verdict, "started with 26.0 GiB less" in found.reason) == ("leaked", True)
+
+
+@pytest.mark.parametrize("uptime", [20.0, 50_000.0])
+def test_what_engines_have_lost_is_not_blamed_on_the_start(uptime: float) -> None:
+    judge = Judge()
+    judged(Scene().for_(300), judge)
+
+    later = crashed(Scene(boot="two", uptime=uptime, lost=26.0 * (uptime > 600)), lost=33.0)
+    found = judged(later.for_(400), judge)[-1]
+
+    assert found.verdict == "reclaimable"
+    assert "started with" not in found.reason
+
+
 def test_the_best_of_earlier_boots_lowers_what_counts_as_normal() -> None:
     best: dict[str, int] = {}
     judged(Scene().for_(300), Judge(best=best))
