@@ -25,6 +25,7 @@ from servers.host import sizes
 type Kind = Literal["assumed", "ignored", "unresolved", "trusts"]
 
 HF_TOKENS = (HF_TOKEN, "HUGGING_FACE_HUB_TOKEN")
+_VOLUME = re.compile(r"[A-Za-z0-9][\w.-]*")  # of Docker, by its name
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
@@ -315,6 +316,9 @@ class _Drafter:
                 self._remark(
                     "unresolved", f"{text}: {source} is relative. Write the path on the box."
                 )
+            if self.command.kind == "compose" and _VOLUME.fullmatch(source):
+                says = "compose puts its project's name before it. Write it as docker volume ls"
+                self._remark("unresolved", f"{text}: {says} shows it, or {source} begins empty.")
             kept.append(text)
         return kept
 

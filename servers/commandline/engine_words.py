@@ -125,7 +125,8 @@ def engine_start(words: Sequence[str]) -> tuple[EngineKey, int] | None:
     if not words:
         return None
     asked = _ASKED.match(words[0])
-    name = asked[1] if asked else program(words[0]).removesuffix(".exe")
+    # uvx takes a version behind the name: vllm@latest.
+    name = (asked[1] if asked else program(words[0]).removesuffix(".exe")).partition("@")[0]
     if list(words[1:2]) == ["serve"] and name in ("vllm", "sglang"):
         return ("vllm" if name == "vllm" else "sglang"), 2
     if name == "llama-server":
@@ -150,9 +151,13 @@ def _python_start(words: Sequence[str]) -> tuple[EngineKey, int] | None:
     return None
 
 
+def is_shell(word: str) -> bool:
+    return program(word) in _SHELLS
+
+
 def shell_script(words: Sequence[str]) -> str | None:
     """The text of `bash -c "text"`, `sh -lc "text"`; None if these words are no such thing."""
-    if not words or program(words[0]) not in _SHELLS:
+    if not words or not is_shell(words[0]):
         return None
     for at, word in enumerate(words[1:], start=1):
         if re.fullmatch(r"-[a-zA-Z]*c[a-zA-Z]*", word):

@@ -49,6 +49,8 @@ def why_ignored(option: str) -> str:
         return "an engine needs no terminal; its log is on the page."
     if name in ("-d", "--detach", "-itd", "-dit"):
         return "containers always run in the background here."
+    if name.endswith(".sh"):
+        return "what this script adds to the command is not in the paste."
     if name == "--rm":
         return "inferdash removes the container itself, once its log is kept."
     return "a profile has no place for it."

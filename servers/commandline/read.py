@@ -5,6 +5,7 @@ import re
 from servers.commandline import blocks, compose, paste, yaml_text
 from servers.commandline.blocks import Block
 from servers.commandline.command import Command, PasteError
+from servers.commandline.inside import joined
 from servers.commandline.script import Script
 from servers.commandline.shell import END
 from servers.commandline.starts import LAUNCH, Start, start_of
@@ -14,6 +15,19 @@ from servers.commandline.yaml_text import YamlError
 LONGEST = 60_000  # characters; the longest guide seen has 25,000
 _INLINE = re.compile(r"(?<!`)(`{1,3})(?!`)([^`\n]+)\1(?!`)")
 _LANGUAGE = re.compile(r"\s*(?:bash|sh|shell|console)\s+(?!-)")
+# Files that start containers by other means, and what to paste of them.
+_OTHER_FORMS = (
+    (
+        re.compile(r"(?m)^\[Container\]"),
+        "this is a Quadlet file of podman. Paste it as podman run: the options, the image of "
+        "Image=, and the words of Exec=.",
+    ),
+    (
+        re.compile(r"(?m)^apiVersion:"),
+        "this is a Kubernetes manifest. Paste what its container runs as docker run, or its "
+        "command and args as one line.",
+    ),
+)
 _DOUBLE, _SINGLE = yaml_text.TYPOGRAPHIC_QUOTES
 _QUOTES = str.maketrans(dict.fromkeys(_DOUBLE, '"') | dict.fromkeys(_SINGLE, "'"))
 
@@ -39,7 +53,7 @@ def _read(text: str) -> list[Command]:
         commands = _Reader(root_prompts=True).read(text, Scope(), 1) or _inline(text)
     if not commands:
         raise reader.nothing_found(text)
-    return commands
+    return joined(commands)
 
 
 class _Reader:
@@ -78,6 +92,9 @@ class _Reader:
 
     def nothing_found(self, text: str) -> PasteError:
         """Why a paste has no command, as precisely as can be said."""
+        for form, reason in _OTHER_FORMS:
+            if (match := form.search(text)) is not None:
+                return PasteError(reason, line=text.count("\n", 0, match.start()) + 1, column=1)
         if self._assembled:
             reason = "the command is assembled in a variable or alias; paste the command itself."
             return PasteError(reason, line=self._assembled[0], column=1)

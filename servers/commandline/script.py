@@ -16,7 +16,7 @@ from servers.commandline.engine_words import (
 )
 from servers.commandline.line_ends import LineEnds
 from servers.commandline.shell import Lexer
-from servers.commandline.starts import LAUNCH, Start, start_of
+from servers.commandline.starts import LAUNCH, Start, begins_other, start_of
 from servers.commandline.tokens import (
     ArrayAssignment,
     HereDocument,
@@ -40,6 +40,7 @@ _DECLARES = (*_EXPORTS, "declare", "typeset", "local", "readonly")
 _OPENERS = ("if", "for", "while", "until", "case", "select")
 _CLOSERS = ("fi", "done", "esac")
 _KEYWORDS = ("then", "else", "elif", "do", "!", "{", "time", *_OPENERS[:1], *_OPENERS[2:4])
+_ENV_FILE = "EnvironmentFile"  # of a systemd unit, which reads as a variable that is set
 _TESTS = ("[", "[[", "test", "(")
 # Commands that take a word or two, behind which a lost line end may hide the next command.
 _SHORT = ("export", "set", "source", ".", "cd", "activate", "pip", "git", "mkdir")
@@ -62,18 +63,6 @@ class Found:
 
 
 ReadText = Callable[[str, Scope, int], list[Command]]
-
-
-def _begins_other(words: list[str]) -> bool:
-    """Whether these words are what guides do after a launch: docker logs …, curl http://…"""
-    following = words[1] if len(words) > 1 else ""
-    if words and words[0] in TOOLS:
-        return following in ("logs", "ps", "stop", "rm", "exec", "pull")
-    return (
-        bool(words)
-        and words[0] == "curl"
-        and re.match(r"['\"]?(?:https?:|-)", following) is not None
-    )
 
 
 class Script:
@@ -237,7 +226,7 @@ class Script:
                 return position
             if docker_run.start(rest) or (engine_start(rest) and not is_docker):
                 return position
-            if not is_short and _begins_other(rest):
+            if not is_short and begins_other(rest):
                 return position
         return None
 
@@ -263,9 +252,13 @@ class Script:
                 self._nested(script, arguments[0].offset)
         elif program(texts[0]) in _CARRIERS or self._enters_pod(texts):
             self._carried(arguments, texts)
-        else:
-            names = [text for text in texts[:2] if text.endswith(".sh")]
-            self.found.scripts.extend((name, arguments[0].offset) for name in names[:1])
+        elif names := [text for text in texts[:2] if text.endswith(".sh")]:
+            at = len(self.found.commands)
+            self._carried(arguments, texts)
+            made = [replace(e, ignored=(*e.ignored, names[0])) for e in self.found.commands[at:]]
+            self.found.commands[at:] = made
+            if not made:
+                self.found.scripts.append((names[0], arguments[0].offset))
 
     def _enters_pod(self, texts: list[str]) -> bool:
         return program(texts[0]) in _POD_TOOLS and "exec" in texts[1:4]
@@ -292,12 +285,14 @@ class Script:
             docker_run.check_complete(argument)
         words = tuple(argument.text for argument in arguments)
         started = find(words)
+        file = self.scope.values.get(_ENV_FILE)
         self.found.commands.append(
             Command(
                 kind="engine_command",
                 engine=started[0] if started else None,
                 command=words,
                 env={name: value.text for name, value in environment.items()},
+                env_file=(file.text.removeprefix("-"),) if file else (),
                 unresolved=tuple(dict.fromkeys(unresolved)),
             )
         )

@@ -3,11 +3,13 @@
 import re
 from enum import Enum
 
+from servers.commandline.docker_options import TOOLS
+
 _TOOL = r"(?:nvidia-docker|docker|podman|nerdctl)(?:\.exe)?"
 # A launch anywhere in a text; matched at a place it must begin there.
 LAUNCH = re.compile(
     rf"(?:[\w./~${{}}\\-]{{0,200}}[/\\])?{_TOOL}\s+(?:-\S+\s+(?:[^-\s]\S*\s+)?)*(?:container\s+)?(?:run|create)\b"
-    r"|(?:[\w./~${}\\-]{0,200}[/\\])?(?:vllm|sglang)\s+serve\b"
+    r"|(?:[\w./~${}\\-]{0,200}[/\\])?(?:vllm|sglang)(?:@[\w.]+)?\s+serve\b"
     r"|\S{0,200}(?:python[\d.]*|\$\{?\w*\}?)[\"']?\s+(?:-\w+\s+)*-m\s*(?:vllm\.entrypoints|sglang\.launch|sglang\.cli)"
     r"|\S{0,200}(?:vllm/entrypoints/\S*api_server|sglang/launch_server)\.py"
     r"|(?:[\w./~${}\\-]{0,200}[/\\])?llama-server(?:\.exe)?(?=\s|$)"
@@ -76,3 +78,15 @@ def is_prose(line: str) -> bool:
     if _SENTENCE.intersection(words[1:]):
         return True
     return words[-1][-1] in ".:!?,;" and not any("/" in word or "=" in word for word in words[1:])
+
+
+def begins_other(words: list[str]) -> bool:
+    """Whether these words are what guides do after a launch: docker logs …, curl http://…"""
+    following = words[1] if len(words) > 1 else ""
+    if words and words[0] in TOOLS:
+        return following in ("logs", "ps", "stop", "rm", "exec", "pull")
+    return (
+        bool(words)
+        and words[0] == "curl"
+        and re.match(r"['\"]?(?:https?:|-)", following) is not None
+    )

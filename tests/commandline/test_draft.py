@@ -158,6 +158,15 @@ def test_a_llama_cpp_whose_variables_stand_in_a_file() -> None:
     assert "The variables of a.env are not in the paste" in remarks(made, "unresolved")
 
 
+def test_a_volume_of_a_compose_project_has_another_name() -> None:
+    """Under its short name Docker would make an empty one, and weights would be loaded again."""
+    text = "services:\n  a:\n    image: vllm/vllm-openai\n    command: a/b\n    volumes: [hf:/m]\n"
+    run = "docker run -v hf:/m vllm/vllm-openai a/b"
+
+    assert "or hf begins empty" in remarks(drafted(text), "unresolved")
+    assert remarks(drafted(run), "unresolved") == ""
+
+
 def test_a_script_around_the_engine_is_kept() -> None:
     made = drafted(
         "docker run vllm/vllm-openai bash -c 'pip install -q x && vllm serve a/b --port 8001'"
