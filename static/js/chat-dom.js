@@ -32,6 +32,16 @@ export function block(text) {
   return made;
 }
 
+// Whoever goes by keys, and has pressed what goes with this change, goes on in the composer.
+export function keepFocus(change) {
+  const focused = document.querySelector("#chat :focus-visible");
+  change();
+  if (focused && !focused.checkVisibility()) document.getElementById("chat-input").focus({ preventScroll: true });
+}
+
+// Stop stands where Send was: the second click of a double click is meant for that one.
+export const onStop = (stop, act) => stop.addEventListener("click", ({ detail }) => detail > 1 || act());
+
 export const seconds = (ms) => `${(ms / 1000).toFixed(ms < 10_000 ? 2 : 1)} s`;
 export const count = (number) => Number(number).toLocaleString("en-GB");
 export const plural = (number, one, several = `${one}s`) => `${count(number)} ${number === 1 ? one : several}`;

@@ -55,7 +55,13 @@ export class QuestionView {
   }
 
   edit() {
+    const before = document.activeElement;
+    const leave = () => {
+      this.show();
+      (before.isConnected ? before : this.root.querySelector("[aria-label^=Edit]")).focus();
+    };
     const area = element("textarea", "edit-area");
+    area.dir = "auto";
     area.value = this.message.content;
     area.rows = Math.min(12, this.message.content.split("\n").length + 1);
     area.setAttribute("aria-label", "Edit the message");
@@ -74,7 +80,7 @@ export class QuestionView {
         send();
       } else if (event.key === "Escape") {
         event.stopPropagation();
-        this.show();
+        leave();
       }
     });
     this.root.replaceChildren(
@@ -83,7 +89,7 @@ export class QuestionView {
       element(
         "footer", "message-foot",
         button("Send again", "", send),
-        button("Cancel", "", () => this.show()),
+        button("Cancel", "", leave),
         element("span", "note", "What stands here now stays, as another version."),
       ),
     );

@@ -8,7 +8,7 @@ const ARRIVING = 5; // s since the last save within which another tab is still r
 const ABANDONED = 120_000; // ms after which a draft is nobody's: tabs renew theirs more often
 
 export const CUT_OFF = {
-  message: "The page was closed while this answer was arriving. What had arrived is kept. Retry to ask again.",
+  message: "The page was closed, or the conversation deleted, while this answer was arriving. What had arrived is kept. Retry to ask again.",
   detail: "",
 };
 
@@ -32,6 +32,7 @@ export class Store extends EventTarget {
     this.older = `inferdash.chat.${user}.`; // where conversations were before the server kept them
     this.drafts = `inferdash.draft.${user}.`;
     this.savings = new Map(); // id -> Saving
+    this.restored = new Set(); // ids: no answer arrives there, a deletion has stopped it
     this.tabs = new BroadcastChannel(`inferdash.chat.${user}`);
     this.tabs.addEventListener("message", ({ data }) => this.tell("changed", data));
     this.ready = this.recover();
@@ -51,7 +52,7 @@ export class Store extends EventTarget {
     if (found === null) return null;
     const { revision, age, count, ...kept } = found;
     const conversation = shown(kept);
-    conversation.elsewhere = settle(conversation.every, age < ARRIVING);
+    conversation.elsewhere = settle(conversation.every, age < ARRIVING && !this.restored.delete(id));
     const texts = conversation.every.map((message) => JSON.stringify(message));
     this.savings.set(id, new Saving(conversation, { post: this.post, seen: [revision], stored: texts }));
     return conversation;
@@ -144,6 +145,7 @@ export class Store extends EventTarget {
   }
 
   async restore(id) {
+    this.restored.add(id);
     await this.ask(`${id}/restore/`, { method: "POST" });
     this.tabs.postMessage({ id });
   }

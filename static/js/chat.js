@@ -2,6 +2,7 @@
 
 import { outcome, receive } from "./chat-answering.js";
 import { Beside } from "./chat-beside.js";
+import { keepFocus, onStop } from "./chat-dom.js";
 import { emptyState } from "./chat-empty.js";
 import { End } from "./chat-end.js";
 import { Menus } from "./chat-menu.js";
@@ -109,7 +110,7 @@ class Chat {
       this.send();
     });
     $("chat-input").addEventListener("input", () => this.refresh());
-    $("chat-stop").addEventListener("click", () => this.stop());
+    onStop($("chat-stop"), () => this.stop());
     document.addEventListener("keydown", (event) => {
       if (event.key === "Escape" && this.running && !event.defaultPrevented) this.stop();
     });
@@ -117,9 +118,7 @@ class Chat {
     // Else htmx fetches the page anew into this one, whose scripts know nothing of it.
     document.addEventListener("htmx:before:history:restore", (event) => event.preventDefault());
     window.addEventListener("popstate", () => this.arrive(idInAddress()));
-    document.addEventListener("visibilitychange", () => {
-      if (document.visibilityState === "visible") this.lookAgain();
-    });
+    document.addEventListener("visibilitychange", () => document.visibilityState === "visible" && this.lookAgain());
     // Comes before the answer's connection is cut. A download link fires it too, and stays.
     window.addEventListener("beforeunload", () => {
       this.leaving = true;
@@ -277,14 +276,14 @@ class Chat {
 
   resend(earlier, text, images) {
     if (!this.mayAsk()) return;
-    this.cut(earlier);
+    keepFocus(() => this.cut(earlier));
     this.add(question(text, images));
     this.answer();
   }
 
   regenerate(answer) {
     if (!this.mayAsk()) return;
-    this.cut(answer);
+    keepFocus(() => this.cut(answer));
     forgetEmpty(this.conversation, answer);
     this.answer();
   }
@@ -295,7 +294,7 @@ class Chat {
     const { messages } = this.conversation;
     if (messages.at(-1) !== answer) this.cut(messages[messages.indexOf(answer) + 1]);
     for (const result of results) this.add(result);
-    this.transcript.get(answer)?.finish();
+    keepFocus(() => this.transcript.get(answer)?.finish());
     this.answer();
   }
 
@@ -337,7 +336,7 @@ class Chat {
     this.notice();
     this.save();
     this.list.put(conversation);
-    this.refresh();
+    keepFocus(() => this.refresh());
     this.end.follow(true);
     this.say(`${server.slug} is answering.`);
     await receive({
@@ -354,7 +353,7 @@ class Chat {
     this.running = null;
     if (!running.isRemoved) this.save(conversation);
     this.transcript.get(message)?.finish();
-    this.refresh();
+    keepFocus(() => this.refresh());
     this.end.rest();
     this.say(outcome(message));
   }

@@ -2,7 +2,7 @@
 // together.
 
 import { outcome } from "./chat-answering.js";
-import { element } from "./chat-dom.js";
+import { element, onStop } from "./chat-dom.js";
 import { emptyState } from "./chat-empty.js";
 import { End } from "./chat-end.js";
 import { pictures } from "./chat-images.js";
@@ -72,7 +72,7 @@ class Compare {
       this.send();
     });
     $("chat-input").addEventListener("input", () => this.refresh());
-    $("chat-stop").addEventListener("click", () => this.asking.stop());
+    onStop($("chat-stop"), () => this.asking.stop());
     document.addEventListener("keydown", (event) => {
       if (event.key === "Escape" && this.asking.isBusy && !event.defaultPrevented) this.asking.stop();
     });

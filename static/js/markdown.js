@@ -74,6 +74,8 @@ function languageOf(code) {
 }
 
 function dressCode(root, { complete }) {
+  // By what stands in it, from right to left, too. Code is always from left to right.
+  for (const block of root.children) if (block.nodeName !== "PRE") block.dir = "auto";
   for (const code of root.querySelectorAll("pre > code")) {
     const block = document.createElement("div");
     block.className = "code-block";

@@ -121,3 +121,19 @@ def test_a_refusal_stands_in_the_conversation(page: Page) -> None:
 
     alert = answer(page).get_by_role("alert")
     expect(alert).to_contain_text("The engine refused the request (400): max_tokens is too large.")
+
+
+def test_what_is_written_from_right_to_left_stands_so(page: Page) -> None:
+    text = "مرحبا: with English\n\n- واحد\n\nplain\n\n```python\nمرحبا = 1\n```\n"
+    ask(page, "مرحبا؟")
+    finished(page)
+    ask(page, deltas=pieces(text, 3))
+    finished(page)
+
+    directions = answer(page).locator(".markdown :is(p, li, pre)")
+    assert directions.evaluate_all("all => all.map(one => getComputedStyle(one).direction)") == [
+        "rtl", "rtl", "ltr", "ltr",
+    ]  # fmt: skip
+    said = page.locator(".question .text").first
+    assert said.evaluate("one => getComputedStyle(one).unicodeBidi") == "plaintext"
+    expect(page.get_by_label("Message", exact=True)).to_have_attribute("dir", "auto")
