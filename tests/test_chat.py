@@ -71,6 +71,12 @@ def test_a_question_becomes_the_engines_request() -> None:
     }
 
 
+def test_half_a_character_stops_no_conversation() -> None:
+    ask = read(asked(messages=[{"role": "user", "content": "cut \ud83d"}]))
+
+    assert ask.messages == [{"role": "user", "content": "cut ?"}]
+
+
 @pytest.mark.parametrize(
     ("body", "said"),
     [

@@ -256,6 +256,13 @@ def test_nul_is_kept_as_the_sign_for_what_cannot_be(ada: Client) -> None:
     assert whole(ada)["messages"][0]["content"] == "a\ufffdb"
 
 
+@pytest.mark.parametrize("text", [r"\u0000", r"\\u0000", "\\\\\\u0000 in C"])
+def test_who_writes_of_nul_reads_what_was_written(ada: Client, text: str) -> None:
+    keep(ada, body({"role": "user", "content": text}))
+
+    assert whole(ada)["messages"][0]["content"] == text
+
+
 def test_half_a_character_is_kept_as_a_sign(ada: Client) -> None:
     assert keep(ada, body({"role": "user", "content": "a\ud83d"})).status_code == 200
     assert whole(ada)["messages"][0]["content"] == "a?"

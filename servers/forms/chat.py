@@ -6,6 +6,7 @@ from typing import Any
 
 from servers.engines import sampling
 from servers.forms.chat_messages import MESSAGES_LIMIT, AskError, Message, messages
+from servers.forms.conversation import whole
 
 __all__ = ["MESSAGES_LIMIT", "PARAMETERS", "Ask", "AskError", "read"]
 
@@ -46,7 +47,7 @@ class Ask:
 def read(text: bytes) -> Ask:
     """Raises AskError."""
     try:
-        body = json.loads(text, parse_constant=_refuse_constant)
+        body = whole(json.loads(text, parse_constant=_refuse_constant))
     except (ValueError, RecursionError) as error:
         raise AskError(f"The request is not JSON: {error}. Reload the page.") from error
     if not isinstance(body, dict) or not _is_count(body.get("run")):

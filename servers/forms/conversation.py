@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from servers.forms.chat import MESSAGES_LIMIT
+from servers.forms.chat_messages import MESSAGES_LIMIT
 
 # Bytes. One message with its pictures; one request, which inferdash.limits bounds as well.
 MESSAGE_LIMIT = 6 * 2**20
@@ -15,6 +15,8 @@ AROUND_LIMIT = 256 * 2**10  # of parameters, tools and schema together
 COLUMNS = 4  # of a comparison
 # What browsers make: conversations by the time, revisions at random.
 KEY = re.compile(r"[a-z0-9]{6,32}")
+# As JSON writes it, and not the six characters themselves, before which stands one more backslash.
+_NUL = re.compile(rb"(?<!\\)((?:\\\\)*)\\u0000")
 
 
 class KeepError(Exception):
@@ -94,15 +96,15 @@ def read(text: bytes) -> Kept:
 def read_json(text: bytes) -> Any:
     try:
         # PostgreSQL keeps no NUL in JSON.
-        said = text.replace(b"\\u0000", b"\\ufffd")
-        return _whole(json.loads(said, parse_constant=_refuse_constant))
+        said = _NUL.sub(rb"\1\\ufffd", text)
+        return whole(json.loads(said, parse_constant=_refuse_constant))
     except (ValueError, RecursionError) as error:
         raise KeepError(f"The conversation is not JSON: {error}. Reload the page.") from error
 
 
-def _whole(said: Any) -> Any:
+def whole(said: Any) -> Any:
     """The same without halves of characters, as a browser makes of a text that it cuts: no database
-    keeps those."""
+    keeps those, and no engine reads them."""
     text = json.dumps(said, ensure_ascii=False)
     try:
         text.encode()
