@@ -20,12 +20,25 @@ from servers.host.relay import Answer, AwayError, relay
 MODELS = "/v1/models"
 # What vLLM and SGLang have beside /v1, with a model in the body.
 BESIDE = ("/tokenize", "/detokenize", "/score", "/rerank", "/pooling", "/classify")
+# What clients ask whose base address lacks /v1.
+WITHOUT_V1 = (
+    *("/chat/completions", "/completions", "/embeddings", "/responses", "/messages", "/models"),
+    "/v1",
+)
 
 LONGEST_EVENT = 1 << 20  # bytes; what is longer is passed on in pieces, too
 
 
 def is_for_engines(path: str) -> bool:
     return path.startswith("/v1/") or path in BESIDE
+
+
+def _is_astray(scope: Scope) -> bool:
+    """It comes with a key for an engine, by a base address that is not quite the gateway's."""
+    path = str(scope["path"])
+    return (path in WITHOUT_V1 or path.startswith("//v1/")) and bool(
+        _header(scope, b"authorization") or _header(scope, b"x-api-key")
+    )
 
 
 def _walks(path: str) -> bool:
@@ -44,7 +57,7 @@ class Gateway:
         self.captures = Captures()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if is_for_engines(str(scope["path"])):
+        if is_for_engines(str(scope["path"])) or _is_astray(scope):
             await self.answer(scope, receive, send)
         else:
             await self.others(scope, receive, send)
@@ -59,13 +72,23 @@ class Gateway:
         try:
             caller = await self._caller(scope, call, door)
             await self.routes.look()
-            if not is_for_engines(path) or _walks(path):
-                raise Refusal(404, "no_such_path", f"Engines are asked under /v1/, not {path}.")
+            if not is_for_engines(path) or _walks(path) or path.startswith("/v1/v1/"):
+                raise Refusal(
+                    404, "no_such_path",
+                    f"Engines are asked under /v1/, not {path}. The base address ends in /v1 for "
+                    "clients of OpenAI’s API, and before it for those of Anthropic’s.",
+                )  # fmt: skip
             if path.startswith(MODELS):
                 await self._list(scope, speaking, caller)
                 return
             call.by(caller)
             self.callers.count(caller)
+            if (packed := _header(scope, b"content-encoding")) not in ("", "identity"):
+                raise Refusal(
+                    415, "compressed",
+                    f"The body is compressed ({packed}), which engines do not read. Send it without "
+                    "Content-Encoding.",
+                )  # fmt: skip
             question = await heard(receive, _header(scope, b"content-type"))
             call.model = question.model or ""
             if door is not None and door.model and not self.routes.knows(question.model):

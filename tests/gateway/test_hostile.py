@@ -1,5 +1,6 @@
 """What somebody sends who means harm, or whose program is broken."""
 
+import gzip
 import json
 import socket
 from urllib.parse import urlsplit
@@ -57,6 +58,39 @@ def test_a_strange_first_line_breaks_nothing(address: Address, first: str) -> No
 
     assert b" 500 " not in said, said
     assert address.requests() is not None
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/chat/completions", "/embeddings", "/models", "/v1", "//v1/chat/completions",
+     "/v1/v1/messages"],
+)  # fmt: skip
+def test_a_wrong_base_address_is_said(address: Address, path: str) -> None:
+    before = paths(address)
+    method = "GET" if path in ("/models", "/v1") else "POST"
+    answer = httpx.request(
+        method,
+        f"{address.url}{path}",
+        json={"model": MODEL},
+        headers={"x-api-key": address.token},
+    )
+
+    assert (answer.status_code, answer.headers["x-inferdash-error"]) == (404, "no_such_path")
+    assert "The base address ends in /v1" in answer.json()["error"]["message"]
+    assert paths(address) == before
+    # Without a key it is somebody who looks for a page.
+    assert "x-inferdash-error" not in httpx.get(f"{address.url}/models").headers
+
+
+def test_a_compressed_body_is_said(address: Address) -> None:
+    answer = httpx.post(
+        f"{address.url}/v1/chat/completions",
+        content=gzip.compress(json.dumps({"model": MODEL, **HELLO}).encode()),
+        headers={"authorization": f"Bearer {address.token}", "content-encoding": "gzip"},
+    )
+
+    assert (answer.status_code, answer.json()["error"]["code"]) == (415, "compressed")
+    assert "(gzip)" in answer.json()["error"]["message"]
 
 
 @pytest.mark.parametrize("model", [MODEL, "tiny"])
