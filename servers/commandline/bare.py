@@ -8,6 +8,8 @@ from dataclasses import dataclass
 _NAMED_PLACE = re.compile(r"(^|_)(HOME|PATH|DIR|CACHE|ROOT|ENV)$")
 _BOX = ("/", "~", "$")
 _PATH = re.compile(r"(?:~|\.{1,2}|\$HOME|\$\{HOME\})?/\S")
+# Their values are names of files in a repository of the Hub.
+IN_REPOSITORY = ("-hff", "--hf-file", "-hffd", "--hf-file-draft", "-hffv", "--hf-file-v")
 # Their values look like paths, and are those of URLs.
 _OF_URLS = ("--root-path", "--fastapi-root-path", "--api-prefix")
 _SPLIT = re.compile(r"(?P<name>.+)-[0-9]{5}-of-(?P<count>[0-9]{5})\.gguf")
@@ -24,7 +26,7 @@ class Model:
 
 def model(said: str) -> Model:
     """What such a command's checkpoint needs in a container."""
-    if _is_relative(said):
+    if is_relative(said):
         says = f"{said} is relative. Write its path on the box, and mount it."
         return Model(inside=said, unresolved=says)
     if not _PATH.match(said):
@@ -37,9 +39,10 @@ def model(said: str) -> Model:
     )
 
 
-def _is_relative(said: str) -> bool:
+def is_relative(said: str) -> bool:
+    """Whether it names a file by where somebody stood."""
     # One blob of a Hub's repository is written with a colon: org/name:Q4_K_M.
-    is_file = said.endswith(".gguf") and not said.startswith(("/", "~", "$"))
+    is_file = said.endswith((".gguf", ".jinja")) and not said.startswith(("/", "~", "$", "http"))
     return said.startswith(("./", "../")) or is_file
 
 
@@ -75,7 +78,9 @@ def unseen(flags: tuple[str, ...], volumes: tuple[str, ...]) -> Iterator[tuple[s
         if not word.startswith("-"):
             flag = next((each for each in reversed(flags[:at]) if each.startswith("-")), "")
             value = value if equals and not _PATH.match(word) else word
-        if flag in _OF_URLS or not _PATH.match(value):
+        if flag in _OF_URLS or flag in IN_REPOSITORY:
+            continue
+        if not (_PATH.match(value) or is_relative(value)):
             continue
         if not any(value == target or value.startswith(f"{target}/") for target in targets):
             yield flag, value

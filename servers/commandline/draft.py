@@ -81,8 +81,7 @@ class _Drafter:
         found = engine_words.engine_words(command)
         if command.engine is None and command.image:
             raise UnknownEngineError(
-                f"Neither the name {command.image} nor its command says which engine is in it. "
-                "Other takes any program as it is."
+                f"Neither the name {command.image} nor its command says which engine is in it."
             )
         if command.engine is None or found is None:
             raise DraftError(

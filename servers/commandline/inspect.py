@@ -28,6 +28,25 @@ _MODEL: dict[EngineKey, tuple[str, ...]] = {
     "llamacpp": ("-m",),
     "other": (),
 }
+# Options of a container that a profile has no place for, by their names in HostConfig.
+_SAID_ONCE = {
+    "--memory": "Memory",
+    "--memory-reservation": "MemoryReservation",
+    "--cpu-shares": "CpuShares",
+    "--cpuset-mems": "CpusetMems",
+    "--oom-score-adj": "OomScoreAdj",
+    "--pid": "PidMode",
+    "--userns": "UsernsMode",
+    "--uts": "UTSMode",
+}
+_SAID_OFTEN = {
+    "--cap-drop": "CapDrop",
+    "--add-host": "ExtraHosts",
+    "--dns": "Dns",
+    "--group-add": "GroupAdd",
+    "--volumes-from": "VolumesFrom",
+    "--link": "Links",
+}
 _PROJECT, _SERVICE = "com.docker.compose.project", "com.docker.compose.service"
 
 
@@ -91,7 +110,9 @@ def command_of(
     reference = str(config.get("Image") or container.get("Image") or "")
     return Command(
         kind="docker_run",
-        engine=engine_words.engine_of(image=reference, entrypoint=entrypoint, command=words),
+        engine=engine_words.engine_of(
+            image=reference, entrypoint=tuple(config.get("Entrypoint") or ()), command=words
+        ),
         image=reference,
         entrypoint=entrypoint,
         command=words,
@@ -249,21 +270,17 @@ def _security(host: Json) -> Iterator[str]:
 
 def _rest(config: Json, own: Json, host: Json) -> Iterator[str]:
     """What a profile has no place for, as options."""
-    if memory := host.get("Memory"):
-        yield f"--memory {memory}"
+    yield from (f"{flag} {host[name]}" for flag, name in _SAID_ONCE.items() if host.get(name))
     if cpus := host.get("NanoCpus"):
         yield f"--cpus {cpus / 10**9:g}"
-    if host.get("PidMode"):
-        yield f"--pid {host['PidMode']}"
     if str(host.get("NetworkMode") or "").startswith(("container:", "none")):
         yield f"--network {host['NetworkMode']}"
     if host.get("ReadonlyRootfs"):
         yield "--read-only"
     if host.get("PublishAllPorts"):
         yield "--publish-all"
-    for flag, name in (("--cap-drop", "CapDrop"), ("--add-host", "ExtraHosts"), ("--dns", "Dns")):
+    for flag, name in _SAID_OFTEN.items():
         yield from (f"{flag} {each}" for each in host.get(name) or ())
-    yield from (f"--group-add {each}" for each in host.get("GroupAdd") or ())
     yield from (f"--tmpfs {folder}" for folder in host.get("Tmpfs") or {})
     yield from (f"--sysctl {name}={value}" for name, value in (host.get("Sysctls") or {}).items())
     if config.get("Healthcheck") and config["Healthcheck"] != own.get("Healthcheck"):

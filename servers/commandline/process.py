@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from servers.commandline import engine_words, words
+from servers.commandline import bare, engine_words, words
 from servers.commandline.command import Command
 from servers.commandline.draft import Draft, DraftError, Remark, draft
 from servers.commandline.inspect import without_keys
@@ -75,13 +75,16 @@ def _start(argv: Sequence[str], own: int) -> tuple[str, ...]:
 
 def _here(own: tuple[str, ...], folder: str) -> tuple[str, ...]:
     """Relative paths to models, which meant something in the folder that it was started in."""
-    is_relative = [word.startswith(("./", "../")) for word in own]
     if not folder:
         return own
-    return tuple(
-        posixpath.normpath(posixpath.join(folder, word)) if here else word
-        for word, here in zip(own, is_relative, strict=True)
-    )
+    found = list(own)
+    for at, word in enumerate(own):
+        before = own[at - 1] if at else ""
+        flag, equals, value = word.partition("=") if word.startswith("-") else (before, "", word)
+        if flag not in bare.IN_REPOSITORY and bare.is_relative(value):
+            path = posixpath.normpath(posixpath.join(folder, value))
+            found[at] = f"{flag}={path}" if equals else path
+    return tuple(found)
 
 
 def _told(env: Mapping[str, str] | None, said: Mapping[str, str]) -> tuple[Remark, ...]:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from servers.commandline.command import Command
 
@@ -57,6 +57,11 @@ def _by_variable(command: Command, env: Mapping[str, str]) -> Wanted:
         if re.fullmatch(r"\d+(,\d+)*", value):
             says = f"{name}={value} became the profile's GPUs."
             return Wanted(gpus=value, variable=name, assumed=says)
+    seen = env.get(_VARIABLES[0], "")
+    if seen in ("none", "void"):
+        return Wanted(gpus="none", variable=_VARIABLES[0])
+    if seen.startswith(("GPU-", "MIG-")):
+        return replace(_named(seen.split(",")), variable=_VARIABLES[0])
     gives = command.runtime == "nvidia" or "NVIDIA_VISIBLE_DEVICES" in env
     if gives or command.kind == "engine_command":
         return Wanted(gpus="all")

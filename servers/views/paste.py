@@ -63,7 +63,8 @@ def profile_paste(request: HttpRequest) -> HttpResponse:
         except PasteError as error:
             context |= {"error": str(error), "line": _line(text, error.line)}
         except UnknownEngineError as error:
-            context |= {"error": str(error), "engines": choices()}
+            says = f"{error} Other takes any program as it is."
+            context |= {"error": says, "engines": choices()}
         except (DraftError, DocumentError) as error:
             # Who named the wrong engine may name another one.
             context |= {"error": str(error), "engines": choices() if context.get("engine") else ()}

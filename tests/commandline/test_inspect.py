@@ -324,3 +324,37 @@ def test_without_its_image_nothing_is_taken_for_the_images_own() -> None:
     assert found.env == {"CUDA_VERSION": "13.0", "HF_HUB_ENABLE_XET": "1"}
     assert found.entrypoint == ("vllm", "serve")
     assert draft_of(inspected("a/b"), None).launch.checkpoint == "a/b"
+
+
+def test_an_engine_is_known_by_its_words_where_its_image_has_no_name() -> None:
+    made = draft_of(inspected("a/b", config={"Image": "sha256:4f2c"}), VLLM_IMAGE)
+
+    assert (made.launch.engine, made.launch.image) == ("vllm", "sha256:4f2c")
+
+
+def test_what_a_profile_cannot_hold_of_a_container_is_told() -> None:
+    host: dict[str, Any] = {
+        "VolumesFrom": ["data"],
+        "CpusetMems": "1",
+        "OomScoreAdj": -500,
+        "PidMode": "host",
+    }
+    made = draft_of(inspected("a/b", **host), VLLM_IMAGE)
+
+    told = {each.says.partition(":")[0] for each in made.remarks if each.kind == "ignored"}
+    assert {"--volumes-from data", "--cpuset-mems 1", "--oom-score-adj -500", "--pid host"} <= told
+
+
+@pytest.mark.parametrize(
+    ("value", "gpus", "says"),
+    [("GPU-8a2f", "all", "The GPUs GPU-8a2f are named by their ids"), ("void", "none", "")],
+)
+def test_gpus_that_a_variable_names_by_their_ids_are_asked_for(
+    value: str, gpus: str, says: str
+) -> None:
+    """With all of them beside it the variable would mean nothing any more."""
+    config = {"Env": [f"NVIDIA_VISIBLE_DEVICES={value}"]}
+    made = draft_of(inspected("a/b", config=config, Runtime="nvidia"), VLLM_IMAGE)
+
+    assert (made.launch.gpus, made.launch.env) == (gpus, {})
+    assert says in " ".join(each.says for each in made.remarks)

@@ -189,6 +189,22 @@ def test_a_process_becomes_a_profile() -> None:
     assert "sesame" not in said
 
 
+def test_files_of_a_process_lie_where_it_runs() -> None:
+    """As llama.cpp's guides write them, without ./ in front; names in the Hub stay names."""
+    argv = ["./llama-server", "-m", "models/q-00001-of-00002.gguf", "--mmproj=eye.gguf"]
+    made = draft_of_process([*argv, "-hffd", "small.gguf"], {}, folder="/srv/llama")
+
+    launch = made.launch
+    assert launch.checkpoint == "/srv/llama/models/q-00001-of-00002.gguf"
+    assert launch.flags == ("--mmproj=/srv/llama/eye.gguf", "-hffd", "small.gguf")
+    assert [volume.partition(":")[0] for volume in launch.volumes] == [
+        "/srv/llama/models/q-00001-of-00002.gguf",
+        "/srv/llama/models/q-00002-of-00002.gguf",
+    ]
+    unseen = [each.says for each in made.remarks if "is a path of the box" in each.says]
+    assert [says.partition(" is ")[0] for says in unseen] == ["--mmproj /srv/llama/eye.gguf"]
+
+
 def test_a_process_whose_variables_may_not_be_read_says_so() -> None:
     made = draft_of_process(ARGV, None)
 
