@@ -80,6 +80,8 @@ def test_words_and_remedy_name_the_place_and_the_engines_flag() -> None:
     assert "--disable-cuda-graph" in stuck.remedy("sglang", "capturing", unified=True)
     assert "NCCL 2.30.4" in stuck.remedy("sglang", "capturing", unified=True)
     assert "--enforce-eager" in stuck.remedy("vllm", "capturing", unified=False)
+    assert "NCCL_P2P_LEVEL=PHB" in stuck.remedy("vllm", "connecting", unified=False)
+    assert "NCCL_P2P_LEVEL" not in stuck.remedy("vllm", "connecting", unified=True)
 
 
 def sample_of(run: Run, **values: Any) -> dict[str, Any]:

@@ -86,13 +86,19 @@ def words(phase: str, *, cards: int) -> str:
 
 
 def remedy(engine: str, phase: str, *, unified: bool) -> str:
-    """What to do, in sentences. Sources: the guide on two DGX Sparks; vLLM's issue 52504."""
+    """What to do, in sentences. Sources: the guide on two DGX Sparks; vLLM's issue 52504;
+    the rtx6kpro wiki on cards that meet over PCIe."""
     flag = {"vllm": "--enforce-eager", "sglang": "--disable-cuda-graph"}.get(engine)
     text = "Its GPUs are busy, but move nothing; waiting does not help."
     if phase in ("capturing", "tuning") and flag:
         text += f" Stop it and start it with {flag}."
     elif phase in ("", "ready"):
         text += " Stop it and start it again."
+    elif phase == "connecting" and not unified:
+        text += (
+            " Stop it. Between cards without NVLink NCCL_P2P_LEVEL=PHB cures it, or doing without that"
+            " variable, or an IOMMU that is switched off (iommu=off on the kernel's command line)."
+        )
     else:
         text += " Stop it; if it is stuck again, look at the links between its ranks (NCCL_DEBUG)."
     if unified:
