@@ -24,6 +24,22 @@ LETTERS = "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7cF0hLxRuYiO"
         ("'Authorization': 'Bearer let-me-in'", f"'Authorization': 'Bearer {MASK}'"),
         ("AUTHORIZATION: Basic YWRhOnB3", f"AUTHORIZATION: Basic {MASK}"),
         ("curl -H bearer 12ab34cd56", f"curl -H bearer {MASK}"),
+        (
+            "(APIServer pid=1) INFO non-default args: {'port': 1, 'api_key': ['open-sesame'], 'a': 2}",
+            f"(APIServer pid=1) INFO non-default args: {{'port': 1, 'api_key': ['{MASK}'], 'a': 2}}",
+        ),
+        (
+            "server_args=ServerArgs(api_key='open-sesame', admin_api_key=None, port=1)",
+            f"server_args=ServerArgs(api_key='{MASK}', admin_api_key=None, port=1)",
+        ),
+        (
+            'server_args={"admin_api_key": "open-sesame"}',
+            f'server_args={{"admin_api_key": "{MASK}"}}',
+        ),
+        ("{'api_key': ['open-sesame', 'sesame-7']}", f"{{'api_key': ['{MASK}']}}"),
+        ("x-api-key: sesame-7", f"x-api-key: {MASK}"),
+        ("vllm serve a/b --api-key sesame-7 --port 1", f"vllm serve a/b --api-key {MASK} --port 1"),
+        ("['--api-key', 'sesame-7', '--port']", f"['--api-key', '{MASK}', '--port']"),
         ("http://ada:open-sesame@proxy:3128/x", f"http://ada:{MASK}@proxy:3128/x"),
     ],
 )
@@ -40,6 +56,9 @@ def test_what_looks_like_a_token_is_masked(line: str, masked: str) -> None:
         "Bearer authentication is on",
         "listening on http://0.0.0.0:8000 (Press CTRL+C to quit), user@host",
         "the secret of the session is AKIA and sha256:0123456789abcdef0123456789abcdef",
+        "usage: vllm serve [--api-key API_KEY [API_KEY ...]] [--port PORT]",
+        "error: --api-key is required with 2 ports; api_key=None, 'api_key': []",
+        "security: no API key is set, see --api-key and --api-key-file",
         "chatcmpl-0123456789abcdef0123456789abcdef finished",
     ],
 )
@@ -57,7 +76,9 @@ def test_a_whole_log_keeps_its_order() -> None:
     assert found[2498] == b"2498"
 
 
-@pytest.mark.parametrize("part", ["://a:", "bearer a", "authorization: ", "xoxb-", "ghp_", "AKIA"])
+@pytest.mark.parametrize(
+    "part", ["://a:", "bearer a", "authorization: ", "xoxb-", "ghp_", "AKIA", "api_key=['"]
+)
 def test_a_hostile_line_does_not_hang(part: str) -> None:
     line = part * 50_000
 

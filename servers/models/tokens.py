@@ -34,6 +34,9 @@ _SHAPES: tuple[tuple[bytes, bytes], ...] = (
     (b"nvapi-", rb"(nvapi-)[A-Za-z0-9_-]{40,}"),
     (b"AIza", rb"(?<![A-Za-z0-9])(AIza)[A-Za-z0-9_-]{35}"),
     (b"xox", rb"(xox[abeprs]-)[A-Za-z0-9-]{10,}"),
+    # An engine's own, which vLLM and SGLang log with their other arguments.
+    (b"api_key", rb"(api_key[\"']?\s{0,4}[=:]\s{0,4}[\[(]?[\"'])(?:[^\s\"']|[\"'], ?[\"']){4,}(?=[\"'])"),
+    (b"-api-key", rb"(-api-key[\"']?(?:[=:,]\s{0,4}|\s{1,4})[\"']?)(?!-)(?=[^\s\"']{0,100}\d)[^\s\"',]{8,}"),
     # Headers: with the header's name anything is one, without it only what is no word.
     *(
         (part, rb"(?i)(authorization[\"']?\s{0,4}[:=,]\s{0,4}(?:b(?=[\"']))?[\"']?(?:(?:bearer|basic|token)\s{1,4}|))"
