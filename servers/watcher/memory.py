@@ -3,7 +3,7 @@
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from django.conf import settings
 
@@ -21,7 +21,7 @@ class Memory:
         self.box = box
         self._best = dict(box.memory_best)
         self._judge = Judge(settings.MEMORY_THRESHOLDS, best=self._best)
-        self._kept: dict[str, tuple[float, list[dict[str, Any]]]] = {}
+        self._kept: dict[str, tuple[float, Any]] = {}
         self.snapshot: dict[str, Any] = {}  # the last that was judged
         self._events: deque[Mapping[str, Any]] = deque()
 
@@ -40,6 +40,9 @@ class Memory:
             "shm": self._now_and_then("shm", SHM_EVERY, snapshots.shared_memory)
             if is_unified
             else [],
+            "pending": self._now_and_then(
+                "pending", CONTAINERS_EVERY, lambda: snapshots.pending(self.box)
+            ),
             "events": [self._events.popleft() for _ in range(len(self._events))],
         }
         self.snapshot = snapshot
@@ -49,11 +52,9 @@ class Memory:
             Box.objects.filter(pk=self.box.pk).update(memory_best=self._best)
         return sample | {"verdicts": verdicts}
 
-    def _now_and_then(
-        self, name: str, seconds: float, look: Callable[[], list[dict[str, Any]]]
-    ) -> list[dict[str, Any]]:
-        looked_at, found = self._kept.get(name, (float("-inf"), []))
+    def _now_and_then[Found](self, name: str, seconds: float, look: Callable[[], Found]) -> Found:
+        looked_at, found = self._kept.get(name, (float("-inf"), None))
         if time.monotonic() - looked_at >= seconds:
             found = look()
             self._kept[name] = (time.monotonic(), found)
-        return found
+        return cast(Found, found)

@@ -44,6 +44,21 @@ def test_an_engine_of_ours_that_has_ended_leaves_its_worker_behind() -> None:
     assert found["verdict"] == "residual"
 
 
+def test_a_start_that_waits_for_page_cache_on_a_node_is_told_so() -> None:
+    """CUDA counts the cache as used there, so that the start would wait for ever."""
+    box = factories.box("gb300")
+    waiting = factories.server(box, "glm-5", free_memory=250 * GIB)
+    factories.run(waiting, State.QUEUED, age=60)
+    scene = Scene(kind="numa", total=280.0, cached=200.0).for_(60)
+
+    (found,) = judged(box, scene)["verdicts"]
+
+    assert found["verdict"] == "page_cache"
+    assert "needs 250.0 GiB" in found["reason"]
+    waiting.runs.update(state=State.READY)
+    assert judged(box, scene)["verdicts"][0]["verdict"] == "ok"
+
+
 def pages(box: Box, scene: Scene) -> tuple[str, str]:
     sample = judged(box, scene)
     card = samples.card(0, []) | sample["gpus"][0]
