@@ -94,6 +94,15 @@ def test_known_harmless_lines_have_a_reason() -> None:
     said = "User lacks permission to set NUMA affinity, skipping NUMA node configuration for GPU."
 
     assert failurebook.why_harmless(said).startswith("Without the capability SYS_NICE")
+    others = (
+        "Default vLLM sampling parameters have been overridden by the model's `generation_config.json`",
+        "Ignore import error when loading sglang.srt.models.plum: No module named 'plum'",
+        "[0/0] Not enough SMs to use max_autotune_gemm mode",
+        "FlashInfer is not available. Falling back to the PyTorch-native implementation of top-p",
+        "UserWarning: pkg_resources is deprecated as an API.",
+    )
+    assert all(map(failurebook.why_harmless, others))
+    assert not failurebook.why_harmless("ImportError: No module named 'plum'")
     assert failurebook.why_harmless("torch.OutOfMemoryError: CUDA out of memory.") == ""
     ids = [each.id for each in failurebook.harmless()]
     assert len(ids) == len(set(ids))
