@@ -9,6 +9,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from servers.host.inventory import Inventory, Stock
 from servers.host.stored import Checkpoint
 
@@ -103,6 +105,36 @@ def test_what_has_no_weights_or_no_config_is_none(tmp_path: Path) -> None:
     folder(tmp_path / "dataset", "a.safetensors", config=None)
     (tmp_path / "dataset" / "optimizer.pt").write_bytes(b"x")
     assert look(tmp_path).found == ()
+
+
+def test_without_an_index_the_names_of_the_parts_tell_how_many_there_are(tmp_path: Path) -> None:
+    parts = [f"model-0000{number}-of-00004.safetensors" for number in (1, 2, 3, 4)]
+    made = folder(tmp_path / "m", *parts)
+    assert only(look(tmp_path)).state == "complete"
+
+    (made / parts[1]).unlink()
+    one = only(look(tmp_path))
+    (made / parts[3]).unlink()
+    two = only(look(tmp_path))
+
+    assert (one.state, one.because) == ("partial", f"{parts[1]} is missing")
+    assert (two.state, two.because) == (
+        "partial", f"2 of 4 files are missing, {parts[1]} among them",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "pytorch_model.bin", "q.gguf"])
+def test_a_pointer_of_git_is_no_file_of_weights(tmp_path: Path, name: str) -> None:
+    """What a git clone without Git LFS leaves."""
+    made = folder(tmp_path / "m")
+    pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:4f2c\nsize 4976698672\n"
+    (made / name).write_text(pointer)
+
+    found = only(look(tmp_path))
+
+    assert (found.state, found.because) == (
+        "partial", f"{name} is git’s pointer to it: git lfs pull gets the file itself",
+    )  # fmt: skip
 
 
 def test_files_that_the_index_names_and_that_are_not_there_are_missing(tmp_path: Path) -> None:

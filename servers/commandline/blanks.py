@@ -31,7 +31,10 @@ def fill(command: Command, values: Mapping[str, str]) -> Command:
         if isinstance(value, tuple):
             return tuple(filled(each) for each in value)
         if isinstance(value, dict):
-            return {name: filled(each) for name, each in value.items()}
+            return {
+                name: values.get(name) or None if each is None else filled(each)
+                for name, each in value.items()
+            }
         return value
 
     left = tuple(name for name in command.unresolved if not values.get(name))

@@ -142,9 +142,11 @@ class Inventory:
         wanted = checkpoints.index_of(folder)
         used = stored.of_one_format(models, wanted)
         read = checkpoints.look(folder)
-        lacking = sorted((wanted or set()) - {each.name for each in used})
+        # Without an index the names of the parts tell how many there are.
+        named = stored.counted(used) if wanted is None else wanted
+        lacking = sorted(named - {each.name for each in used})
         lacking = lacking or [each for each in dangling if stored.FORMATS.get(Path(each).suffix)]
-        because = self._because(used, lacking, len(wanted or ()), unfinished)
+        because = self._because(used, lacking, len(named), unfinished)
         if not used and not lacking and not unfinished:
             state: State = "without weights"
         else:

@@ -12,6 +12,10 @@ from servers.host import paths, weights
 type Format = Literal["safetensors", "gguf", "bin", "pt", ""]
 type State = Literal["complete", "partial", "without weights"]
 
+_MOST_PARTS = 2000
+# What a git clone without Git LFS leaves in place of a large file. Rule: git-lfs's spec.md.
+_POINTER = b"version https://git-lfs.github.com/spec/"
+_LONGEST_POINTER = 1024  # bytes
 LONGEST_TEXT = 64 << 10  # bytes that are kept of a README
 MOST_TEXTS = 6
 FORMATS: dict[str, Format] = {
@@ -84,6 +88,22 @@ def of_one_format(models: list[File], wanted: set[str] | None) -> list[File]:
     return []
 
 
+def counted(models: list[File]) -> set[str]:
+    """All parts that these names tell of: model-00001-of-00003.safetensors is one of three."""
+    found: set[str] = set()
+    for each in models:
+        split = PART.fullmatch(each.path.name)
+        count = int(split["count"]) if split else 0
+        if split is None or count > _MOST_PARTS:
+            continue
+        folder = each.name.removesuffix(each.path.name)
+        found |= {
+            f"{folder}{split['name']}-{number:05}-of-{split['count']}.{split['end']}"
+            for number in range(1, count + 1)
+        }
+    return found
+
+
 def ggufs(files: list[File]) -> list[list[File]]:
     """Models of one file or of several parts, each with its parts in order."""
     groups: dict[str, list[File]] = defaultdict(list)
@@ -96,6 +116,8 @@ def ggufs(files: list[File]) -> list[list[File]]:
 
 def fault(file: File) -> str:
     try:
+        if file.size < _LONGEST_POINTER and file.path.read_bytes().startswith(_POINTER):
+            return f"{file.name} is git’s pointer to it: git lfs pull gets the file itself"
         expected = weights.expected(file.path)
     except PermissionError:
         return f"{file.name} may not be read by inferdash"

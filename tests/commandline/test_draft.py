@@ -339,6 +339,15 @@ def test_open_variables_can_be_filled_in() -> None:
     assert "$TP has no value" in remarks(made, "unresolved")
 
 
+def test_a_variable_of_the_environment_is_filled_in() -> None:
+    [command] = read("docker run -e SPEECH_KEY -e B vllm/vllm-openai a/b")
+
+    filled = fill(command, {"SPEECH_KEY": "sesame", "B": ""})
+
+    assert filled.env == {"SPEECH_KEY": "sesame", "B": None}
+    assert draft(filled).secrets == {"SPEECH_KEY": "sesame"}
+
+
 def test_a_variable_that_says_why_it_is_needed_is_filled_in_as_a_whole() -> None:
     [command] = read(
         "services:\n  a:\n    image: vllm/vllm-openai:${TAG:?which}\n    command: a/b ${B?}\n"
