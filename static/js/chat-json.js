@@ -10,8 +10,8 @@ const MOST = 500; // entries that are drawn of one
 export function parse(text) {
   try {
     return { value: JSON.parse(text) };
-  } catch (error) {
-    const at = place(error.message, text);
+  } catch ({ message }) {
+    const at = place(message, text);
     const before = text.slice(0, at).split("\n");
     const where = text.trim() ? ` (line ${before.length}, column ${before.at(-1).length + 1})` : "";
     return { says: `${reason(text, at)}${where}.`, at };
@@ -22,9 +22,32 @@ function place(message, text) {
   const position = message.match(/position (\d+)/);
   if (position) return Number(position[1]);
   const line = message.match(/line (\d+) column (\d+)/);
+  if (!line && isToken(message)) return placeOfToken(text);
   if (!line) return text.length; // "Unexpected end of JSON input"
   const lines = text.split("\n").slice(0, Number(line[1]) - 1);
   return lines.reduce((sum, each) => sum + each.length + 1, 0) + Number(line[2]) - 1;
+}
+
+const isToken = (message) => /token|identifier/i.test(message);
+
+// Some browsers name a wrong token without its place: the shortest beginning with one ends there.
+function placeOfToken(text) {
+  let [good, bad] = [0, text.length];
+  while (bad - good > 1) {
+    const middle = (good + bad) >> 1;
+    if (isToken(problem(text.slice(0, middle)))) bad = middle;
+    else good = middle;
+  }
+  return bad - 1;
+}
+
+function problem(text) {
+  try {
+    JSON.parse(text);
+    return "";
+  } catch ({ message }) {
+    return message;
+  }
 }
 
 function reason(text, at) {
