@@ -26,6 +26,11 @@ NO_MEMORY = _said(
     "The driver does not tell how much memory this GPU has in use.",
     "A GPU that was lost, or MIG without the right to see it, looks like this: see nvidia-smi.",
 )
+NO_LIST = _said(
+    "Memory is in use, and the driver does not list the processes on this GPU, so nobody can tell "
+    "whose it is.",
+    "Virtual machines, WSL and MIG hide them: see nvidia-smi there, or on the host of the machine.",
+)
 NO_LINES = _said(
     "Memory is in use, and the list of the kernel's figures (meminfo) has no AnonPages or no Cached, "
     "so nobody can tell what programs and files take of it.",

@@ -127,14 +127,14 @@ class _PoolState:
         self, pool: Pool, snapshot: Snapshot, stops: Stops, best: int | None
     ) -> tuple[int, _Told]:
         t = float(snapshot["t"])
-        if not _is_blind(snapshot) and sees_processes(snapshot):
+        is_seen = not _is_blind(snapshot) and sees_processes(snapshot) and pool.is_listed
+        if is_seen:
             self._measure(pool, snapshot, stops, best)
         size = pool.unattributed(self._baseline(best))
-        if _is_blind(snapshot):
-            # Nothing is seen, so nothing has lasted.
-            self._over_since = self._under_since = None
-        else:
+        if is_seen:
             self._watch(t, size, pool, snapshot, stops)
+        else:
+            self._over_since = self._under_since = None  # what is not seen has not lasted
         self._note_reclaim(t, size, snapshot)
         for verdict in self._rules(t, size, pool, snapshot, stops):
             if verdict is not None:
@@ -234,6 +234,8 @@ class _PoolState:
         is_unknown = size > self._limit("warn", pool) or not all(c.is_known for c in pool.clients)
         if not sees_processes(snapshot) and is_unknown:
             return "unknown", advice.NO_PROCESSES
+        if not pool.is_listed and size > self._limit("warn", pool):
+            return "unknown", advice.NO_LIST
         return None
 
     def _settling(
@@ -242,7 +244,8 @@ class _PoolState:
         since = stops.seconds_since(snapshot)
         until = t - since + self.thresholds.grace[self.kind]
         self._settles_until = max(self._settles_until, until)
-        is_falling = max(then for _at, then in self._recent) - size >= self.thresholds.falling
+        most = max((then for _at, then in self._recent), default=size)
+        is_falling = most - size >= self.thresholds.falling
         if is_falling and t <= self._settles_until:
             self._settles_until = max(self._settles_until, t + self.thresholds.falling_grace)
         if self._is_booting(snapshot):

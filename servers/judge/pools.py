@@ -87,6 +87,7 @@ class Pool:
     in_use: int  # by the driver and its clients, as far as can be told from outside
     held: int  # by clients that are there, as the driver says
     clients: tuple[Client, ...]
+    is_listed: bool = True  # the driver lists its clients, be there one or none
     # The lines of meminfo it was read from, in bytes; none for a discrete card.
     lines: Mapping[str, int] = field(default_factory=dict)
 
@@ -116,10 +117,14 @@ class Pool:
 def pools(snapshot: Snapshot) -> Iterator[Pool | str]:
     """A pool for each GPU, or the UUID of one whose memory the driver does not tell."""
     known = {each["pid"]: each for each in snapshot.get("processes") or [] if "pid" in each}
+    names: dict[str, int] = {}
     for card in snapshot.get("gpus") or []:
         kind = kind_of(card, snapshot)
         total, in_use = _used(card, kind, snapshot)
         name = str(card.get("uuid") or card.get("name") or "")
+        names[name] = names.get(name, 0) + 1
+        if names[name] > 1:
+            name = f"{name} ({names[name]})"
         if total is None or in_use is None:
             yield name
             continue
@@ -132,6 +137,7 @@ def pools(snapshot: Snapshot) -> Iterator[Pool | str]:
             in_use=in_use,
             held=held,
             clients=clients,
+            is_listed=card.get("processes") is not None,
             lines=_lines(card, kind, snapshot),
         )
 

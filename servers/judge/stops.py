@@ -77,6 +77,8 @@ class Stops:
             if "pid" in each
         }
         now = {pid: pid in known for pid in listed}
+        if any(card.get("processes") is None for card in snapshot.get("gpus") or []):
+            now = {**self._clients, **now}  # who is not listed there may be there
         # An engine that no container holds ends, too; and one that the kernel has already
         # buried may stay on the driver's list a while.
         ended = [pid for pid, was in self._clients.items() if was and not now.get(pid)]

@@ -334,3 +334,34 @@ def test_an_engine_that_uses_the_pool_again_is_not_asked_about_it() -> None:
     scene.lost = 0.0
     scene.for_(100)
     assert order(scene.made) == ["ok", "settling", "reclaimable", "settling", "ok"]
+
+
+@pytest.mark.parametrize("kind", ["unified", "discrete", "numa"])
+def test_a_driver_that_lists_no_processes_proves_no_loss(kind: str) -> None:
+    """NVML answers so under WSL, in virtual machines, and where MIG hides them."""
+    scene = served(Scene(kind=kind), gib=80.0)
+
+    def hide(snapshot: Snapshot) -> None:
+        snapshot["gpus"][0]["processes"] = None
+
+    made = later(scene, hide, 600)
+    scene.for_(60)
+
+    assert order(made) == ["ok", "unknown", "ok"]
+    said = {each.reason for each in judged(made) if each.verdict == "unknown"}
+    assert len(said) == 1 and "does not list" in said.pop()  # noqa: PT018
+    scene = Scene(kind=kind, total=96.0)
+    assert order(later(scene, hide, 600)) == ["ok"], "an empty GPU needs no list"
+
+
+def test_cards_without_a_uuid_are_told_apart() -> None:
+    scene = crashed(Scene(kind="discrete", total=96.0), lost=40.0, gib=60.0).for_(200)
+    for each in scene.made:
+        (card,) = each["gpus"]
+        card["uuid"] = None
+        each["gpus"] = [card, card | {"free": 95 * GIB, "processes": []}]
+
+    found = judged(scene.made)[-2:]
+
+    assert [each.verdict for each in found] == ["leaked", "ok"]
+    assert [each.gpu for each in found] == ["NVIDIA GB10", "NVIDIA GB10 (2)"]
