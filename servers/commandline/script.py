@@ -235,7 +235,8 @@ class Script:
         own = wrappers(texts)
         for argument in arguments[:own]:
             name, equals, text = argument.text.partition("=")
-            if equals and _NAMED.match(argument.text):
+            # vllm==0.11.0 behind uvx --from is a version.
+            if equals and not text.startswith("=") and _NAMED.match(argument.text):
                 prefix[name] = Value(text=text, unresolved=argument.unresolved)
         arguments, texts = arguments[own:], texts[own:]
         if not texts:
