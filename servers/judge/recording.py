@@ -30,13 +30,16 @@ _PROCESS = {
 _CARD = {
     **_numbers(
         "index total free used reserved util mem_util power_w power_limit_w sm_mhz sm_max_mhz "
-        "temperature_c pcie_gen pcie_gen_max pcie_width pcie_width_max"
+        "temperature_c margin_c slowdown_c shutdown_c pcie_gen pcie_gen_max pcie_width "
+        "pcie_width_max pcie_replays"
     ),
     "uuid": _TEXT,
     "name": _TEXT,
     "kind": _TEXT,
     "processes": [{"pid": _NUMBER, "used": _NUMBER}],
     "node_meminfo": {_EACH: _NUMBER},
+    "throttle": [_TEXT],
+    "ecc": {_EACH: _NUMBER},
     "rows": {"failed!": _FLAG, "pending!": _FLAG, "without_spare": _NUMBER},
     "retired": {"pages!": _NUMBER, "pending!": _FLAG},
 }
@@ -58,6 +61,7 @@ _LINE: Mapping[str, Any] = {
     "events": [{"type": _TEXT, "level": _NUMBER}],
     "pending": {"engine": _TEXT, "needs": _NUMBER},
     "pressure": {"some!": _NUMBER, "full!": _NUMBER},
+    "disks": {_EACH: {"path!": _TEXT, "free!": _NUMBER, "total!": _NUMBER}},
     "swap": {"in!": _NUMBER, "out!": _NUMBER},
     "happened": [
         {"what!": _TEXT, "first!": _NUMBER, "last!": _NUMBER, "count!": _NUMBER},

@@ -165,6 +165,8 @@ def look(
         others += theirs
         is_back = is_back and more <= TOLERANCE[pool.kind]
         doubts += _doubts(pool, foreign, then["others"])
+        if not pool.is_listed:
+            doubts.insert(0, "the driver does not list the processes on the GPU")
         for each in own:
             mine[each.pid] = each
             before_that = held.get(each.pid, 0)

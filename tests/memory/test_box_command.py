@@ -81,6 +81,8 @@ def test_people_read_only_what_changes(tmp_path: Path) -> None:
         (line(shm=[{"bytes": 1}]), "line 1 has no “shm[0].path”"),
         (line(events=["reclaim"]), "'reclaim' as “events[0]”, where an object belongs"),
         (line(events=[{"type": "reclaim", "level": "two"}]), "'two' as “events[0].level”"),
+        (line(gpus=[{"throttle": "hw_thermal"}]), "as “gpus[0].throttle”, where a list belongs"),
+        (line(disks={"images": {"path": "/"}}), "line 1 has no “disks.images.free”"),
         (line(pending="vllm"), "'vllm' as “pending”, where an object belongs"),
         (line(sees_host_pids=1), "line 1 has 1 as “sees_host_pids”, where true or false"),
         (line(uptime_s=True), "line 1 has True as “uptime_s”, where a number belongs"),

@@ -204,6 +204,21 @@ def test_hidden_processes_leave_only_the_whole_to_be_told() -> None:
     assert "cannot be seen" in words(followed(before, scene.for_(60))[-1], scene)
 
 
+def test_a_driver_that_lists_no_processes_proves_no_loss() -> None:
+    scene = Scene(kind="discrete", total=96)
+    before = at_work(scene)
+    scene.end(100)
+    scene.lost = 20
+    scene.for_(60)
+    for each in scene.made:
+        each["gpus"][0]["processes"] = None
+
+    said = followed(before, scene)[-1]
+
+    assert said.outcome == "unsure"
+    assert "does not list the processes" in words(said, scene)
+
+
 def test_shared_memory_that_is_left_is_named_where_it_is_the_gpus() -> None:
     scene = Scene(kind="unified")
     before = at_work(scene)
