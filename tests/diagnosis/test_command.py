@@ -1,5 +1,6 @@
 """`manage.py diagnose` on files, standard input and many logs at once."""
 
+import gzip
 import io
 import json
 import random
@@ -56,6 +57,25 @@ def test_many_logs_come_back_by_their_ids(tmp_path: Path) -> None:
         ("vllm-gated", "failed", "hf-token-required"),
         ("sglang-healthy-cosmetic", "ready", None),
     ]
+
+
+@pytest.mark.parametrize("form", ["gz", "utf-16", "utf-8-sig"])
+def test_a_download_and_what_windows_writes_are_read(tmp_path: Path, form: str) -> None:
+    text = (LOGS / "vllm-max-len.log").read_text()
+    log = tmp_path / "run.log"
+    log.write_bytes(gzip.compress(text.encode()) if form == "gz" else text.encode(form))
+
+    said = told("--json", str(log))
+
+    assert said == told("--json", str(LOGS / "vllm-max-len.log"))
+
+
+def test_a_cut_download_cannot_be_read(tmp_path: Path) -> None:
+    log = tmp_path / "run.log.gz"
+    log.write_bytes(gzip.compress("\n".join(map(str, range(50_000))).encode())[:50_000])
+    with pytest.raises(SystemExit) as end:
+        told(str(log))
+    assert end.value.code == 2
 
 
 def test_standard_input_may_hold_what_is_no_text(monkeypatch: pytest.MonkeyPatch) -> None:

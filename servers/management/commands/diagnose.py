@@ -2,8 +2,11 @@
 
 import json
 import sys
+import zlib
 from argparse import ArgumentParser
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterator
+from gzip import GzipFile
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
@@ -12,6 +15,7 @@ from django.core.management.base import BaseCommand
 
 from servers.judge.logreport import readable, report
 
+_GZIP = b"\x1f\x8b"
 _UNREADABLE = 2  # the exit code for what cannot be read
 
 
@@ -36,7 +40,7 @@ class Command(BaseCommand):
                 self._many(options["file"])
                 return
             told = report(_lines(options["file"]), exit_code=options["exit_code"])
-        except OSError as error:
+        except (OSError, EOFError, zlib.error) as error:
             self.stderr.write(f"{options['file']} cannot be read: {error}")
             raise SystemExit(_UNREADABLE) from error
         if options["json"]:
@@ -63,12 +67,19 @@ class Command(BaseCommand):
 
 
 def _lines(name: str) -> Iterator[str]:
-    """Line by line: a log may be larger than memory. What is no UTF-8 is shown as such."""
+    """Line by line: a log may be larger than memory. What is no UTF-8 is shown as such.
+
+    Read as well: what inferdash lets one download as .gz, and what PowerShell writes (UTF-16).
+    """
     if name == "-":
         yield from _stripped(TextIOWrapper(sys.stdin.buffer, errors="replace", newline="\n"))
         return
-    with Path(name).open(encoding="utf-8", errors="replace", newline="\n") as log:
-        yield from _stripped(log)
+    with Path(name).open("rb") as file:
+        begins = file.peek(2)[:2]
+        plain = GzipFile(fileobj=file) if begins == _GZIP else file
+        encoding = "utf-16" if begins in (BOM_UTF16_LE, BOM_UTF16_BE) else "utf-8-sig"
+        with TextIOWrapper(plain, encoding, errors="replace", newline="\n") as log:
+            yield from _stripped(log)
 
 
 def _stripped(log: TextIOWrapper) -> Iterator[str]:
