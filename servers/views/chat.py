@@ -87,6 +87,7 @@ def around(request: PersonRequest) -> dict[str, Any]:
         "servers": Server.objects.for_dashboard(),
         "preselected": request.GET.get("server", ""),
         "here": settings.BOX,
+        "csrf_cookie": settings.CSRF_COOKIE_NAME,
         "parameters": sampling.PARAMETERS,
         "parameter_table": sampling.table(),
     }

@@ -32,6 +32,18 @@ export function block(text) {
   return made;
 }
 
+// As text, for a header: the page's, or what a log-in in another tab has made of it since.
+export class CsrfToken {
+  constructor(page, form) {
+    Object.assign(this, { name: page.dataset.csrfCookie, first: form.elements.csrfmiddlewaretoken.value });
+  }
+
+  toString() {
+    const cookie = document.cookie.split("; ").find((each) => each.startsWith(`${this.name}=`));
+    return cookie?.slice(this.name.length + 1) ?? this.first;
+  }
+}
+
 // Whoever goes by keys, and has pressed what goes with this change, goes on in the composer.
 export function keepFocus(change) {
   const focused = document.querySelector("#chat :focus-visible");

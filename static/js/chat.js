@@ -2,7 +2,7 @@
 
 import { outcome, receive } from "./chat-answering.js";
 import { Beside } from "./chat-beside.js";
-import { keepFocus, onStop } from "./chat-dom.js";
+import { CsrfToken, keepFocus, onStop } from "./chat-dom.js";
 import { emptyState } from "./chat-empty.js";
 import { End } from "./chat-end.js";
 import { Menus } from "./chat-menu.js";
@@ -25,7 +25,7 @@ const $ = (id) => document.getElementById(id);
 
 class Chat {
   constructor() {
-    this.csrf = $("chat-composer").elements.csrfmiddlewaretoken.value;
+    this.csrf = new CsrfToken(page, $("chat-composer"));
     this.store = new Store({ user: page.dataset.user, url: page.dataset.conversations, csrf: this.csrf });
     this.running = null; // {conversation, message, controller}
     this.parameters = new Parameters($("chat-params-form"));

@@ -2,7 +2,7 @@
 // together.
 
 import { outcome } from "./chat-answering.js";
-import { element, onStop } from "./chat-dom.js";
+import { CsrfToken, element, onStop } from "./chat-dom.js";
 import { emptyState } from "./chat-empty.js";
 import { End } from "./chat-end.js";
 import { pictures } from "./chat-images.js";
@@ -21,7 +21,7 @@ const $ = (id) => document.getElementById(id);
 
 class Compare {
   constructor() {
-    this.csrf = $("chat-composer").elements.csrfmiddlewaretoken.value;
+    this.csrf = new CsrfToken(page, $("chat-composer"));
     this.key = page.dataset.comparison || newKey();
     this.name = "";
     this.columns = [];

@@ -1,6 +1,7 @@
 // A set of prompts, asked of one server one after another; and the chosen rounds of it side by side.
 
 import { receive } from "./chat-answering.js";
+import { CsrfToken } from "./chat-dom.js";
 import { Parameters } from "./chat-params.js";
 import { Presets } from "./chat-presets.js";
 import { Servers } from "./chat-servers.js";
@@ -44,7 +45,7 @@ class Round {
 
 class Prompts {
   constructor() {
-    this.csrf = $("round-form").elements.csrfmiddlewaretoken.value;
+    this.csrf = new CsrfToken(page, $("round-form"));
     this.parameters = new Parameters($("chat-params-form"));
     this.servers = new Servers({ list: $("chat-servers"), select: $("round-server"), here: page.dataset.here, preselected: page.dataset.preselected });
     this.presets = new Presets({

@@ -113,6 +113,28 @@ def test_what_cannot_be_sent_is_sent_by_a_later_page(page: Page) -> None:
     expect(answer(page).locator(".markdown")).to_contain_text("An answer of some length.")
 
 
+def test_who_logs_in_again_in_another_tab_goes_on(page: Page, stack: Stack) -> None:
+    ask(page, "first")
+    finished(page)
+    kept(page)
+    page.context.clear_cookies(name=stack.cookie)
+    ask(page, "logged out")
+    expect(page.locator("#chat-notice")).to_contain_text("Log in in another tab")
+    expect(answer(page).get_by_role("alert")).to_contain_text("You are logged out")
+
+    # As a log-in does: another session, and another token against forgery.
+    page.context.add_cookies(
+        [
+            {"name": stack.cookie, "value": stack.session, "url": stack.url},
+            {"name": stack.csrf_cookie, "value": "a" * 32, "url": stack.url},
+        ]
+    )
+
+    expect(page.locator("#chat-notice")).to_be_hidden()
+    page.get_by_role("button", name="Retry").click()
+    expect(answer(page).locator(".markdown")).to_have_text("You said: logged out")
+
+
 def test_conversations_that_the_browser_kept_move_up_once(page: Page) -> None:
     old = """user => localStorage.setItem(`inferdash.chat.${user}.mold00abc`, JSON.stringify({
         id: "mold00abc", name: "", params: {system: "Be brief."}, server: "tiny", updated: 1700000000000,
