@@ -19,6 +19,7 @@ from servers.commandline.command import Command, EngineKey
 from servers.commandline.export import HF_TOKEN
 from servers.commandline.reasons import reasons
 from servers.engines import ENGINES, official_image
+from servers.engines.engine import SECRET_FLAGS, flag_value
 from servers.engines.launch import Launch
 from servers.host import sizes
 
@@ -360,6 +361,9 @@ class _Drafter:
             if not any(name in remark.says for remark in self.remarks):
                 shown = name if name.startswith(("$", "`")) else f"${name}"
                 self._remark("unresolved", f"{shown} has no value in the paste: write it.")
+        if launch.entrypoint and flag_value(launch.flags, *SECRET_FLAGS):
+            says = "A key stands in the script: who sees the profile, or its export, reads it."
+            self._remark("trusts", says)
         if launch.privileged:
             self._remark("trusts", "Privileged: the container owns the box.")
         for volume in launch.volumes:

@@ -180,6 +180,14 @@ def test_a_script_around_the_engine_is_kept() -> None:
     assert (made.launch.checkpoint, made.launch.port) == ("a/b", 8001)
 
 
+def test_a_key_in_a_kept_script_is_told() -> None:
+    said = "docker run vllm/vllm-openai bash -c 'pip install -q x && vllm serve a/b --api-key k'"
+
+    assert "A key stands in the script" in remarks(drafted(said), "trusts")
+    without = said.replace(" --api-key k", "")
+    assert "A key stands" not in remarks(drafted(without), "trusts")
+
+
 def test_a_shell_that_only_starts_the_engine_is_not() -> None:
     made = drafted("docker run --entrypoint bash img/sglang -c 'exec sglang serve a/b --tp 2'")
 
