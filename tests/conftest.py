@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 from django.conf import settings
 from django.db import connections
@@ -15,6 +16,16 @@ from servers.host.containers import Docker
 from servers.judge import limits
 from servers.lifecycle import creation
 from tests import docker_engine
+
+# The same examples each time, so that a failure is the change's; --hypothesis-profile=default looks
+# for new ones. How quick a machine is says nothing of the code.
+hypothesis.settings.register_profile(
+    "suite",
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
+hypothesis.settings.load_profile("suite")
 
 pytest_plugins = ["tests.parts", "tests.redis_server"]
 

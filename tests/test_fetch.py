@@ -4,6 +4,7 @@ import fcntl
 import os
 import random
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -148,6 +149,11 @@ def test_five_kills_end_byte_identical(hub: ModelHub, cache: Path, files: dict[s
         hub.hold_after(step)
         heard = Heard(job(hub, cache, streams=2))
         hub.wait_until_held()
+        # What the Hub has sent lies in the sockets' buffers first.
+        until = time.monotonic() + PATIENCE
+        while not any(each.stat().st_size for each in cache.rglob("*.incomplete")):
+            assert time.monotonic() < until, "nothing came to the disk"
+            time.sleep(0.01)
         heard.child.kill()
     hub.release()
     assert snapshot(cache) != usual(files)

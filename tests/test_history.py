@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from django.db import OperationalError
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from servers.judge import history, holders
@@ -27,13 +27,11 @@ SERIES = st.dictionaries(
 
 
 @given(SERIES)
-@settings(deadline=None)
 def test_what_is_packed_comes_back_as_it_was(series: Series) -> None:
     assert history.unpack(history.pack(series)) == series
 
 
 @given(st.lists(POINT, min_size=1, max_size=30))
-@settings(deadline=None)
 def test_a_rolled_up_point_lies_between_what_it_stands_for(points: list[Point]) -> None:
     found = history.rolled(points)
 

@@ -39,7 +39,7 @@ def kinds(of: Ledger) -> list[tuple[str, str]]:
 
 
 @given(lives())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_the_parts_add_up_nothing_is_negative_and_the_verdict_agrees(scene: Scene) -> None:
     for snapshot, found in judged(scene):
         assert sum(part.size for part in found.parts) == found.total
@@ -57,7 +57,7 @@ LINES = ("Cached", "Shmem", "Buffers", "SwapCached", "MemAvailable", "FilePages"
 
 
 @given(st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_figures_that_contradict_each_other_still_add_up_and_that_is_said(data: Any) -> None:
     total = data.draw(st.integers(min_value=1, max_value=200 * GIB))
     lines = data.draw(st.dictionaries(st.sampled_from(LINES), FIGURE))

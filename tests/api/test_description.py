@@ -37,7 +37,7 @@ def try_all(operation: Any, headers: dict[str, str]) -> None:
     # rightly.
     without = [positive_data_acceptance] if operation.label in WITH_DOCUMENTS else []
 
-    @settings(max_examples=12, deadline=None, derandomize=True, database=None)
+    @settings(max_examples=12)
     @given(case=operation.as_strategy())
     def ask(case: Any) -> None:
         case.call_and_validate(headers=headers, timeout=60, excluded_checks=without)

@@ -57,7 +57,7 @@ def samples(draw: st.DrawFn) -> list[dict[str, Any]]:
     return found
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(samples())
 def test_a_finding_is_whole_and_none_is_told_twice(sequence: list[dict[str, Any]]) -> None:
     judge = Hardware()

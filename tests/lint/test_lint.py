@@ -250,7 +250,7 @@ WORDS = st.one_of(
 VALUES = st.one_of(st.none(), st.integers(), st.text(max_size=5), st.lists(st.integers()))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     engine=st.sampled_from(sorted(ENGINES)),
     flags=st.lists(WORDS, max_size=8),

@@ -46,7 +46,7 @@ def judged(scene: Scene) -> list[tuple[dict[str, object], Verdict]]:
 
 
 @given(lives())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_a_share_is_never_negative_and_never_more_than_there_is(scene: Scene) -> None:
     for _snapshot, found in judged(scene):
         assert 0 <= found.unattributed <= scene.total * GIB
@@ -54,7 +54,7 @@ def test_a_share_is_never_negative_and_never_more_than_there_is(scene: Scene) ->
 
 
 @given(lives())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_nothing_is_lost_while_processes_that_live_explain_it(scene: Scene) -> None:
     scene.lost = 0.0
     for _snapshot, found in judged(scene):
@@ -63,7 +63,7 @@ def test_nothing_is_lost_while_processes_that_live_explain_it(scene: Scene) -> N
 
 
 @given(st.lists(SIZES, min_size=1, max_size=12), st.sampled_from(["unified", "numa"]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_page_cache_alone_never_alarms(sizes: list[float], kind: str) -> None:
     scene = Scene(kind=kind).for_(200)
     for size in sizes:
@@ -74,7 +74,7 @@ def test_page_cache_alone_never_alarms(sizes: list[float], kind: str) -> None:
 
 
 @given(lives())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_it_settles_once_its_cause_is_gone(scene: Scene) -> None:
     scene.clients, scene.known, scene.containers = {}, {}, []
     scene.lost, scene.events, scene.sees, scene.cached = 0.0, [], True, 10.0
@@ -84,7 +84,7 @@ def test_it_settles_once_its_cause_is_gone(scene: Scene) -> None:
 
 
 @given(KINDS, st.floats(min_value=9, max_value=60))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_a_loss_is_never_passed_over(kind: str, lost: float) -> None:
     scene = crashed(Scene(kind=kind), lost=lost, gib=40.0).for_(400)
 

@@ -3,7 +3,7 @@ from dataclasses import fields
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
@@ -90,25 +90,21 @@ documents = st.builds(
 )
 
 
-@settings(deadline=None)
 @given(documents)
 def test_what_is_written_is_read_back(document: Document) -> None:
     assert read(write(document), where="a test") == document
 
 
-@settings(deadline=None)
 @given(st.lists(flag_words, max_size=8).map(tuple))
 def test_flags_survive_being_written(flags: tuple[str, ...]) -> None:
     assert notation.flags(notation.flags_text(flags)) == flags
 
 
-@settings(deadline=None)
 @given(st.integers(0, 1 << 50))
 def test_sizes_survive_being_written(count: int) -> None:
     assert sizes.read(sizes.shown(count)) == count
 
 
-@settings(deadline=None)
 @given(st.integers(0, 3_000_000))
 def test_lengths_of_time_survive_being_written(seconds: int) -> None:
     assert durations.read(durations.shown(seconds)) == seconds
