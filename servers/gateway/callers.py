@@ -94,12 +94,14 @@ def brings_key(headers: Iterable[tuple[bytes, bytes]]) -> bool:
 def _token(headers: Iterable[tuple[bytes, bytes]]) -> str:
     """By the names that OpenAI's and Anthropic's clients use; "" without one."""
     for name, value in headers:
+        token = value.decode("latin-1")
         if name == b"authorization":
-            scheme, _, token = value.decode("latin-1").partition(" ")
-            if scheme.casefold() == "bearer":
-                return token.strip()
-        elif name == b"x-api-key":
-            return value.decode("latin-1").strip()
+            scheme, _, token = token.partition(" ")
+            token = token if scheme.casefold() == "bearer" else ""
+        elif name != b"x-api-key":
+            continue
+        if token.strip():
+            return token.strip()
     return ""
 
 

@@ -95,6 +95,16 @@ def test_without_a_key_that_may_chat_nothing_is_passed_on(
     assert len(address.engines[0].headers) == before
 
 
+@pytest.mark.parametrize("empty", ["", "Bearer", "Basic eDp5"])
+def test_a_header_without_a_key_hides_none_in_the_other(address: Address, empty: str) -> None:
+    """Programs that speak to OpenAI and Anthropic send both, one of them perhaps empty."""
+    headers = {"authorization": empty, "x-api-key": address.token}
+
+    answer = httpx.post(f"{address.url}{CHAT}", json=ask("hello"), headers=headers)
+
+    assert answer.status_code == 200
+
+
 def test_a_key_may_be_for_some_models_alone(address: Address) -> None:
     headers = {"x-api-key": address.narrow}
     with httpx.Client(base_url=address.url, headers=headers) as program:
