@@ -3,25 +3,23 @@
 import fcntl
 import os
 import random
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from servers.host.fetch import places, reading, work
-from servers.host.fetch.child import Child
 from servers.host.fetch.job import FetchError, Job
 from servers.host.fetch.work import Work
 from servers.host.inventory import Inventory
+from tests.fetch_child import PATIENCE, Heard
 from tests.model_hub import COMMIT, TOKEN, ModelHub, etag, model_hub
 from tests.test_inventory import weights
 
 NAME = "Qwen/Coder"
 MIB = 1 << 20
-PATIENCE = 30.0
 
 
 def shard(folder: Path, size: int, seed: int) -> bytes:
@@ -123,24 +121,12 @@ def test_a_folder_of_models_gets_plain_files(
     assert [each.state for each in Inventory().look(str(tmp_path / "models")).found] == ["complete"]
 
 
-class Heard:
-    """A child, and a way to wait for what it tells."""
-
-    def __init__(self, job: Job) -> None:
-        self._news = threading.Event()
-        self.child = Child(job, self._news.set)
-        self.told: list[Mapping[str, Any]] = []
-
-    def until(self, is_it: Callable[[Mapping[str, Any]], bool]) -> Mapping[str, Any]:
-        while True:
-            self._news.clear()
-            new = self.child.take()
-            self.told += new
-            if found := next((each for each in new if is_it(each)), None):
-                return found
-            if self.child.has_ended and not new:
-                raise AssertionError((self.told[-3:], self.child.last_words))
-            assert self._news.wait(PATIENCE), self.told[-3:]
+def wait_for_a_part(cache: Path) -> None:
+    """What the Hub has sent lies in sockets' buffers first, and goes to the disk by chunks."""
+    until = time.monotonic() + PATIENCE
+    while not any(each.stat().st_size for each in cache.rglob("*.incomplete")):
+        assert time.monotonic() < until, "nothing came to the disk"
+        time.sleep(0.01)
 
 
 def test_five_kills_end_byte_identical(hub: ModelHub, cache: Path, files: dict[str, bytes]) -> None:
@@ -149,11 +135,8 @@ def test_five_kills_end_byte_identical(hub: ModelHub, cache: Path, files: dict[s
         hub.hold_after(step)
         heard = Heard(job(hub, cache, streams=2))
         hub.wait_until_held()
-        # What the Hub has sent lies in the sockets' buffers first.
-        until = time.monotonic() + PATIENCE
-        while not any(each.stat().st_size for each in cache.rglob("*.incomplete")):
-            assert time.monotonic() < until, "nothing came to the disk"
-            time.sleep(0.01)
+        if step > 2 * reading.CHUNK:
+            wait_for_a_part(cache)
         heard.child.kill()
     hub.release()
     assert snapshot(cache) != usual(files)

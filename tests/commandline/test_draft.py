@@ -47,47 +47,6 @@ def test_a_docker_run_becomes_a_launch_that_says_the_same() -> None:
     }
 
 
-LLAMA_CPP_BY_VARIABLES = """
-services:
-  llamacpp-server:
-    image: ghcr.io/ggml-org/llama.cpp:server-cuda
-    ports: ["127.0.0.1:9000:9000"]
-    volumes: ["./models:/models:ro"]
-    environment:
-      LLAMA_ARG_MODEL: /models/tiny.gguf
-      LLAMA_ARG_ALIAS: tiny
-      LLAMA_ARG_CTX_SIZE: 4096
-      LLAMA_ARG_HOST: 0.0.0.0
-      LLAMA_ARG_PORT: 9000
-"""
-
-
-def test_a_llama_cpp_that_variables_alone_tell_what_to_do() -> None:
-    """As its own documents write it for Docker: no word behind the image."""
-    launch = drafted(LLAMA_CPP_BY_VARIABLES).launch
-
-    assert (launch.engine, launch.flags) == ("llamacpp", ())
-    assert (launch.checkpoint, launch.served_name) == ("/models/tiny.gguf", "tiny")
-    assert (launch.port, launch.host_address, launch.host_port) == (9000, "127.0.0.1", 9000)
-    assert launch.env == {"LLAMA_ARG_CTX_SIZE": "4096"}, "what fields say stands there alone"
-
-
-def test_a_flag_of_llama_cpp_outranks_its_variable() -> None:
-    text = LLAMA_CPP_BY_VARIABLES + '    command: ["-m", "/models/large.gguf", "--jinja"]\n'
-    launch = drafted(text).launch
-
-    assert (launch.checkpoint, launch.served_name) == ("/models/large.gguf", "tiny")
-    assert launch.flags == ("--jinja",)
-    assert "LLAMA_ARG_MODEL" not in launch.env
-
-
-def test_variables_without_a_value_name_nothing() -> None:
-    made = drafted("docker run -e LLAMA_ARG_MODEL ghcr.io/ggml-org/llama.cpp:server -c 4096")
-
-    assert made.launch.checkpoint == ""
-    assert "LLAMA_ARG_MODEL has no value in the paste" in remarks(made, "unresolved")
-
-
 def test_what_was_left_out_and_what_is_trusted_is_said() -> None:
     made = drafted(DOCKER)
 
@@ -149,13 +108,6 @@ def test_a_key_in_a_variable_is_a_key() -> None:
 
     assert "without a key" not in remarks(drafted(said), "trusts")
     assert "without a key" in remarks(drafted(said.replace("VLLM_API_KEY", "A")), "trusts")
-
-
-def test_a_llama_cpp_whose_variables_stand_in_a_file() -> None:
-    made = drafted("docker run --gpus all --env-file a.env ghcr.io/ggml-org/llama.cpp:server-cuda")
-
-    assert made.launch.engine == "llamacpp"
-    assert "The variables of a.env are not in the paste" in remarks(made, "unresolved")
 
 
 def test_a_volume_of_a_compose_project_has_another_name() -> None:

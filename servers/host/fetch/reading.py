@@ -16,7 +16,7 @@ from servers.host.fetch.pace import Pace
 # So much is asked for at once: what stands before the Hub's storage serves no endless answers, and
 # a signed address ends.
 PIECE = 1 << 30  # bytes
-_CHUNK = 256 << 10
+CHUNK = 256 << 10
 _BLOCK = 8 << 20
 _RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)")
 
@@ -84,7 +84,7 @@ def _piece(
             at = out.seek(0)
             out.truncate(0)
             upto = file.size
-        for chunk in answer.iter_raw(_CHUNK):
+        for chunk in answer.iter_raw(CHUNK):
             if stop.is_set():
                 raise Stopped
             if at + len(chunk) > upto:
