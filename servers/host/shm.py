@@ -110,11 +110,14 @@ def _used(root: Path) -> tuple[set[str], bool]:
 
 def is_stuck(process: Path) -> bool:
     """Whether it hangs in the kernel: a look at its memory's map could then wait for ever."""
-    for _look in range(2):
-        if (process / "stat").read_text(errors="replace").rpartition(")")[2].split()[0] != "D":
-            return False
-        time.sleep(_A_MOMENT)
-    return True
+    if not _waits_in_kernel(process):
+        return False
+    time.sleep(_A_MOMENT)
+    return _waits_in_kernel(process)
+
+
+def _waits_in_kernel(process: Path) -> bool:
+    return (process / "stat").read_text(errors="replace").rpartition(")")[2].split()[0] == "D"
 
 
 def _target(descriptor: Path) -> str:

@@ -2,6 +2,9 @@ import mmap
 import os
 from pathlib import Path
 
+import pytest
+
+from servers.host import shm
 from servers.host.shm import Segment, segments
 
 
@@ -51,6 +54,21 @@ def test_a_process_that_hangs_in_the_kernel_is_not_asked(tmp_path: Path) -> None
     (found,) = segments(tmp_path)
 
     assert found.mapped
+
+
+def test_whoever_is_seen_twice_in_the_kernel_is_stuck_and_looked_at_no_longer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paused: list[float] = []
+    stat = tmp_path / "stat"
+    stat.write_text("7 (VLLM::Worker (1)) D 1")
+    monkeypatch.setattr("servers.host.shm.time.sleep", paused.append)
+
+    assert shm.is_stuck(tmp_path)
+    assert len(paused) == 1, "between the two looks, and not after them"
+
+    monkeypatch.setattr("servers.host.shm.time.sleep", lambda _s: stat.write_text("7 (x) S 1"))
+    assert not shm.is_stuck(tmp_path), "it waited for a disk"
 
 
 def test_a_name_that_is_no_text_spoils_no_page(tmp_path: Path) -> None:
