@@ -51,6 +51,16 @@ def resolve(path: str, *, root: Path = Path("/")) -> PurePosixPath:
     return done
 
 
+def followed(path: str, *, root: Path = Path("/")) -> PurePosixPath:
+    """As resolve(), but a path that leads through a folder which this process may not look into,
+    such as a person's home that is shut to a service, is kept as it is written. Raises PathError
+    for a loop of links."""
+    try:
+        return resolve(path, root=root)
+    except HiddenPathError:
+        return PurePosixPath(path)
+
+
 def exists(path: str, *, root: Path = Path("/")) -> bool | None:
     """Whether the path leads to something; None when this process may not look."""
     try:

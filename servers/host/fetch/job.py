@@ -3,8 +3,10 @@
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any, Literal, Self
+
+from servers.host.boxfiles import BoxFiles
 
 type Layout = Literal["cache", "folder"]
 
@@ -61,7 +63,9 @@ class File:
 class Job:
     """`files` is () until the Hub has been asked; then `commit` is known, too.
 
-    `folder` is as this process sees it: of the layout "cache" the folder with models--… in it.
+    `folder` is the box's: of the layout "cache" the folder with models--… in it. It and those of
+    `below`, outside of which nothing is written, lead through no link; nothing in `own` is touched.
+    `root` is where the child sees the box's "/".
     `others` are folders in which other downloads still need so many bytes. `verified` are size and
     time (ns) of files that were looked through already. `limit` is bytes a second, 0: none.
     """
@@ -72,6 +76,9 @@ class Job:
     folder: str
     layout: Layout
     shown: str  # the same folder as people know it
+    below: tuple[str, ...]
+    own: tuple[str, ...] = ()
+    root: str = "/"
     commit: str = ""
     patterns: tuple[str, ...] = ()
     files: tuple[File, ...] = ()
@@ -85,10 +92,22 @@ class Job:
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
+    def files_of_box(self) -> BoxFiles:
+        return BoxFiles(
+            below=tuple(map(PurePosixPath, self.below)),
+            own=tuple(map(PurePosixPath, self.own)),
+            root=Path(self.root),
+        )
+
     @classmethod
     def from_json(cls, said: Mapping[str, Any]) -> Self:
-        """Raises FetchError as File.checked does."""
+        """Raises FetchError as File.checked does, and for what is no revision or commit."""
         given = dict(said)
+        if not REVISION.fullmatch(said["revision"]) or ".." in said["revision"]:
+            raise FetchError(f"{said['revision']!r} is not the name of a revision.")
+        if said["commit"] and not COMMIT.fullmatch(said["commit"]):
+            raise FetchError(f"{said['commit']!r} is no commit of the Hub.")
+        given["below"], given["own"] = tuple(said["below"]), tuple(said["own"])
         given["files"] = tuple(File.checked(each) for each in said["files"])
         given["patterns"] = tuple(said["patterns"])
         given["others"] = tuple((str(where), int(size)) for where, size in said["others"])

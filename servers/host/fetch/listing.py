@@ -8,11 +8,15 @@ from urllib.parse import quote
 
 import httpx
 
+from servers.host.bounded import BoundsError, Outside, Received
 from servers.host.fetch.job import COMMIT, REPOSITORY, REVISION, FetchError, File
+from servers.host.fetch.reading import Refused
 
-TIMEOUT = 20.0  # seconds for each step of a question
+SILENCE = 20.0  # seconds in which nothing comes
+WITHIN = 120.0  # seconds for an answer
 _LONGEST = 64 << 20  # bytes of a list
 _MOST = 20_000  # files
+HOPS = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,22 +27,21 @@ class Listing:
     is_gated: bool = False  # only who has accepted its licence gets the files
 
 
-def client(token: str, *, timeout: float = TIMEOUT) -> httpx.Client:
-    """Follows redirects, to other hosts without the token."""
-    headers = {"Authorization": f"Bearer {token}"} if token else {}
-    return httpx.Client(
-        headers=headers | {"User-Agent": "inferdash", "Accept-Encoding": "identity"},
-        timeout=timeout,
-        follow_redirects=True,
-        max_redirects=5,
-    )
+def outside(token: str, *, silence: float = SILENCE, within: float = WITHIN) -> Outside:
+    return Outside(within=within, silence=silence, headers=headers(token))
+
+
+def headers(token: str) -> dict[str, str]:
+    """What the Hub is told with each question."""
+    known = {"Authorization": f"Bearer {token}"} if token else {}
+    return known | {"User-Agent": "inferdash", "Accept-Encoding": "identity"}
 
 
 def address(endpoint: str, repository: str, commit: str, name: str) -> str:
     return f"{endpoint}/{quote(repository)}/resolve/{quote(commit, safe='')}/{quote(name)}"
 
 
-def ask(hub: httpx.Client, endpoint: str, repository: str, revision: str) -> Listing:
+def ask(hub: Outside, endpoint: str, repository: str, revision: str) -> Listing:
     """Raises FetchError: no such model, no such revision, or no Hub that answers.
 
     Source: the Hub's API (/api/models/{id}/revision/{revision}?blobs=true), with what it says in
@@ -53,30 +56,27 @@ def ask(hub: httpx.Client, endpoint: str, repository: str, revision: str) -> Lis
         raise FetchError(f"“{revision}” is not the name of a revision.", "Write main or a commit.")
     path = f"/api/models/{quote(repository)}/revision/{quote(revision, safe='')}?blobs=true"
     try:
-        with hub.stream("GET", endpoint + path) as answer:
-            if answer.status_code != httpx.codes.OK:
-                raise refusal(answer, endpoint, repository, revision, has_token=_has_token(hub))
-            body = bytearray()
-            for piece in answer.iter_bytes():
-                body += piece
-                if len(body) > _LONGEST:
-                    raise FetchError(f"{endpoint} answers with more than {_LONGEST >> 20} MiB.")
+        got = hub.ask("GET", endpoint + path, most=_LONGEST, hops=HOPS)
+    except BoundsError as error:
+        raise FetchError(f"{endpoint} {error}.") from error
     except httpx.HTTPError as error:
         raise unreachable(endpoint, error) from error
-    return _read(bytes(body), endpoint, repository)
+    if got.status != httpx.codes.OK:
+        raise refusal(got, endpoint, repository, revision, has_token=_has_token(hub))
+    return _read(got.body, endpoint, repository)
 
 
-def check_access(hub: httpx.Client, endpoint: str, listing: Listing, name: str) -> None:
+def check_access(hub: Outside, endpoint: str, listing: Listing, name: str) -> None:
     """Whether the files themselves may be had. Raises FetchError as ask() does."""
     url = address(endpoint, listing.repository, listing.commit, name)
     try:
-        answer = hub.head(url, follow_redirects=False)
+        got = hub.ask("HEAD", url, most=0)
+    except BoundsError as error:
+        raise FetchError(f"{endpoint} {error}.") from error
     except httpx.HTTPError as error:
         raise unreachable(endpoint, error) from error
-    if answer.status_code >= 400:
-        raise refusal(
-            answer, endpoint, listing.repository, listing.commit, has_token=_has_token(hub)
-        )
+    if got.status >= 400:
+        raise refusal(got, endpoint, listing.repository, listing.commit, has_token=_has_token(hub))
 
 
 def unreachable(endpoint: str, error: Exception) -> FetchError:
@@ -88,7 +88,7 @@ def unreachable(endpoint: str, error: Exception) -> FetchError:
 
 
 def refusal(
-    answer: httpx.Response, endpoint: str, repository: str, revision: str, *, has_token: bool
+    answer: Refused | Received, endpoint: str, repository: str, revision: str, *, has_token: bool
 ) -> FetchError:
     """What an answer of 400 or more means, by its X-Error-Code where there is one."""
     code = answer.headers.get("X-Error-Code", "")
@@ -98,9 +98,9 @@ def refusal(
             f"{repository} has no revision {revision}.",
             f"Its branches and tags stand at {page}/tree/main.",
         )
-    if code == "GatedRepo" or answer.status_code == httpx.codes.FORBIDDEN:
+    if code == "GatedRepo" or answer.status == httpx.codes.FORBIDDEN:
         return _gated(repository, page, endpoint, has_token=has_token)
-    if answer.status_code in (httpx.codes.UNAUTHORIZED, httpx.codes.NOT_FOUND):
+    if answer.status in (httpx.codes.UNAUTHORIZED, httpx.codes.NOT_FOUND):
         who = "the account of this box's token" if has_token else "anybody without a token"
         then = (
             "check that the token's account may see it"
@@ -111,13 +111,13 @@ def refusal(
             f"The Hub shows no model {repository} to {who}: it is not there, or it is private.",
             f"Check the name at {endpoint}; if it is private, {then}.",
         )
-    if answer.status_code == httpx.codes.TOO_MANY_REQUESTS:
+    if answer.status == httpx.codes.TOO_MANY_REQUESTS:
         return FetchError(
             f"{endpoint} has been asked too often from here.",
             "Wait a few minutes; with an HF_TOKEN under Settings it allows more.",
         )
     return FetchError(
-        f"{endpoint} answers {answer.status_code} for {repository}.", "Try again in a while."
+        f"{endpoint} answers {answer.status} for {repository}.", "Try again in a while."
     )
 
 
@@ -136,7 +136,7 @@ def _gated(repository: str, page: str, endpoint: str, *, has_token: bool) -> Fet
     )
 
 
-def _has_token(hub: httpx.Client) -> bool:
+def _has_token(hub: Outside) -> bool:
     return "Authorization" in hub.headers
 
 

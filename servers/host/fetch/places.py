@@ -6,21 +6,23 @@ that downloads the same file waits, or is waited for.
 """
 
 import hashlib
-import os
 import time
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import PurePosixPath
 from typing import Protocol
 
+from servers.host.boxfiles import BoxFiles, RefusedFileError
 from servers.host.fetch.job import FetchError, File, Job
 
 
 class Places(Protocol):
     @property
-    def top(self) -> Path: ...
-    def final(self, file: File) -> Path: ...
-    def part(self, file: File) -> Path: ...
-    def lock(self, file: File) -> Path: ...
+    def files(self) -> BoxFiles: ...
+    @property
+    def top(self) -> PurePosixPath: ...
+    def final(self, file: File) -> PurePosixPath: ...
+    def part(self, file: File) -> PurePosixPath: ...
+    def lock(self, file: File) -> PurePosixPath: ...
     def settle(self, file: File) -> None:
         """Once it is whole and in its place."""
 
@@ -34,7 +36,8 @@ class Places(Protocol):
 
 @dataclass(frozen=True)
 class Cache:
-    hub: Path
+    files: BoxFiles
+    hub: PurePosixPath
     repository: str
     commit: str
     revision: str
@@ -42,99 +45,114 @@ class Cache:
     may_replace = True  # its name is its hash
 
     @property
-    def top(self) -> Path:
+    def top(self) -> PurePosixPath:
         return self.hub / ("models--" + self.repository.replace("/", "--"))
 
-    def final(self, file: File) -> Path:
+    def final(self, file: File) -> PurePosixPath:
         return self.top / "blobs" / file.etag
 
-    def part(self, file: File) -> Path:
+    def part(self, file: File) -> PurePosixPath:
         return self.top / "blobs" / f"{file.etag}.incomplete"
 
-    def lock(self, file: File) -> Path:
+    def lock(self, file: File) -> PurePosixPath:
         return self.hub / ".locks" / self.top.name / f"{file.etag}.lock"
 
     def settle(self, file: File) -> None:
         link = self.top / "snapshots" / self.commit / file.name
-        target = os.path.relpath(self.final(file), link.parent)
-        if link.is_symlink() and os.readlink(link) == target:  # noqa: PTH115 - as it is written
-            return
-        link.parent.mkdir(parents=True, exist_ok=True)
-        draft = link.with_name(f".{link.name[:100]}.{os.getpid()}")
-        draft.unlink(missing_ok=True)
-        draft.symlink_to(target)
-        draft.replace(link)
+        target = "../" * (2 + file.name.count("/")) + f"blobs/{file.etag}"
+        make_room_for(link, self)
+        try:
+            if self.files.target(link) == target:
+                return
+        except OSError:
+            pass  # not there, or no link: it becomes one
+        self.files.link(link, target)
 
     def finish(self) -> None:
         """Only now does the branch stand for what was downloaded: until then for what was there."""
         if self.revision == self.commit:
             return
         ref = self.top / "refs" / self.revision
-        ref.parent.mkdir(parents=True, exist_ok=True)
-        draft = ref.with_name(f".{ref.name}.{os.getpid()}")
-        draft.write_text(self.commit)
-        draft.replace(ref)
+        make_room_for(ref, self)
+        self.files.write(ref, self.commit.encode())
 
 
 @dataclass(frozen=True)
 class Folder:
-    top: Path
+    files: BoxFiles
+    top: PurePosixPath
     commit: str
 
     may_replace = False  # somebody may have changed it by hand
 
-    def final(self, file: File) -> Path:
+    def final(self, file: File) -> PurePosixPath:
         return self.top / file.name
 
-    def part(self, file: File) -> Path:
+    def part(self, file: File) -> PurePosixPath:
         short = hashlib.sha256(file.name.encode()).hexdigest()[:12]
         return self._aside / f"{short}.{file.etag}.incomplete"
 
-    def lock(self, file: File) -> Path:
+    def lock(self, file: File) -> PurePosixPath:
         return self._aside / f"{file.name}.lock"
 
     def settle(self, file: File) -> None:
         """As `hf download` notes it, so that it finds nothing to do here."""
         note = self._aside / f"{file.name}.metadata"
-        note.parent.mkdir(parents=True, exist_ok=True)
-        note.write_text(f"{self.commit}\n{file.etag}\n{time.time()}\n")
+        make_room_for(note, self)
+        self.files.write(note, f"{self.commit}\n{file.etag}\n{time.time()}\n".encode())
 
     def finish(self) -> None:
         """Nothing stands for it but itself."""
 
     @property
-    def _aside(self) -> Path:
+    def _aside(self) -> PurePosixPath:
         return self.top / ".cache" / "huggingface" / "download"
 
 
 def of(job: Job) -> Places:
+    files = job.files_of_box()
     if job.layout == "cache":
-        return Cache(Path(job.folder), job.repository, job.commit, job.revision)
-    return Folder(Path(job.folder), job.commit)
+        return Cache(files, PurePosixPath(job.folder), job.repository, job.commit, job.revision)
+    return Folder(files, PurePosixPath(job.folder), job.commit)
 
 
-def make_room_for(path: Path, places: Places) -> None:
+def make_room_for(path: PurePosixPath, places: Places) -> None:
     """The folder of a file to be. Raises FetchError where a link leads out of the model's own."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    top = places.top.parent if isinstance(places, Cache) else places.top
-    if not path.parent.resolve().is_relative_to(top.resolve()):
-        raise FetchError(
-            f"{path.parent} leads out of {places.top}: somebody has put a link there.",
-            "Remove the link, or choose another folder.",
-        )
+    try:
+        places.files.make_folder(path.parent)
+    except RefusedFileError as error:
+        raise refused(error, places) from error
 
 
-def size_at(path: Path) -> int | None:
+def refused(error: RefusedFileError, places: Places) -> FetchError:
+    """What to tell of a link, a pipe or a device where a download would write."""
+    return FetchError(
+        f"{error.filename} leads out of {places.top}, or is no file to write: somebody has put a "
+        f"link there, or something else ({error.because}).",
+        "Look what it is and remove it, or choose another folder.",
+    )
+
+
+def size_at(path: PurePosixPath, places: Places) -> int | None:
     """Bytes of a file; None where there is none."""
     try:
-        return path.stat().st_size if path.is_file() else None
+        return places.files.file(path, is_text=True).st_size
     except OSError:
         return None
 
 
+def is_taken(path: PurePosixPath, places: Places) -> bool:
+    """Whether anything at all has the name."""
+    try:
+        places.files.look_at(path)
+    except FileNotFoundError:
+        return False
+    return True
+
+
 def there(file: File, places: Places) -> int:
     """How many of its bytes lie there already."""
-    if size_at(places.final(file)) == file.size:
+    if size_at(places.final(file), places) == file.size:
         return file.size
-    part = size_at(places.part(file)) or 0
+    part = size_at(places.part(file), places) or 0
     return part if part <= file.size else 0

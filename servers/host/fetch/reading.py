@@ -6,16 +6,18 @@ import re
 import threading
 from collections.abc import Callable
 from io import RawIOBase
-from pathlib import Path
+from typing import BinaryIO
 
 import httpx
 
+from servers.host import bounded
 from servers.host.fetch.job import File
 from servers.host.fetch.pace import Pace
 
 # So much is asked for at once: what stands before the Hub's storage serves no endless answers, and
 # a signed address ends.
 PIECE = 1 << 30  # bytes
+HOPS = 5
 CHUNK = 256 << 10
 _BLOCK = 8 << 20
 _RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)")
@@ -32,9 +34,10 @@ class Again(Exception):
 class Refused(Exception):
     """The Hub has answered with an error that does not pass."""
 
-    def __init__(self, answer: httpx.Response) -> None:
-        super().__init__(str(answer.status_code))
-        self.answer = answer
+    def __init__(self, status: int, headers: httpx.Headers) -> None:
+        super().__init__(str(status))
+        self.status = status
+        self.headers = headers
 
 
 class Stopped(Exception):
@@ -44,7 +47,7 @@ class Stopped(Exception):
 def fill(
     client: httpx.Client,
     url: str,
-    part: Path,
+    out: RawIOBase,
     file: File,
     *,
     pace: Pace,
@@ -55,15 +58,13 @@ def fill(
 
     Raises Again and httpx.HTTPError for what may pass, Refused, Stopped and OSError.
     """
-    handle = os.open(part, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
-    with os.fdopen(handle, "r+b", buffering=0) as out:
-        if os.fstat(out.fileno()).st_size > file.size:
-            out.truncate(0)
-        at = out.seek(0, os.SEEK_END)
-        grew(at)
-        while at < file.size:
-            at = _piece(client, url, out, at, file, pace, stop, grew)
-        os.fsync(out.fileno())
+    if os.fstat(out.fileno()).st_size > file.size:
+        out.truncate(0)
+    at = out.seek(0, os.SEEK_END)
+    grew(at)
+    while at < file.size:
+        at = _piece(client, url, out, at, file, pace, stop, grew)
+    os.fsync(out.fileno())
 
 
 def _piece(
@@ -78,8 +79,9 @@ def _piece(
 ) -> int:
     """One answer's worth; the offset after it."""
     upto = min(at + PIECE, file.size)
-    with client.stream("GET", url, headers={"Range": f"bytes={at}-{upto - 1}"}) as answer:
-        if _begins(answer, file) != at:
+    wanted = {"Range": f"bytes={at}-{upto - 1}"}
+    with bounded.streamed(client, url, wanted, hops=HOPS) as answer:
+        if _begins(answer, file, httpx.URL(url).host) != at:
             # The whole of it, although only the rest was asked for.
             at = out.seek(0)
             out.truncate(0)
@@ -100,8 +102,8 @@ def _piece(
     return at
 
 
-def _begins(answer: httpx.Response, file: File) -> int:
-    """The offset of an answer's first byte. Raises Again and Refused."""
+def _begins(answer: httpx.Response, file: File, hub: str) -> int:
+    """The offset of an answer's first byte; `hub` is the host that was asked. Raises Again, Refused."""
     status = answer.status_code
     if status == httpx.codes.PARTIAL_CONTENT:
         told = _RANGE.match(answer.headers.get("Content-Range", ""))
@@ -114,14 +116,15 @@ def _begins(answer: httpx.Response, file: File) -> int:
         after = answer.headers.get("Retry-After", "")
         says = f"{answer.url.host} answers {status}."
         raise Again(says, float(after) if after.isdecimal() else None)
-    if answer.history and answer.url.host != answer.history[0].url.host:
+    if answer.url.host != hub:
         # Not the Hub but its storage, whose signed addresses end: the next one is signed anew.
         raise Again(f"{answer.url.host} answers {status}.")
-    answer.read()
-    raise Refused(answer)
+    raise Refused(status, answer.headers)
 
 
-def digest(path: Path, file: File, *, stop: threading.Event, looked: Callable[[int], None]) -> str:
+def digest(
+    opened: BinaryIO, file: File, *, stop: threading.Event, looked: Callable[[int], None]
+) -> str:
     """The hash by which the Hub knows it: SHA-256 of a large file, git's of a small one.
 
     `looked` hears how many bytes more were read. Raises OSError and Stopped.
@@ -133,10 +136,12 @@ def digest(path: Path, file: File, *, stop: threading.Event, looked: Callable[[i
         found.update(f"blob {file.size}\0".encode())
     block = bytearray(_BLOCK)
     view = memoryview(block)
-    with path.open("rb", buffering=0) as opened:
-        while count := opened.readinto(block):
-            found.update(view[:count])
-            looked(count)
-            if stop.is_set():
-                raise Stopped
+    left = file.size
+    # No further than it may be: somebody could let it grow for as long as it is read.
+    while left >= 0 and (count := opened.readinto(block)):  # type: ignore[attr-defined]
+        found.update(view[:count])
+        left -= count
+        looked(count)
+        if stop.is_set():
+            raise Stopped
     return found.hexdigest()

@@ -4,19 +4,19 @@ import contextlib
 import errno
 import fcntl
 import os
-import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import asdict, replace
-from pathlib import Path
+from pathlib import PurePosixPath
 from types import NoneType
 from typing import Any
 
 import httpx
 
-from servers.host.fetch import choice, listing, places, reading
+from servers.host.boxfiles import RefusedFileError
+from servers.host.fetch import choice, listing, places, reading, room
 from servers.host.fetch.job import FetchError, File, Job
 from servers.host.fetch.pace import Pace
 from servers.host.fetch.reading import Again, Refused, Stopped
@@ -42,7 +42,7 @@ class Work:
         self._looked: dict[str, int] = {}
         self._troubles: dict[str, str] = {}
         self._pace = Pace(job.limit)
-        self._client = listing.client(job.token, timeout=_SILENT)
+        self._client = httpx.Client(headers=listing.headers(job.token), timeout=_SILENT)
 
     def limit(self, pace: int) -> None:
         self._pace.set(pace)
@@ -71,21 +71,24 @@ class Work:
                 (each for each in faults if not isinstance(each, Stopped | NoneType)), None
             ):
                 raise fault
+            where.finish()
+        except RefusedFileError as error:
+            raise places.refused(error, where) from error
         except OSError as error:
             raise _of_disk(error, self._job) from error
         finally:
             self._stop.set()
             teller.join()
-        where.finish()
         self._tell_progress(where)
 
     def _pin(self) -> None:
         """Ask the Hub, unless that was done; from then on it is about one commit."""
         job = self._job
         if not job.files:
-            found = listing.ask(self._client, job.endpoint, job.repository, job.revision)
-            files = choice.chosen(found.files, job.patterns)
-            listing.check_access(self._client, job.endpoint, found, _first(files).name)
+            with listing.outside(job.token, silence=_SILENT) as hub:
+                found = listing.ask(hub, job.endpoint, job.repository, job.revision)
+                files = choice.chosen(found.files, job.patterns)
+                listing.check_access(hub, job.endpoint, found, _first(files).name)
             self._job = replace(job, repository=found.repository, commit=found.commit, files=files)
             self._tell(
                 {
@@ -98,23 +101,24 @@ class Work:
 
     def _check_room(self, where: places.Places) -> None:
         job = self._job
-        top = _nearest(where.top)
-        if fault := unwritable(top):
+        try:
+            found = where.files.room(where.top)
+        except RefusedFileError as error:
+            raise places.refused(error, where) from error
+        except OSError as error:
+            raise _of_disk(error, job) from error
+        if (fault := room.fault(found)) is not None:
             raise fault
         for file in job.files:
-            size = places.size_at(where.final(file))
+            size = places.size_at(where.final(file), where)
             if size not in (None, file.size) and not where.may_replace:
                 raise _changed(where.final(file), file)
         missing = sum(file.size - places.there(file, where) for file in job.files)
-        device = top.stat().st_dev
-        promised = sum(
-            size for folder, size in job.others if _nearest(Path(folder)).stat().st_dev == device
-        )
-        free = shutil.disk_usage(top).free
-        if missing + promised > free:
+        promised = sum(size for each, size in job.others if _device(each, where) == found.device)
+        if missing + promised > found.free:
             and_others = f", and other downloads still need {_gib(promised)}" if promised else ""
             raise FetchError(
-                f"{_gib(missing)} are still to come and {job.shown} has {_gib(free)} "
+                f"{_gib(missing)} are still to come and {job.shown} has {_gib(found.free)} "
                 f"free{and_others}.",
                 "Delete what nobody needs (Models says who uses what), or choose another folder.",
             )
@@ -123,25 +127,27 @@ class Work:
         final, part = where.final(file), where.part(file)
         for path in (final, part, where.lock(file)):
             places.make_room_for(path, where)
-        with self._alone(where.lock(file), file):
+        with self._alone(where.lock(file), file, where):
             for is_last in (False, True):
-                came = places.size_at(final) != file.size
+                came = places.size_at(final, where) != file.size
+                if came and not where.may_replace and places.is_taken(final, where):
+                    raise _changed(final, file)
                 if came:
-                    self._fill(file, part)
-                if self._is_right(file, part if came else final):
+                    self._fill(file, part, where)
+                if self._is_right(file, part if came else final, where):
                     break
                 if not came and not where.may_replace:
                     raise _changed(final, file)
                 # Not a byte of it can be trusted: a disk that was cut off, or somebody on the way.
-                (part if came else final).unlink()
+                where.files.remove(part if came else final)
                 if came and is_last:
                     raise _wrong(file, self._job.endpoint)
             if came:
-                part.replace(final)
+                where.files.move(part, final)
             where.settle(file)
-            self._note(final, file)
+            self._note(final, file, where)
 
-    def _fill(self, file: File, part: Path) -> None:
+    def _fill(self, file: File, part: PurePosixPath, where: places.Places) -> None:
         """Try until it is there, or nothing has come for as long as one waits."""
         job, heard_at, tries = self._job, time.monotonic(), 0
         url = listing.address(job.endpoint, job.repository, job.commit, file.name)
@@ -155,14 +161,15 @@ class Work:
 
         while True:
             try:
-                reading.fill(
-                    self._client, url, part, file, pace=self._pace, stop=self._stop, grew=grew
-                )
+                with os.fdopen(where.files.append_to(part), "r+b", buffering=0) as out:
+                    reading.fill(
+                        self._client, url, out, file, pace=self._pace, stop=self._stop, grew=grew
+                    )
                 return
             except Refused as error:
                 has_token = bool(job.token)
                 raise listing.refusal(
-                    error.answer, job.endpoint, job.repository, job.commit, has_token=has_token
+                    error, job.endpoint, job.repository, job.commit, has_token=has_token
                 ) from error
             except (Again, httpx.HTTPError) as error:
                 if time.monotonic() - heard_at > job.patience:
@@ -174,9 +181,9 @@ class Work:
                 if self._stop.wait(min(max(pause, asked or 0.0), job.patience)):
                     raise Stopped from error
 
-    def _is_right(self, file: File, path: Path) -> bool:
+    def _is_right(self, file: File, path: PurePosixPath, where: places.Places) -> bool:
         known = self._job.verified.get(file.name)
-        seen = path.stat()
+        seen = where.files.look_at(path)
         if known == (seen.st_size, seen.st_mtime_ns):
             self._looked[file.name] = file.size
             return True
@@ -185,19 +192,20 @@ class Work:
         def looked(count: int) -> None:
             self._looked[file.name] += count
 
-        return reading.digest(path, file, stop=self._stop, looked=looked) == file.etag
+        with where.files.opened(path, is_text=True) as opened:
+            return reading.digest(opened, file, stop=self._stop, looked=looked) == file.etag
 
-    def _note(self, final: Path, file: File) -> None:
-        seen = final.stat()
+    def _note(self, final: PurePosixPath, file: File, where: places.Places) -> None:
+        seen = where.files.look_at(final)
         self._here[file.name] = file.size
         self._tell(
             {"t": "verified", "name": file.name, "size": seen.st_size, "at": seen.st_mtime_ns}
         )
 
     @contextlib.contextmanager
-    def _alone(self, path: Path, file: File) -> Iterator[None]:
+    def _alone(self, path: PurePosixPath, file: File, where: places.Places) -> Iterator[None]:
         """An engine that starts now downloads the same; and a child of before may still be ending."""
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+        handle = where.files.append_to(path)
         try:
             while not _locked(handle):
                 self._troubles[file.name] = f"Another program is downloading {file.name}."
@@ -229,32 +237,17 @@ class Work:
         )
 
 
-def unwritable(top: Path) -> FetchError | None:
-    """Why nothing can be written below a folder that is there; None where it can."""
-    if os.access(top, os.W_OK | os.X_OK):
-        return None
-    if os.statvfs(top).f_flag & os.ST_RDONLY:
-        return FetchError(
-            f"{top} can only be read by inferdash.",
-            f"Where it runs as a service: sudo systemctl edit inferdash-watcher, with [Service] and "
-            f"ReadWritePaths={top}. In a container: mount that folder writable for its watcher.",
-        )
-    return FetchError(
-        f"inferdash may not write into {top}.",
-        f"Its owner can allow it: setfacl -m u:{os.geteuid()}:rwx {top}",
-    )
-
-
 def _first(files: tuple[File, ...]) -> File:
     """What a licence guards: a large one, where there is one."""
     return next((each for each in files if each.sha256), files[0])
 
 
-def _nearest(path: Path) -> Path:
-    """The folder itself, or of those above it the first that is there."""
-    while not path.is_dir():
-        path = path.parent
-    return path
+def _device(folder: str, where: places.Places) -> int | None:
+    """None for one of another download, which has its own trouble."""
+    try:
+        return where.files.room(PurePosixPath(folder)).device
+    except OSError:
+        return None
 
 
 def _locked(handle: int) -> bool:
@@ -287,7 +280,7 @@ def _of_disk(error: OSError, job: Job) -> FetchError:
     )
 
 
-def _changed(path: Path, file: File) -> FetchError:
+def _changed(path: PurePosixPath, file: File) -> FetchError:
     return FetchError(
         f"{path} lies there already and is another file than the Hub's {file.name}.",
         "Nothing of it was touched: somebody may have changed it by hand. Move it away, leave that "

@@ -1,0 +1,114 @@
+"""One module opens files that others may have made; whoever else touches a disk is named here."""
+
+from pathlib import Path
+
+from tests.cases import Cases, table
+from tests.files.touching import touches
+
+SERVERS = Path(__file__).resolve().parents[2] / "servers"
+
+# By what they touch, the only modules that touch a file system or start a program.
+MAY = {
+    "the door: files that others may have made": {"host/boxfiles.py"},
+    "reads links on the way of a path, and whether it leads to something": {"host/paths.py"},
+    "the room of a file system, never a file": {"host/outfit.py"},
+    "the kernel's own files: /proc, /sys, /dev/shm, /dev/kmsg": {
+        *("host/kernel.py", "host/kernel_log.py", "host/mounts.py", "host/openfiles.py"),
+        *("host/reclaim.py", "host/shm.py", "host/started.py", "host/workers.py"),
+    },
+    "whether /bin and /usr are there, for a container that tries options": {"host/trial.py"},
+    "a log that a process has open, through that process": {"host/printed.py"},
+    "systemd's unit files": {"host/unitfiles.py"},
+    "starts this program itself, with no path of the box among its words": {
+        *("consumers/log_search.py", "host/collector.py", "host/fetch/child.py"),
+    },
+    "/dev/null": {"host/collect.py"},
+    "an archive in memory": {"host/builds.py", "host/containers.py"},
+    "files that ship with it": {
+        *("engines/flaglist.py", "judge/failurebook.py", "judge/figurebook.py"),
+        *("judge/hardware/xidbook.py", "judge/meterbook.py", "judge/phases/rules.py"),
+        *("judge/rulebook.py", "recipes/catalogue.py"),
+    },
+    "inferdash's own: box.toml and its data folder": {
+        *("judge/limits.py", "lifecycle/backups/archive.py", "lifecycle/making.py"),
+        *("lifecycle/permits.py", "watcher/boxes.py"),
+    },
+    "what somebody names at a terminal, with that person's rights": {
+        *("management/commands/box.py", "management/commands/diagnose.py"),
+        *("management/commands/leave.py", "management/commands/profile.py"),
+        "management/passphrase.py",
+    },
+}
+
+
+def modules() -> list[Path]:
+    return [each for each in sorted(SERVERS.rglob("*.py")) if "migrations" not in each.parts]
+
+
+def test_nobody_else_touches_a_disk() -> None:
+    allowed = set().union(*MAY.values())
+    with Cases() as cases:
+        for path in modules():
+            name = str(path.relative_to(SERVERS))
+            with cases.named(name):
+                found = touches(path.read_text())
+                if name in allowed:
+                    assert found, "it is named in MAY and touches nothing"
+                else:
+                    assert found == [], "go through host.boxfiles, or say in MAY what it touches"
+    there = {str(path.relative_to(SERVERS)) for path in modules()}
+    assert allowed <= there
+
+
+@table(
+    "text",
+    [
+        "open('/mnt/x')",
+        "from pathlib import Path\nPath('/mnt/x').read_text()",
+        "def look(path):\n    return path.read_bytes()",
+        "def look(path):\n    return path.open('rb')",
+        "def look(path):\n    return list(path.rglob('*'))",
+        "from pathlib import Path\ndef look(path: Path):\n    return path.exists()",
+        "from pathlib import Path\ndef look(path: Path):\n    return path.resolve()",
+        "from pathlib import Path\ndef move(one: Path, two: Path):\n    one.replace(two)",
+        "from pathlib import Path\nPath.home()",
+        "from django.conf import settings\nsettings.BOX_FILE.write_text('')",
+        "import os\nos.stat('/mnt/x')",
+        "import os as kernel\nkernel.listdir('/mnt')",
+        "from os import scandir\nscandir('/mnt')",
+        "from os import path\npath.exists('/mnt/x')",
+        "import os.path\nos.path.realpath('/mnt/x')",
+        "import os\nread = os.open",
+        "import shutil\nshutil.copy('a', 'b')",
+        "from shutil import rmtree",
+        "import glob\nglob.glob('/mnt/*')",
+        "import tempfile\ntempfile.mkdtemp()",
+        "import subprocess\nsubprocess.run(['cat', '/mnt/x'])",
+        "import asyncio\nasyncio.create_subprocess_exec('cat')",
+        "import gzip\ngzip.open('/mnt/x')",
+        "import gguf\ngguf.GGUFReader('/mnt/x')",
+        "from safetensors import safe_open",
+        "import sqlite3\nsqlite3.connect('/mnt/x')",
+        "read = open",
+        "import io\nio.open('/mnt/x')",
+    ],
+)
+def test_a_planted_violation_is_seen(text: str) -> None:
+    assert touches(text)
+
+
+@table(
+    "text",
+    [
+        "from servers.models import Download\nDownload.objects.open().exists()",
+        "from pathlib import PurePosixPath\nPurePosixPath('/mnt') / 'x'",
+        "'a b'.replace(' ', '')",
+        "import os\nos.path.join('a', 'b'), os.environ['X'], os.O_RDONLY, os.fstat(3).st_size",
+        "import re\nre.match('a', 'a').group('a')",
+        "from servers.host import llamafiles\nllamafiles.is_file('x.gguf')",
+        "from pathlib import Path\nHERE = Path(__file__).resolve().parent",
+        "from datetime import datetime\ndatetime.now().replace(hour=1)",
+    ],
+)
+def test_what_touches_nothing_is_left_alone(text: str) -> None:
+    assert touches(text) == []
