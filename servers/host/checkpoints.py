@@ -2,11 +2,14 @@
 
 import json
 import re
-from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
 from typing import Any
 
 from servers.host import gguf, llamafiles
+from servers.host.boxfiles import BoxFiles, because
 
 _WEIGHTS = (".safetensors", ".gguf", ".bin", ".pt")
 # config.json of the largest models is a few hundred KiB, for the layers that are quantised.
@@ -15,6 +18,9 @@ _LONGEST_INDEX = 64 << 20
 _MOST_FILES = 5000
 _LARGEST = 2**60  # bytes: whatever names more is no index
 INDEX = "model.safetensors.index.json"
+# Of the Hub: git's SHA-1, or its SHA-256.
+COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_LONGEST_REF = 100  # bytes
 _SPLIT = re.compile(r"(?P<name>.+)-00001-of-(?P<count>[0-9]{5})\.gguf")
 
 
@@ -25,71 +31,80 @@ class Found:
     config: dict[str, Any] | None  # of a GGUF file what its header says, in the same words
     weights: int | None  # bytes; of what will be there, where an index tells
     missing: int = 0  # bytes of them that are not there yet, as far as an index tells
+    unread: Mapping[str, str] = field(default_factory=dict)  # by name: why it was not read
 
 
-def look(path: Path) -> Found | None:
+def look(path: PurePosixPath, files: BoxFiles) -> Found | None:
     """The checkpoint in a folder, or in a single file; None where there is nothing to read."""
     try:
-        if path.is_file():
-            return Found(config=_header(path), weights=_with_parts(path))
-        if not path.is_dir():
-            return None
-        config = _config(path / "config.json")
-        if (indexed := _indexed(path)) is not None:
+        if not stat.S_ISDIR(files.look_at(path).st_mode):
+            return Found(config=_header(path, files), weights=_with_parts(path, files))
+        unread: dict[str, str] = {}
+        config = _config(path / "config.json", files, unread=unread)
+        if (indexed := _indexed(path, files, unread)) is not None:
             weights, missing = indexed
-            return Found(config=config, weights=weights, missing=missing)
-        return Found(config=config, weights=_weights(path))
+            return Found(config=config, weights=weights, missing=missing, unread=unread)
+        return Found(config=config, weights=_weights(path, files), unread=unread)
     except OSError:
         return None
 
 
-def look_for_gguf(folder: Path, wanted: str) -> Found | None:
+def look_for_gguf(folder: PurePosixPath, wanted: str, files: BoxFiles) -> Found | None:
     """The model that llama.cpp would load of a repository's folder; None where it is not whole.
 
     `wanted` is as llamafiles.model() has it.
     """
     try:
-        there = {str(each.relative_to(folder)): each for each in folder.rglob("*.gguf")}
+        there = {
+            str(path.relative_to(folder)): path
+            for path, _seen in files.everything(folder, _MOST_FILES)
+            if path.suffix == ".gguf"
+        }
         parts = llamafiles.model(there, wanted)
         if not llamafiles.is_whole(parts):
             return None
-        size = sum(there[name].stat().st_size for name in parts)
+        size = sum(files.file(there[name]).st_size for name in parts)
     except OSError:  # a link in a cache that leads to nothing yet, too
         return None
-    return Found(config=_header(there[parts[0]]), weights=size)
+    return Found(config=_header(there[parts[0]], files), weights=size)
 
 
-def _header(path: Path) -> dict[str, Any] | None:
+def _header(path: PurePosixPath, files: BoxFiles) -> dict[str, Any] | None:
     if path.suffix != ".gguf":
         return None
     try:
-        return gguf.config(path)
+        with files.opened(path) as file:
+            return gguf.config(file)
     except (gguf.GgufError, MemoryError):
         return None
 
 
-def _with_parts(path: Path) -> int:
+def _with_parts(path: PurePosixPath, files: BoxFiles) -> int:
     """The size of a file; of the first of several parts that of all that are there."""
     split = _SPLIT.fullmatch(path.name)
     if split is None:
-        return path.stat().st_size
-    parts = path.parent.glob(f"*-of-{split['count']}.gguf")
-    return sum(each.stat().st_size for each in parts if each.name.startswith(split["name"] + "-"))
+        return files.file(path).st_size
+    names = [name for name, _seen in files.entries(path.parent, _MOST_FILES).found]
+    begins, ends = f"{split['name']}-", f"-of-{split['count']}.gguf"
+    parts = [name for name in names if name.startswith(begins) and name.endswith(ends)]
+    return sum(files.file(path.parent / name).st_size for name in parts)
 
 
-def _indexed(folder: Path) -> tuple[int, int] | None:
+def _indexed(
+    folder: PurePosixPath, files: BoxFiles, unread: dict[str, str]
+) -> tuple[int, int] | None:
     """Bytes of the weights that the safetensors index names, and of those that are not there.
 
     A repository may hold the same weights under two names (Mistral's consolidated files); only
     the index says which are loaded. None without an index, or where it does not tell.
     """
-    index = _index(folder)
-    files = _named(index)
-    if files is None:
+    index = _index(folder, files, unread)
+    named = _named(index)
+    if named is None:
         return None
-    there = [folder / each for each in files if (folder / each).is_file()]
-    size = sum(each.stat().st_size for each in there)
-    if len(there) == len(files):
+    there = [size for each in named if (size := _size(folder / each, files)) is not None]
+    size = sum(there)
+    if len(there) == len(named):
         return size, 0
     metadata = index.get("metadata")
     total = metadata.get("total_size") if isinstance(metadata, dict) else None
@@ -98,66 +113,110 @@ def _indexed(folder: Path) -> tuple[int, int] | None:
     return max(size, total), max(0, total - size)
 
 
-def index_of(folder: Path) -> set[str] | None:
+def index_of(folder: PurePosixPath, files: BoxFiles) -> set[str] | None:
     """The files of weights that a folder's safetensors index names; None without an index."""
-    return _named(_index(folder))
+    return _named(_index(folder, files))
 
 
-def _index(folder: Path) -> dict[str, Any]:
-    return _config(folder / INDEX, longest=_LONGEST_INDEX) or {}
+def total(folder: PurePosixPath, files: BoxFiles) -> int | None:
+    """Bytes that the weights will be, by a folder's safetensors index; None where it is silent."""
+    metadata = _index(folder, files).get("metadata")
+    found = metadata.get("total_size") if isinstance(metadata, dict) else None
+    return int(found) if isinstance(found, int | float) and 0 < found <= _LARGEST else None
+
+
+def _index(
+    folder: PurePosixPath, files: BoxFiles, unread: dict[str, str] | None = None
+) -> dict[str, Any]:
+    return _config(folder / INDEX, files, longest=_LONGEST_INDEX, unread=unread) or {}
 
 
 def _named(index: dict[str, Any]) -> set[str] | None:
     named = index.get("weight_map")
     if not isinstance(named, dict) or not named:
         return None
-    return {each for each in named.values() if isinstance(each, str) and "/" not in each}
+    return {each for each in named.values() if isinstance(each, str) and _is_name(each)}
 
 
-def snapshot(hub: Path, checkpoint: str, revision: str = "") -> Path | None:
+def _is_name(text: str) -> bool:
+    return bool(text) and text not in (".", "..") and not {"/", "\0"} & set(text)
+
+
+def snapshot(
+    hub: PurePosixPath, checkpoint: str, files: BoxFiles, revision: str = ""
+) -> PurePosixPath | None:
     """The folder of a Hugging Face id in a cache; None where it was never downloaded.
 
     Rule: the layout of huggingface_hub's cache (models--org--name/{refs,snapshots}).
     """
     if ".." in PurePosixPath(revision).parts or revision.startswith("/"):
         return None  # leads out of the cache
-    folder = hub / ("models--" + checkpoint.split(":")[0].replace("/", "--"))
-    commit = _commit(folder, revision or "main")
+    folder = hub / repository(checkpoint)
+    commit = _commit(folder, revision or "main", files)
     return folder / "snapshots" / commit if commit else None
 
 
-def commit_of(hub: Path, checkpoint: str, revision: str = "") -> str:
+def repository(checkpoint: str) -> str:
+    """What a Hugging Face cache calls the folder of an id."""
+    return "models--" + checkpoint.split(":")[0].replace("/", "--")
+
+
+def commit_of(hub: PurePosixPath, checkpoint: str, files: BoxFiles, revision: str = "") -> str:
     """The commit that a branch, tag or commit stands for in a cache; "" where it is not there."""
-    found = snapshot(hub, checkpoint, revision)
-    return found.name[:64] if found else ""
+    found = snapshot(hub, checkpoint, files, revision)
+    return found.name if found else ""
 
 
-def _commit(folder: Path, wanted: str) -> str:
+def ref(path: PurePosixPath, files: BoxFiles) -> str:
+    """The commit that a branch or a tag stands for; "" for what is none. Raises OSError."""
+    said = files.read(path, _LONGEST_REF, is_text=True).decode(errors="replace").strip()
+    return said if COMMIT.fullmatch(said) else ""
+
+
+def _commit(folder: PurePosixPath, wanted: str, files: BoxFiles) -> str:
     try:
-        ref = folder / "refs" / wanted
-        if ref.is_file():
-            return ref.read_text().strip()
-        return wanted if (folder / "snapshots" / wanted).is_dir() else ""
+        return ref(folder / "refs" / wanted, files)
+    except (FileNotFoundError, NotADirectoryError):
+        is_there = COMMIT.fullmatch(wanted) and files.is_folder(folder / "snapshots" / wanted)
+        return wanted if is_there else ""
     except (OSError, ValueError):
         return ""
 
 
-def _config(path: Path, *, longest: int = _LONGEST_CONFIG) -> dict[str, Any] | None:
+def _config(
+    path: PurePosixPath,
+    files: BoxFiles,
+    *,
+    longest: int = _LONGEST_CONFIG,
+    unread: dict[str, str] | None = None,
+) -> dict[str, Any] | None:
+    """None where there is none. `unread` is told of one that is there and was not read."""
     try:
-        if path.stat().st_size > longest:
-            return None
-        read = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError):
+        read = json.loads(files.read(path, longest))
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        if unread is not None:
+            unread[path.name] = because(error)
+        return None
+    except (ValueError, RecursionError):
         return None
     return read if isinstance(read, dict) else None
 
 
-def _weights(folder: Path) -> int | None:
+def _weights(folder: PurePosixPath, files: BoxFiles) -> int | None:
     """Of one format: many checkpoints carry the same weights as safetensors and as .bin."""
     sizes = dict.fromkeys(_WEIGHTS, 0)
-    for count, each in enumerate(folder.iterdir()):
-        if count == _MOST_FILES:
-            break
-        if each.suffix in sizes and each.is_file():
-            sizes[each.suffix] += each.stat().st_size
+    for name, _seen in files.entries(folder, _MOST_FILES).found:
+        path = folder / name
+        if path.suffix in sizes:
+            sizes[path.suffix] += _size(path, files) or 0
     return next((size for size in sizes.values() if size), None)
+
+
+def _size(path: PurePosixPath, files: BoxFiles) -> int | None:
+    """None for what is no file, or none that may be read."""
+    try:
+        return files.file(path).st_size
+    except (OSError, ValueError):
+        return None

@@ -1,7 +1,10 @@
-"""Connections to engines: kept a while for the next request, and none left behind by who hangs up."""
+"""Connections: kept a while for the next request, and none left behind by who hangs up."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+import atexit
+import threading
+from collections.abc import AsyncGenerator, Coroutine
+from functools import cache
 from http.cookiejar import DefaultCookiePolicy
 from typing import Any
 
@@ -55,8 +58,31 @@ def options() -> dict[str, Any]:
     return {"trust_env": False, "follow_redirects": False}
 
 
-async def send(request: httpx.Request) -> httpx.Response:
-    """The beginning of the answer. Raises httpx.TransportError.
+def waited_for[Found](work: Coroutine[Any, Any, Found]) -> Found:
+    """What comes of `work` in the loop of all questions, for who has no loop. Raises what it raises."""
+    return asyncio.run_coroutine_threadsafe(work, _asking()).result()
+
+
+@cache
+def _asking() -> asyncio.AbstractEventLoop:
+    """The event loop of all questions, in a thread of its own."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, name="questions", daemon=True)
+    thread.start()
+
+    def end() -> None:
+        ending = forget(loop)
+        asyncio.run_coroutine_threadsafe(ending, loop).result(PROBE_TIMEOUT)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(PROBE_TIMEOUT)
+        loop.close()
+
+    atexit.register(end)
+    return loop
+
+
+async def send(request: httpx.Request, by: httpx.AsyncClient | None = None) -> httpx.Response:
+    """The beginning of the answer; `by` None is the loop's own client. Raises httpx.TransportError.
 
     httpcore loses a connection if whoever waits is cancelled while it is being made: it is neither
     used nor closed for ever. So that is awaited, at most PROBE_TIMEOUT, before the request ends.
@@ -68,7 +94,7 @@ async def send(request: httpx.Request) -> httpx.Response:
             is_sending.set()
 
     request.extensions["trace"] = trace
-    asking = asyncio.ensure_future(client().send(request, stream=True))
+    asking = asyncio.ensure_future((by or client()).send(request, stream=True))
     try:
         return await asyncio.shield(asking)
     except asyncio.CancelledError:

@@ -267,8 +267,11 @@ class Docker(Builds):
         since: str = "",
         follow: bool = False,
         has_terminal: bool = False,
+        with_rest: bool | None = None,
     ) -> LogStream:
         """The log's lines from `since` (an RFC 3339 timestamp of a line, inclusive).
+
+        What has no newline is handed out where the log is not followed, or as with_rest says.
 
         Never by attaching: a client that attached and stops reading blocks the container's
         output for good (measured on Docker 20.10). Raises ContainerError here, and
@@ -277,7 +280,12 @@ class Docker(Builds):
         try:
             since = unix_time(since) if since else ""
             return LogStream(
-                self.host, container_id, since=since, follow=follow, has_terminal=has_terminal
+                self.host,
+                container_id,
+                since=since,
+                follow=follow,
+                has_terminal=has_terminal,
+                with_rest=with_rest,
             )
         except LogStreamError as error:
             raise translate(str(error), doing="the container's log") from error

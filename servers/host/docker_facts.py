@@ -22,11 +22,13 @@ class Facts:
     # Whether layers of a pull that was cut off stay: containerd keeps them for a day, Docker's own
     # store (overlay2) drops whatever is no whole image yet (measured on 20.10).
     keeps_layers: bool = False
+    counts_processes: bool = True  # whether a container can be held to a number of them
 
     @classmethod
     def of(cls, info: Json) -> "Facts":
         return cls(
             keeps_layers="io.containerd.snapshotter" in str(info.get("DriverStatus") or ""),
+            counts_processes=info.get("PidsLimit", True),
             version=info["ServerVersion"],
             root=info["DockerRootDir"],
             runtimes=tuple(sorted(info.get("Runtimes") or {})),
@@ -48,6 +50,7 @@ class Image:
     env: dict[str, str] = field(default_factory=dict)
     labels: dict[str, str] = field(default_factory=dict)
     volumes: tuple[str, ...] = ()  # folders that get a volume each unless something is mounted
+    on_build: tuple[str, ...] = ()  # instructions that each build on it begins with
     architecture: str = ""  # amd64, arm64; "" where Docker does not tell
 
     @classmethod
@@ -63,6 +66,7 @@ class Image:
             env=dict(text.partition("=")[::2] for text in config.get("Env") or ()),
             labels=config.get("Labels") or {},
             volumes=tuple(config.get("Volumes") or ()),
+            on_build=tuple(config.get("OnBuild") or ()),
             architecture=found.get("Architecture") or "",
         )
 

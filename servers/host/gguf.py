@@ -5,7 +5,6 @@ count of key-value pairs after the magic, each with the type of its value.
 """
 
 import struct
-from pathlib import Path
 from typing import Any, BinaryIO
 
 _MAGIC = b"GGUF"
@@ -17,9 +16,12 @@ _TEXT, _LIST = 8, 9
 # A header that wants more has been made to be read for ever.
 _MOST_PAIRS = 4096
 _LONGEST_TEXT = 1 << 20
-_MOST_ITEMS = 4 << 20
+_MOST_ITEMS = 1 << 20  # of all lists of texts: a sparse file has them for nothing
+_LONGEST_LIST = 4 << 20
 _KEPT_ITEMS = 1024
-_MOST_TENSORS = 1 << 20
+_LONGEST_KEPT = 16 << 20  # bytes of all texts that are kept
+_MOST_TENSORS = 1 << 17
+_MOST_DIMENSIONS = 8  # GGML_MAX_DIMS is 4
 
 # Values a block and bytes a block, by the number of a tensor's type (ggml.h, GGML_TYPE_*).
 _BLOCKS = {
@@ -51,18 +53,17 @@ class GgufError(Exception):
     """The file is no GGUF file, or its header is cut off."""
 
 
-def config(path: Path) -> dict[str, Any]:
+def config(file: BinaryIO) -> dict[str, Any]:
     """What config.json would say: layers, heads, dimensions, context, the quantization.
 
     Latents (MLA) and recurrent states have names of their own in each architecture and are
-    left out, and with them the layers, so that nobody takes the model for a plain one. Raises
-    GgufError, and OSError when the file cannot be read.
+    left out, and with them the layers, so that nobody takes the model for a plain one. `file` is
+    read from where it stands. Raises GgufError, and OSError when it cannot be read.
     """
-    with path.open("rb") as file:
-        try:
-            pairs, _tensors = _pairs(file)
-        except (struct.error, UnicodeDecodeError) as error:
-            raise GgufError(f"{path} ends within its header.") from error
+    try:
+        pairs, _tensors = _Header(file).pairs()
+    except (struct.error, UnicodeDecodeError) as error:
+        raise GgufError("It ends within its header.") from error
     kind = str(pairs.get("general.architecture") or "")
     own = {name.removeprefix(f"{kind}."): value for name, value in pairs.items()}
     found: dict[str, Any] = {"model_type": kind}
@@ -79,94 +80,105 @@ def config(path: Path) -> dict[str, Any]:
     return found
 
 
-def length(path: Path) -> int:
+def length(file: BinaryIO) -> int:
     """Bytes that the file has when it is whole, by the places of its tensors.
 
     Of a tensor whose type is not known only its beginning counts. Raises GgufError, and OSError
     when the file cannot be read.
     """
-    with path.open("rb") as file:
-        try:
-            pairs, tensors = _pairs(file)
-            ends = [_tensor_end(file) for _ in range(tensors)]
-        except (struct.error, UnicodeDecodeError) as error:
-            raise GgufError(f"{path} ends within its header.") from error
-        alignment = pairs.get("general.alignment", 32)
-        if not isinstance(alignment, int) or alignment <= 0:
-            raise GgufError(f"An alignment of {alignment!r} is none.")
-        header = file.tell()
+    header = _Header(file)
+    try:
+        pairs, tensors = header.pairs()
+        end = max((header.tensor_end() for _ in range(tensors)), default=0)
+    except (struct.error, UnicodeDecodeError) as error:
+        raise GgufError("It ends within its header.") from error
+    alignment = pairs.get("general.alignment", 32)
+    if not isinstance(alignment, int) or alignment <= 0:
+        raise GgufError(f"An alignment of {alignment!r} is none.")
+    size = file.tell()
     # One without tensors is a vocabulary, and ends where its header does.
-    return -(-header // alignment) * alignment + max(ends) if ends else header
+    return -(-size // alignment) * alignment + end if tensors else size
 
 
-def _tensor_end(file: BinaryIO) -> int:
-    """Where the data of the next tensor ends, counted from the beginning of all data."""
-    _skip_text(file)
-    values = 1
-    for _ in range(_number(file, "I")):
-        values *= _number(file, "Q")
-    kind, offset = _number(file, "I"), _number(file, "Q")
-    per_block, size = _BLOCKS.get(kind, (1, 0))
-    return int(offset + values // per_block * size)
+class _Header:
+    """What stands before the data of a model, as far as its budgets last."""
 
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._items = _MOST_ITEMS
+        self._kept = _LONGEST_KEPT
 
-def _pairs(file: BinaryIO) -> tuple[dict[str, Any], int]:
-    """The values of the header, and how many tensors are described after them."""
-    if file.read(4) != _MAGIC:
-        raise GgufError("It does not begin as a GGUF file does.")
-    version = _number(file, "I")
-    if version not in (2, 3):
-        raise GgufError(f"Version {version} of GGUF is not known.")
-    tensors, count = _number(file, "Q"), _number(file, "Q")
-    if count > _MOST_PAIRS or tensors > _MOST_TENSORS:
-        raise GgufError(f"A header of {count} values and {tensors} tensors is not read.")
-    found = {}
-    for _ in range(count):
-        name = _text(file)
-        found[name] = _value(file, _number(file, "I"))
-    return found, tensors
-
-
-def _value(file: BinaryIO, kind: int) -> Any:
-    """A number or text; of a long list how many there are."""
-    if kind in _PLAIN:
-        return _number(file, _PLAIN[kind])
-    if kind == _TEXT:
-        return _text(file)
-    if kind != _LIST:
-        raise GgufError(f"Values of type {kind} are not known.")
-    of, count = _number(file, "I"), _number(file, "Q")
-    if count > _MOST_ITEMS or (of != _TEXT and of not in _PLAIN):
-        raise GgufError(f"A list of {count} values of type {of} is not read.")
-    if of in _PLAIN and count > _KEPT_ITEMS:
-        file.seek(count * struct.calcsize(_PLAIN[of]), 1)
-        return count
-    items = [_value(file, of) for _ in range(count)] if count <= _KEPT_ITEMS else None
-    if items is None:
+    def pairs(self) -> tuple[dict[str, Any], int]:
+        """The values of the header, and how many tensors are described after them."""
+        if self._file.read(4) != _MAGIC:
+            raise GgufError("It does not begin as a GGUF file does.")
+        version = self._number("I")
+        if version not in (2, 3):
+            raise GgufError(f"Version {version} of GGUF is not known.")
+        tensors, count = self._number("Q"), self._number("Q")
+        if count > _MOST_PAIRS or tensors > _MOST_TENSORS:
+            raise GgufError(f"A header of {count} values and {tensors} tensors is not read.")
+        found = {}
         for _ in range(count):
-            _skip_text(file)
+            name = self._text()
+            found[name] = self._value(self._number("I"))
+        return found, tensors
+
+    def tensor_end(self) -> int:
+        """Where the data of the next tensor ends, counted from the beginning of all data."""
+        self._skip_text()
+        dimensions = self._number("I")
+        if dimensions > _MOST_DIMENSIONS:
+            raise GgufError(f"A tensor of {dimensions} dimensions is none.")
+        values = 1
+        for _ in range(dimensions):
+            values *= self._number("Q")
+        kind, offset = self._number("I"), self._number("Q")
+        per_block, size = _BLOCKS.get(kind, (1, 0))
+        return int(offset + values // per_block * size)
+
+    def _value(self, kind: int) -> Any:
+        """A number or text; of a long list how many there are."""
+        if kind in _PLAIN:
+            return self._number(_PLAIN[kind])
+        if kind == _TEXT:
+            return self._text()
+        if kind != _LIST:
+            raise GgufError(f"Values of type {kind} are not known.")
+        of, count = self._number("I"), self._number("Q")
+        if count > _LONGEST_LIST or (of != _TEXT and of not in _PLAIN):
+            raise GgufError(f"A list of {count} values of type {of} is not read.")
+        if of in _PLAIN and count > _KEPT_ITEMS:
+            self._file.seek(count * struct.calcsize(_PLAIN[of]), 1)
+            return count
+        self._items -= count
+        if self._items < 0:
+            raise GgufError(f"A header with more than {_MOST_ITEMS} values is not read.")
+        if count <= _KEPT_ITEMS:
+            return [self._value(of) for _ in range(count)]
+        for _ in range(count):
+            self._skip_text()
         return count
-    return items
 
+    def _number(self, kind: str) -> Any:
+        size = struct.calcsize(f"<{kind}")
+        return struct.unpack(f"<{kind}", self._file.read(size))[0]
 
-def _number(file: BinaryIO, kind: str) -> Any:
-    return struct.unpack(f"<{kind}", file.read(struct.calcsize(f"<{kind}")))[0]
+    def _length(self) -> int:
+        length: int = self._number("Q")
+        if length > _LONGEST_TEXT:
+            raise GgufError(f"A text of {length} bytes is not read.")
+        return length
 
+    def _text(self) -> str:
+        length = self._length()
+        self._kept -= length
+        if self._kept < 0:
+            raise GgufError(f"A header with more than {_LONGEST_KEPT >> 20} MiB is not read.")
+        said = self._file.read(length)
+        if len(said) < length:
+            raise GgufError("It ends within its header.")
+        return said.decode()
 
-def _length(file: BinaryIO) -> int:
-    length: int = _number(file, "Q")
-    if length > _LONGEST_TEXT:
-        raise GgufError(f"A text of {length} bytes is not read.")
-    return length
-
-
-def _text(file: BinaryIO) -> str:
-    length = _length(file)
-    said = file.read(length)
-    if len(said) < length:
-        raise GgufError("It ends within its header.")
-    return said.decode()
-
-
-def _skip_text(file: BinaryIO) -> None:
-    file.seek(_length(file), 1)
+    def _skip_text(self) -> None:
+        self._file.seek(self._length(), 1)

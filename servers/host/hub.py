@@ -1,7 +1,6 @@
 """What the Hugging Face Hub says of a checkpoint that is not on the box: its size and config.json."""
 
 import json
-from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Literal
 from urllib.parse import quote
@@ -9,9 +8,12 @@ from urllib.parse import quote
 import httpx
 
 from servers.host import llamafiles
+from servers.host.bounded import BoundsError, Outside
 from servers.host.checkpoints import INDEX
 
-TIMEOUT = 5.0  # seconds for each step of a question
+SILENCE = 5.0  # seconds in which nothing comes
+WITHIN = 60.0  # seconds for an answer
+HOPS = 3
 LONGEST = 64 << 20  # bytes of an answer: indexes of the largest models are 10 MiB
 _LOADED = (".safetensors", ".bin", ".pt")
 
@@ -50,10 +52,11 @@ def look(
     """
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     # Small files are redirected to a cache of the Hub's own; a token does not go to other hosts.
-    options: dict[str, Any] = {"follow_redirects": True, "max_redirects": 3}
     try:
-        with httpx.Client(headers=headers, timeout=TIMEOUT, **options) as client:
-            return _look(_Hub(client, endpoint, checkpoint, revision), gguf)
+        with Outside(within=WITHIN, silence=SILENCE, headers=headers) as outside:
+            return _look(_Hub(outside, endpoint, checkpoint, revision), gguf)
+    except BoundsError as error:
+        raise HubError(f"{endpoint} {error}.") from error
     except httpx.HTTPError as error:
         raise HubError(f"{endpoint} does not answer: {error}.") from error
 
@@ -83,7 +86,7 @@ def _look(hub: "_Hub", gguf: str | None) -> Remote:
 
 @dataclass(frozen=True)
 class _Hub:
-    client: httpx.Client
+    outside: Outside
     endpoint: str
     checkpoint: str
     wanted: str
@@ -101,20 +104,13 @@ class _Hub:
 
     def ask(self, path: str) -> tuple[int, Any]:
         """Status, and the JSON of a 200; None for other answers and for what is no JSON."""
-        with closing(
-            self.client.send(self.client.build_request("GET", self.endpoint + path), stream=True)
-        ) as answer:
-            if answer.status_code != httpx.codes.OK:
-                return answer.status_code, None
-            body = bytearray()
-            for piece in answer.iter_bytes():
-                body += piece
-                if len(body) > LONGEST:
-                    raise HubError(f"{self.endpoint} answers with more than {LONGEST >> 20} MiB.")
+        got = self.outside.ask("GET", self.endpoint + path, most=LONGEST, hops=HOPS)
+        if got.status != httpx.codes.OK:
+            return got.status, None
         try:
-            return answer.status_code, json.loads(body)
+            return got.status, json.loads(got.body)
         except (ValueError, RecursionError):
-            return answer.status_code, None
+            return got.status, None
 
 
 def _files(hub: _Hub, status: int, said: Any) -> dict[str, int]:

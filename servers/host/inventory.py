@@ -1,22 +1,28 @@
 """Which checkpoints lie below a folder of the box, and whether each is whole. Changes nothing."""
 
-import os
+import stat
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
 from typing import Any
 
-from servers.host import checkpoints, paths, stored
+from servers.host import boxfiles, checkpoints, paths, stored
+from servers.host.boxfiles import BoxFiles, Entries, RefusedFileError, because
 from servers.host.stored import Checkpoint, File, State
 
 # Somebody may name a folder with a home, a dataset or a build tree in it.
 MOST_ENTRIES = 200_000
 DEEPEST = 7
 MOST_FOUND = 1000
+MOST_REFS = 2000  # of one repository
+MOST_SAID = 20  # refs that were not read
 _LEFT_OUT = frozenset({"node_modules", "site-packages", "lost+found", "__pycache__", "overlay2"})
 
 _HUB = "models--"
+
+# What is wrong with a file of this path, size and time; "": nothing.
+type Whole = dict[tuple[PurePosixPath, int, float], str]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,92 +36,152 @@ class Stock:
 class Inventory:
     """Looks again and again, and reads the header of each file of weights once."""
 
-    def __init__(self, *, root: Path = Path("/")) -> None:
-        """`root` is where this process sees the box's "/"."""
-        self._root = root
-        self._whole: dict[tuple[str, int, float], str] = {}
+    def __init__(self) -> None:
+        self._whole: Whole = {}
 
-    def look(self, folder: str, *, seconds: float = 120.0) -> Stock:
+    def look(self, folder: str, files: BoxFiles, *, seconds: float = 120.0) -> Stock:
         """Everything below a folder of the box. Never raises: what cannot be read is told.
 
         Links to folders are followed where they lead to the folder itself, not below it, so that
         nothing is counted twice. It ends after `seconds`, and says that it was cut.
         """
         try:
-            top = self._root / paths.resolve(folder, root=self._root).relative_to("/")
-            if not top.is_dir():
+            top = paths.resolve(folder, root=files.root)
+            if not stat.S_ISDIR(files.look_at(top).st_mode):
                 return Stock(found=(), absent=True)
         except paths.HiddenPathError:
             return Stock(found=(), hidden=(folder,))
-        except (paths.PathError, PermissionError):
+        except (paths.PathError, OSError):
             return Stock(found=(), absent=True)
-        walk = _Walk(until=time.monotonic() + seconds)
+        walk = _Walk(files, until=time.monotonic() + seconds)
+        look = _Look(files, self._whole)
         found: list[Checkpoint] = []
-        for here, entries in walk.folders(top):
-            found += self._of_folder(here, entries)
+        for here, inside in walk.folders(top):
+            found += look.of_folder(here, inside)
             if len(found) >= MOST_FOUND:
                 walk.is_cut = True
                 break
-        hidden = tuple(sorted(self._on_box(each) for each in walk.hidden))
+        # Of files that are gone nothing is kept: somebody may make others without an end.
+        elsewhere = {key: was for key, was in self._whole.items() if not key[0].is_relative_to(top)}
+        self._whole = elsewhere | look.whole
+        hidden = tuple(sorted(map(str, walk.hidden)))
         return Stock(found=tuple(found), hidden=hidden, is_cut=walk.is_cut)
 
-    def _of_folder(self, here: Path, entries: "list[os.DirEntry[str]]") -> Iterator[Checkpoint]:
+
+class _Look:
+    """What a folder holds. `whole` says of the files that it met what is wrong with them."""
+
+    def __init__(self, files: BoxFiles, known: Whole) -> None:
+        self.whole: Whole = {}
+        self._files = files
+        self._known = known
+
+    def of_folder(self, here: PurePosixPath, inside: Entries) -> Iterator[Checkpoint]:
         if here.name.startswith(_HUB):
             yield from self._of_hub(here)
             return
-        files = _files(entries)
+        files = stored.files_in(here, inside.found, self._files)
         models = [each for each in files if stored.is_weights(each)]
         ggufs = [each for each in models if each.path.suffix == ".gguf"]
         rest = [each for each in models if each.path.suffix != ".gguf"]
         index = any(each.name == checkpoints.INDEX for each in files)
         has_config = any(each.name in ("config.json", "adapter_config.json") for each in files)
         if (rest and has_config) or index:
-            leftover = stored.unfinished(here)
+            leftover = stored.unfinished(here, self._files)
             yield self._checkpoint(
                 here, files, rest, name=stored.name_of(here), unfinished=leftover
             )
         for parts in stored.ggufs(ggufs):
             yield self._gguf(here, files, parts)
 
-    def _of_hub(self, repository: Path) -> Iterator[Checkpoint]:
+    def _of_hub(self, repository: PurePosixPath) -> Iterator[Checkpoint]:
         """Each revision of a repository in a Hugging Face cache.
 
         Rule: the layout of huggingface_hub's cache (models--org--name/{refs,blobs,snapshots}).
         """
         name = repository.name.removeprefix(_HUB).replace("--", "/")
-        refs = _refs(repository / "refs")
-        unfinished = _incomplete(repository / "blobs")
-        snapshots = _subfolders(repository / "snapshots")
+        refs, unread = self._refs(repository / "refs")
+        unfinished = self._incomplete(repository / "blobs")
+        snapshots = self._subfolders(repository / "snapshots")
         if not snapshots and unfinished:
             yield self._nothing_but_parts(repository, name, unfinished)
         for snapshot in snapshots:
-            found = [
-                each
-                for each in snapshot.rglob("*")
-                if not each.is_dir() and paths.is_text(str(each))
-            ]
-            files = [made for each in found if (made := stored.file_at(each, snapshot)) is not None]
-            dangling = [str(each.relative_to(snapshot)) for each in found if not each.exists()]
-            models = [each for each in files if stored.is_weights(each)]
-            mine = tuple(sorted(ref for ref, commit in refs.items() if commit == snapshot.name))
+            if not checkpoints.COMMIT.fullmatch(snapshot.name):
+                yield self._no_commit(snapshot, name)
+                continue
             # What is half there belongs to the revision that was asked for last.
+            mine = tuple(sorted(ref for ref, commit in refs.items() if commit == snapshot.name))
             half = unfinished if mine or len(snapshots) == 1 else []
-            groups = stored.ggufs([each for each in models if each.path.suffix == ".gguf"])
-            plain = [each for each in models if each.path.suffix != ".gguf"]
-            options: dict[str, Any] = {
-                "name": name, "is_hub": True, "revision": snapshot.name, "refs": mine,
-            }  # fmt: skip
-            if plain or not groups:
-                yield self._checkpoint(
-                    snapshot, files, plain, unfinished=half, dangling=dangling, **options
-                )
-            for parts in groups:
-                yield self._gguf(snapshot, files, parts, **options)
+            for each in self._of_snapshot(snapshot, half, name=name, refs=mine):
+                yield replace(each, unread=each.unread | unread)
 
-    def _nothing_but_parts(self, repository: Path, name: str, unfinished: list[File]) -> Checkpoint:
+    def _of_snapshot(
+        self, snapshot: PurePosixPath, half: list[File], *, name: str, refs: tuple[str, ...]
+    ) -> Iterator[Checkpoint]:
+        files: list[File] = []
+        dangling: list[str] = []
+        try:
+            for path, seen in self._files.everything(snapshot, stored.MOST_BELOW):
+                made = stored.file_at(path, snapshot, seen, self._files)
+                if made is not None:
+                    files.append(made)
+                elif self._leads_nowhere(path):
+                    dangling.append(str(path.relative_to(snapshot)))
+        except RefusedFileError as error:
+            yield self._unread(snapshot, name, f"it holds {error.because}; not read")
+            return
+        except OSError as error:
+            yield self._unread(snapshot, name, f"it cannot be read: {error.strerror or error}")
+            return
+        models = [each for each in files if stored.is_weights(each)]
+        groups = stored.ggufs([each for each in models if each.path.suffix == ".gguf"])
+        plain = [each for each in models if each.path.suffix != ".gguf"]
+        options: dict[str, Any] = {
+            "name": name, "is_hub": True, "revision": snapshot.name, "refs": refs,
+        }  # fmt: skip
+        if plain or not groups:
+            yield self._checkpoint(
+                snapshot, files, plain, unfinished=half, dangling=dangling, **options
+            )
+        for parts in groups:
+            yield self._gguf(snapshot, files, parts, **options)
+
+    def _leads_nowhere(self, path: PurePosixPath) -> bool:
+        try:
+            self._files.file(path)
+        except FileNotFoundError:
+            return True
+        except OSError:
+            return False
+        return False
+
+    def _no_commit(self, snapshot: PurePosixPath, name: str) -> Checkpoint:
+        return self._unread(
+            snapshot, name, "its folder is called by no commit of the Hub (40 or 64 digits)"
+        )
+
+    def _unread(self, folder: PurePosixPath, name: str, because: str) -> Checkpoint:
+        """What is there and is not looked into."""
+        return Checkpoint(
+            path=str(folder),
+            name=name,
+            is_hub=True,
+            format="",
+            weights=0,
+            size=0,
+            files=0,
+            state="partial",
+            because=because,
+            fingerprint="",
+            changed=0.0,
+        )
+
+    def _nothing_but_parts(
+        self, repository: PurePosixPath, name: str, unfinished: list[File]
+    ) -> Checkpoint:
         size = sum(each.size for each in unfinished)
         return Checkpoint(
-            path=self._on_box(repository),
+            path=str(repository),
             name=name,
             is_hub=True,
             format="",
@@ -130,7 +196,7 @@ class Inventory:
 
     def _checkpoint(
         self,
-        folder: Path,
+        folder: PurePosixPath,
         files: list[File],
         models: list[File],
         *,
@@ -139,21 +205,25 @@ class Inventory:
         dangling: Iterable[str] = (),
         **more: Any,
     ) -> Checkpoint:
-        wanted = checkpoints.index_of(folder)
+        wanted = checkpoints.index_of(folder, self._files)
         used = stored.of_one_format(models, wanted)
-        read = checkpoints.look(folder)
+        read = checkpoints.look(folder, self._files)
         # Without an index the names of the parts tell how many there are.
         named = stored.counted(used) if wanted is None else wanted
         lacking = sorted(named - {each.name for each in used})
-        lacking = lacking or [each for each in dangling if stored.FORMATS.get(Path(each).suffix)]
+        lacking = lacking or [
+            each for each in dangling if stored.FORMATS.get(PurePosixPath(each).suffix)
+        ]
         because = self._because(used, lacking, len(named), unfinished)
         if not used and not lacking and not unfinished:
             state: State = "without weights"
         else:
             state = "partial" if because else "complete"
         total = sum(each.size for each in used)
+        texts, unread = stored.texts(files, self._files)
+        unread |= read.unread if read is not None else {}
         return Checkpoint(
-            path=self._on_box(folder),
+            path=str(folder),
             name=name,
             format=stored.FORMATS[used[0].path.suffix] if used else "",
             weights=total,
@@ -166,24 +236,28 @@ class Inventory:
             config=read.config if read is not None else None,
             is_adapter=any(each.name == "adapter_config.json" for each in files),
             changed=max((each.changed for each in used or files), default=0.0),
-            texts=stored.texts(files),
+            texts=texts,
+            unread=unread,
             licence=stored.licence(files),
             **{"is_hub": False, **more},
         )
 
-    def _gguf(self, folder: Path, files: list[File], parts: list[File], **more: Any) -> Checkpoint:
+    def _gguf(
+        self, folder: PurePosixPath, files: list[File], parts: list[File], **more: Any
+    ) -> Checkpoint:
         first = parts[0]
         split = stored.PART.fullmatch(first.path.name)
         count = int(split["count"]) if split else 1
-        read = checkpoints.look(first.path)
+        read = checkpoints.look(first.path, self._files)
         lacking = [f"{count - len(parts)} parts"] if len(parts) < count else []
         because = self._because(parts, lacking, count, [])
         if lacking:
             because = f"{len(parts)} of {count} parts are here"
         total = sum(each.size for each in parts)
         plain_name = split["name"] if split else first.path.stem
+        texts, unread = stored.texts(files, self._files)
         return Checkpoint(
-            path=self._on_box(first.path),
+            path=str(first.path),
             format="gguf",
             weights=total,
             size=total,
@@ -193,7 +267,8 @@ class Inventory:
             fingerprint=stored.fingerprint(parts),
             config=read.config if read is not None else None,
             changed=max(each.changed for each in parts),
-            texts=stored.texts(files),
+            texts=texts,
+            unread=unread,
             licence=stored.licence(files),
             **{"is_hub": False, "name": plain_name, **more},
         )
@@ -213,23 +288,57 @@ class Inventory:
         return stored.in_part(len(unfinished)) if unfinished else ""
 
     def _fault(self, file: File) -> str:
-        key = (str(file.path), file.size, file.changed)
-        if key not in self._whole:
-            self._whole[key] = stored.fault(file)
-        return self._whole[key]
+        if file.because:
+            return stored.fault(file, self._files)
+        key = (file.path, file.size, file.changed)
+        if key not in self.whole:
+            known = self._known.get(key)
+            self.whole[key] = stored.fault(file, self._files) if known is None else known
+        return self.whole[key]
 
-    def _on_box(self, path: Path) -> str:
-        return "/" + str(path.relative_to(self._root)).removeprefix(".").lstrip("/")
+    def _refs(self, folder: PurePosixPath) -> tuple[dict[str, str], dict[str, str]]:
+        """The commits of branches and tags, and why some were not read."""
+        found: dict[str, str] = {}
+        unread: dict[str, str] = {}
+        try:
+            for path, _seen in self._files.everything(folder, MOST_REFS):
+                name = str(path.relative_to(folder))
+                try:
+                    if commit := checkpoints.ref(path, self._files):
+                        found[name] = commit
+                except OSError as error:
+                    unread[f"refs/{name}"] = because(error)
+        except FileNotFoundError:
+            return found, unread
+        except OSError as error:
+            unread["refs"] = because(error)
+        return found, dict(list(unread.items())[:MOST_SAID])
+
+    def _incomplete(self, blobs: PurePosixPath) -> list[File]:
+        try:
+            inside = self._files.entries(blobs, stored.MOST_BELOW).found
+        except OSError:
+            return []
+        parts = [each for each in inside if each[0].endswith(".incomplete")]
+        return [each for each in stored.files_in(blobs, parts, self._files) if not each.because]
+
+    def _subfolders(self, folder: PurePosixPath) -> list[PurePosixPath]:
+        try:
+            inside = self._files.entries(folder, MOST_REFS).found
+        except OSError:
+            return []
+        return [folder / name for name, seen in inside if stat.S_ISDIR(seen.st_mode)]
 
 
 class _Walk:
-    def __init__(self, *, until: float) -> None:
+    def __init__(self, files: BoxFiles, *, until: float) -> None:
         self.until = until
-        self.hidden: list[Path] = []
+        self.hidden: list[PurePosixPath] = []
         self.is_cut = False
+        self._files = files
         self._left = MOST_ENTRIES
 
-    def folders(self, top: Path) -> "Iterator[tuple[Path, list[os.DirEntry[str]]]]":
+    def folders(self, top: PurePosixPath) -> Iterator[tuple[PurePosixPath, Entries]]:
         todo = [(top, 1)]
         while todo:
             here, depth = todo.pop()
@@ -237,60 +346,28 @@ class _Walk:
                 self.is_cut = True
                 return
             try:
-                with os.scandir(here) as inside:
-                    named = (each for each in inside if paths.is_text(each.name))
-                    entries = sorted(named, key=lambda each: each.name)
+                inside = self._files.entries(here, min(self._left, boxfiles.MOST_ENTRIES))
             except PermissionError:
                 self.hidden.append(here)
                 continue
             except OSError:
                 continue  # gone meanwhile, or a share that answers no more
-            self._left -= len(entries)
-            yield here, entries
+            self._left -= inside.looked
+            self.is_cut = self.is_cut or inside.is_cut
+            yield here, inside
             if here.name.startswith(_HUB):
                 continue
-            deeper = [Path(each.path) for each in entries if _is_to_be_entered(each)]
+            deeper = [
+                here / name
+                for name, seen in inside.found
+                if stat.S_ISDIR(seen.st_mode) and _is_to_be_entered(name)
+            ]
             if depth < DEEPEST:
                 todo += [(each, depth + 1) for each in reversed(deeper)]
             else:
                 self.is_cut = self.is_cut or bool(deeper)
 
 
-def _is_to_be_entered(entry: "os.DirEntry[str]") -> bool:
+def _is_to_be_entered(name: str) -> bool:
     # Caches of tools begin with a dot; the Hub's and ModelScope's are folders of their own.
-    if entry.name.startswith(".") or entry.name in _LEFT_OUT or entry.name.startswith("datasets--"):
-        return False
-    try:
-        return entry.is_dir(follow_symlinks=False)
-    except OSError:
-        return False
-
-
-def _files(entries: "Iterable[os.DirEntry[str]]") -> list[File]:
-    found = [stored.file_at(Path(each.path), Path(each.path).parent) for each in entries]
-    return [each for each in found if each is not None]
-
-
-def _refs(folder: Path) -> dict[str, str]:
-    found = {}
-    for each in folder.rglob("*") if folder.is_dir() else ():
-        try:
-            if each.is_file() and paths.is_text(str(each)):
-                found[str(each.relative_to(folder))] = each.read_text().strip()[:64]
-        except (OSError, ValueError):
-            continue  # a ref that cannot be read names nothing
-    return found
-
-
-def _incomplete(blobs: Path) -> list[File]:
-    found = [stored.file_at(each, blobs) for each in blobs.glob("*.incomplete")]
-    return [each for each in found if each is not None]
-
-
-def _subfolders(folder: Path) -> list[Path]:
-    try:
-        return sorted(
-            each for each in folder.iterdir() if each.is_dir() and paths.is_text(each.name)
-        )
-    except OSError:
-        return []
+    return not (name.startswith((".", "datasets--")) or name in _LEFT_OUT)

@@ -29,13 +29,24 @@ class LogStream:
     """An iterator over lines. close() ends it, also from another thread.
 
     A container with a terminal (`docker run -t`) has one stream, which Docker hands out as it is.
+    What comes after the last newline is handed out with_rest only, else kept as `rest`: it is what
+    a killed process wrote last where all was read, and half a line where Docker or we broke off.
     Raises LogStreamError when Docker refuses, and while it is read when Docker breaks off.
     """
 
     def __init__(
-        self, host: str, container: str, *, since: str, follow: bool, has_terminal: bool = False
+        self,
+        host: str,
+        container: str,
+        *,
+        since: str,
+        follow: bool,
+        has_terminal: bool = False,
+        with_rest: bool | None = None,
     ) -> None:
         self._has_terminal = has_terminal
+        self._with_rest = not follow if with_rest is None else with_rest
+        self.rest: list[Line] = []
         query = {"stdout": "1", "stderr": "1", "timestamps": "1", "follow": str(int(follow))}
         if since:
             query["since"] = since
@@ -50,6 +61,8 @@ class LogStream:
     def __iter__(self) -> Iterator[Line]:
         try:
             yield from self._raw_lines() if self._has_terminal else self._lines()
+            if self._with_rest:
+                yield from self.rest
         except DockerSocketError as error:
             if not self._answer.is_closed:
                 raise LogStreamError(str(error)) from error
@@ -86,16 +99,24 @@ class LogStream:
                     else:
                         pieces[kind] = (_microsecond_later(first), bytearray())
             buffer = buffer[at:]
-        # What a killed process wrote last has no newline.
-        for kind, (first, line) in pieces.items():
-            if line:
-                yield first, "e" if kind == 2 else "o", bytes(line)
+        self.rest = [
+            (first, "e" if kind == 2 else "o", bytes(line))
+            for kind, (first, line) in pieces.items()
+            if line
+        ]
 
     def _raw_lines(self) -> Iterator[Line]:
         """Each after its timestamp; a terminal ends its lines with \\r\\n."""
-        for line in self._answer.lines():
-            stamp, _space, text = line.partition(b" ")
-            yield stamp.decode("ascii", "replace"), "o", text.removesuffix(b"\r")
+        buffer = b""
+        while received := self._answer.receive():
+            *lines, buffer = (buffer + received).split(b"\n")
+            yield from map(_raw_line, filter(bytes.strip, lines))
+        self.rest = [_raw_line(buffer)] if buffer.strip() else []
+
+
+def _raw_line(line: bytes) -> Line:
+    stamp, _space, text = line.partition(b" ")
+    return stamp.decode("ascii", "replace"), "o", text.removesuffix(b"\r")
 
 
 def _microsecond_later(stamp: str) -> str:

@@ -1,14 +1,15 @@
 """What lies at a path of the box, and where else something of the same name lies."""
 
-import os
+import stat
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Literal
 
 from servers.host import paths
+from servers.host.boxfiles import BoxFiles
 
 type Lies = Literal["there", "missing", "hidden"]
 
@@ -24,13 +25,13 @@ class Found:
     elsewhere: tuple[str, ...] = ()  # of a missing one: paths that end in the same name
 
 
-def look(path: str, roots: Iterable[str], *, root: Path = Path("/"), seconds: float = 1.5) -> Found:
+def look(path: str, roots: Iterable[str], files: BoxFiles, *, seconds: float = 1.5) -> Found:
     """Whether a path of the box leads to something, and if not, where its name is found.
 
-    `roots` are the folders to search, `root` is where this process sees the box's "/". The
-    search ends after `seconds`, so nothing found does not mean that nothing is there.
+    `roots` are the folders to search. The search ends after `seconds`, so nothing found does not
+    mean that nothing is there.
     """
-    is_there = paths.exists(path, root=root)
+    is_there = paths.exists(path, root=files.root)
     if is_there:
         return Found(lies="there")
     if is_there is None:
@@ -38,29 +39,35 @@ def look(path: str, roots: Iterable[str], *, root: Path = Path("/"), seconds: fl
     wanted = PurePosixPath(path).name.casefold()
     until = time.monotonic() + seconds
     found: list[str] = []
-    for entry in _entries(roots, root, until):
-        if entry.name.casefold() == wanted:
-            found.append("/" + os.path.relpath(entry.path, root))
+    for each in _everything(roots, files, until):
+        if each.name.casefold() == wanted:
+            found.append(str(each))
             if len(found) == MOST_FOUND:
                 break
     return Found(lies="missing", elsewhere=tuple(found))
 
 
-def _entries(roots: Iterable[str], root: Path, until: float) -> Iterator["os.DirEntry[str]"]:
+def _everything(roots: Iterable[str], files: BoxFiles, until: float) -> Iterator[PurePosixPath]:
     """Level by level: what is near the top is what people mean. Links are not followed."""
-    todo = deque((root / each.lstrip("/"), 1) for each in dict.fromkeys(roots))
+    todo = deque((each, 1) for each in _resolved(roots, files))
     left = MOST_ENTRIES
-    while todo and time.monotonic() < until:
+    while todo and left > 0 and time.monotonic() < until:
         folder, depth = todo.popleft()
         try:
-            with os.scandir(folder) as inside:
-                for entry in inside:
-                    left -= 1
-                    if left < 0:
-                        return
-                    yield entry
-                    is_deeper = depth < DEEPEST and not entry.name.startswith(".")
-                    if is_deeper and entry.is_dir(follow_symlinks=False):
-                        todo.append((Path(entry.path), depth + 1))
+            inside = files.entries(folder, left)
         except OSError:
             continue  # it may not be read, or is gone: nothing is found there
+        left -= inside.looked
+        for name, seen in inside.found:
+            yield folder / name
+            is_deeper = depth < DEEPEST and not name.startswith(".")
+            if is_deeper and stat.S_ISDIR(seen.st_mode):
+                todo.append((folder / name, depth + 1))
+
+
+def _resolved(roots: Iterable[str], files: BoxFiles) -> Iterator[PurePosixPath]:
+    for each in dict.fromkeys(roots):
+        try:
+            yield paths.resolve(each, root=files.root)
+        except paths.PathError:
+            continue

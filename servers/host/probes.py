@@ -1,19 +1,16 @@
 """The only module that speaks HTTP to engines: is it up, what does it serve, chat with it."""
 
-import asyncio
-import atexit
 import json
-import threading
-from collections.abc import AsyncGenerator, Collection, Coroutine
+from collections.abc import AsyncGenerator, Collection
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import cache
 from typing import Any
 
 import httpx
 
-from servers.host import connections, prometheus, refusals
+from servers.host import bounded, connections, prometheus, refusals
+from servers.host.bounded import BoundsError, Received
 from servers.host.connections import PROBE_TIMEOUT
 from servers.host.prometheus import Exposed
 
@@ -85,10 +82,10 @@ def health(endpoint: Endpoint, path: str) -> Health:
     Which path costs a generation differs by engine: servers.engines names the cheap one.
     """
     try:
-        status, _body = _get(endpoint, path)
+        status = _get(endpoint, path).status
     except httpx.ConnectError:
         return Health.REFUSED
-    except (httpx.TransportError, _TooMuchError):
+    except (httpx.TransportError, BoundsError):
         return Health.SILENT
     if status == httpx.codes.OK:
         return Health.OK
@@ -140,17 +137,18 @@ class Listing:
 def listing(endpoint: Endpoint, path: str = "/v1/models") -> Listing:
     """Ask one question, a GET that no program takes for more, and tell what answers. Never raises."""
     try:
-        status, body = _get(endpoint, path)
+        got = _get(endpoint, path)
     except httpx.TransportError:
         return Listing(kind=Kind.NOTHING)
-    except _TooMuchError:
+    except BoundsError:
         return Listing(kind=Kind.OTHER)
+    status = got.status
     if status in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
         return Listing(kind=Kind.LOCKED)
     if status == httpx.codes.SERVICE_UNAVAILABLE:
         return Listing(kind=Kind.LOADING)
     try:
-        found = _listed(json.loads(body)) if status == httpx.codes.OK else None
+        found = _listed(json.loads(got.body)) if status == httpx.codes.OK else None
     except (ValueError, RecursionError):
         found = None
     if found is None:
@@ -187,12 +185,12 @@ def exposed(
 ) -> Exposed:
     """The same with the buckets of histograms."""
     try:
-        status, body = _get(endpoint, path)
-    except (httpx.TransportError, _TooMuchError):
+        got = _get(endpoint, path)
+    except (httpx.TransportError, BoundsError):
         return Exposed()
-    if status != httpx.codes.OK:
+    if got.status != httpx.codes.OK:
         return Exposed()
-    return prometheus.read(body.decode(errors="replace"), names, histograms)
+    return prometheus.read(got.body.decode(errors="replace"), names, histograms)
 
 
 def busy_slots(endpoint: Endpoint, path: str) -> int | None:
@@ -250,12 +248,7 @@ async def chat(
 
 async def _raise_for_refusal(response: httpx.Response) -> None:
     if response.status_code != httpx.codes.OK:
-        body = b""
-        async with aclosing(connections.pieces(response)) as pieces:
-            async for piece in pieces:
-                body += piece
-                if len(body) > ERROR_LIMIT:
-                    break
+        body = await bounded.begin(response, ERROR_LIMIT)
         raise _refusal(response.status_code, body)
     content_type = response.headers.get("content-type", "")
     if not content_type.startswith("text/event-stream"):
@@ -278,14 +271,8 @@ def _refusal(status: int, body: bytes) -> EngineError:
     )
 
 
-class _TooMuchError(Exception):
-    """A probe's answer was too long or took too long."""
-
-
-def _get(endpoint: Endpoint, path: str) -> tuple[int, bytes]:
-    """Status and body. Not by httpx's blocking client: it has no deadline for the whole, so
-    that an engine which sends a byte now and then would hold up all the others."""
-    return waited_for(_ask(endpoint, path))
+def _get(endpoint: Endpoint, path: str) -> Received:
+    return connections.waited_for(_ask(endpoint, path))
 
 
 def said(endpoint: Endpoint, path: str) -> Any:
@@ -295,23 +282,19 @@ def said(endpoint: Endpoint, path: str) -> Any:
 
 def asked(endpoint: Endpoint, path: str, body: object = None, *, within: float) -> None:
     """Have the engine do something, by a POST. Raises EngineError with its words where it does not."""
+    asking = _ask(endpoint, path, method="POST", json=body, within=within)
     try:
-        status, answer = waited_for(_ask(endpoint, path, method="POST", json=body, within=within))
+        got = connections.waited_for(asking)
     except httpx.ConnectError as exc:
         raise EngineError("Nothing listens on the engine's port any more.") from exc
     except httpx.TransportError as exc:
         raise EngineError(f"The engine hung up at {path}.", detail=str(exc)) from exc
-    except _TooMuchError as exc:
-        raise EngineError(f"The engine did not answer {path} within {within:.0f} s.") from exc
-    if status != httpx.codes.OK:
-        words = refusals.words(answer)
+    except BoundsError as exc:
+        raise EngineError(f"The engine, asked for {path}, {exc}.") from exc
+    if got.status != httpx.codes.OK:
+        words = refusals.words(got.body)
         colon = f": {words}" if words else ""
-        raise EngineError(f"The engine answered {path} with {status}{colon}", status=status)
-
-
-def waited_for[Found](work: Coroutine[Any, Any, Found]) -> Found:
-    """What comes of `work` in the loop of all probes, for who has no loop. Raises what it raises."""
-    return asyncio.run_coroutine_threadsafe(work, _probing()).result()
+        raise EngineError(f"The engine answered {path} with {got.status}{colon}", status=got.status)
 
 
 async def _ask(
@@ -321,54 +304,17 @@ async def _ask(
     method: str = "GET",
     json: object = None,
     within: float = PROBE_TIMEOUT,
-) -> tuple[int, bytes]:
+) -> Received:
     headers = endpoint.headers | {b"Accept-Encoding": b"identity"}
-    request = connections.client().build_request(
-        method, endpoint.url(path), headers=headers, json=json
-    )
-    try:
-        async with asyncio.timeout(within):
-            response = await connections.send(request)
-            try:
-                return response.status_code, await _whole(response)
-            finally:
-                await connections.let_go(response)
-    except TimeoutError as exc:
-        raise _TooMuchError from exc
-
-
-async def _whole(response: httpx.Response) -> bytes:
-    body = bytearray()
-    async with aclosing(connections.pieces(response)) as pieces:
-        async for piece in pieces:
-            body += piece
-            if len(body) > PROBE_LIMIT:
-                raise _TooMuchError
-    return bytes(body)
-
-
-@cache
-def _probing() -> asyncio.AbstractEventLoop:
-    """The event loop of all probes, in a thread of its own."""
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever, name="probes", daemon=True)
-    thread.start()
-
-    def end() -> None:
-        ending = connections.forget(loop)
-        asyncio.run_coroutine_threadsafe(ending, loop).result(PROBE_TIMEOUT)
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join(PROBE_TIMEOUT)
-        loop.close()
-
-    atexit.register(end)
-    return loop
+    client = connections.client()
+    request = client.build_request(method, endpoint.url(path), headers=headers, json=json)
+    return await bounded.received(request, by=client, most=PROBE_LIMIT, within=within)
 
 
 def _get_json(endpoint: Endpoint, path: str) -> Any:
     """The JSON at this path; None when there is none."""
     try:
-        status, body = _get(endpoint, path)
-        return json.loads(body) if status == httpx.codes.OK else None
-    except (httpx.TransportError, _TooMuchError, ValueError, RecursionError):
+        got = _get(endpoint, path)
+        return json.loads(got.body) if got.status == httpx.codes.OK else None
+    except (httpx.TransportError, BoundsError, ValueError, RecursionError):
         return None

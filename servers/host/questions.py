@@ -7,7 +7,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
 
-from servers.host import probes
+from servers.host import connections, probes
 from servers.host.probes import Endpoint, EngineError
 
 LONGEST_TEXT, LONGEST_FINISH = 2000, 40  # characters of an answer that are kept
@@ -51,7 +51,7 @@ def ask(endpoint: Endpoint, model: str, question: str, *, most: int, limit: floa
         "stream": True,
         "stream_options": {"include_usage": True},
     }
-    return probes.waited_for(_asked(endpoint, body, limit))
+    return connections.waited_for(_asked(endpoint, body, limit))
 
 
 async def _asked(endpoint: Endpoint, body: dict[str, Any], limit: float) -> Answer:
@@ -72,12 +72,16 @@ async def _asked(endpoint: Endpoint, body: dict[str, Any], limit: float) -> Answ
 
 async def _events(pieces: AsyncGenerator[bytes]) -> AsyncGenerator[dict[str, Any]]:
     """The JSON of each event of a stream; what is none is left out, [DONE] ends it."""
-    rest, size = b"", 0
+    rest, size = bytearray(), 0
     async for piece in pieces:
         size += len(piece)
         if size > MOST_BYTES:
             raise EngineError("It sent far more than it was asked for.")
-        *lines, rest = (rest + piece).split(b"\n")
+        rest += piece
+        if b"\n" not in piece:
+            continue
+        *lines, last = bytes(rest).split(b"\n")
+        rest = bytearray(last)
         for line in lines:
             data = line.strip().removeprefix(b"data:").strip()
             if not line.startswith(b"data:") or data == b"[DONE]":

@@ -2,19 +2,24 @@
 
 import json
 import re
-from collections.abc import Mapping
-from contextlib import closing
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
 
 import httpx
 
+from servers.host.bounded import BoundsError, Outside, Received
 from servers.host.docker_client import Login
+from servers.host.realms import RealmError, Realms
 from servers.host.references import HUB, Reference, parse
 
-TIMEOUT = 10.0  # seconds for each step of a question
+SILENCE = 10.0  # seconds in which nothing comes
+WITHIN = 30.0  # seconds for an answer
 LONGEST = 4 << 20  # bytes of an answer: what the registries' own specification allows
+LONGEST_TOKEN = 64 << 10
+LONGEST_DIGEST = 200  # characters
+LARGEST_LAYER = 1 << 50  # bytes
 _TYPES = (
     "application/vnd.oci.image.index.v1+json",
     "application/vnd.docker.distribution.manifest.list.v2+json",
@@ -22,6 +27,7 @@ _TYPES = (
     "application/vnd.docker.distribution.manifest.v2+json",
 )
 _HUB_HOST = "registry-1.docker.io"
+_DIGEST = re.compile(r"[a-z0-9]+:[0-9a-f]{32,128}")
 _CHALLENGE = re.compile(r'(\w+)="([^"]*)"')
 
 
@@ -40,9 +46,12 @@ class Size:
         return sum(self.layers.values())
 
 
-def size(reference: str, architecture: str, login: Login | None = None) -> Size | None:
+def size(
+    reference: str, architecture: str, login: Login | None = None, *, realms: Sequence[str] = ()
+) -> Size | None:
     """What an image for Linux on this architecture (amd64, arm64) consists of.
 
+    `realms` are where registries may send for a token beside what servers.host.realms allows.
     None where the reference has no image for it. Raises RegistryError. Source: the distribution
     specification of the Open Container Initiative, and the token log-in of Docker's registry.
     """
@@ -50,15 +59,20 @@ def size(reference: str, architecture: str, login: Login | None = None) -> Size 
     if login is not None and login.registry != wanted.registry:
         login = None
     try:
-        with httpx.Client(timeout=TIMEOUT) as client:
-            return _Registry(client, wanted, login).size(architecture)
+        with Outside(within=WITHIN, silence=SILENCE) as outside:
+            return _Registry(outside, wanted, login, Realms(realms)).size(architecture)
+    except (BoundsError, RealmError) as error:
+        raise RegistryError(f"{wanted.registry} {error}.") from error
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise RegistryError(f"{wanted.registry} does not answer: {error}.") from error
 
 
 class _Registry:
-    def __init__(self, client: httpx.Client, wanted: Reference, login: Login | None) -> None:
-        self._client = client
+    def __init__(
+        self, outside: Outside, wanted: Reference, login: Login | None, realms: Realms
+    ) -> None:
+        self._outside = outside
+        self._realms = realms
         self._wanted = wanted
         self._login = login
         self._headers: dict[str, str] = {}
@@ -73,13 +87,15 @@ class _Registry:
             digest = _of(listed, architecture)
             if digest is None:
                 return None
+            if not _DIGEST.fullmatch(digest):
+                raise RegistryError(f"{self._wanted.registry} names its image by no digest.")
             found = self._manifest(digest)
         layers = found.get("layers")
         if not isinstance(layers, list):
             raise RegistryError(f"{self._wanted.registry} does not say what the image consists of.")
         return Size(
             layers={
-                str(each.get("digest")): int(each.get("size") or 0)
+                str(each.get("digest"))[:LONGEST_DIGEST]: _count(each.get("size"))
                 for each in layers
                 if isinstance(each, Mapping)
             }
@@ -87,58 +103,58 @@ class _Registry:
 
     def _manifest(self, reference: str) -> dict[str, Any]:
         address = f"{self._root}/manifests/{reference}"
-        status, headers, said = self._ask(address, {"Accept": ", ".join(_TYPES)})
-        if status == httpx.codes.UNAUTHORIZED and not self._headers:
-            self._headers = self._credentials(headers.get("www-authenticate", ""))
-            status, headers, said = self._ask(address, {"Accept": ", ".join(_TYPES)})
-        if status != httpx.codes.OK or not isinstance(said, dict):
-            raise RegistryError(f"{self._wanted.registry} answers {status}.")
+        got, said = self._ask(address)
+        if got.status == httpx.codes.UNAUTHORIZED and not self._headers:
+            self._headers = self._credentials(got.headers.get("www-authenticate", ""))
+            got, said = self._ask(address)
+        if got.status != httpx.codes.OK or not isinstance(said, dict):
+            raise RegistryError(f"{self._wanted.registry} answers {got.status}.")
         return said
 
-    def _ask(
-        self, address: str, headers: dict[str, str], **options: Any
-    ) -> tuple[int, Mapping[str, str], Any]:
-        request = self._client.build_request(
-            "GET", address, headers={**headers, **self._headers}, **options
-        )
-        with closing(self._client.send(request, stream=True)) as answer:
-            body = bytearray()
-            for piece in answer.iter_bytes():
-                body += piece
-                if len(body) > LONGEST:
-                    raise RegistryError(f"{self._wanted.registry} answers with too much.")
-        try:
-            return answer.status_code, answer.headers, json.loads(body)
-        except (ValueError, RecursionError):
-            return answer.status_code, answer.headers, None
+    def _ask(self, address: str) -> tuple[Received, Any]:
+        headers = {"Accept": ", ".join(_TYPES), **self._headers}
+        got = self._outside.ask("GET", address, most=LONGEST, headers=headers)
+        return got, _json(got)
 
     def _credentials(self, challenge: str) -> dict[str, str]:
         """What the registry's own refusal asks for: the log-in itself, or a token for it."""
         kind, _space, rest = challenge.partition(" ")
-        basic = None
+        basic = {}
         if self._login is not None:
-            basic = httpx.BasicAuth(self._login.username, self._login.password)
-        if kind.casefold() == "basic" and basic is not None:
-            request = next(basic.auth_flow(httpx.Request("GET", self._root)))
-            return {"Authorization": request.headers["Authorization"]}
+            known = f"{self._login.username}:{self._login.password}"
+            basic = {"Authorization": f"Basic {b64encode(known.encode()).decode()}"}
+        if kind.casefold() == "basic" and basic:
+            return basic
         if kind.casefold() != "bearer":
             raise RegistryError(f"{self._wanted.registry} wants a log-in.")
         said = dict(_CHALLENGE.findall(rest))
-        realm = said.pop("realm", "")
-        if urlsplit(realm).scheme != "https" and not self._wanted.is_local:
-            raise RegistryError(f"{self._wanted.registry} wants a log-in without encryption.")
         scope = f"repository:{self._wanted.repository}:pull"
         query = {"service": said.get("service", ""), "scope": said.get("scope") or scope}
-        request = self._client.build_request("GET", realm, params=query)
-        answer = self._client.send(request, auth=basic)
-        try:
-            told = answer.json() if answer.status_code == httpx.codes.OK else {}
-        except ValueError:
-            told = {}
+        told = self._token(httpx.URL(said.get("realm", "")), query, basic)
         token = (told.get("token") or told.get("access_token")) if isinstance(told, dict) else None
-        if not token:
+        if not isinstance(token, str) or not token.isascii() or not token.isprintable():
             raise RegistryError(f"{self._wanted.registry} lets nobody in for this image.")
         return {"Authorization": f"Bearer {token}"}
+
+    def _token(self, realm: httpx.URL, query: dict[str, str], basic: dict[str, str]) -> Any:
+        """What the realm answers; None where it refuses."""
+        at = self._realms.where(realm, self._wanted)
+        with Outside(within=WITHIN, silence=SILENCE, is_direct=at is not None) as outside:
+            address = realm.copy_merge_params(query)
+            got = outside.ask("GET", address, most=LONGEST_TOKEN, at=at, headers=basic)
+        return _json(got) if got.status == httpx.codes.OK else None
+
+
+def _count(said: Any) -> int:
+    """Bytes; what is no number of a layer's counts nothing."""
+    return said if type(said) is int and 0 <= said <= LARGEST_LAYER else 0
+
+
+def _json(got: Received) -> Any:
+    try:
+        return json.loads(got.body)
+    except (ValueError, RecursionError):
+        return None
 
 
 def _of(listed: list[Any], architecture: str) -> str | None:

@@ -44,6 +44,7 @@ class Spec:
     gpu_capabilities: tuple[str, ...] = ("gpu",)
     runtime: str = ""
     cap_add: tuple[str, ...] = ()
+    cap_drop: tuple[str, ...] = ()
     privileged: bool = False
     cpuset_cpus: str = ""
     devices: tuple[str, ...] = ()  # host[:container[:permissions]]
@@ -58,6 +59,7 @@ class Spec:
     init: bool = True
     restart: str = "no"  # inferdash restarts, not Docker
     memory: int | None = None  # bytes
+    pids_limit: int | None = None  # processes and threads together
     # A chatty engine must not fill the disk.
     log_max_size: str = "100m"
     log_max_files: int = 3
@@ -81,8 +83,10 @@ class Spec:
             ("--pid", self.pid),
             ("--shm-size", _size(self.shm_size)),
             ("--memory", _size(self.memory)),
+            ("--pids-limit", self.pids_limit),
             *(("--ulimit", f"{name}={value}") for name, value in self.ulimits.items()),
             *(("--cap-add", name) for name in self.cap_add),
+            *(("--cap-drop", name) for name in self.cap_drop),
             ("--privileged", self.privileged),
             ("--cpuset-cpus", self.cpuset_cpus),
             *(("--device", device) for device in self.devices),

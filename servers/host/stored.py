@@ -1,18 +1,23 @@
 """One checkpoint as it lies on a disk: its files, whether they are whole, what is written beside."""
 
 import hashlib
+import os
 import re
+import stat
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Any, Literal
 
-from servers.host import paths, weights
+from servers.host import weights
+from servers.host.boxfiles import BoxFiles, RefusedFileError, because
 
 type Format = Literal["safetensors", "gguf", "bin", "pt", ""]
 type State = Literal["complete", "partial", "without weights"]
 
 _MOST_PARTS = 2000
+MOST_BELOW = 20_000  # files in one model's folders
 # What a git clone without Git LFS leaves in place of a large file. Rule: git-lfs's spec.md.
 _POINTER = b"version https://git-lfs.github.com/spec/"
 _LONGEST_POINTER = 1024  # bytes
@@ -50,27 +55,47 @@ class Checkpoint:
     is_adapter: bool = False
     changed: float  # when its newest file of weights was written, in unix seconds
     texts: dict[str, str] = field(default_factory=dict)  # by name: what people may read about it
+    unread: dict[str, str] = field(default_factory=dict)  # by name: why it is not among them
     licence: str = ""  # the name of a file
 
 
 @dataclass(frozen=True, kw_only=True)
 class File:
+    """`because` says why it is not read; its size and time are nothing then."""
+
     name: str
     size: int
     changed: float
-    path: Path
+    path: PurePosixPath  # of the box
+    because: str = ""
 
 
-def file_at(path: Path, folder: Path) -> File | None:
-    """None for a folder, for a link that leads nowhere, and where the name is no text."""
-    try:
-        if not paths.is_text(path.name) or not path.is_file():
-            return None
-        seen = path.stat()
-    except OSError:
+def file_at(
+    path: PurePosixPath, folder: PurePosixPath, seen: os.stat_result, files: BoxFiles
+) -> File | None:
+    """What `seen`, as lstat says, is to a checkpoint; None for a folder, and for a link that leads
+    to one, to nothing, or to where nobody may look."""
+    because = ""
+    if stat.S_ISDIR(seen.st_mode):
         return None
+    if not stat.S_ISREG(seen.st_mode):
+        try:
+            seen = files.file(path)
+        except RefusedFileError as error:
+            because = error.because
+        except OSError:
+            return None
     name = str(path.relative_to(folder))
-    return File(name=name, size=seen.st_size, changed=seen.st_mtime, path=path)
+    size, changed = (0, 0.0) if because else (seen.st_size, seen.st_mtime)
+    return File(name=name, size=size, changed=changed, path=path, because=because)
+
+
+def files_in(
+    folder: PurePosixPath, found: Iterable[tuple[str, os.stat_result]], files: BoxFiles
+) -> list[File]:
+    """Of what was found there, all that is a file."""
+    made = (file_at(folder / name, folder, seen, files) for name, seen in found)
+    return [each for each in made if each is not None]
 
 
 def is_weights(file: File) -> bool:
@@ -114,11 +139,17 @@ def ggufs(files: list[File]) -> list[list[File]]:
     return list(groups.values())
 
 
-def fault(file: File) -> str:
+def fault(file: File, files: BoxFiles) -> str:
+    if file.because:
+        return f"{file.name} is {file.because}"
     try:
-        if file.size < _LONGEST_POINTER and file.path.read_bytes().startswith(_POINTER):
-            return f"{file.name} is git’s pointer to it: git lfs pull gets the file itself"
-        expected = weights.expected(file.path)
+        with files.opened(file.path) as opened:
+            if file.size < _LONGEST_POINTER and opened.read(len(_POINTER)) == _POINTER:
+                return f"{file.name} is git’s pointer to it: git lfs pull gets the file itself"
+            opened.seek(0)
+            expected = weights.expected(opened, file.path.suffix)
+    except RefusedFileError as error:
+        return f"{file.name} is {error.because}"
     except PermissionError:
         return f"{file.name} may not be read by inferdash"
     except OSError as error:
@@ -142,35 +173,61 @@ def fingerprint(models: list[File]) -> str:
     return hashlib.sha256("\n".join(told).encode()).hexdigest()[:32]
 
 
-def texts(files: list[File]) -> dict[str, str]:
-    """READMEs, then scripts: what may hold a command that starts it."""
-    named = [each for each in files if "/" not in each.name]
+def texts(found: list[File], files: BoxFiles) -> tuple[dict[str, str], dict[str, str]]:
+    """READMEs, then scripts: what may hold a command that starts it; and why some are not read."""
+    named = [each for each in found if "/" not in each.name]
     chosen = [each for each in named if _TEXTS.fullmatch(each.name)]
     chosen += [each for each in named if _SCRIPTS.fullmatch(each.name)]
-    found = {}
+    told: dict[str, str] = {}
+    unread: dict[str, str] = {}
     for each in chosen[:MOST_TEXTS]:
+        name = _printable(each.name)
         try:
-            with each.path.open("rb") as file:
-                found[each.name] = file.read(LONGEST_TEXT).decode(errors="replace")
-        except OSError:
-            continue  # it may not be read: the checkpoint itself is told all the same
-    return {name: text.replace("\0", "") for name, text in found.items() if text.strip()}
+            said = files.read(each.path, LONGEST_TEXT, is_text=True).decode(errors="replace")
+        except FileNotFoundError:
+            continue  # gone meanwhile
+        except OSError as error:
+            unread[name] = because(error)
+        else:
+            if (text := said.replace("\0", "")).strip():
+                told[name] = text
+    if len(chosen) > MOST_TEXTS:
+        unread["…"] = f"{len(chosen) - MOST_TEXTS} more such files; not read"
+    return told, unread
+
+
+def _printable(name: str) -> str:
+    """A file may be called by a line feed, too."""
+    return "".join(
+        letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in name
+    )
 
 
 def licence(files: list[File]) -> str:
     return next((each.name for each in files if _LICENCE.fullmatch(each.name)), "")
 
 
-def name_of(folder: Path) -> str:
+def name_of(folder: PurePosixPath) -> str:
     """As the Hub would call it: the last two folders. ModelScope writes "___" for a dot."""
-    parts = [part.replace("___", ".") for part in PurePosixPath(folder).parts[-2:]]
+    parts = [part.replace("___", ".") for part in folder.parts[-2:]]
     above = parts[0].casefold() if len(parts) == 2 else ""
     return parts[-1] if above in ("", "/", "models", "hub", "mnt", "data") else "/".join(parts)
 
 
-def unfinished(folder: Path) -> list[File]:
+def unfinished(folder: PurePosixPath, files: BoxFiles) -> list[File]:
     """What `hf download --local-dir` and ModelScope keep of files that are not whole yet."""
-    places = (folder / ".cache/huggingface/download").rglob("*.incomplete")
-    temporary = (folder / "._____temp").rglob("*")
-    found = [file_at(each, folder) for group in (places, temporary) for each in group]
-    return [each for each in found if each is not None]
+    aside = below(folder / ".cache/huggingface/download", files)
+    temporary = below(folder / "._____temp", files)
+    return [each for each in aside if each.name.endswith(".incomplete")] + temporary
+
+
+def below(folder: PurePosixPath, files: BoxFiles) -> list[File]:
+    """All files in a folder and those in it; none where it is not there."""
+    found: list[File] = []
+    try:
+        for path, seen in files.everything(folder, MOST_BELOW):
+            if (made := file_at(path, folder, seen, files)) is not None:
+                found.append(made)
+    except OSError:
+        return found  # as far as one may look
+    return found

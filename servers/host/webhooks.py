@@ -6,30 +6,25 @@ are allowed: an ntfy server at home has one.
 """
 
 import ipaddress
-import socket
 import ssl
 import time
 from base64 import b64encode
-from collections.abc import Mapping
-from contextlib import closing
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from email.utils import parsedate_to_datetime
 from urllib.parse import unquote_to_bytes, urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 import httpx
 
-TIMEOUT = 10.0  # seconds for each step
+from servers.host import addresses
+from servers.host.addresses import Address, UnknownNameError
+from servers.host.bounded import BoundsError, Outside, Received
+
+WITHIN = 10.0  # seconds for a message with its answer
 ANSWER_LIMIT = 2048  # bytes of an answer that are read
 # So long a service may ask to be left alone, in seconds.
 LONGEST_WAIT = 3600.0
 
-# Amazon's metadata over IPv6, which is not link-local.
-_METADATA = (ipaddress.ip_network("fd00:ec2::254/128"),)
-_NAT64 = ipaddress.ip_network("64:ff9b::/96")
 _MAY_PASS = (408, 425, 429)
-
-type Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 class WebhookError(Exception):
@@ -60,7 +55,7 @@ def objection(address: str) -> str:
         literal = ipaddress.ip_address(host)
     except ValueError:
         return ""
-    return "" if _is_allowed(literal) else _forbidden(host)
+    return _forbidden(host) if addresses.is_of_the_link(literal) else ""
 
 
 def host_of(address: str) -> str:
@@ -83,88 +78,59 @@ def _ask(method: str, address: str, body: bytes, headers: Mapping[str, str]) -> 
     if said := objection(address):
         raise WebhookError(said, may_pass=False)
     url = httpx.URL(address)
-    wanted = _Wanted(method=method, url=url, body=body, headers=headers)
-    if _goes_by_proxy(url):
-        _send(wanted, None)
-        return
-    found = _resolved(url.raw_host.decode(), url.port or (443 if url.scheme == "https" else 80))
-    for number, each in enumerate(found, 1):
-        try:
-            _send(wanted, each)
-            return
-        except _UnreachableError:
-            if number == len(found):
-                raise
+    found = None if addresses.goes_by_proxy(url) else _resolved(url)
+    _send(method, url, body, headers, found)
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Wanted:
-    method: str
-    url: httpx.URL
-    body: bytes
-    headers: Mapping[str, str]
-
-
-class _UnreachableError(WebhookError):
-    """Nothing was sent yet: the next of its addresses may be tried."""
-
-
-def _send(wanted: _Wanted, to: Address | None) -> None:
-    """`to` is the very address that was looked at: a name may mean another one a moment later.
-    None: a proxy looks it up."""
-    url, host = wanted.url, wanted.url.host
-    headers = {"User-Agent": "inferdash", "Host": url.netloc.decode(), **wanted.headers}
+def _send(
+    method: str,
+    url: httpx.URL,
+    body: bytes,
+    headers: Mapping[str, str],
+    found: Sequence[Address] | None,
+) -> None:
+    """`found` are the addresses that were looked at; None: a proxy looks them up."""
+    host = url.host
+    told = {"User-Agent": "inferdash", **headers}
     if url.userinfo:
-        headers["Authorization"] = f"Basic {b64encode(unquote_to_bytes(url.userinfo)).decode()}"
-    where = url.copy_with(userinfo=b"")
-    if to is not None:
-        where = where.copy_with(host=str(to))
+        told["Authorization"] = f"Basic {b64encode(unquote_to_bytes(url.userinfo)).decode()}"
     try:
-        with httpx.Client(timeout=TIMEOUT, trust_env=to is None) as client:
-            request = client.build_request(
-                wanted.method,
-                where,
-                headers=headers,
-                content=wanted.body,
-                extensions={"sni_hostname": url.raw_host.decode()},
+        with Outside(within=WITHIN, silence=WITHIN, is_direct=found is not None) as outside:
+            got = outside.ask(
+                method,
+                url.copy_with(userinfo=b""),
+                most=ANSWER_LIMIT,
+                is_cut=True,
+                at=found,
+                headers=told,
+                content=body,
             )
-            with closing(client.send(request, stream=True, follow_redirects=False)) as response:
-                _judge(host, response, _begin_of(response))
     except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-        raise _UnreachableError(_unreachable(host, error), may_pass=True) from error
-    except httpx.TimeoutException as error:
-        silence = f"{host} gave no answer within {TIMEOUT:.0f} s."
+        raise WebhookError(_unreachable(host, error), may_pass=True) from error
+    except (httpx.TimeoutException, BoundsError) as error:
+        silence = f"{host} gave no answer within {WITHIN:.0f} s."
         raise WebhookError(silence, may_pass=True) from error
-    except (httpx.TransportError, httpx.InvalidURL, httpx.DecodingError) as error:
+    except (httpx.TransportError, httpx.InvalidURL) as error:
         raise WebhookError(f"{host} broke off: {type(error).__name__}.", may_pass=True) from error
+    _judge(host, got)
 
 
-def _begin_of(response: httpx.Response) -> str:
-    read = b""
-    deadline = time.monotonic() + TIMEOUT
-    for piece in response.iter_bytes(ANSWER_LIMIT):
-        read += piece
-        if len(read) >= ANSWER_LIMIT or time.monotonic() > deadline:
-            break
-    return " ".join(read[:ANSWER_LIMIT].decode(errors="replace").split())
-
-
-def _judge(host: str, response: httpx.Response, said: str) -> None:
-    status = response.status_code
-    if response.is_success:
+def _judge(host: str, got: Received) -> None:
+    if got.is_success:
         return
-    words = f"{host} answered {status} {response.reason_phrase}".rstrip()
+    status, said = got.status, " ".join(got.body.decode(errors="replace").split())
+    words = f"{host} answered {status} {got.reason}".rstrip()
     if said and not said.startswith("<"):
         words += f": {said[:200]}"
-    if response.has_redirect_location:
-        to = urlsplit(response.headers["Location"]).hostname or host
+    if got.leads_to is not None:
+        to = got.leads_to.host or host
         raise WebhookError(
             f"{words}. It leads on to {to}, and redirects are not followed: enter the address where "
             "it ends.",
             may_pass=False,
         )
     if status in _MAY_PASS or status >= 500:
-        wait = _wait(response.headers.get("Retry-After", ""), now=time.time())
+        wait = _wait(got.headers.get("Retry-After", ""), now=time.time())
         raise WebhookError(f"{words}.", may_pass=True, wait=wait)
     raise WebhookError(
         f"{words}. It will not take this later either: look at the address.", may_pass=False
@@ -178,7 +144,7 @@ def _wait(said: str, *, now: float) -> float | None:
     except ValueError:
         try:
             when = parsedate_to_datetime(said)
-        except ValueError:
+        except (ValueError, OverflowError):
             return None
         seconds = when.timestamp() - now
     return min(max(0.0, seconds), LONGEST_WAIT)
@@ -195,39 +161,16 @@ def _unreachable(host: str, error: httpx.TransportError) -> str:
     return f"{host} cannot be reached."
 
 
-def _goes_by_proxy(url: httpx.URL) -> bool:
-    """Whether the environment names a proxy for it; that one then resolves the name."""
-    proxies = getproxies()
-    named = url.scheme in proxies or "all" in proxies
-    return named and not proxy_bypass(url.host)
-
-
-def _resolved(host: str, port: int) -> list[Address]:
+def _resolved(url: httpx.URL) -> list[Address]:
+    host = url.raw_host.decode()
     try:
-        told = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError) as error:
+        found = addresses.of(host, addresses.port_of(url))
+    except UnknownNameError as error:
         raise WebhookError(f"Nobody knows the name {host}.", may_pass=True) from error
-    found: list[Address] = []
-    for each in told:
-        address = ipaddress.ip_address(str(each[4][0]).partition("%")[0])
-        if address not in found:
-            found.append(address)
-    allowed = [each for each in found if _is_allowed(each)]
+    allowed = [each for each in found if not addresses.is_of_the_link(each)]
     if not allowed:
         raise WebhookError(_forbidden(host), may_pass=False)
     return allowed
-
-
-def _is_allowed(address: Address) -> bool:
-    plain: Address = address
-    if isinstance(address, ipaddress.IPv6Address):
-        if address in _NAT64:
-            plain = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
-        else:
-            plain = address.ipv4_mapped or address.sixtofour or address
-    if plain.is_link_local or plain.is_multicast or plain.is_unspecified:
-        return False
-    return not any(plain in each for each in _METADATA if each.version == plain.version)
 
 
 def _forbidden(host: str) -> str:
