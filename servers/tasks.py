@@ -4,23 +4,28 @@ What is to be done stands in the run's row, and the watcher does it if no task c
 """
 
 import logging
+import threading
 from collections.abc import Sequence
 from functools import partial
 
 import redis
 from celery import shared_task
 from celery.contrib.django.task import DjangoTask
+from celery.signals import worker_ready
 from django.db import transaction
 from kombu.exceptions import OperationalError
 
 from servers import lifecycle
 from servers.engines.places import Place
 from servers.engines.volumes import VolumeError
+from servers.host.containers import ContainerError
 from servers.judge.limits import LimitsError
-from servers.lifecycle import checkpoints, discarding, downloading, folders
+from servers.lifecycle import checkpoints, creation, discarding, downloading, folders, hardening
 from servers.models import Box, Run, StoredCheckpoint
 
 log = logging.getLogger(__name__)
+
+TRIED = "Tried which rights Docker takes from containers."
 
 
 @shared_task(base=DjangoTask, ignore_result=True, name="servers.advance")
@@ -30,6 +35,21 @@ def advance(run_id: int) -> None:
         log.info("run %s is gone", run_id)
         return
     lifecycle.advance(run)
+
+
+@worker_ready.connect
+def look_at_docker(**_: object) -> None:
+    """What Docker can take from containers is known before the first start asks for it."""
+    threading.Thread(target=_look_at_docker, name="hardening", daemon=True).start()
+
+
+def _look_at_docker() -> None:
+    try:
+        hardening.refused(creation.docker())
+    except ContainerError as error:
+        log.warning("what Docker can take from containers is tried at the next start: %s", error)
+    else:
+        log.info(TRIED)
 
 
 @shared_task(base=DjangoTask, ignore_result=True, name="servers.look_at_paths")

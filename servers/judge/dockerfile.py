@@ -1,42 +1,108 @@
-"""Whether a profile's Dockerfile and the files beside it may be built. Pure."""
+"""Whether a profile's Dockerfile and the files beside it may be built. Pure.
+
+It is read by the rules of Docker's own parser (moby/buildkit, frontend/dockerfile/parser). Where
+its versions differ, or a reader and a parser might, the Dockerfile is refused.
+"""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 LONGEST = 64 << 10  # characters of a Dockerfile
 LONGEST_FILE = 256 << 10
 LONGEST_FILES = 1 << 20  # of all together: a build here has no folder of its own
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")
-_REMOTE = re.compile(r"^(?:https?|git|ssh|ftp)://|^git@|\.git(?:#.*)?$", re.IGNORECASE)
+# All but ADD and ONBUILD, which have sentences of their own.
+_KNOWN = frozenset(
+    ("ARG", "CMD", "COPY", "ENTRYPOINT", "ENV", "EXPOSE", "FROM", "HEALTHCHECK", "LABEL",
+     "MAINTAINER", "RUN", "SHELL", "STOPSIGNAL", "USER", "VOLUME", "WORKDIR")
+)  # fmt: skip
+_CONTINUED = re.compile(r"\\[ \t]*\Z")
+_TWICE = re.compile(r"\\\\[ \t]*\Z")
+_BLANKS = re.compile(r"[ \t]+")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+_ESCAPE = re.compile(r"#\s*escape\s*=", re.IGNORECASE)
+_HEREDOC = re.compile(r"\d*<<-?[^<]")
+_VARIABLE = re.compile(r"\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))", re.ASCII)
+_PLAIN = re.compile(r"[A-Za-z0-9._/:@+-]*\Z")
 
 
 def instructions(text: str) -> list[tuple[int, str, str]]:
-    """Line, instruction and what follows it, with continued lines joined; without comments."""
+    """Line, instruction in capitals and what follows it, with continued lines joined; without
+    comments."""
     found: list[tuple[int, str, str]] = []
     gathered, began = "", 0
-    for number, line in enumerate(text.splitlines(), start=1):
-        stripped = line.strip()
-        if not stripped or stripped.startswith("#"):
+    # Not splitlines(), for which more ends a line than for Docker.
+    for number, line in enumerate(_lines(text), start=1):
+        if not line.strip() or line.lstrip().startswith("#"):
             continue
         if not gathered:
-            began = number
-        if stripped.endswith("\\"):
-            gathered += stripped[:-1] + " "
+            began, line = number, line.lstrip()
+        if (end := _CONTINUED.search(line)) is not None:
+            gathered += line[: end.start()]
             continue
-        word, _space, rest = (gathered + stripped).partition(" ")
-        found.append((began, word.upper(), rest.strip()))
+        found += _parted(began, gathered + line)
         gathered = ""
-    if gathered.strip():
-        word, _space, rest = gathered.partition(" ")
-        found.append((began, word.upper(), rest.strip()))
-    return found
+    return found + _parted(began, gathered)
+
+
+def _lines(text: str) -> list[str]:
+    return text.removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
+
+
+def _parted(line: int, whole: str) -> list[tuple[int, str, str]]:
+    word, *rest = _BLANKS.split(whole.strip(), maxsplit=1)
+    return [(line, word.upper(), rest[0] if rest else "")] if word else []
 
 
 def base(text: str) -> str:
     """The image that the last stage begins with; "" for none, and where an ARG names it."""
     named = [rest for _line, word, rest in instructions(text) if word == "FROM"]
-    words = [each for each in named[-1].split() if not each.startswith("--")] if named else []
+    words = _without_flags(named[-1]) if named else []
     return words[0] if words and "$" not in words[0] else ""
+
+
+def bases(text: str) -> list[str]:
+    """Every image that a stage begins with. Raises ValueError, with a sentence, where nobody can
+    tell which one it is."""
+    defaults: dict[str, str] = {}
+    stages: set[str] = set()
+    found: list[str] = []
+    has_begun = False
+    for line, word, rest in instructions(text):
+        if word == "ARG" and not has_begun:
+            name, _equals, value = rest.partition("=")
+            defaults[name.strip()] = _unquoted(value.strip())
+        if word != "FROM":
+            continue
+        has_begun = True
+        image, *others = _without_flags(rest) or [""]
+        image = _filled(image, defaults)
+        if not image or not _PLAIN.match(image):
+            raise ValueError(
+                f"Line {line}: nobody can tell which image FROM means. Write its name, or $NAME "
+                "with a plain ARG NAME=… before it."
+            )
+        if image.casefold() not in stages and image != "scratch" and image not in found:
+            found.append(image)
+        if len(others) == 2 and others[0].upper() == "AS":
+            stages.add(others[1].casefold())
+    return found
+
+
+def _without_flags(rest: str) -> list[str]:
+    words = rest.split()
+    while words and words[0].startswith("--"):
+        words.pop(0)
+    return words
+
+
+def _unquoted(value: str) -> str:
+    is_quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "'\""
+    return value[1:-1] if is_quoted else value
+
+
+def _filled(image: str, defaults: Mapping[str, str]) -> str:
+    return _VARIABLE.sub(lambda name: defaults.get(name[1] or name[2], ""), image)
 
 
 def faults(text: str, files: Mapping[str, str]) -> list[str]:
@@ -44,21 +110,67 @@ def faults(text: str, files: Mapping[str, str]) -> list[str]:
     return [*_of_text(text), *_of_files(text, files)]
 
 
+def faults_of_base(image: str, triggers: Sequence[str]) -> list[str]:
+    """The same of an image that it begins with; `triggers` are what that has as ONBUILD."""
+    return [
+        f"{image} adds to every build that begins with it: “{each[:200]}”. {why}"
+        for each in triggers
+        for why in _of_instructions(each)
+    ]
+
+
 def _of_text(text: str) -> list[str]:
     if len(text) > LONGEST:
         return [f"The Dockerfile is longer than {LONGEST >> 10} KiB."]
+    said = _of_lines(text)
     found = instructions(text)
-    said = []
     first = next((word for _line, word, _rest in found if word != "ARG"), "")
     if first != "FROM":
         said.append("The Dockerfile must begin with FROM and the image that it patches.")
-    for line, word, rest in found:
-        sources = [each for each in rest.split() if not each.startswith("--")][:-1]
-        if word == "ADD" and any(_REMOTE.search(each.strip('",[')) for each in sources):
-            # Docker's daemon would fetch it, from where containers may not reach.
+    said += _of_instructions(text)
+    try:
+        bases(text)
+    except ValueError as error:
+        said.append(str(error))
+    return said
+
+
+def _of_lines(text: str) -> list[str]:
+    """Of what is read otherwise by other versions of Docker, or by people."""
+    said = []
+    for number, line in enumerate(_lines(text), start=1):
+        if _CONTROL.search(line):
+            said.append(f"Line {number} has a control character in it. Remove it.")
+        if _ESCAPE.match(line.strip()):
             said.append(
-                f"Line {line}: ADD may not fetch from an address here. Let a RUN fetch it, with "
-                "curl or pip."
+                f"Line {number}: the escape directive is not taken. Continue lines with \\."
+            )
+        if _TWICE.search(line) and not line.lstrip().startswith("#"):
+            said.append(
+                f"Line {number} ends in two backslashes, which Docker's versions read differently. "
+                "Write one to go on in the next line."
+            )
+    return said
+
+
+def _of_instructions(text: str) -> list[str]:
+    said = []
+    for line, word, rest in instructions(text):
+        if word == "ADD":
+            # Docker's daemon would fetch an address, from where containers may not reach, and
+            # what is an address can hang on variables.
+            said.append(
+                f"Line {line}: ADD is not taken. COPY takes the files beside the Dockerfile; let a "
+                "RUN fetch others and unpack archives, with curl and tar."
+            )
+        elif word == "ONBUILD":
+            said.append(f"Line {line}: ONBUILD is not taken. Write what is to be done itself.")
+        elif word not in _KNOWN:
+            said.append(f"Line {line}: “{word[:40]}” is no instruction that is taken here.")
+        elif word in ("RUN", "COPY") and any(map(_HEREDOC.match, rest.split())):
+            said.append(
+                f"Line {line}: a text that begins with << is not taken, as only BuildKit knows it. "
+                "Put it into a file beside the Dockerfile, and COPY that."
             )
     return said
 
@@ -73,11 +185,10 @@ def _of_files(text: str, files: Mapping[str, str]) -> list[str]:
     if sum(len(each.encode()) for each in files.values()) > LONGEST_FILES:
         said.append(f"The files together are larger than {LONGEST_FILES >> 20} MiB.")
     for line, word, rest in instructions(text):
-        if word not in ("COPY", "ADD") or "--from" in rest or rest.startswith("["):
+        if word != "COPY" or "--from" in rest or rest.startswith("["):
             continue
-        for source in [each for each in rest.split() if not each.startswith("--")][:-1]:
+        for source in _without_flags(rest)[:-1]:
             plain = source.removeprefix("./")
-            is_named = not set("*?[$") & set(plain) and not _REMOTE.search(plain)
-            if is_named and plain not in ("", ".", *files):
+            if not set("*?[$") & set(plain) and plain not in ("", ".", *files):
                 said.append(f"Line {line}: {plain} is not among the files beside the Dockerfile.")
     return said

@@ -78,7 +78,7 @@ def readable(told: dict[str, Any]) -> str:
     if told["cause"]:
         rows.append(f"Cause: {told['cause']}")
     rows += ["What the log says:" for _ in told["evidence"][:1]]
-    rows += [f"  {each['line']}: {logtext.plain(each['text'])}" for each in told["evidence"]]
+    rows += [f"  {each['line']}: {logtext.safe(each['text'])}" for each in told["evidence"]]
     rows += ["What to do:" for _ in told["fix"][:1]]
     rows += [f"  - {text}" for text in told["fix"]]
     return "\n".join(rows)

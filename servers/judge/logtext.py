@@ -5,7 +5,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 # CSI sequences (colours, cursor moves), OSC (titles, links) and lone escapes.
-ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
+ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\r\n]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
+
+# Those that are whole: one that its line does not end would take with it what follows.
+_WHOLE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\r\n]*(?:\x07|\x1b\\)|[@-Z\\^_])")
+# C0 but the tab and the line's end, C1 (8-bit sequences), what turns the direction of writing or
+# ends a line elsewhere; as inferdash.terminal.safe has it, which needs Python alone.
+_HARMFUL = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]"
+)
 
 # Characters of a line that are looked at. Whatever an engine tells of itself is shorter.
 LONGEST = 4096
@@ -88,6 +96,17 @@ class Said:
 def plain(line: str) -> str:
     """The line without terminal sequences."""
     return ANSI.sub("", line) if "\x1b" in line else line
+
+
+def safe(text: str) -> str:
+    """Any text without terminal sequences, and with a sign for each other character that a
+    terminal would obey: what is in a file is looked at with cat."""
+    return _HARMFUL.sub(_sign, _WHOLE.sub("", text))
+
+
+def _sign(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    return chr(0x2400 + code) if code < 0x20 else "\N{REPLACEMENT CHARACTER}"
 
 
 def pieces(line: str) -> Iterator[str]:

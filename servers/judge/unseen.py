@@ -5,6 +5,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from servers.judge.limits import MANAGE, line
+
 
 @dataclass(frozen=True, kw_only=True)
 class Unseen:
@@ -26,7 +28,7 @@ class Standing:
     is_root: bool
     is_in_container: bool  # it does not see the box's own processes
     may_reclaim: bool | None  # None: box.toml cannot be read
-    limits_file: str
+    manage: str = MANAGE  # how inferdash's own commands are called there
     docker_trouble: str = ""  # why Docker cannot be used, with what to do
     is_docker_refused: bool = False  # it is there, but this user may not use it
 
@@ -88,9 +90,8 @@ def _rest(standing: Standing, sample: Mapping[str, Any] | None) -> Iterator[Unse
             command="sudo sysctl -w kernel.dmesg_restrict=0" if grants else "",
         )
     if standing.may_reclaim is False:
-        path = shlex.quote(standing.limits_file)
         yield Unseen(
             what="Dropping the page cache",
             why="It takes root's rights, and box.toml says no to it.",
-            command=f"sudo sed -i 's/^reclaim = false/reclaim = true/' {path}",
+            command=line(standing.manage, "allow", "reclaim"),
         )

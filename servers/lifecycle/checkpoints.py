@@ -3,21 +3,25 @@
 import hashlib
 import json
 import math
+from functools import partial
 from typing import Any
 
 from django.conf import settings
+from django.db import transaction
 
+from servers import live
 from servers.engines import llamacpp, places
 from servers.engines.launch import Launch
 from servers.engines.placement import HF_HOME, Site
 from servers.engines.volumes import VolumeError
-from servers.host import checkpoints
+from servers.host import checkpoints, paths
 from servers.host import hub as remote
+from servers.host.boxfiles import BoxFiles
 from servers.host.hub import Remote
-from servers.judge import limits
-from servers.lifecycle.creation import hub, own_paths
+from servers.host.paths import PathError
+from servers.lifecycle.creation import box_files, hub
 from servers.live import answers
-from servers.models import Box, CheckpointFacts
+from servers.models import Box, CheckpointFacts, Profile
 from servers.models.secret import SecretError
 
 # The Hub's cache in containers.
@@ -64,6 +68,12 @@ def is_to_be_asked(launch: Launch, box: Box) -> bool:
     if not name or box.is_silent or CheckpointFacts.objects.filter(box=box, source=name).exists():
         return False
     return answers.kept(question(name, box)) is None
+
+
+def look_soon(profile: Profile) -> None:
+    """Have the profile's boxes look for what it names now, once that is saved."""
+    for slug in profile.servers.values_list("box__slug", flat=True).distinct():
+        transaction.on_commit(partial(live.wake_watcher, slug))
 
 
 def question(name: str, box: Box) -> str:
@@ -164,14 +174,20 @@ def look(name: str, box: Box) -> checkpoints.Found | None:
     Raises OSError or LimitsError when the box's limits cannot be read, and VolumeError when
     it is not known where the cache lies.
     """
+    try:
+        return _look(name, box, box_files())
+    except PathError:
+        return None
+
+
+def _look(name: str, box: Box, files: BoxFiles) -> checkpoints.Found | None:
     if not name.startswith("/"):
         checkpoint, _at, revision = name.rpartition("@")
-        folder = checkpoints.snapshot(hub(box), checkpoint, revision)
+        folder = checkpoints.snapshot(hub(box), checkpoint, files, revision)
         if folder is None:
             return None
         _repository, colon, wanted = checkpoint.partition(":")
-        return checkpoints.look_for_gguf(folder, wanted) if colon else checkpoints.look(folder)
-    allowed = limits.read(settings.BOX_FILE)
-    if limits.mount_refusal(name, allowed, root=settings.HOST_ROOT, own=own_paths()):
-        return None
-    return checkpoints.look(settings.HOST_ROOT / name.lstrip("/"))
+        if colon:
+            return checkpoints.look_for_gguf(folder, wanted, files)
+        return checkpoints.look(folder, files)
+    return checkpoints.look(paths.resolve(name, root=settings.HOST_ROOT), files)

@@ -1,9 +1,11 @@
 """Making the container of a run, from the profile's version and the box's own limits."""
 
+import logging
 import socket
+import sys
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from urllib.parse import urlsplit
 
 from django.conf import settings
@@ -12,14 +14,17 @@ from servers.engines import ENGINES, placement
 from servers.engines.launch import Launch
 from servers.engines.volumes import VolumeError, resolve
 from servers.host import checkpoints, paths
+from servers.host.boxfiles import BoxFiles
 from servers.host.containers import Container, ContainerError, Docker, Image, Spec
 from servers.host.ports import listener
 from servers.judge import limits
-from servers.lifecycle import cards, files
+from servers.lifecycle import cards, files, hardening
 from servers.lifecycle.images import built, logins
 from servers.lifecycle.secrets import Refused, masked, remember, site
 from servers.models import Box, ImageFacts, Run
 from servers.models.run import ACTIVE
+
+log = logging.getLogger(__name__)
 
 # Where a port is reached that Docker has bound on every address.
 _LOOPBACK = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
@@ -120,6 +125,7 @@ def create(run: Run) -> Made:
             )
         except VolumeError as error:
             raise Refused(str(error)) from error
+        spec = hardening.hardened(docker(), spec, allowed())
         check(spec, kernels)
         files.check(spec, launch.digests)
         try:
@@ -205,7 +211,10 @@ def allowed() -> limits.Limits:
 def check(spec: Spec, kernels: str) -> None:
     """Raises Refused for what this box does not allow; `kernels` is the volume of inferdash's."""
     limit = allowed()
-    if refusals := limits.refusals(spec, limit, root=settings.HOST_ROOT, own=own_paths()):
+    refusals = limits.refusals(
+        spec, limit, root=settings.HOST_ROOT, own=own_paths(), manage=settings.MANAGE
+    )
+    if refusals:
         raise Refused(" ".join(refusals))
     for mount in spec.mounts:
         if mount.kind == "volume" and mount.source != kernels:
@@ -222,19 +231,32 @@ def _check_volume(name: str, allowed: limits.Limits) -> None:
     if name not in allowed.volumes and not docker().keep_volume(name):
         raise Refused(
             f"The Docker volume {name} was not made for a profile of this inferdash, so nobody "
-            "knows what it holds. Name another one in the profile, which is then made, or let "
-            f"the box's administrator add {name} to volumes in box.toml."
+            "knows what it holds. Name another one in the profile, which is then made. "
+            + limits.granted_by(settings.MANAGE, "volume", name)
         )
 
 
-def own_paths() -> list[str]:
+def own_paths() -> limits.Own:
     """What no container may have of this box, as the box names it."""
     way = urlsplit(docker().host)
     own = [way.path] if way.scheme.endswith("unix") and way.path else []
+    account = [f"{settings.HOME.rstrip('/')}/{each}" for each in limits.OF_ACCOUNT]
     # In a container they lie in its own volumes, and its /data is not the box's.
     if str(settings.HOST_ROOT) == "/":
         own += map(str, (settings.DATA, settings.BASE_DIR, settings.BOX_FILE))
-    return own
+        account += _of_python()
+    return limits.Own(box=tuple(own), account=tuple(account))
+
+
+def _of_python() -> list[str]:
+    """The interpreter that runs this, with its libraries, and its virtual environment."""
+    base = Path(sys.base_prefix)
+    # The system's own is spread over a folder with everything else in it.
+    is_systems = base in (Path("/usr"), Path("/usr/local"), Path("/"))
+    folders = [base / "bin", base / "lib"] if is_systems else [base]
+    if sys.prefix != sys.base_prefix:
+        folders.append(Path(sys.prefix))
+    return list(map(str, folders))
 
 
 def _host_port(run: Run, refused: set[int]) -> int:
@@ -297,10 +319,16 @@ def remove_container(run: Run) -> None:
     Run.objects.filter(pk=run.pk).update(container_id="", container_was=run.container_id)
 
 
-def hub(box: Box) -> Path:
-    """The box's Hugging Face cache as this process sees it. Raises VolumeError."""
+def box_files() -> BoxFiles:
+    """The files of this box that profiles may mount. Raises OSError, LimitsError and PathError."""
+    allowed = limits.read(settings.BOX_FILE)
+    return BoxFiles.of(allowed.mount_roots, own_paths(), root=Path(settings.HOST_ROOT))
+
+
+def hub(box: Box) -> PurePosixPath:
+    """Where the box's Hugging Face cache lies in truth. Raises VolumeError and PathError."""
     on_box = resolve(box.hf_cache, home=box.home)
-    return Path(settings.HOST_ROOT) / on_box.lstrip("/") / "hub"
+    return paths.resolve(f"{on_box}/hub", root=settings.HOST_ROOT)
 
 
 def checkpoint_revision(run: Run) -> str:
@@ -309,4 +337,8 @@ def checkpoint_revision(run: Run) -> str:
     box: Box = run.server.box
     if not (launch.mount_hf_cache and box.hf_cache) or launch.checkpoint.startswith("/"):
         return ""
-    return checkpoints.commit_of(hub(box), launch.checkpoint, launch.revision)
+    try:
+        return checkpoints.commit_of(hub(box), launch.checkpoint, box_files(), launch.revision)
+    except (paths.PathError, limits.LimitsError, OSError) as error:
+        log.warning("the commit of %s cannot be told: %s", launch.checkpoint, error)
+        return ""

@@ -18,7 +18,7 @@ from servers.host import durations
 from servers.judge import idle, sleeping
 from servers.judge.idle import Served
 from servers.lifecycle import checks, preflight, taken, wishes
-from servers.models import Box, Entry, Run, Server, User
+from servers.models import Box, Entry, Run, Server, User, datafolder
 from servers.models.run import State, Wanted
 from servers.models.sleeping import Sleep
 
@@ -57,6 +57,10 @@ def ask(server: Server, *, by: User | None, passing: Collection[int]) -> Run | N
         raise NotStartedError(
             f"{server} is not started: {errors[0]} Its page in inferdash says more."
         )
+    try:
+        datafolder.check_room()  # before anything is stopped for it
+    except datafolder.DiskFullError as error:
+        raise NotStartedError(f"{server} is not started: {error}") from error
     _make_room(server, launch, passing, checked.known)
     patience = wishes.Patience(until=timezone.now() + WAITS)
     return wishes.start(server, by=by, patience=patience, on_request=True)
@@ -176,7 +180,7 @@ def idle_on(box: Box) -> Iterator[Run]:
     runs = Run.objects.filter(
         server__box=box, on_request=True, state=State.READY, wanted=Wanted.RUNNING
     ).select_related("server__box", "server__profile__current", "version")
-    for run in runs:
+    for run in runs.fetch_any():
         limit = run.version.launch.stop_idle
         since = _as_served(run, ()).idle_since(now)
         if limit and since is not None and now - since >= timedelta(seconds=limit):

@@ -77,7 +77,8 @@ def look(box: Box) -> None:
     # What was judged by a part of a log is judged again once there is more.
     is_open = Q(is_whole | is_late, diagnosis={}) | Q(is_whole, diagnosis__is_partial=True)
     open_ones = Run.objects.filter(is_open, server__box=box, state=State.FAILED)
-    for run in open_ones.select_related("server__box", "version", "like").order_by("-pk")[:AT_ONCE]:
+    latest = open_ones.select_related("server__box", "version", "like").order_by("-pk")[:AT_ONCE]
+    for run in latest.fetch_any():
         found = diagnose(_ending(run))
         is_partial = not run.log_complete and bool(run.container_id)
         same = Run.objects.filter(pk=run.pk, diagnosis=run.diagnosis, state=State.FAILED)

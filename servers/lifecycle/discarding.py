@@ -11,10 +11,12 @@ from django.utils import timezone
 from servers.engines.launch import Launch
 from servers.engines.volumes import VolumeError
 from servers.host import discard
+from servers.host.boxfiles import BoxFiles
 from servers.host.discard import DiscardError, Plan
+from servers.host.paths import PathError
 from servers.judge.limits import LimitsError
 from servers.judge.pools import GIB
-from servers.lifecycle import stock
+from servers.lifecycle import creation, stock
 from servers.lifecycle.stock import Use
 from servers.live import answers
 from servers.models import Action, Box, Download, Run, StoredCheckpoint, User
@@ -102,7 +104,15 @@ def _shown(made: Plan) -> list[str]:
 
 
 def _users(made: Plan) -> list[str]:
-    return discard.users(made, root=settings.HOST_ROOT, proc=settings.KERNEL_ROOT / "proc")
+    return discard.users(made, _box_files(), proc=settings.KERNEL_ROOT / "proc")
+
+
+def _box_files() -> BoxFiles:
+    """Raises DiscardError."""
+    try:
+        return creation.box_files()
+    except (OSError, LimitsError, PathError) as error:
+        raise DiscardError(f"What this box allows cannot be read: {error}") from error
 
 
 def plan(stored: StoredCheckpoint) -> Plan:
@@ -124,7 +134,7 @@ def plan(stored: StoredCheckpoint) -> Plan:
         raise DiscardError(
             f"Other models lie in {path}: {', '.join(inside[:3])}. Delete those first, or move them."
         )
-    return discard.plan(stored.path, root=settings.HOST_ROOT)
+    return discard.plan(stored.path, _box_files())
 
 
 def _others_inside(stored: StoredCheckpoint) -> list[str]:
@@ -152,7 +162,7 @@ def delete(box: Box, action: Action) -> str:
         raise DiscardError(
             f"{stored} was not deleted: {', '.join(users[:3])} has files of it open. End that first."
         )
-    discard.carry_out(made, root=settings.HOST_ROOT)
+    discard.carry_out(made, _box_files())
     stored.delete()
     kept = f" {made.kept / GIB:.1f} GiB stay: other models share them." if made.kept else ""
     return f"{action.what} is deleted: {made.freed / GIB:.1f} GiB are free again.{kept}"

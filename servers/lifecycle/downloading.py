@@ -1,10 +1,11 @@
 """Models from the Hub onto a box's disks: what people want, and what the box makes of it."""
 
-import shutil
+import logging
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Any
 
 from django.conf import settings
@@ -13,20 +14,23 @@ from django.db import IntegrityError, transaction
 from servers import live
 from servers.engines.volumes import VolumeError, resolve
 from servers.host import paths
-from servers.host.fetch import choice, listing, places
+from servers.host.boxfiles import BoxFiles, RefusedFileError
+from servers.host.fetch import choice, listing, places, room
 from servers.host.fetch.job import REPOSITORY, REVISION, FetchError, File, Job, Layout
-from servers.host.fetch.work import unwritable
 from servers.host.inventory import Inventory
 from servers.judge.limits import LimitsError
 from servers.judge.pools import GIB
-from servers.lifecycle import stock
+from servers.lifecycle import creation, stock
 from servers.lifecycle.checkpoints import hub_token
 from servers.live import answers
 from servers.models import Box, Download, Entry, User
 from servers.models.download import OVER, State, Wanted, key_of
 
+log = logging.getLogger(__name__)
+
 OFF = "INFERDASH_HUB is off: this inferdash asks no Hub and downloads nothing by itself."
-LOOK_TIMEOUT = 8.0  # seconds for each step of a page's question
+# Seconds of a page's question: in which nothing comes, and for each answer.
+LOOK_SILENCE, LOOK_WITHIN = 8.0, 20.0
 MOST_PATTERNS = 5000
 
 
@@ -164,15 +168,16 @@ def targets(box: Box) -> list[Target]:
     """Where models may be put on this box: its cache, then the folders with models."""
     try:
         roots = stock.roots(box)
+        files = creation.box_files()
         cache = resolve(box.hf_cache, home=box.home) if box.hf_cache else ""
-    except (OSError, LimitsError, VolumeError) as error:
+    except (OSError, LimitsError, VolumeError, paths.PathError) as error:
         return [Target(into="", path=box.hf_cache, refused=str(error))]
     found = []
     for root in roots:
         is_cache = root.path == cache or root.path == str(_real(cache))
-        if root.is_usual and not is_cache and not _is_folder(_here(root.path)):
+        if root.is_usual and not is_cache and not files.is_folder(_real(root.path)):
             continue  # one of the usual places that this box happens not to have
-        found.append(_target(root, is_cache=is_cache))
+        found.append(_target(root, files, is_cache=is_cache))
     return found
 
 
@@ -183,36 +188,25 @@ def _real(path: str) -> PurePosixPath:
         return PurePosixPath(path)
 
 
-def _target(root: stock.Root, *, is_cache: bool) -> Target:
+def _target(root: stock.Root, files: BoxFiles, *, is_cache: bool) -> Target:
     into = "" if is_cache else root.path
     if root.refused:
         return Target(into=into, path=root.path, refused=root.refused)
-    nearest = _here(root.path)
     try:
-        while not _is_folder(nearest):
-            nearest = nearest.parent
-        fault = unwritable(nearest)
-        free = shutil.disk_usage(nearest).free
+        found = files.room(_real(f"{root.path}/hub" if is_cache else root.path))
+    except RefusedFileError as error:
+        says = f"{error.filename} is {error.because}: nothing is downloaded there."
+        return Target(into=into, path=root.path, refused=says)
     except OSError as error:
         return Target(into=into, path=root.path, refused=f"{root.path}: {error.strerror}.")
+    fault = room.fault(found)
     return Target(
         into=into,
         path=root.path,
-        free=free,
+        free=found.free,
         refused=str(fault) if fault else "",
         advice=fault.advice if fault else "",
     )
-
-
-def _is_folder(path: Path) -> bool:
-    try:
-        return path.is_dir()
-    except PermissionError:
-        return False  # it lies in a folder that may not be looked into
-
-
-def _here(path: str) -> Path:
-    return Path(settings.HOST_ROOT) / path.lstrip("/")
 
 
 def job(download: Download, others: Iterable[Download] = ()) -> Job:
@@ -232,25 +226,44 @@ def job(download: Download, others: Iterable[Download] = ()) -> Job:
         )
     if target.refused:
         raise FetchError(target.refused, target.advice)
+    try:
+        files = creation.box_files()
+    except (OSError, LimitsError, paths.PathError) as error:
+        raise FetchError(str(error)) from error
     layout: Layout = "folder" if into else "cache"
     shown = f"{target.path}/{download.repository}" if into else f"{target.path}/hub"
     return Job(
         endpoint=settings.HUB,
         repository=download.repository,
         revision=download.revision,
-        folder=str(_here(shown)),
+        folder=str(_place(target, download.repository, files)),
         layout=layout,
         shown=shown,
+        below=tuple(map(str, files.below)),
+        own=tuple(map(str, files.own)),
+        root=str(files.root),
         commit=download.commit,
         patterns=tuple(download.patterns),
         files=tuple(File.checked(each) for each in download.files),
         verified={name: (size, at) for name, (size, at) in download.verified.items()},
         others=tuple(
-            (str(_here(each.folder)), max(0, (each.total or 0) - each.done)) for each in others
+            (str(_real(each.folder)), max(0, (each.total or 0) - each.done)) for each in others
         ),
         limit=download.limit,
         token=hub_token(box),
     )
+
+
+def _place(target: Target, repository: str, files: BoxFiles) -> PurePosixPath:
+    """Where it goes in truth. The folder itself may be a link, if where that leads is allowed;
+    nothing below it is. Raises FetchError."""
+    real = _real(target.path) / repository if target.into else _real(f"{target.path}/hub")
+    if not files.admits(real):
+        raise FetchError(
+            f"{target.path} leads to {real}, where profiles may mount nothing.",
+            "Remove the link, or choose another folder.",
+        )
+    return real
 
 
 def _resolved(into: str, box: Box) -> str:
@@ -269,9 +282,10 @@ def drop_parts(download: Download, made: Job) -> int:
     where, size = places.of(made), 0
     for file in made.files:
         part = where.part(file)
-        found = places.size_at(part)
+        found = places.size_at(part, where)
         if found is not None:
-            part.unlink(missing_ok=True)
+            with suppress(FileNotFoundError):
+                where.files.remove(part)
             size += found
     return size
 
@@ -279,8 +293,8 @@ def drop_parts(download: Download, made: Job) -> int:
 def left_of(download: Download, made: Job) -> str:
     """What a cancelled download leaves on the disk."""
     where = places.of(made)
-    whole = [file for file in made.files if places.size_at(where.final(file)) == file.size]
-    parts = sum(places.size_at(where.part(file)) or 0 for file in made.files)
+    whole = [file for file in made.files if places.size_at(where.final(file), where) == file.size]
+    parts = sum(places.size_at(where.part(file), where) or 0 for file in made.files)
     if not whole and not parts:
         return "Nothing of it is left on the disk."
     said = []
@@ -298,8 +312,12 @@ def note_stored(download: Download) -> None:
     top = download.folder
     if not _resolved(download.into, download.box):
         top = f"{download.folder}/models--{download.repository.replace('/', '--')}"
-    found = Inventory(root=settings.HOST_ROOT).look(top).found
-    stock.put(download.box, found)
+    try:
+        files = creation.box_files()
+    except (OSError, LimitsError, paths.PathError) as error:
+        log.warning("could not look at what was downloaded: %s", error)
+        return
+    stock.put(download.box, Inventory().look(top, files).found)
 
 
 # Of a page: what the Hub has, and where it could be put.
@@ -319,11 +337,12 @@ def look(box: Box, repository: str, revision: str) -> dict[str, Any]:
     if not settings.HUB:
         return {"says": OFF, "advice": ""}
     try:
-        with listing.client(hub_token(box), timeout=LOOK_TIMEOUT) as client:
-            found = listing.ask(client, settings.HUB, repository, revision)
+        asking = listing.outside(hub_token(box), silence=LOOK_SILENCE, within=LOOK_WITHIN)
+        with asking as hub:
+            found = listing.ask(hub, settings.HUB, repository, revision)
             if found.files:
                 first = max(found.files, key=lambda each: each.size)
-                listing.check_access(client, settings.HUB, found, first.name)
+                listing.check_access(hub, settings.HUB, found, first.name)
     except FetchError as error:
         return {"says": str(error), "advice": error.advice}
     return {
@@ -338,12 +357,16 @@ def look(box: Box, repository: str, revision: str) -> dict[str, Any]:
 
 def _there(target: Target, found: listing.Listing, revision: str) -> dict[str, int]:
     """By name the bytes that lie there already."""
-    if target.into:
-        where: places.Places = places.Folder(
-            _here(f"{target.into}/{found.repository}"), found.commit
-        )
-    else:
-        where = places.Cache(_here(f"{target.path}/hub"), found.repository, found.commit, revision)
+    try:
+        files = creation.box_files()
+        folder = _place(target, found.repository, files)
+    except (OSError, LimitsError, paths.PathError, FetchError):
+        return {}  # the target itself says why
+    where: places.Places = (
+        places.Folder(files, folder, found.commit)
+        if target.into
+        else places.Cache(files, folder, found.repository, found.commit, revision)
+    )
     sizes = {file.name: places.there(file, where) for file in found.files}
     return {name: size for name, size in sizes.items() if size}
 

@@ -6,6 +6,7 @@ from pathlib import PurePosixPath
 from django.conf import settings
 
 from servers.host import digests, paths
+from servers.host.boxfiles import BoxFiles
 from servers.host.containers import Mount, Spec
 from servers.lifecycle.secrets import Refused
 
@@ -17,7 +18,10 @@ def check(spec: Spec, wanted: Mapping[str, str]) -> None:
     """
     for path, digest in wanted.items():
         try:
-            found = digests.sha256(settings.HOST_ROOT / str(_on_box(spec, path)).lstrip("/"))
+            source, real = _on_box(spec, path)
+            # Whether that may be mounted at all is checked with the container.
+            files = BoxFiles(below=(source,), root=settings.HOST_ROOT)
+            found = digests.sha256(real, files)
         except (digests.DigestError, paths.PathError) as error:
             raise Refused(f"{path}, which the profile depends on: {error}") from error
         if found != digest:
@@ -28,7 +32,8 @@ def check(spec: Spec, wanted: Mapping[str, str]) -> None:
             )
 
 
-def _on_box(spec: Spec, path: str) -> PurePosixPath:
+def _on_box(spec: Spec, path: str) -> tuple[PurePosixPath, PurePosixPath]:
+    """What is mounted, and the file in it, each where it lies in truth."""
     inside = PurePosixPath(path)
     around = [
         mount
@@ -48,4 +53,4 @@ def _on_box(spec: Spec, path: str) -> PurePosixPath:
         raise Refused(
             f"{path} is a link that leads out of {mount.source}, where the container cannot follow."
         )
-    return found
+    return source, found

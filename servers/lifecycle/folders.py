@@ -15,6 +15,8 @@ from servers.engines.placement import Site
 from servers.engines.places import Place
 from servers.engines.volumes import VolumeError, resolve
 from servers.host import lookup
+from servers.host.boxfiles import BoxFiles
+from servers.host.paths import PathError
 from servers.judge import limits
 from servers.lifecycle.creation import own_paths
 from servers.live import answers
@@ -67,16 +69,20 @@ def answer(asked: str, paths: Iterable[str], *, home: str, hf_cache: str) -> Non
     roots = list(allowed.mount_roots)
     if hf_cache:
         roots.append(resolve(hf_cache, home=home))
-    found = [asdict(_look(path, roots, allowed)) for path in list(paths)[:MOST]]
+    try:
+        files = BoxFiles.of(allowed.mount_roots, own_paths(), root=settings.HOST_ROOT)
+    except PathError:
+        files = BoxFiles(below=())  # the refusal of each path says why
+    found = [asdict(_look(path, roots, allowed, files)) for path in list(paths)[:MOST]]
     answers.give(asked, found)
 
 
-def _look(path: str, roots: list[str], allowed: limits.Limits) -> Told:
+def _look(path: str, roots: list[str], allowed: limits.Limits, files: BoxFiles) -> Told:
     own = own_paths()
     refusal = limits.mount_refusal(path, allowed, root=settings.HOST_ROOT, own=own)
     if refusal:
         return Told(path=path, lies="refused", refusal=refusal)
-    found = lookup.look(path, roots, root=settings.HOST_ROOT)
+    found = lookup.look(path, roots, files)
     return Told(path=path, lies=found.lies, elsewhere=found.elsewhere)
 
 

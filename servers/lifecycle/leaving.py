@@ -10,6 +10,7 @@ from servers.commandline import export
 from servers.engines import ENGINES, placement
 from servers.engines.launch import Launch
 from servers.engines.volumes import Volume, VolumeError
+from servers.judge import hardening
 from servers.lifecycle.exports import document_of, without_keys
 from servers.models import Profile, Run, Secret, Server
 from servers.recipes import document
@@ -71,6 +72,11 @@ def _left(server: Server) -> _Left:
         launch = replace(launch, gpus=run.gpus or launch.gpus)
         if launch.network == "bridge" and run.port:
             launch = replace(launch, host_port=run.port)
+    if not launch.privileged:
+        remarks.append(
+            "inferdash took rights from its container that Docker gives by itself: "
+            f"--cap-drop {' --cap-drop '.join(hardening.DROPPED)} --security-opt no-new-privileges."
+        )
     if launch.free_memory or launch.drop_cache:
         remarks.append("inferdash looked before each start whether its memory was free.")
     if launch.restart or launch.start_with_box:

@@ -14,7 +14,8 @@ from servers.host.foreign import Other
 from servers.host.spec import Spec
 from servers.host.started import Started
 from servers.judge.found import Found
-from servers.lifecycle import creation
+from servers.lifecycle import creation, hardening
+from servers.lifecycle.secrets import Refused
 from servers.models import Box, Likeness, Profile, ProfileVersion
 from servers.models.secret import SecretError
 
@@ -78,7 +79,7 @@ def _keep(
 
 def _spec(box: Box, made: Draft, entrypoint: tuple[str, ...]) -> Spec | None:
     try:
-        return placement.spec(
+        spec = placement.spec(
             made.launch,
             Site(
                 home=box.home,
@@ -92,6 +93,7 @@ def _spec(box: Box, made: Draft, entrypoint: tuple[str, ...]) -> Spec | None:
             entrypoint=entrypoint,
             kernels_volume=KERNELS,
         )
-    except (VolumeError, SecretError) as error:
+        return hardening.hardened(creation.docker(), spec, creation.allowed())
+    except (VolumeError, SecretError, Refused) as error:
         log.warning("What a profile would start cannot be compared: %s", error)
         return None

@@ -280,12 +280,18 @@ def observe(run: Run) -> None:
         return
     try:
         container = creation.docker().inspect(run.container_id)
+        if container is not None and not container.has_ended:
+            byhand.note_pause(run, container)
+            return
+        tail = creation.docker().tail(container.id, TAIL) if container else []
+        # Whoever asked for this end did so before it came, and maybe after the row was read.
+        run.refresh_from_db()
         if container is None:
             _vanished(run)
-        elif not container.has_ended:
-            byhand.note_pause(run, container)
         else:
-            _ended(run, container, creation.docker().tail(container.id, TAIL))
+            _ended(run, container, tail)
+    except Run.DoesNotExist:
+        return  # deleted meanwhile: there is nothing left to say of it
     except ContainerError as error:
         # Docker is away: nothing is known, so nothing is claimed.
         log.warning("run %s cannot be looked at: %s", run.pk, str(error))
@@ -359,7 +365,7 @@ def clear(box: Box) -> None:
         server__box=box, server__removed_at__isnull=False, log_complete=True, is_watched=False
     ).exclude(container_id="")
     try:
-        for run in left:
+        for run in left.fetch_any():
             creation.remove_container(run)
     except ContainerError as error:
         log.warning("Containers of removed servers stay for now: %s", error)

@@ -6,6 +6,7 @@ from servers.engines import parameters, placement, usual_entrypoint
 from servers.engines.engine import secret_words
 from servers.engines.launch import Launch
 from servers.engines.volumes import Volume, VolumeError
+from servers.judge import hardening
 from servers.lifecycle import cards
 from servers.models import Box, ImageFacts
 from servers.models.secret import mask
@@ -39,6 +40,11 @@ def preview(launch: Launch, box: Box) -> Preview:
             kernels_volume="",
             gpus=cards.choose(launch, box),
             known=image.flaglist if image else None,
+        )
+        spec = hardening.harden(
+            spec,
+            pids=box.facts.get("limits", {}).get("pids_limit", hardening.PIDS),
+            without=box.facts.get("left_out", ()),
         )
         volumes = placement.volumes(launch, site)
     except (VolumeError, cards.CardsError) as error:

@@ -7,6 +7,7 @@ from django.conf import settings
 
 from servers.host import reclaim as host
 from servers.host.kernel import Kernel
+from servers.judge import limits
 from servers.judge.pools import GIB, Pool, pools
 from servers.lifecycle import creation, secrets
 from servers.models import Box, Run
@@ -60,8 +61,8 @@ def reclaim(box: Box, sample: Mapping[str, Any] | None, level: int) -> str:
         raise RefusedError(str(refusal), command(level)) from refusal
     if not is_allowed:
         raise RefusedError(
-            f"{box} does not let inferdash do this, as it takes root's rights. Its administrator "
-            "can: reclaim = true in box.toml. Or type it there:",
+            f"{box} does not let inferdash do this, as it takes root's rights. "
+            f"{limits.granted_by(settings.MANAGE, 'reclaim')}. Or type it there:",
             command(level),
         )
     before = _free()

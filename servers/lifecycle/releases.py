@@ -40,9 +40,8 @@ def watched(box: Box) -> list[Run]:
     """Runs whose memory somebody has to look at: those that have it, and those that had it."""
     has_ended = Q(state__in=ENDED, released_at=None)
     has_container = Q(state__in=ACTIVE) & ~Q(container_id="")
-    return list(
-        Run.objects.filter(has_ended | has_container, server__box=box, memory_before__isnull=False)
-    )
+    with_memory = Run.objects.filter(server__box=box, memory_before__isnull=False)
+    return with_memory.filter(has_ended | has_container).fetch_any()
 
 
 def look(run: Run, snapshot: Mapping[str, Any], pids: Collection[int]) -> Look | None:

@@ -4,6 +4,7 @@ Docker's own restart policies stay off: they know neither of a person's stop nor
 that is still on its way back.
 """
 
+import logging
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -15,7 +16,10 @@ from servers import live
 from servers.judge import available
 from servers.lifecycle import checks, wishes
 from servers.models import Box, Run, Server
+from servers.models.datafolder import DiskFullError
 from servers.models.run import Wanted
+
+log = logging.getLogger(__name__)
 
 ALWAYS = "always"
 
@@ -79,12 +83,18 @@ def start_due(box: Box) -> None:
         box=box, removed_at=None, run__restart_at__lte=timezone.now()
     ).select_related("box", "run__version", "run__started_by")
     # As they were started before: who was there first comes first.
+    if not due.exists():
+        return  # each second, nearly always
     for server in due.order_by("run__started_at", "run__pk"):
         run = server.run
         assert run is not None
         reason = _waits_for(run, box)
         if not reason:
-            _start_again(run)
+            try:
+                _start_again(run)
+            except DiskFullError as error:
+                # It stays planned. The row cannot say so: it would have to be written.
+                log.warning("%s is not started again yet: %s", server, error)
         elif reason != run.outlook:
             Run.objects.filter(pk=run.pk).exclude(restart_at=None).update(outlook=reason)
             live.server_changed(run.server_id)

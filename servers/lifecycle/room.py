@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from servers import live
 from servers.host import reclaim
-from servers.judge import available, holders
+from servers.judge import available, holders, limits
 from servers.lifecycle import cards, creation
 from servers.lifecycle.secrets import Refused
 from servers.models import Run
@@ -48,8 +48,8 @@ def drop_cache(run: Run) -> None:
         return
     if not creation.allowed().reclaim:
         raise Refused(
-            f"{run.server.box} does not let profiles drop its page cache, as this one wants. Its "
-            "administrator can: reclaim = true in box.toml. Or take it out of the profile."
+            f"{run.server.box} does not let profiles drop its page cache, as this one wants. "
+            f"{limits.granted_by(settings.MANAGE, 'reclaim')}. Or take it out of the profile."
         )
     # Pages of an engine's own files would have to be read again while it serves.
     sample = live.sample(run.server.box.slug)

@@ -53,10 +53,9 @@ def roots(box: Box) -> list[Root]:
     """
     allowed = limits.read(settings.BOX_FILE)
     named = box.model_folders.split("\n") if box.model_folders.strip() else []
-    usual = [
-        *USUAL,
-        *(each for each in allowed.mount_roots if each != box.home and each != "/"),
-    ]
+    # A home as a whole holds too much, and compiled kernels are no models.
+    passed_over = {box.home, "/", *limits.of_home(box.home, limits.KERNEL_FOLDERS)}
+    usual = [*USUAL, *(each for each in allowed.mount_roots if each not in passed_over)]
     wanted = [(box.hf_cache, True)] if box.hf_cache else []
     wanted += [(each.strip(), False) for each in named if each.strip()]
     wanted += [(each, True) for each in usual] if not named else []
@@ -134,6 +133,7 @@ def _values(found: Checkpoint) -> dict[str, Any]:
         "is_adapter": found.is_adapter,
         "changed_at": datetime.fromtimestamp(max(0.0, min(found.changed, _LAST_MOMENT)), UTC),
         "texts": found.texts,
+        "unread": found.unread,
         "licence": found.licence[:100],
     }
 

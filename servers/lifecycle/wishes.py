@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from servers import live
 from servers.lifecycle import untouched
-from servers.models import Entry, Run, Server, User
+from servers.models import Entry, Run, Server, User, datafolder
 from servers.models.run import ACTIVE, Wanted
 
 
@@ -69,9 +69,13 @@ def start_again(last: Run, *, why: str) -> Run | None:
 
 
 def queue(run: Run, *, by: User | None, action: str, **detail: Any) -> Run | None:
-    """Insert a run that people or inferdash want; None where its server has one already."""
+    """Insert a run that people or inferdash want; None where its server has one already.
+
+    Raises DiskFullError while the disk of the data folder has no room for it.
+    """
     server = run.server
     untouched.check(server)
+    datafolder.check_room()
     try:
         with transaction.atomic():
             run.save()

@@ -30,7 +30,8 @@ class Box(models.Model):
     booted_at = models.DateTimeField(null=True)
     # What the worker found: docker {version, root}, limits {mount_roots, ...}, problems
     # [{what, fix}], gpus [{index, name, compute_capability, total, kind}], driver, faults (rules
-    # of the hardware's health that say that something is wrong).
+    # of the hardware's health that say that something is wrong), left_out {part of hardening that
+    # Docker refuses: why}, openings (judge.openings), manage (how its commands are called there).
     facts = models.JSONField(default=dict)
     # The least memory that was in use with nobody there, by driver and GPU, over all boots.
     memory_best: "models.JSONField[dict[str, int], dict[str, int]]" = models.JSONField(default=dict)

@@ -14,6 +14,8 @@ from servers.models.user import Role, User
 
 PREFIX = "ifd_"
 SHOWN = 12  # characters by which people tell their keys apart
+# So long before a key ends its person is told.
+ENDS_SOON = timedelta(days=14)
 # An hour's use is a line in the table; a row written for each request would be the slowest part.
 USED_EVERY = timedelta(minutes=1)
 
@@ -35,6 +37,11 @@ class KeyQuerySet(models.QuerySet["Key"]):
         if not token.startswith(PREFIX):
             return None
         return self.usable().select_related("person").filter(digest=digest_of(token)).first()
+
+    def ending_soon(self, person: User) -> Self:
+        """Of this person, the first to end first."""
+        mine = self.usable().filter(person=person, expires_at__lte=timezone.now() + ENDS_SOON)
+        return mine.order_by("expires_at")
 
     def for_more_than_models(self) -> Self:
         return self.filter(only_asks=False)
@@ -87,6 +94,11 @@ class Key(models.Model):
         return self.revoked_at is not None or (
             self.expires_at is not None and self.expires_at <= timezone.now()
         )
+
+    @property
+    def ends_soon(self) -> bool:
+        is_near = self.expires_at is not None and self.expires_at <= timezone.now() + ENDS_SOON
+        return is_near and not self.is_over
 
     @classmethod
     def make(

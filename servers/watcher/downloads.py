@@ -9,6 +9,8 @@ from django.utils import timezone
 
 from servers.engines.volumes import VolumeError
 from servers.host import downloads
+from servers.host.paths import PathError
+from servers.judge.limits import LimitsError
 from servers.judge.phases import Progress
 from servers.lifecycle import creation
 from servers.models import Run
@@ -53,16 +55,18 @@ class Downloads:
         if before is not None and now - before.at < EVERY:
             return
         try:
-            hub = creation.hub(box)
-        except VolumeError:
-            return
-        size = downloads.size(hub, launch.checkpoint) or 0
+            hub, files = creation.hub(box), creation.box_files()
+        except (VolumeError, PathError, LimitsError, OSError):
+            return  # it is not known where it lies, or whether one may look: a start says so
+        size = downloads.size(hub, launch.checkpoint, files) or 0
         seen = timezone.now()
         if before is None:
             self._looks[run.pk] = _Look(at=now, seen=seen, size=size, grew=seen, grew_at=now)
             return
         if size - before.size >= GROWTH:
-            before.total = before.total or downloads.total(hub, launch.checkpoint, launch.revision)
+            before.total = before.total or downloads.total(
+                hub, launch.checkpoint, files, launch.revision
+            )
             _grew(run, before, size=size, seconds=now - before.at, seen=seen)
             before.grew, before.grew_at = seen, now
         elif now - before.grew_at > STILL:

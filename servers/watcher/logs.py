@@ -12,11 +12,12 @@ import threading
 import time
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
+from hashlib import sha256
 
 from servers import live
 from servers.host.containers import Container, Docker
 from servers.host.lives import Life
-from servers.host.logstream import LogStream
+from servers.host.logstream import Line, LogStream
 from servers.lifecycle import creation
 from servers.models import LogChunk, Run
 from servers.models.log import NOTE
@@ -113,9 +114,12 @@ class Follower(Storing):
         self.docker = docker
         self._secrets = secrets_pattern(masks)
         self._stream: Stream | None = None
+        self._source: LogStream | None = None
+        self._order = Order([], datetime.now(UTC))  # knows what is stored
         # Of a container that was started more than once: what of its log is this run's.
         self._begin, self._end = "", ""
         self._has_terminal = False
+        self._left_out = b""  # a digest of what the last look at the whole log found beside it
 
     def stop(self) -> None:
         super().stop()
@@ -132,7 +136,8 @@ class Follower(Storing):
         self._has_terminal = container.has_terminal
         self._bound(container)
         since, order = self._resume()
-        source = self._open(since=since, follow=not self._end)
+        self._order = order
+        source = self._source = self._open(since=since, follow=not self._end, with_rest=False)
         stream = self._stream = Stream(source, self._records(source))
         try:
             while not self._stopping.is_set():
@@ -164,15 +169,16 @@ class Follower(Storing):
         if run.is_watched and not self._end and began and run.started_at and began > run.started_at:
             self._end = between(container.ended_before, began) or f"{began:%Y-%m-%dT%H:%M:%S}"
 
-    def _open(self, *, since: str = "", follow: bool = False) -> LogStream:
+    def _open(self, *, since: str = "", follow: bool = False, with_rest: bool = True) -> LogStream:
         return self.docker.logs(
             self.container_id,
             since=max(since, self._begin),
             follow=follow,
             has_terminal=self._has_terminal,
+            with_rest=with_rest,
         )
 
-    def _records(self, source: LogStream) -> Iterator[bytes]:
+    def _records(self, source: Iterable[Line]) -> Iterator[bytes]:
         found = records(source, self._secrets)
         return within(found, self._begin, self._end) if self._begin or self._end else found
 
@@ -218,6 +224,9 @@ class Follower(Storing):
 
     def _tell_removed(self) -> None:
         """inferdash removes a container only once its log is complete: this was somebody else."""
+        if self._source is not None:  # what it wrote last is to be had nowhere else
+            rest = list(masked(self._records(self._source.rest)))
+            self._store(self._order.new(rest, datetime.now(UTC))[0] if rest else [])
         last = LogChunk.objects.tail(self.run_id, 1)
         at = last[0].at if last else datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.000000000Z")
         if not last or last[0].stream != NOTE:
@@ -227,8 +236,9 @@ class Follower(Storing):
     def _is_whole(self) -> bool:
         """Whether everything that Docker has is stored; what was left out is stored now.
 
-        An answer that breaks off looks like one that ends, so that only a look at all of it
-        that found nothing new is the last one.
+        An answer that breaks off looks like one that ends: only a look at all of it that found
+        nothing new is the last one, and what two looks alike have found is stored. One alone may
+        have seen half a line.
         """
         seen = ""
 
@@ -246,10 +256,14 @@ class Follower(Storing):
         last = LogChunk.objects.tail(self.run_id, 1)
         if not left_out:
             return not seen or not last or seen >= last[0].at
+        before, self._left_out = self._left_out, sha256(b"\n".join(left_out)).digest()
+        if before != self._left_out:
+            return False
         if last and stamp(left_out[0]) < last[0].at:
             words = f"… {len(left_out)} lines that Docker's stream had left out, in their order:"
             left_out.insert(0, note(last[0].at, words))
         self._store(left_out)
+        self._source = None  # its rest is among them
         return False
 
     def _not_cut_out(self, found: Iterable[bytes]) -> Iterator[bytes]:

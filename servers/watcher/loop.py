@@ -80,6 +80,7 @@ class Watcher:
         self.around = threading.Event()  # perhaps something of others has begun or ended
         self.foreign = Foreign(self.box, wake=self.around.set)
         self.to_send = threading.Event()  # perhaps somebody wants to see whether alerts arrive
+        self.checkpoints_asked = threading.Event()  # perhaps a profile names another one
         self.stock_asked = threading.Event()  # perhaps somebody wants to know what is on the disks
         self.to_fetch = threading.Event()  # perhaps somebody wants a model
         self.shelf_asked = threading.Event()  # perhaps something is to be done with images
@@ -143,6 +144,7 @@ class Watcher:
         self.around.set()
         self.to_send.set()
         self.to_fetch.set()
+        self.checkpoints_asked.set()
         self.stock_asked.set()
         self.shelf_asked.set()
 
@@ -249,11 +251,11 @@ class Watcher:
 
     def _looking_at_checkpoints(self) -> None:
         """Apart from everything else: they may lie on a share that hangs."""
-        while True:
+        while not self.stopping.is_set():
+            self.checkpoints_asked.clear()
             look = partial(checkpoints.look, self.box, self.asking_hub)
             self._surviving(look, may_take=float("inf"))
-            if self.stopping.wait(CHECKPOINTS_EVERY):
-                return
+            self.checkpoints_asked.wait(CHECKPOINTS_EVERY)
 
     def _taking_stock(self) -> None:
         """Apart from everything else: a disk may be asleep, a share may hang."""
@@ -355,6 +357,7 @@ class Watcher:
                             self.around.set()
                             self.to_send.set()
                             self.to_fetch.set()
+                            self.checkpoints_asked.set()
                             self.stock_asked.set()
                             self.shelf_asked.set()
             except redis.RedisError as error:

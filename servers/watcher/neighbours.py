@@ -135,7 +135,7 @@ def _standing(trouble: str = "", *, is_refused: bool = False) -> Standing:
         is_root=os.geteuid() == 0,
         is_in_container=not Kernel().sees_host_pids(),
         may_reclaim=may_reclaim,
-        limits_file=str(settings.BOX_FILE),
+        manage=settings.MANAGE,
         docker_trouble=trouble,
         is_docker_refused=is_refused,
     )

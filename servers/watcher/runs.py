@@ -59,11 +59,8 @@ class Runs:
         self._sleeping = Sleeping(box)
 
     def mine(self) -> list[Run]:
-        return list(
-            Run.objects.active()
-            .filter(server__box=self.box)
-            .select_related("server__box__hf_token", "version")
-        )
+        active = Run.objects.active().filter(server__box=self.box)
+        return active.select_related("server__box__hf_token", "version").fetch_any()
 
     def reconcile(self) -> None:
         """Take up whatever a lost nudge, a restart or a missed event left undone."""
@@ -86,7 +83,7 @@ class Runs:
         unread = Run.objects.filter(
             Q(server__box=self.box) & ~Q(container_id="") & Q(log_complete=False)
         ).select_related("server__box__hf_token", "version")
-        for run in unread:
+        for run in unread.fetch_any():
             logs.follow(run.pk, run.container_id, masks=secrets.secret_values(run))
 
     def forget_secrets(self) -> None:

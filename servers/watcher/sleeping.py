@@ -57,7 +57,8 @@ class Sleeping:
             if _move(run, old=Sleep.AWAKE, new=Sleep.FALLING):
                 self._questions.ask(run.pk, partial(_in_thread, _fall, run, endpoint))
         ready = Run.objects.filter(server__box=self.box, state=State.READY, wanted=Wanted.RUNNING)
-        for run in ready.exclude(sleep=Sleep.AWAKE).select_related("server__box", "version"):
+        other = ready.exclude(sleep=Sleep.AWAKE).select_related("server__box", "version")
+        for run in other.fetch_any():
             if not self._questions.is_open(run.pk) and (endpoint := run.endpoint):
                 self._go_on(run, endpoint)
         for run_id, outcome in self._questions.answers(until=time.monotonic()):

@@ -4,14 +4,14 @@ import logging
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
-from django.conf import settings
 from django.utils import timezone
 
 from servers import live
 from servers.host.inventory import Inventory
+from servers.host.paths import PathError
 from servers.host.stored import Checkpoint
 from servers.judge.limits import LimitsError
-from servers.lifecycle import stock
+from servers.lifecycle import creation, stock
 from servers.models import Box, Stock
 
 log = logging.getLogger(__name__)
@@ -22,7 +22,7 @@ EVERY = timedelta(minutes=15)
 class Stocktaking:
     def __init__(self, box: Box) -> None:
         self.box = box
-        self._inventory = Inventory(root=settings.HOST_ROOT)
+        self._inventory = Inventory()
 
     def look(self, *, go_on: Callable[[], bool]) -> None:
         """If it is time, or somebody wants it. May take minutes: disks may be slow or asleep."""
@@ -44,7 +44,8 @@ class Stocktaking:
     def _look(self, known: Stock, began: datetime, go_on: Callable[[], bool]) -> None:
         try:
             roots = stock.roots(self.box)
-        except (OSError, LimitsError) as error:
+            files = creation.box_files()
+        except (OSError, LimitsError, PathError) as error:
             log.warning("could not look for models on this box: %s", error)
             return
         reports = []
@@ -52,7 +53,7 @@ class Stocktaking:
         for root in roots:
             if not go_on():
                 return
-            looked = None if root.refused else self._inventory.look(root.path)
+            looked = None if root.refused else self._inventory.look(root.path, files)
             reports.append(stock.report(root, looked))
             # One folder may lie below another.
             found |= {each.path: each for each in (looked.found if looked else ())}

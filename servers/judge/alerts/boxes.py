@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from servers.judge import datafolder
 from servers.judge.alerts.case import Case, Key
 from servers.judge.alerts.runs import span
 from servers.judge.attention import GIB, LOW_MACHINE, LOW_UNIFIED, SAME_AS, of_finding
@@ -11,6 +12,7 @@ from servers.judge.attention import GIB, LOW_MACHINE, LOW_UNIFIED, SAME_AS, of_f
 # Seconds without a sign of life, of which there is one every ten: an update takes less.
 SILENT_AFTER = 120.0
 FLOOR: Key = ("floor", "box")
+DATA_FOLDER: Key = ("disk", datafolder.SUBJECT)
 # What little memory has to rise to before it is enough again.
 ENOUGH = 1.2
 _FROM_FINDINGS = frozenset({"thermal", "disk", "hardware"})
@@ -130,6 +132,22 @@ def lacks(
                 title=f"{box}: {each['what']}",
                 detail=each["fix"],
             )
+
+
+def data_folder(box: str, free: int, total: int, *, is_told: bool = False) -> Case | None:
+    """Bytes of the disk that inferdash's data folder lies on; `is_told`: it is told already, so that
+    it takes more to be enough."""
+    if not datafolder.is_low(free / (ENOUGH if is_told else 1), total):
+        return None
+    is_full = datafolder.is_full(free, total)
+    return Case(
+        kind="disk",
+        subject=DATA_FOLDER[1],
+        severity="critical" if is_full else "warning",
+        title=f"{box}: {datafolder.TITLES[is_full]}",
+        detail=f"{free / GIB:.1f} of {total / GIB:.1f} GiB are free.",
+        advice=datafolder.ADVICE,
+    )
 
 
 def silence(box: str, *, seen_at: float, now: float, servers: int = 0) -> Case | None:

@@ -5,7 +5,9 @@ import threading
 import time
 
 from servers.host.builds import BuildAnswer
-from servers.host.containers import ContainerError
+from servers.host.containers import ContainerError, Docker
+from servers.host.images import Stream
+from servers.host.references import familiar
 from servers.judge import dockerfile
 from servers.lifecycle import creation
 from servers.lifecycle.images import built
@@ -32,13 +34,13 @@ def build(work: Work) -> str:
     docker, log = creation.docker(), _Log(work)
     began = time.monotonic()
     try:
-        stream = docker.building(job.reference, launch.dockerfile, launch.build_files, profile=slug)
-        work.follow(stream)
-        heard = BuildAnswer()
         with work.telling(log.store):
-            for line in stream:
-                told = heard.hear(line)
-                log.add(told.text, step=told.step, steps=told.steps)
+            _look_at_bases(docker, launch.dockerfile, work, log)
+            _follow(
+                docker.building(job.reference, launch.dockerfile, launch.build_files, profile=slug),
+                work,
+                log,
+            )
     except ContainerError as error:
         log.add(f"\n{error.detail or error}\n")
         raise _said(error, log) from error
@@ -51,6 +53,30 @@ def build(work: Work) -> str:
     minutes = (time.monotonic() - began) / 60
     took = f"{minutes:.0f} min" if minutes >= 1 else f"{minutes * 60:.0f} s"
     return f"Built in {took} as {job.reference}, {image.id.removeprefix('sha256:')[:12]}."
+
+
+def _look_at_bases(docker: Docker, text: str, work: Work, log: "_Log") -> None:
+    """Fetch the images that it begins with, and read what they add to a build: their ONBUILD is
+    run by the daemon and stands in nobody's Dockerfile. Raises RefusedError and ContainerError."""
+    for name in dockerfile.bases(text):
+        image = docker.image(name)
+        if image is None and not work.is_given_up:
+            _follow(docker.pulling(familiar(name)), work, log)
+            image = docker.image(name)
+        if work.is_given_up:
+            return
+        if image is None:
+            raise ContainerError(f"{name} was pulled but is not there.", kind="no_image")
+        if faults := dockerfile.faults_of_base(name, image.on_build):
+            raise RefusedError(" ".join(faults))
+
+
+def _follow(stream: Stream, work: Work, log: "_Log") -> None:
+    work.follow(stream)
+    heard = BuildAnswer()
+    for line in stream:
+        told = heard.hear(line)
+        log.add(told.text, step=told.step, steps=told.steps)
 
 
 def _said(error: ContainerError, log: "_Log") -> ContainerError:

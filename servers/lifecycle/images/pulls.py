@@ -18,6 +18,7 @@ from servers.judge.pools import GIB
 from servers.lifecycle import creation
 from servers.lifecycle.images import logins, moving
 from servers.lifecycle.images.work import HeldError, Work
+from servers.lifecycle.secrets import Refused
 from servers.models import TagNews
 
 log = logging.getLogger(__name__)
@@ -121,11 +122,19 @@ def _sizes(source: str, architecture: str) -> dict[str, int]:
     wanted = parse(source).registry
     login = next((each for each in logins.kept() if each.registry == wanted), None)
     try:
-        found = registry.size(source, architecture, login)
+        found = registry.size(source, architecture, login, realms=_realms())
     except RegistryError as error:
         log.info("The size of %s is not known: %s", source, error)
         return {}
     return found.layers if found is not None else {}
+
+
+def _realms() -> tuple[str, ...]:
+    try:
+        return creation.allowed().token_realms
+    except Refused as error:
+        log.info("No other address for log-ins of registries is known: %s", error)
+        return ()
 
 
 def _free(facts: Facts) -> int | None:

@@ -1,10 +1,11 @@
-"""Print a one-time link that lets a person in."""
+"""Print a one-time link that lets a person in, or lets one choose a new password."""
 
 from argparse import ArgumentParser
 from typing import Any
 
 from django.conf import settings
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandError
+from django.db import transaction
 from django.urls import reverse
 
 from servers.models import Entry, Invite, Role, User
@@ -25,12 +26,35 @@ class Command(BaseCommand):
             action="store_true",
             help="an admin's link, if there is no admin yet; else print nothing",
         )
+        parser.add_argument(
+            "--person",
+            default="",
+            help="a link by which who has this name chooses a new password; it also opens a name "
+            "that too many wrong passwords have locked",
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         is_first = options["first_admin"]
         if is_first and User.objects.admins().exists():
             return
-        role = Role.ADMIN if is_first else next(r for r in Role if r.label == options["role"])
-        invite, token = Invite.make(role=role, by=None, is_first=is_first)
-        Entry.note(None, "invite", invite, **{"from": "command line"})
+        if options["person"]:
+            token = _reset(options["person"])
+        else:
+            role = Role.ADMIN if is_first else next(r for r in Role if r.label == options["role"])
+            invite, token = Invite.make(role=role, by=None, is_first=is_first)
+            Entry.note(None, "invite", invite, **{"from": "command line"})
         self.stdout.write(options["base_url"].rstrip("/") + reverse("join", args=[token]))
+
+
+def _reset(name: str) -> str:
+    """The token of a link to a new password. Raises CommandError."""
+    try:
+        person = User.objects.get_by_natural_key(name)
+    except User.DoesNotExist:
+        raise CommandError(f"Nobody is called “{name}”.") from None
+    if not person.is_active:
+        raise CommandError(f"{person} is disabled. An admin enables the account under Settings.")
+    with transaction.atomic():
+        _invite, token = Invite.make(role=Role(person.role), by=None, person=person)
+        Entry.note(None, "reset link", person, **{"from": "command line"})
+    return token

@@ -1,0 +1,29 @@
+"""How much room the disk of inferdash's data folder must have."""
+
+# Bytes, and the share of the disk: whichever is less.
+LOW, LOW_SHARE = 2**30, 0.05
+FULL, FULL_SHARE = 64 * 2**20, 0.005
+
+SUBJECT = "data-folder"  # of the alert
+TITLES = {
+    False: "the disk of inferdash's data folder is nearly full",
+    True: "the disk of inferdash's data folder is full",
+}
+ADVICE = (
+    "Free some space on it. Once it is full, nothing new is started and nothing is changed; all "
+    "goes on by itself when there is space again."
+)
+
+_AGAIN = "Free some space on it, or ask an admin to; all goes on by itself then."
+DATA_FULL = f"The disk of inferdash's data folder is full, so nothing was changed. {_AGAIN}"
+DATABASE_FULL = f"The disk of inferdash's database is full, so nothing was changed. {_AGAIN}"
+
+
+def is_low(free: float, total: int) -> bool:
+    """Bytes. Below the smaller of 5 % and 1 GiB people are told."""
+    return free < min(LOW, total * LOW_SHARE)
+
+
+def is_full(free: int, total: int) -> bool:
+    """Bytes. What is left is for the database: a start, with its log, would take it."""
+    return free < min(FULL, total * FULL_SHARE)

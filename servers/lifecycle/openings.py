@@ -1,0 +1,66 @@
+"""Gathers what a box's limits leave open, for its page."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from django.conf import settings
+
+from servers.engines import parameters
+from servers.engines.volumes import VolumeError, parse
+from servers.host import mounts, paths
+from servers.judge import limits
+from servers.judge import openings as judge
+from servers.judge.openings import Placed, Root
+from servers.lifecycle.creation import own_paths
+from servers.models import Box, Server
+
+WANTED = ("nosuid", "nodev")
+
+
+def found(box: str, allowed: limits.Limits, left_out: dict[str, str]) -> list[dict[str, Any]]:
+    """For the box of this slug, which is the one that this process is on."""
+    told = judge.openings(
+        allowed,
+        list(_roots(allowed)),
+        list(_placed(box)),
+        home=settings.HOME,
+        manage=settings.MANAGE,
+        left_out=left_out,
+    )
+    return [each.to_json() for each in told]
+
+
+def _roots(allowed: limits.Limits) -> Iterator[Root]:
+    own, seen = own_paths(), mounts.table(root=settings.HOST_ROOT)
+    for path in allowed.mount_roots:
+        try:
+            held = limits.held_in(path, own, root=settings.HOST_ROOT)
+        except paths.PathError:
+            held = ()
+        place = mounts.real_place(path, seen, root=settings.HOST_ROOT)
+        point = mounts.around(place, seen) if place else None
+        lacks = tuple(each for each in WANTED if point and each not in point.options)
+        yield Root(path=path, held=held, lacks=lacks, point=point.path if point else "")
+
+
+def _placed(box: str) -> Iterator[Placed]:
+    servers = Server.objects.shown().filter(box__slug=box, watches={})
+    for server in servers.select_related("box", "profile__current"):
+        if server.profile.current is None:
+            continue
+        launch = parameters.fill(server.profile.launch, server.values)
+        yield Placed(
+            slug=server.slug,
+            on_host_network=launch.network == "host",
+            mounts=tuple(_sources(launch.volumes, server.box)),
+        )
+
+
+def _sources(volumes: tuple[str, ...], box: Box) -> Iterator[str]:
+    for text in volumes:
+        try:
+            volume = parse(text, home=box.home)
+        except VolumeError:
+            continue  # its start says so
+        if volume.kind == "bind":
+            yield volume.source
