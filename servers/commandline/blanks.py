@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from servers.commandline import budget
 from servers.commandline.command import Command
 
 # $NAME, ${NAME}, and ${NAME:?why it is needed}.
@@ -23,11 +24,19 @@ _FILLED = (
 
 
 def fill(command: Command, values: Mapping[str, str]) -> Command:
-    """The command with these variables replaced; a variable without a value stays."""
+    """The command with these variables replaced; a variable without a value stays.
+
+    Raises PasteError where that makes more of it than any command is.
+    """
+
+    def put(found: re.Match[str]) -> str:
+        text = values.get(found[1] or found[2]) or found[0]
+        budget.write(len(text))
+        return text
 
     def filled(value: Any) -> Any:
         if isinstance(value, str):
-            return _VARIABLE.sub(lambda found: values.get(found[1] or found[2]) or found[0], value)
+            return _VARIABLE.sub(put, value)
         if isinstance(value, tuple):
             return tuple(filled(each) for each in value)
         if isinstance(value, dict):
@@ -38,9 +47,9 @@ def fill(command: Command, values: Mapping[str, str]) -> Command:
         return value
 
     left = tuple(name for name in command.unresolved if not values.get(name))
-    return replace(
-        command, **{part: filled(getattr(command, part)) for part in _FILLED}, unresolved=left
-    )
+    with budget.limited():
+        parts = {part: filled(getattr(command, part)) for part in _FILLED}
+    return replace(command, **parts, unresolved=left)
 
 
 def is_open(value: str | None) -> bool:

@@ -112,10 +112,8 @@ def _theirs(container: Json, image: Json | None) -> _Said:
     said |= _mounts(command.volumes)
     said |= {f"ulimit {name}": limit for name, limit in command.ulimits.items()}
     said |= _each("capability", command.cap_add) | _each("device", command.devices)
-    said |= _each("security option", command.security_opt)
-    said |= {
-        option.partition(" ")[0]: option.partition(" ")[2] or "yes" for option in command.ignored
-    }
+    said |= _each("security option", map(_option, command.security_opt))
+    said |= _ignored(command.ignored)
     config = container["Config"]
     program, of_it = _program(config.get("Entrypoint") or (), config.get("Cmd") or (), env)
     return _values(said) | program | _environment(env, of_it)
@@ -140,7 +138,10 @@ def _ours(spec: Spec, entrypoint: Sequence[str]) -> _Said:
     said |= _mounts(map(_mount, spec.mounts))
     said |= {f"ulimit {name}": str(limit) for name, limit in spec.ulimits.items()}
     said |= _each("capability", spec.cap_add) | _each("device", spec.devices)
-    said |= _each("security option", spec.security_opt)
+    said |= _each("security option", map(_option, spec.security_opt))
+    said |= _each("without the capability", spec.cap_drop)
+    if spec.pids_limit:
+        said["--pids-limit"] = str(spec.pids_limit)
     if spec.pid:
         said["--pid"] = spec.pid
     program, of_it = _program(spec.entrypoint or entrypoint, spec.command, spec.env)
@@ -205,6 +206,22 @@ def _of_image(config: Json, own: Json) -> list[Row]:
 
 def _each(kind: str, names: Iterable[str]) -> dict[str, str]:
     return {f"{kind} {name}": "yes" for name in names}
+
+
+def _ignored(options: Iterable[str]) -> dict[str, str]:
+    """What a profile has no place for, and inferdash gives its containers all the same."""
+    found: dict[str, str] = {}
+    for option in options:
+        flag, _space, value = option.partition(" ")
+        if flag == "--cap-drop":
+            found |= _each("without the capability", [value.removeprefix("CAP_")])
+        else:
+            found[flag] = value or "yes"
+    return found
+
+
+def _option(said: str) -> str:
+    return said.replace("=", ":").removesuffix(":true")
 
 
 def _joined(gpus: str | tuple[str, ...]) -> str:

@@ -1,7 +1,7 @@
 """A pasted command as the draft of a profile: never a launch, and open about what it assumes."""
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -10,13 +10,14 @@ from servers.commandline import (
     blanks,
     engine_flags,
     engine_words,
+    narrower,
     option_words,
     restart,
     wanted_gpus,
     words,
 )
 from servers.commandline.command import Command, EngineKey
-from servers.commandline.export import HF_TOKEN
+from servers.commandline.export import HF_TOKEN, HOST_STAYS
 from servers.commandline.reasons import reasons
 from servers.engines import ENGINES, official_image
 from servers.engines.engine import SECRET_FLAGS, flag_value
@@ -53,23 +54,33 @@ class UnknownEngineError(DraftError):
     """Neither image nor words say which engine it is: a person may know."""
 
 
-def draft(command: Command, *, text: str = "", engine: EngineKey | None = None) -> Draft:
+def draft(
+    command: Command,
+    *,
+    text: str = "",
+    engine: EngineKey | None = None,
+    keeps_network: bool = False,
+) -> Draft:
     """Raises DraftError for a command that starts none of the engines.
 
     `text` is the paste itself: its comments become reasons. `engine` is what a person says is
     in an image whose name and words do not tell; else UnknownEngineError is raised for it.
+    `keeps_network`: an engine that runs on the host's network stays there. What a guide says of it
+    becomes a published port, but for an engine of a cluster and for what inferdash wrote out itself.
     """
     if command.engine is None and engine is not None:
         command = replace(command, engine=engine)
-    made = _Drafter(command).draft()
+    keeps_network = keeps_network or HOST_STAYS in text
+    made = _Drafter(command, keeps_network=keeps_network).draft()
     flags = {word.partition("=")[0] for word in made.launch.flags if word.startswith("-")}
     names = flags | set(made.launch.env) | set(made.secrets)
     return replace(made, launch=replace(made.launch, reasons=reasons(text, names)))
 
 
 class _Drafter:
-    def __init__(self, command: Command) -> None:
+    def __init__(self, command: Command, *, keeps_network: bool) -> None:
         self.command = command
+        self.keeps_network = keeps_network
         self.remarks: list[Remark] = []
         self.env: dict[str, str] = {}
         self.secrets: dict[str, str] = {}
@@ -246,10 +257,13 @@ class _Drafter:
             port = engine.newer_port
         values: dict[str, Any] = {"port": port if port != engine.default_port else 0}
         network = self.command.network or "bridge"
-        values["network"] = "host" if network == "host" else network
+        wanted = port or engine.default_port
+        if network == "host" and self._publishes(said):
+            self._remark("assumed", narrower.published(wanted))
+            return values | {"network": "bridge", "host_port": wanted}
+        values["network"] = network
         if self.command.kind == "engine_command":
             return values
-        wanted = port or engine.default_port
         mine = next((each for each in published if each and each[2] == wanted), None)
         if mine is not None:
             values |= {"host_address": mine[0], "host_port": mine[1]}
@@ -269,6 +283,22 @@ class _Drafter:
             values["host_address"] = "127.0.0.1"
         return values
 
+    def _publishes(self, said: engine_flags.EngineFlags) -> bool:
+        """Whether a published port stands for the host's network."""
+        if self.keeps_network:
+            return False
+        # A script's own words count, and they may say another port.
+        if option_words.kept_script(self.command):
+            return False
+        needs = narrower.needs_host_network(said.flags, self.env)
+        if needs:
+            self._remark(
+                "trusts",
+                f"--network host stays, because of {needs}: the container reaches, and may hear, "
+                "everything that this box says to itself. box.toml has to allow it.",
+            )
+        return not needs
+
     def _container(self) -> dict[str, Any]:
         command = self.command
         entrypoint = option_words.kept_script(command)
@@ -280,7 +310,7 @@ class _Drafter:
             "runtime": command.runtime or "",
             "cap_add": command.cap_add,
             "devices": tuple(d for d in command.devices if not wanted_gpus.is_gpu(d)),
-            "security_opt": command.security_opt,
+            "security_opt": tuple(self._security()),
             "privileged": command.privileged,
             "cpuset_cpus": command.cpuset or "",
             "user": command.user or "",
@@ -295,6 +325,13 @@ class _Drafter:
                 "flags below are shown, but the script's own ones count.",
             )
         return values
+
+    def _security(self) -> Iterator[str]:
+        for option in self.command.security_opt:
+            if option.replace("=", ":") in option_words.GIVEN_ANYWAY:
+                self._remark("assumed", f"--security-opt {option}: every container here has it.")
+            else:
+                yield option
 
     def _restart(self) -> dict[str, Any]:
         values, says = restart.read(self.command.restart or "")
@@ -365,7 +402,9 @@ class _Drafter:
             says = "A key stands in the script: who sees the profile, or its export, reads it."
             self._remark("trusts", says)
         if launch.privileged:
-            self._remark("trusts", "Privileged: the container owns the box.")
+            self._remark("trusts", narrower.PRIVILEGED)
+        for says in narrower.homes(launch):
+            self._remark("trusts", says)
         for volume in launch.volumes:
             if not volume.endswith(":ro") and volume.startswith(("/", "~", "$")):
                 self._remark("trusts", f"{volume}: the container may write there.")

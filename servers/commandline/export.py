@@ -9,6 +9,8 @@ from servers.host import sizes
 
 # Where people keep it; a box may say another place.
 HF_CACHE = "~/.cache/huggingface:/root/.cache/huggingface"
+# Above a profile's own command: what a guide says of the host's network becomes a published port.
+HOST_STAYS = "# --network: host stays"
 HF_TOKEN = "HF_TOKEN"  # noqa: S105 - the variable's name
 
 
@@ -66,6 +68,8 @@ def _reasons(launch: Launch) -> str:
         said = f"# {{{{{name}}}}}: {value}\n{said}"
     if remark := restart.inexact(launch):
         said = f"# --restart: {remark}\n{said}"
+    if launch.network == "host":
+        said = f"{HOST_STAYS}: this profile means it\n{said}"
     if cards.parse(launch.gpus):
         said = f"# --gpus: {launch.gpus}, whichever those are on the box\n{said}"
     return said

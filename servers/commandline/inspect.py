@@ -31,6 +31,7 @@ _MODEL: dict[EngineKey, tuple[str, ...]] = {
 # Options of a container that a profile has no place for, by their names in HostConfig.
 _SAID_ONCE = {
     "--memory": "Memory",
+    "--pids-limit": "PidsLimit",
     "--memory-reservation": "MemoryReservation",
     "--cpu-shares": "CpuShares",
     "--cpuset-mems": "CpusetMems",
@@ -71,7 +72,7 @@ def draft_of(
     if engine is not None:
         command = replace(command, engine=engine)
     try:
-        made = without_keys(draft(command, engine=engine))
+        made = without_keys(draft(command, engine=engine, keeps_network=True))
     except DraftError:
         if engine is None:
             raise
@@ -85,7 +86,8 @@ def draft_of(
 
 def _of_script(command: Command, engine: EngineKey, model: str) -> Draft:
     words = (*ENGINES[engine].program, *_MODEL[engine], model)
-    made = draft(replace(command, entrypoint=None, command=words), engine=engine)
+    alone = replace(command, entrypoint=None, command=words)
+    made = draft(alone, engine=engine, keeps_network=True)
     note = Remark(
         kind="unresolved",
         says="A script of its image starts the engine, so that its flags are not known: this "

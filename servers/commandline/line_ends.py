@@ -5,7 +5,7 @@ import re
 from servers.commandline import docker_run
 from servers.commandline.engine_words import engine_start, wrappers
 from servers.commandline.shell import END
-from servers.commandline.starts import LAUNCH, OTHERS, Start, start_of
+from servers.commandline.starts import LAUNCH, OTHERS, Start, launch_in, start_of
 from servers.commandline.tokens import Operator, Token, Word
 
 _OPTION = re.compile(r"[-–—−]{1,2}[A-Za-z]")
@@ -55,7 +55,7 @@ class LineEnds:
     def _is_launch(self, offset: int) -> bool:
         if not self._launches:
             start = max(self._offset, self._searched - _NEAR)
-            self._launches = LAUNCH.search(self._text[start:offset]) is not None
+            self._launches = launch_in(self._text[start:offset]) is not None
             self._searched = offset
         return self._launches
 

@@ -8,6 +8,8 @@ from servers.commandline.export import HF_CACHE
 
 # Labels for SELinux, and what is so anyway: they say nothing of what is mounted.
 _PLAIN_MODES = re.compile(r":(?:z|Z|rw)(?:,(?:z|Z|rw))*$")
+# What inferdash gives every container.
+GIVEN_ANYWAY = ("no-new-privileges", "no-new-privileges:true")
 _RELATIVE = re.compile(r"\.|\$\{?PWD\b|\$\(pwd\)|`pwd`|%cd%", re.IGNORECASE)
 
 
@@ -51,6 +53,8 @@ def why_ignored(option: str) -> str:
         return "containers always run in the background here."
     if name.endswith(".sh"):
         return "what this script adds to the command is not in the paste."
+    if name in ("--cap-drop", "--pids-limit"):
+        return "inferdash takes rights from every container itself, and limits its processes."
     if name == "--rm":
         return "inferdash removes the container itself, once its log is kept."
     return "a profile has no place for it."

@@ -7,7 +7,7 @@ import html
 import re
 
 from servers.commandline.shell import END
-from servers.commandline.starts import LAUNCH, Start, start_of
+from servers.commandline.starts import LAUNCH, Start, launch_in, start_of
 
 _INVISIBLE = re.compile("[\u200b-\u200d\u2060\ufeff\u00ad]|\x1b\\[[0-9;?]*[A-Za-z]")
 _SPACES = str.maketrans(dict.fromkeys("\u00a0\u2007\u202f\u2002\u2003\u2009\u3000", " "))
@@ -156,7 +156,7 @@ def cleaned(text: str, *, root_prompts: bool = False) -> str:
 def _begun(line: str, *, root_prompts: bool) -> str:
     """A line at which a command may begin, without prompt, bullet, stray word."""
     line = _blanked(line, _SHEBANG)
-    if (code := _WHOLE_LINE.match(line)) is not None and LAUNCH.search(code[1]):
+    if (code := _WHOLE_LINE.match(line)) is not None and launch_in(code[1]):
         line = line.replace("`", " ")
     line = _unlabelled(line)
     for pattern in (_PROMPT, _PROMPT, _EXEC_START):
@@ -195,7 +195,7 @@ def _separated(line: str) -> str:
     if len(line) > _LONGEST_LINE:
         return line
     prose = None if _CONTINUED.search(line) else _GLUED_PROSE.search(line)
-    is_command = LAUNCH.search(line) or _LAST_LINE.match(line)
+    is_command = launch_in(line) or _LAST_LINE.match(line)
     if prose is not None and is_command and not _is_quoted(line, prose.start()):
         line = line[: prose.start()]
     for pattern in (_GLUED_COMMENT, _GLUED_LAUNCH):

@@ -2,13 +2,13 @@
 
 import re
 
-from servers.commandline import blocks, compose, paste, yaml_text
+from servers.commandline import blocks, budget, compose, paste, yaml_text
 from servers.commandline.blocks import Block
 from servers.commandline.command import Command, PasteError
 from servers.commandline.inside import joined
 from servers.commandline.script import Script
 from servers.commandline.shell import END
-from servers.commandline.starts import LAUNCH, Start, start_of
+from servers.commandline.starts import Start, launch_in, start_of
 from servers.commandline.variables import Scope
 from servers.commandline.yaml_text import YamlError
 
@@ -41,7 +41,8 @@ def read(text: str) -> list[Command]:
         raise PasteError("this is too long to be a launch command.", line=1, column=1)
     text, indent = paste.dedented(paste.normalized(text))
     try:
-        return _read(paste.unfenced(text))
+        with budget.limited():
+            return _read(paste.unfenced(text))
     except PasteError as error:
         raise PasteError(error.reason, line=error.line, column=error.column + indent) from None
 
@@ -124,12 +125,14 @@ def _documents(text: str) -> list[object]:
     lines = text.split("\n")
     deeper = [len(each) - len(each.lstrip()) for each in lines[1:] if each.strip()]
     indented = "\n".join([" " * min(deeper, default=0) + lines[0].lstrip(), *lines[1:]])
-    for attempt in (text, text.translate(_QUOTES), indented):
+    wrong: YamlError | None = None  # with the text as it is
+    for attempt in dict.fromkeys((text, text.translate(_QUOTES), indented)):
         try:
             return yaml_text.documents(attempt)
-        except YamlError:
-            continue
-    return yaml_text.documents(text)  # raises what is wrong with the text as it is
+        except YamlError as error:
+            wrong = wrong or error
+    assert wrong is not None
+    raise wrong
 
 
 def _inline(text: str) -> list[Command]:
@@ -138,6 +141,6 @@ def _inline(text: str) -> list[Command]:
     for number, line in enumerate(text.split("\n"), start=1):
         for match in _INLINE.finditer(line):
             code = _LANGUAGE.sub("", match[2])
-            if LAUNCH.search(code) and len(code.split()) > 2 and start_of(code) is not Start.PROSE:
+            if launch_in(code) and len(code.split()) > 2 and start_of(code) is not Start.PROSE:
                 found += _Reader().read(code, Scope(), number)
     return found

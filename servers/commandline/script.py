@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from servers.commandline import docker_run
+from servers.commandline import budget, docker_run
 from servers.commandline.command import Command, PasteError
 from servers.commandline.docker_options import TOOLS
 from servers.commandline.engine_words import (
@@ -16,7 +16,7 @@ from servers.commandline.engine_words import (
 )
 from servers.commandline.line_ends import LineEnds
 from servers.commandline.shell import Lexer
-from servers.commandline.starts import LAUNCH, Start, begins_other, start_of
+from servers.commandline.starts import Start, begins_other, launch_in, start_of
 from servers.commandline.tokens import (
     ArrayAssignment,
     HereDocument,
@@ -85,6 +85,7 @@ class Script:
         """All launches in order. Raises PasteError for one that cannot be read completely."""
         at = 0
         while at < len(self.text):
+            budget.step()
             stop = self.text.find("\n", at)
             stop = len(self.text) if stop < 0 else stop
             line = self.text[at:stop]
@@ -94,7 +95,7 @@ class Script:
                 try:
                     following = self._logical_line(at)
                 except ShellError as error:
-                    if start is Start.ASSIGNMENT or LAUNCH.search(line):
+                    if start is Start.ASSIGNMENT or launch_in(line):
                         raise self._error(error) from error
             at = following
         return self.found
@@ -193,7 +194,7 @@ class Script:
             self._declare(command[1:], exports=name in _EXPORTS or "-x" in map(self._raw, words))
         elif name == "set":
             self._set_options(words[1:])
-        elif name == "alias" and LAUNCH.search(self.text[words[0].offset : words[-1].end]):
+        elif name == "alias" and launch_in(self.text[words[0].offset : words[-1].end]):
             self.found.assembled.append(words[0].offset)
         elif name == "unset":
             for word in words[1:]:
@@ -206,7 +207,7 @@ class Script:
             if arguments:
                 self._launch(arguments, prefix)
         except ShellError as error:
-            if LAUNCH.search(self.text[words[0].offset : words[-1].end]) or error.is_certain:
+            if launch_in(self.text[words[0].offset : words[-1].end]) or error.is_certain:
                 raise
 
     def _lost_line_end(self, words: list[Word]) -> int | None:
@@ -218,6 +219,7 @@ class Script:
         is_docker = program(texts[first]) in TOOLS if first < len(texts) else False
         if not (is_short or is_engine or is_docker):
             return None
+        _look_at_each_rest(texts)
         for position in range(1 if is_short else first + 2, len(texts)):
             if not is_short and re.fullmatch(r"--?[\w-]+", texts[position - 1]):
                 continue  # an option's value
@@ -241,6 +243,7 @@ class Script:
         arguments, texts = arguments[own:], texts[own:]
         if not texts:
             return
+        budget.step(budget.COMMAND)
         environment = self.scope.environment() | prefix
         if docker_run.start(texts) is not None:
             self.found.commands.append(docker_run.read(arguments, environment=environment))
@@ -249,7 +252,7 @@ class Script:
         elif (script := shell_script(texts)) is not None:
             if find(texts) is not None:
                 self._engine(arguments, environment)
-            elif LAUNCH.search(script):
+            elif launch_in(script):
                 self._nested(script, arguments[0].offset)
         elif program(texts[0]) in _CARRIERS or self._enters_pod(texts):
             self._carried(arguments, texts)
@@ -265,16 +268,18 @@ class Script:
         return program(texts[0]) in _POD_TOOLS and "exec" in texts[1:4]
 
     def _carried(self, arguments: list[Argument], texts: list[str]) -> None:
+        _look_at_each_rest(texts)
         for position in range(1, len(texts)):
             rest = texts[position + wrappers(texts[position:]) :]
             if engine_start(rest) or docker_run.start(rest) or find(rest):
                 self._launch(arguments[position:], {})
                 return
-            if LAUNCH.search(texts[position]):
+            if launch_in(texts[position]):
                 self._nested(texts[position], arguments[position].offset)
 
     def _nested(self, script: str, offset: int, scope: Scope | None = None) -> None:
         line = self._first_line + self.text.count("\n", 0, offset)
+        budget.step(1 + len(script) // 8)
         self.found.commands.extend(self._read_text(script, scope or self.scope.copy(), line))
 
     def _engine(self, arguments: list[Argument], environment: dict[str, Value]) -> None:
@@ -317,7 +322,7 @@ class Script:
 
     def _holds(self, variable: Variable) -> bool:
         value = self.scope.values.get(variable.name)
-        return value is not None and LAUNCH.search(value.text) is not None
+        return value is not None and launch_in(value.text) is not None
 
     def _assignment(self, word: Word, *, quoted: bool = False) -> tuple[str, Value, bool] | None:
         """Name, value and whether it is added, of a word NAME=value; also "NAME=value"."""
@@ -343,7 +348,7 @@ class Script:
 
     def _set(self, name: str, value: Value, offset: int) -> None:
         self.found.assigned.append(offset)
-        if LAUNCH.search(value.text):
+        if launch_in(value.text):
             self.found.assembled.append(offset)
         if self._is_conditional:
             self.scope.forget(name)
@@ -391,3 +396,8 @@ class Script:
         before = self.text.rfind("\n", 0, offset) + 1
         line = self._first_line + self.text.count("\n", 0, offset)
         return PasteError(error.reason, line=line, column=offset - before + 1)
+
+
+def _look_at_each_rest(texts: list[str]) -> None:
+    """Count that a command is looked for behind each of its words, in all that follow."""
+    budget.step(1 + len(texts) * len(texts) // 64)

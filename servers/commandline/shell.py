@@ -7,7 +7,7 @@ More forgiving than a shell where pastes are: a backslash may be followed by bla
 import re
 from collections.abc import Callable
 
-from servers.commandline import signs
+from servers.commandline import budget, signs
 from servers.commandline.tokens import (
     ArrayAssignment,
     HereDocument,
@@ -91,6 +91,7 @@ class Lexer:
                 self._token(char)
 
     def _token(self, char: str) -> None:
+        budget.step()
         start = self.at
         if char == "#" or signs.arrow(self.text, start):
             self.at = self._line_end()
@@ -140,6 +141,7 @@ class Lexer:
     def _read_here_documents(self) -> None:
         for end, is_literal in self._here:
             start = self.at
+            budget.step(1 + (len(self.text) - start) // 16)
             closing = re.compile(rf"^[ \t]*{re.escape(end)}[ \t]*$", re.MULTILINE)
             if closing.search(self.text, start) is None:
                 reason = f"the text that begins here is never ended by a line “{end}”."
@@ -215,6 +217,7 @@ class Lexer:
             else:
                 pieces.append(Text(text=char, quoted=False))
                 self.at += 1
+        budget.step(1 + len(pieces))
         return Word(pieces=tuple(_joined(pieces)), offset=start, end=self.at)
 
     def _double(self, opener: str) -> list[Piece]:
@@ -340,6 +343,7 @@ class Lexer:
     def interpolation(self) -> list[Piece]:
         """The whole text as if it stood in double quotes, where only variables mean something."""
         pieces: list[Piece] = []
+        budget.step(1 + len(self.text))
         while char := self._char():
             if char == "$" and self.text[self.at + 1 : self.at + 2] != "(":
                 pieces += self._dollar(quoted=True)
@@ -355,9 +359,11 @@ class Lexer:
             depth += (char == opener) - (char == closer)
             if depth == 0:
                 self.at = position + 1
+                budget.step(1 + (position - offset) // 8)
                 return
             if char == END:
                 break
+        budget.step(1 + (len(self.text) - offset) // 8)
         raise ShellError("this bracket is never closed.", offset - 1)
 
     def _at_continuation(self) -> bool:

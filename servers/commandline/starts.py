@@ -3,6 +3,7 @@
 import re
 from enum import Enum
 
+from servers.commandline import budget
 from servers.commandline.docker_options import TOOLS
 
 _TOOL = r"(?:nvidia-docker|docker|podman|nerdctl)(?:\.exe)?"
@@ -14,6 +15,7 @@ LAUNCH = re.compile(
     r"|\S{0,200}(?:vllm/entrypoints/\S*api_server|sglang/launch_server)\.py"
     r"|(?:[\w./~${}\\-]{0,200}[/\\])?llama-server(?:\.exe)?(?=\s|$)"
 )
+_NAMES = re.compile(r"docker|podman|nerdctl|vllm|sglang|llama-server")  # one is in every launch
 _BEHIND = re.compile(
     rf"(?:&&|;)\s*(?:sudo\s+|nohup\s+|exec\s+|[A-Z_]+=\S+\s+)*(?:{LAUNCH.pattern})"
 )
@@ -50,14 +52,25 @@ class Start(Enum):
     PROSE = "no command"
 
 
+def launch_in(text: str) -> re.Match[str] | None:
+    """The first launch anywhere in a text."""
+    if _NAMES.search(text) is None:
+        return None
+    # It is looked for at every letter, as far ahead as the word goes on.
+    budget.step(1 + sum(len(word) * min(len(word), 200) for word in text.split()) // 8)
+    return LAUNCH.search(text)
+
+
 def start_of(line: str) -> Start:
     """What the line begins with, prompts and bullets taken off before."""
     line = line.lstrip(" \t({!&")
     first = _FIRST.match(line)
     if first is None or line.startswith(("#", "\0")):
         return Start.PROSE
-    if _BEHIND.search(line):
-        return Start.LAUNCH
+    if _NAMES.search(line):
+        budget.step(40 * (line.count("&&") + line.count(";")))
+        if _BEHIND.search(line):
+            return Start.LAUNCH
     if _ASSIGNMENT.match(line):
         return Start.ASSIGNMENT
     word = first[0]
