@@ -1,5 +1,21 @@
+from typing import Any
+
 from django.apps import AppConfig
 
 
 class ServersConfig(AppConfig):
     name = "servers"
+
+    def ready(self) -> None:
+        from django.contrib.auth.models import update_last_login
+        from django.contrib.auth.signals import user_logged_in
+
+        from servers.models import datafolder
+
+        def note(**said: Any) -> None:
+            with datafolder.unless_full():
+                update_last_login(**said)
+
+        # In place of Django's own, which shuts people out while the disk is full.
+        user_logged_in.disconnect(dispatch_uid="update_last_login")
+        user_logged_in.connect(note, dispatch_uid="note_last_login", weak=False)

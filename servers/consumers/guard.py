@@ -41,6 +41,7 @@ class GuardedConsumer(AsyncWebsocketConsumer):
     role = Role.VIEWER
     sender: asyncio.Task[None] | None = None
     group: str | None = None
+    opened_as: int | None = None  # its person's role; a change ends it
     is_closed = False
     is_over = False
 
@@ -75,10 +76,17 @@ class GuardedConsumer(AsyncWebsocketConsumer):
     async def person(self) -> User | None:
         """Whose socket it is, by what session and person are now; None when it was closed."""
         found = await self._by_session()
-        if found is not None and found.may(self.role):
+        if found is None:
+            code = UNAUTHENTICATED
+        elif not found.may(self.role):
+            code = FORBIDDEN
+        elif self.opened_as not in (None, found.role):
+            code = FAULT  # opened anew it is another role's
+        else:
+            self.opened_as = found.role
             return found
         await self._silence()
-        await self.close(UNAUTHENTICATED if found is None else FORBIDDEN)
+        await self.close(code)
         return None
 
     async def person_changed(self, message: live.PersonChanged) -> None:

@@ -44,7 +44,6 @@ class LiveConsumer(GuardedConsumer):
 
     async def person_changed(self, message: live.PersonChanged) -> None:
         self.viewer = await self.person()
-        # Another role sees other buttons.
         self.dirty.add(("everything", None))
         self.something.set()
 

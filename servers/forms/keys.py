@@ -34,24 +34,23 @@ class KeyForm(forms.Form):
         max_value=100_000,
         help_text="To models, at most. Empty: as many as it likes.",
     )
-    lives = forms.TypedChoiceField(label="It lives", coerce=int, choices=LIVES.items(), initial=365)
+    lives = forms.TypedChoiceField(label="It lives", coerce=int, choices=LIVES.items(), initial=90)
 
-    def __init__(
-        self, *args: Any, person: User, to_ask_models: bool = False, **kwargs: Any
-    ) -> None:
+    def __init__(self, *args: Any, person: User, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         may = [role for role in Role if role <= person.role]
         role = self.fields["role"]
         if isinstance(role, forms.TypedChoiceField):
             role.choices = [(each.value, f"do what {_a(each)} may") for each in may]
-            role.initial = max(may).value
+            # The least: more is chosen on purpose.
+            role.initial = min(may).value
             if person.may_operate:
                 role.choices = [(ONLY_ASKS, "ask models only"), *role.choices]
                 role.help_text = (
                     "“Ask models only” suits chat programs and scripts: it opens the gateway and "
-                    "nothing else, neither the API nor the terminal."
+                    "nothing else, neither the API nor the terminal. For those choose a role."
                 )
-                role.initial = ONLY_ASKS if to_ask_models else role.initial
+                role.initial = ONLY_ASKS
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}

@@ -1,5 +1,6 @@
 """Logging in, joining by a link, and what admins set for people, secrets and boxes."""
 
+import math
 from typing import Any
 
 from django import forms
@@ -14,27 +15,36 @@ from servers.engines.volumes import VolumeError, resolve
 from servers.models import Box, LoginFailure, Role, Secret, User
 
 LONGEST = 1000  # characters of a password; hashing more only keeps a processor busy
+ONE_MORE = "Five attempts failed. Try again now."  # the lock has ended since
 NAME_TAKEN = "Somebody has this name already. Choose another."
 
 
 def _count(person: str, request: HttpRequest) -> None:
-    """Count an attempt at somebody's password. Raises ValidationError when five have failed."""
+    """Count an attempt at somebody's password. Raises ValidationError when too many have failed."""
     if not LoginFailure.objects.take_attempt(person, request.META.get("REMOTE_ADDR", "")):
-        raise _locked(person, request)
+        raise ValidationError(_locked(person, request) or ONE_MORE)
 
 
 def _failed(person: str, request: HttpRequest, otherwise: str) -> ValidationError:
     """What to say of the attempt that has just failed."""
-    if LoginFailure.objects.seconds_locked(person, request.META.get("REMOTE_ADDR", "")):
-        return _locked(person, request)
-    return ValidationError(otherwise)
+    return ValidationError(_locked(person, request) or otherwise)
 
 
-def _locked(person: str, request: HttpRequest) -> ValidationError:
-    left = LoginFailure.objects.seconds_locked(person, request.META.get("REMOTE_ADDR", "")) or 1
-    return ValidationError(
-        f"Five attempts failed. Try again in {left} second{'s' if left > 1 else ''}."
-    )
+def _locked(person: str, request: HttpRequest) -> str:
+    """Why nobody may try now; "" where somebody may."""
+    if left := LoginFailure.objects.seconds_name_locked(person):
+        return (
+            "Too many attempts with this name have failed. Try again in "
+            f"{_number(math.ceil(left / 60), 'minute')}, or ask an admin for a link to a new "
+            "password, which opens the name at once."
+        )
+    if left := LoginFailure.objects.seconds_locked(person, request.META.get("REMOTE_ADDR", "")):
+        return f"Five attempts failed. Try again in {_number(left, 'second')}."
+    return ""
+
+
+def _number(count: int, of: str) -> str:
+    return f"{count} {of}" if count == 1 else f"{count} {of}s"
 
 
 def _forget(person: str, request: HttpRequest) -> None:

@@ -12,6 +12,7 @@ from servers.gateway.callers import Caller, Callers, not_allowed
 from servers.gateway.calls import Call, Calls
 from servers.gateway.capture import Captures
 from servers.gateway.door import Door, source_of
+from servers.gateway.hosts import unknown_host
 from servers.gateway.question import GoneError, Question, heard
 from servers.gateway.refusal import Refusal
 from servers.gateway.routes import Absence, Route, Routes, listed
@@ -58,7 +59,10 @@ class Gateway:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if is_for_engines(str(scope["path"])) or _is_astray(scope):
-            await self.answer(scope, receive, send)
+            if (refusal := unknown_host(scope)) is None:
+                await self.answer(scope, receive, send)
+            else:
+                await refusal.answer(send, str(scope["path"]))
         else:
             await self.others(scope, receive, send)
 

@@ -1,22 +1,14 @@
 """An old port, as requests come in by it."""
 
 from dataclasses import dataclass
-from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
-
-from django.conf import settings
-from django.http.request import validate_host
+from ipaddress import IPv4Network, IPv6Network, ip_network
 
 from servers.gateway.asgi import Scope
 from servers.gateway.callers import Caller, brings_key
+from servers.gateway.hosts import is_ours, without_port
 from servers.gateway.refusal import Refusal
 from servers.models import OldPort
 from servers.models.oldport import plain
-
-# Under these nobody can register a name: RFC 6762, RFC 8375, RFC 2606, and what ICANN has set aside.
-_LOCAL = (
-    *(".local", ".home.arpa", ".test", ".localhost", ".internal"),
-    *(".lan", ".home", ".corp", ".localdomain", ".intranet", ".private"),
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +45,7 @@ class Door:
                 403, "browser_refused",
                 "Browsers need a key, also from here. Programs that are none do not.",
             )  # fmt: skip
-        if not _is_ours(host := _host(scope)):
+        if not is_ours(host := without_port(scope)):
             raise Refusal(
                 403, "host_unknown",
                 f"Nobody is asked as “{host[:200]}” without a key: a page of a browser could have "
@@ -61,25 +53,6 @@ class Door:
                 "name added to INFERDASH_ALLOWED_HOSTS.",
             )  # fmt: skip
         return Caller(key=None, person=self.person)
-
-
-def _host(scope: Scope) -> str:
-    """Without its port; "" where a program says none, which browsers always do."""
-    said = next((value for name, value in scope["headers"] if name == b"host"), b"")
-    host = said.decode("latin-1").casefold()
-    return host[: host.find("]") + 1] if host.startswith("[") else host.partition(":")[0]
-
-
-def _is_ours(host: str) -> bool:
-    """Not a name that somebody out there could own, and let lead to this box (DNS rebinding)."""
-    name = host.rstrip(".")
-    if "." not in name or name.endswith(_LOCAL) or validate_host(name, settings.ALLOWED_HOSTS):
-        return True
-    try:
-        ip_address(name)
-    except ValueError:
-        return False
-    return True
 
 
 def source_of(scope: Scope) -> str | None:

@@ -6,15 +6,17 @@ from datetime import timedelta
 from functools import lru_cache
 from typing import Any
 
+from django.conf import settings
 from django.db.models import Q
 from django.template.loader import render_to_string
 from django.utils import timezone
 
 from servers.judge import attention as judge
+from servers.judge import datafolder as folder
 from servers.judge.alerts.case import KINDS
 from servers.judge.attention import BoxState, Notice, Told
 from servers.live import messages
-from servers.models import Alert, Box, Delivery, Outlet, Run, Server, User
+from servers.models import Alert, Box, Delivery, Outlet, Run, Server, User, datafolder
 from servers.models.outlet import What
 
 # A watcher that runs has taken up a test by then.
@@ -49,8 +51,29 @@ def attention(boxes: Iterable[Box], samples: Mapping[str, dict[str, Any] | None]
         )
         for box in boxes
     ]
-    notices = judge.with_alerts(failed + judge.of_boxes(states), _told())
+    seen = failed + judge.of_boxes(states) + _of_data_folder(states)
+    notices = judge.with_alerts(seen, _told())
     return sorted(notices, key=lambda notice: notice.level != "failed")
+
+
+def _of_data_folder(states: list[BoxState]) -> list[Notice]:
+    """Of this process's own box: while the disk is full, no alert of it can be written."""
+    disk = datafolder.disk()
+    here = [state.slug for state in states if state.slug == settings.BOX]
+    if disk is None or not here or not folder.is_low(disk.free, disk.total):
+        return []
+    is_full = folder.is_full(disk.free, disk.total)
+    return [
+        Notice(
+            level="failed" if is_full else "attention",
+            about="box",
+            slug=settings.BOX,
+            what=folder.TITLES[is_full],
+            fix=folder.ADVICE,
+            kind="disk",
+            subject=folder.SUBJECT,
+        )
+    ]
 
 
 def _told() -> list[Told]:

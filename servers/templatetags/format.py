@@ -229,6 +229,7 @@ def memory_word(line: str) -> str:
 
 LIMITS = {
     "mount_roots": "Folders that may be mounted",
+    "volumes": "Docker volumes",
     "privileged": "Privileged",
     "host_network": "The host's network",
     "host_ipc": "The host's IPC",
@@ -237,7 +238,9 @@ LIMITS = {
     "cap_add": "Capabilities",
     "security_opt": "Security options",
     "reclaim": "Memory reclaimed (page cache, driver pools)",
+    "token_realms": "Where registries may send for a token",
     "open_ports": "Ports open to other machines",
+    "pids_limit": "Processes and threads of a container",
 }
 
 
@@ -248,9 +251,11 @@ def limit_word(name: str) -> str:
 
 
 @register.filter
-def limit_value(value: bool | list[str]) -> str:
+def limit_value(value: bool | int | list[str]) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, int):
+        return str(value) if value else "any number"
     return ", ".join(value) or "none"
 
 

@@ -25,6 +25,7 @@ def box(request: HttpRequest, slug: str) -> HttpResponse:
             "care": live.care_of(found, cast(User, request.user)),
             "others": live.others_of(found, cast(User, request.user)),
             "limits": sorted(found.facts.get("limits", {}).items()),
+            "openings": found.facts.get("openings", []),
             "servers": Server.objects.for_dashboard().filter(box=found),
         },
     )

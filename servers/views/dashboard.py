@@ -1,11 +1,13 @@
 """The dashboard: what needs attention, the boxes with their GPUs, the servers."""
 
+from typing import cast
+
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
 from servers import live
-from servers.models import Box, Role, Server
+from servers.models import Box, Key, Role, Server, User
 from servers.views.access import allow
 
 
@@ -23,6 +25,7 @@ def dashboard(request: HttpRequest) -> HttpResponse:
             "servers": servers,
             "panels": live.panels(boxes, samples),
             "notices": live.attention(boxes, samples),
+            "ending_keys": list(Key.objects.ending_soon(cast(User, request.user))),
             "reboots": live.restarts_told(),
         },
     )

@@ -8,7 +8,9 @@ from django.core.exceptions import BadRequest, DisallowedHost
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
-BAD_REQUEST, FORBIDDEN = 400, 403
+from servers.models import datafolder
+
+BAD_REQUEST, FORBIDDEN, UNAVAILABLE = 400, 403, 503
 
 TOO_OLD = (
     "This page was opened in an earlier session, so nothing was changed. Reload it and try again."
@@ -20,6 +22,16 @@ def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
     if "HX-Request" in request.headers:
         return _sentence(why, FORBIDDEN)
     return render(request, "403.html", {"why": why}, status=FORBIDDEN)
+
+
+def disk_full(request: HttpRequest, exception: Exception) -> HttpResponse | None:
+    """None for what does not come of a full disk."""
+    why = datafolder.said(exception)
+    if not why:
+        return None
+    if "HX-Request" in request.headers:
+        return _sentence(why, UNAVAILABLE)
+    return render(request, "503.html", {"why": why}, status=UNAVAILABLE)
 
 
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:

@@ -14,7 +14,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_GET, require_POST
 
 from servers.forms.image import PullForm
-from servers.judge import dockerfile
+from servers.judge import dockerfile, logtext
 from servers.lifecycle.images import built, jobs, shelf
 from servers.live import shelves
 from servers.models import Box, ImageJob, JobLog, Role, TagNews, User
@@ -78,18 +78,19 @@ def image_job_log(request: HttpRequest, pk: int) -> HttpResponse:
 @require_GET
 @allow(Role.VIEWER)
 def image_job_text(request: HttpRequest, pk: int) -> StreamingHttpResponse:
+    """`?raw` keeps what a terminal would obey."""
     job = _seen(request, pk)
     name = f"build-{job.pk}.log"
     return StreamingHttpResponse(
-        _log_of(job),
+        _log_of(job, is_raw="raw" in request.GET),
         content_type="text/plain; charset=utf-8",
         headers={"Content-Disposition": f'attachment; filename="{name}"'},
     )
 
 
-async def _log_of(job: ImageJob) -> AsyncIterator[str]:
+async def _log_of(job: ImageJob, *, is_raw: bool) -> AsyncIterator[str]:
     async for piece in JobLog.objects.filter(job=job).aiterator():
-        yield f"{piece.text}\n"
+        yield f"{piece.text if is_raw else logtext.safe(piece.text)}\n"
 
 
 def _seen(request: HttpRequest, pk: int) -> ImageJob:

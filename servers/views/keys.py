@@ -18,8 +18,7 @@ from servers.views.gateway import use_from
 @allow(Role.VIEWER)
 def keys(request: HttpRequest) -> HttpResponse:
     person = cast(User, request.user)
-    to_ask_models = request.GET.get("for") == "models"
-    form = KeyForm(request.POST or None, person=person, to_ask_models=to_ask_models)
+    form = KeyForm(request.POST or None, person=person)
     made, token = None, ""
     if request.method == "POST" and form.is_valid():
         with transaction.atomic():
@@ -33,7 +32,7 @@ def keys(request: HttpRequest) -> HttpResponse:
                 requests_per_minute=form.cleaned_data["requests_per_minute"],
             )
             Entry.note(person, "make key", made, may=made.scope)
-        form = KeyForm(person=person, to_ask_models=to_ask_models)
+        form = KeyForm(person=person)
     found = Key.objects.select_related("person")
     shown = found if person.may_administer else found.filter(person=person)
     return render(

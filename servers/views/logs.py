@@ -28,7 +28,8 @@ def run(request: HttpRequest, run_id: int) -> HttpResponse:
 @require_GET
 @allow(Role.VIEWER)
 async def run_log(request: HttpRequest, run_id: int) -> StreamingHttpResponse:
-    """`?raw` keeps colours, `?timestamps` puts Docker's timestamp before each line, `?gz` packs."""
+    """`?raw` keeps colours and all else that a terminal obeys, `?timestamps` puts Docker's timestamp
+    before each line, `?gz` packs."""
     run = await aget_object_or_404(Run.objects.select_related("server"), pk=run_id)
     text = _text(run, is_raw="raw" in request.GET, has_times="timestamps" in request.GET)
     name, is_packed = f"{run.server.slug}-run-{run.pk}.txt", "gz" in request.GET
@@ -57,4 +58,4 @@ async def _text(run: Run, *, is_raw: bool, has_times: bool) -> AsyncIterator[str
         block = "".join(
             f"{line.at} {line.text}\n" if has_times else f"{line.text}\n" for line in lines
         )
-        yield block if is_raw else logtext.plain(block)
+        yield block if is_raw else logtext.safe(block)

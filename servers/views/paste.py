@@ -1,10 +1,13 @@
 """The door for what a guide says: a pasted command becomes the profile form, filled in."""
 
+import asyncio
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import cast
 
+from asgiref.sync import sync_to_async
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_http_methods
@@ -40,18 +43,27 @@ HEADINGS = {
 }
 
 
+# Pastes are read one after the other and beside everybody's requests: in the thread that those
+# share, one person's paste would hold up all pages.
+_reading = ThreadPoolExecutor(max_workers=1, thread_name_prefix="paste")
+
+
+async def _apart[Found](work: Callable[..., Found], *args: object) -> Found:
+    return await asyncio.get_running_loop().run_in_executor(_reading, work, *args)
+
+
 @require_http_methods(["GET", "POST"])
 @allow(Role.EDITOR)
-def profile_paste(request: HttpRequest) -> HttpResponse:
+async def profile_paste(request: HttpRequest) -> HttpResponse:
     """Nothing is kept between the steps but what the page sends again: the text itself."""
     text = request.POST.get("text", "")
     context: dict[str, object] = {"text": text}
     if request.method == "POST":
         try:
-            found = _documents(text) or read(text)
+            found = await _apart(_found, text, await sync_to_async(_largest_group)())
             chosen = _chosen(request, found)
             if isinstance(chosen, Document):
-                return _form_of_document(request, chosen)
+                return await sync_to_async(_form_of_document)(request, chosen)
             # What has been answered on an earlier page stays on each one after it.
             context |= {
                 "candidates": [_told(each) for each in found],
@@ -59,7 +71,8 @@ def profile_paste(request: HttpRequest) -> HttpResponse:
                 "engine": request.POST.get("engine", ""),
             }
             if chosen is not None and not _asks(request, chosen, context):
-                return _filled_form(request, _draft(request, chosen, text))
+                made = await _apart(_draft, request, chosen, text)
+                return await sync_to_async(_filled_form)(request, made)
         except PasteError as error:
             context |= {"error": str(error), "line": _line(text, error.line)}
         except UnknownEngineError as error:
@@ -68,10 +81,14 @@ def profile_paste(request: HttpRequest) -> HttpResponse:
         except (DraftError, DocumentError) as error:
             # Who named the wrong engine may name another one.
             context |= {"error": str(error), "engines": choices() if context.get("engine") else ()}
-    return render(request, "profiles/paste.html", context)
+    return await sync_to_async(render)(request, "profiles/paste.html", context)
 
 
-def _documents(text: str) -> tuple[Document, ...]:
+def _found(text: str, group: tuple[int, str]) -> Sequence[Command | Document]:
+    return _documents(text, group) or read(text)
+
+
+def _documents(text: str, group: tuple[int, str]) -> tuple[Document, ...]:
     """Profiles in inferdash's own YAML or JSON, or the variants of a model file of vLLM's recipes.
 
     Nothing for everything else. Raises DocumentError for one with a mistake in it.
@@ -80,7 +97,7 @@ def _documents(text: str) -> tuple[Document, ...]:
         return (documents.read(text, where="The paste"),)
     if not _OF_VLLM_PROJECT.search(text):
         return ()
-    gpus, generation = _largest_group()
+    gpus, generation = group
     return vllm_project.documents(text, where="The paste", gpus=gpus, generation=generation)
 
 

@@ -12,6 +12,7 @@ from django.views.decorators.http import require_POST
 from servers import live
 from servers.engines import parameters
 from servers.forms.profile_values import opens_the_box
+from servers.lifecycle import checkpoints
 from servers.models import Box, Entry, Profile, Role, Server, User
 from servers.views.access import allow
 from servers.views.profiles import find
@@ -31,6 +32,7 @@ def profile_place(request: HttpRequest, slug: str) -> HttpResponse:
             profile=found, box=box, slug=_free_slug(f"{found.slug}-{said}"), values=values
         )
         Entry.note(cast(User, request.user), "place", made, **values)
+        checkpoints.look_soon(found)
         live.servers_changed()
     return redirect("profile", slug=found.slug)
 

@@ -14,7 +14,7 @@ from servers.engines import diff
 from servers.engines.launch import Launch
 from servers.forms.profile import ProfileForm
 from servers.forms.profile_values import initial
-from servers.lifecycle import stock
+from servers.lifecycle import checkpoints, stock
 from servers.models import Box, Entry, Profile, Role, Server, StoredCheckpoint, User
 from servers.models.profile import ABOUT, Stale
 from servers.recipes.document import Document
@@ -75,6 +75,7 @@ def create(form: ProfileForm, *, by: User) -> Profile:
         made.save_version(form.launch(), by=by, message="First version")
         Server.objects.create(slug=made.slug, profile=made, box=form.cleaned_data["box"])
         Entry.note(by, "create profile", made)
+        checkpoints.look_soon(made)
     live.servers_changed()
     return made
 
@@ -115,6 +116,7 @@ def _save(request: HttpRequest, found: Profile, form: ProfileForm) -> None:
                 request, f"Saved as version {version.number}. It is used from the next start."
             )
         Entry.note(person, "edit profile", found)
+        checkpoints.look_soon(found)
 
 
 def _theirs_and_mine(found: Profile, form: ProfileForm) -> list[diff.Difference]:

@@ -16,7 +16,7 @@ from servers.engines import ENGINES, choices, parameters
 from servers.engines.launch import Launch
 from servers.forms.profile_values import opens_the_box
 from servers.judge import startchart
-from servers.lifecycle import checks, offers, preflight
+from servers.lifecycle import checkpoints, checks, offers, preflight
 from servers.lifecycle.badges import badges
 from servers.models import (
     Box,
@@ -150,6 +150,7 @@ def save_launch(
             found.claim(saves=found.saves)
             version = found.save_version(launch, by=person, message=message)
             Entry.note(person, action, found, version=version.number)
+            checkpoints.look_soon(found)
     except Stale:
         raise BadRequest(
             f"Somebody else has just saved {found}. Look at it and try again."

@@ -16,7 +16,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from servers import live
 from servers.forms.people import NAME_TAKEN, JoinForm, LoginForm, OwnPasswordForm, PasswordForm
-from servers.models import Entry, Invite, Role, User
+from servers.models import Entry, Invite, LoginFailure, Role, User, datafolder
 from servers.views.access import allow
 
 GONE = 410
@@ -37,7 +37,8 @@ def login(request: HttpRequest) -> HttpResponse:
     if request.method == "POST" and form.is_valid() and form.person is not None:
         log_in(request, form.person)
         # Sessions stand in the database, and nobody else sweeps out those that are over.
-        type(request.session).clear_expired()
+        with datafolder.unless_full():
+            type(request.session).clear_expired()
         return redirect(target)
     return render(request, "people/login.html", {"form": form, "next": target})
 
@@ -89,6 +90,7 @@ def _let_in(invite: Invite, form: PasswordForm) -> User:
         if invite.person:
             # Only this: the role may have changed since the link was opened.
             person.save(update_fields=["password"])
+            LoginFailure.objects.open(person.username)
         else:
             person.save()
         Entry.note(person, "reset password" if invite.person else "join", person)

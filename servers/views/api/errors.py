@@ -3,11 +3,15 @@
 from typing import Any
 
 from django.core.exceptions import PermissionDenied
+from django.db.utils import OperationalError
 from django.http import Http404, HttpRequest, HttpResponse
 from ninja import NinjaAPI, Schema
 from ninja.errors import AuthenticationError, ValidationError
 
+from servers.models import datafolder
+
 UNAUTHORIZED, FORBIDDEN, NOT_FOUND, UNPROCESSABLE = 401, 403, 404, 422
+UNAVAILABLE = 503
 
 
 class Fault(Schema):
@@ -55,6 +59,13 @@ def register(api: NinjaAPI) -> None:
     @api.exception_handler(PermissionDenied)
     def denied(request: HttpRequest, error: PermissionDenied) -> HttpResponse:
         return answer(request, FORBIDDEN, Fault(code="forbidden", message=str(error)))
+
+    @api.exception_handler(OperationalError)
+    def no_room(request: HttpRequest, error: OperationalError) -> HttpResponse:
+        said = datafolder.said(error)
+        if not said:
+            raise error
+        return answer(request, UNAVAILABLE, Fault(code="disk_full", message=said))
 
     @api.exception_handler(ValidationError)
     def invalid(request: HttpRequest, error: ValidationError) -> HttpResponse:
