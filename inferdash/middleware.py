@@ -13,9 +13,11 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.request import split_domain_port, validate_host
 from django.http.response import HttpResponseRedirectBase
 from django.utils.decorators import sync_and_async_middleware
+from django.utils.deprecation import MiddlewareMixin
 from django_htmx.http import HttpResponseClientRedirect
 
 __all__ = [
+    "FullDisk",
     "LoggedInSockets",
     "LoginRequired",
     "SameOriginSockets",
@@ -118,6 +120,15 @@ def htmx_redirects(get_response: Callable[[HttpRequest], Any]) -> Callable[[Http
         return moved(request, get_response(request))
 
     return middleware
+
+
+class FullDisk(MiddlewareMixin):
+    """What cannot be written because the disk is full is told in a sentence, not as a fault."""
+
+    def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
+        from servers.views.errors import disk_full  # models are not there yet when this is imported
+
+        return disk_full(request, exception)
 
 
 class LoggedInSockets:

@@ -5,6 +5,10 @@ import threading
 from dataclasses import dataclass
 
 SERVER_FAULT = 500
+MINUTE = 60.0
+REFUSED_HOST = "django.security.DisallowedHost"
+# Lines a minute about what visitors do wrong, by who says it: the longest name that fits counts.
+MOST = {REFUSED_HOST: 1, "django.security": 30, "django.request": 30, "uvicorn.error": 30}
 
 # Seconds.
 SAID_AGAIN = 600.0
@@ -23,6 +27,50 @@ class WithoutVisitorsFaults(logging.Filter):
         if status < SERVER_FAULT and record.name.startswith(("django.request", "django.security")):
             record.exc_info = record.exc_text = None
         return True
+
+
+@dataclass(slots=True)
+class _Counted:
+    began: float = float("-inf")
+    said: int = 0
+    unsaid: int = 0
+
+
+class BoundedVisitors(logging.Filter):
+    """Passes on so many lines a minute about what visitors do wrong, and how many it has left out:
+    else anybody who reaches the port could fill the disk, and bury in lines what matters."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._counted = {name: _Counted() for name in MOST}
+        self._lock = threading.Lock()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        name = _visitors(record)
+        if name is None:
+            return True
+        with self._lock:
+            count = self._counted[name]
+            if record.created - count.began >= MINUTE:
+                if count.unsaid:
+                    text = f"{record.getMessage()} ({count.unsaid} more before it were left out)"
+                    record.msg, record.args = text, ()
+                count.began, count.said, count.unsaid = record.created, 0, 0
+            if count.said >= MOST[name]:
+                count.unsaid += 1
+                return False
+            count.said += 1
+        return True
+
+
+def _visitors(record: logging.LogRecord) -> str | None:
+    """Under which name of MOST it counts; None: it is no visitor's fault."""
+    if record.name == REFUSED_HOST:
+        return REFUSED_HOST
+    if record.levelno > logging.WARNING or record.exc_info:
+        return None
+    fitting = (name for name in MOST if record.name == name or record.name.startswith(f"{name}."))
+    return max(fitting, key=len, default=None)
 
 
 @dataclass(slots=True)

@@ -4,7 +4,9 @@ import contextlib
 import os
 import re
 import secrets
+import shlex
 import socket
+import sys
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +17,7 @@ from cryptography.fernet import Fernet
 from django.core.exceptions import ImproperlyConfigured
 from django.utils.csp import CSP
 
+from inferdash import redis_address
 from inferdash.dotenv import read_env_file
 from servers.judge import thresholds
 
@@ -198,6 +201,7 @@ SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = BEHIND_TLS
 SESSION_COOKIE_NAME = f"inferdash_{PORT}"  # cookies ignore ports: two installs on one host
 CSRF_COOKIE_NAME = f"inferdash_csrf_{PORT}"
 SESSION_COOKIE_AGE = 14 * 24 * 3600
+SESSION_ENGINE = "servers.live.sessions"
 SECURE_CSP = {
     "default-src": [CSP.SELF],
     "form-action": [CSP.SELF],
@@ -235,6 +239,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "inferdash.middleware.htmx_redirects",
+    "inferdash.middleware.FullDisk",
     "django_htmx.middleware.HtmxMiddleware",
 ]
 ROOT_URLCONF = "inferdash.urls"
@@ -271,6 +276,8 @@ LOGIN_REDIRECT_URL = "/"
 LOGOUT_REDIRECT_URL = "login"
 
 REDIS_URL = env("REDIS_URL", f"unix://{DATA}/redis/redis.sock")
+if redis_address.is_open(REDIS_URL) and not env_bool("INFERDASH_REDIS_OPEN"):
+    raise ImproperlyConfigured(redis_address.REFUSAL)
 CHANNEL_LAYERS = {
     "default": {
         "BACKEND": "channels_redis.core.RedisChannelLayer",
@@ -288,6 +295,8 @@ CHANNEL_LAYERS = {
 BOX = env("INFERDASH_BOX", re.sub(r"[^a-z0-9-]+", "-", socket.gethostname().lower()).strip("-"))
 # What this box allows to containers; read by its worker only (see docs/architecture.md).
 BOX_FILE = Path(env("INFERDASH_BOX_FILE", str(DATA / "box.toml")))
+# How people call inferdash's own commands on this box, as they would type it.
+MANAGE = env("INFERDASH_MANAGE", "") or shlex.join([sys.executable, str(BASE_DIR / "manage.py")])
 # On which of the box's ports engines are reached whose profiles name none; their own (8000, 8080,
 # 30000 …) are what other people's scripts on the box want.
 ENGINE_PORTS = env_ports("INFERDASH_ENGINE_PORTS", "18000-18099")
@@ -369,6 +378,7 @@ LOGGING = {
     "disable_existing_loggers": False,
     "filters": {
         "without_visitors_faults": {"()": "inferdash.records.WithoutVisitorsFaults"},
+        "bounded_visitors": {"()": "inferdash.records.BoundedVisitors"},
         "without_repeats": {"()": "inferdash.records.WithoutRepeats"},
     },
     "formatters": {"line": {"format": "%(levelname)s %(name)s: %(message)s"}},
@@ -376,7 +386,7 @@ LOGGING = {
         "console": {
             "class": "logging.StreamHandler",
             "formatter": "line",
-            "filters": ["without_visitors_faults", "without_repeats"],
+            "filters": ["without_visitors_faults", "bounded_visitors", "without_repeats"],
         }
     },
     "root": {"handlers": ["console"], "level": env("LOG_LEVEL", "INFO")},

@@ -75,6 +75,7 @@ def environment() -> dict[str, str]:
         "INFERDASH_SETTINGS": str(ENV_FILE),
         "INFERDASH_DATA": str(DATA),
         "INFERDASH_BOX_FILE": str(BOX_FILE),
+        "INFERDASH_MANAGE": MANAGE.name,
         "PYTHONUNBUFFERED": "1",
         # Python's threads otherwise make glibc keep an arena each: tens of MiB for nothing.
         "MALLOC_ARENA_MAX": "2",

@@ -182,5 +182,26 @@ if [ "$(id -u)" != 0 ]; then
 fi
 umask 077
 # Files are named from where one stands.
-exec runuser -u {account.user} -g {account.group}{also} -- env {variables} {PYTHON} {layout.CURRENT}/manage.py "$@"
+as_service() {{
+    runuser -u {account.user} -g {account.group}{also} -- env {variables} {PYTHON} {layout.CURRENT}/manage.py "$@"
+}}
+case "${{1:-}}" in
+allow|forbid)
+    # The services only read what containers may do here: they say what it is to be, root writes it.
+    draft=$(mktemp {layout.BOX_FILE}.XXXXXX)
+    trap 'rm -f "$draft"' EXIT
+    as_service "$@" --as-text >"$draft"
+    if cmp -s "$draft" {layout.BOX_FILE}; then
+        echo "{layout.BOX_FILE} says so already."
+        exit 0
+    fi
+    chown root:{account.group} "$draft"
+    chmod 640 "$draft"
+    mv "$draft" {layout.BOX_FILE}
+    as_service "$@" --note-only
+    ;;
+*)
+    as_service "$@"
+    ;;
+esac
 """

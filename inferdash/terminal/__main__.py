@@ -6,7 +6,7 @@ import os
 import sys
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 
-from inferdash.terminal import chat, commands, completion, images, pulling
+from inferdash.terminal import chat, commands, completion, images, pulling, show
 from inferdash.terminal.api import Problem
 
 _EPILOG = """\
@@ -58,6 +58,7 @@ def parser() -> ArgumentParser:
     one.add_argument("-n", "--lines", type=int, default=100, help="the last so many (100)")
     one.add_argument("--all", action="store_true", help="from the first line on")
     one.add_argument("-t", "--timestamps", action="store_true")
+    one.add_argument("--raw", action="store_true", help="with colours and all, for files")
     one.add_argument("--run", type=int, help="of this run instead of the newest")
     one.set_defaults(do=commands.logs)
     one = verbs.add_parser("why", help="why it failed", parents=[of_server, json])
@@ -174,9 +175,9 @@ def main(words: list[str] | None = None) -> int:
         code: int = args.do(args)
         sys.stdout.flush()
     except Problem as problem:
-        sys.stderr.write(f"{problem}\n")
+        show.aside(f"{problem}\n")
         if problem.advice:
-            sys.stderr.write(f"{problem.advice}\n")
+            show.aside(f"{problem.advice}\n")
         return problem.code
     except KeyboardInterrupt:
         sys.stderr.write("\n")

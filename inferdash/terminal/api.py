@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 from http.client import HTTPException, HTTPResponse
 from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlencode, urlsplit
 from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
+
+from inferdash.terminal import safe
 
 TIMEOUT = 60.0  # seconds; an answer may be held back for half of that
 FAILED, USAGE, MISSING, FORBIDDEN, UNREACHABLE = 1, 2, 3, 4, 5
@@ -46,6 +49,8 @@ class Api:
         self.url = f"{parts.scheme}://{parts.netloc}"
         self._key = key
         # Boxes are on the team's own network: a proxy for the internet does not reach them.
+        # Whether all that it answers is for somebody who looks at a terminal.
+        self.is_shown = sys.stdout.isatty()
         self._open = build_opener(_NoRedirects(), ProxyHandler({})).open
 
     def get(self, *path: str, **query: Any) -> Any:
@@ -53,7 +58,8 @@ class Api:
         return self._json(self._said("GET", path, query=asked))
 
     def text(self, *path: str) -> str:
-        return self._said("GET", path).decode()
+        said = self._said("GET", path).decode()
+        return safe.readable(said) if self.is_shown else said
 
     def post(self, *path: str, **body: Any) -> Any:
         return self._json(self._said("POST", path, body=body))
@@ -110,13 +116,14 @@ class Api:
 
     def _json(self, said: bytes) -> Any:
         try:
-            return json.loads(said) if said else None
+            found = json.loads(said) if said else None
         except ValueError as error:
             raise Problem(
                 f"{self.url} answers with something that is no JSON: {said[:60]!r}.",
                 "Check the address, and what stands between here and there.",
                 code=UNREACHABLE,
             ) from error
+        return safe.readable_all(found) if self.is_shown else found
 
     def _away(self, error: Exception) -> Problem:
         return Problem(

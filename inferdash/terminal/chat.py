@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 from argparse import Namespace
 from contextlib import suppress
 from typing import Any
 
-from inferdash.terminal import config, show
+from inferdash.terminal import config, safe, show
 from inferdash.terminal.answer import SPEAKS, THINKS, Answer
 from inferdash.terminal.api import FORBIDDEN, UNREACHABLE, USAGE, Api, Problem
 
 INTERRUPTED = 130
 _ASIDE = 2  # dim
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _HELP = "Ctrl-C stops an answer, /new forgets what was said, /quit or Ctrl-D ends."
 
 
@@ -86,7 +84,7 @@ def _one_turn(api: Api, args: Namespace, said: list[dict[str, str]], line: str) 
         said.pop()
         if problem.code in (FORBIDDEN, UNREACHABLE):
             raise
-        sys.stderr.write(f"{problem}\n{problem.advice}\n" if problem.advice else f"{problem}\n")
+        show.aside(f"{problem}\n{problem.advice}\n" if problem.advice else f"{problem}\n")
         return
     if answered.text:
         said.append({"role": "assistant", "content": answered.text})
@@ -110,7 +108,7 @@ def _ask(api: Api, args: Namespace, said: list[dict[str, str]]) -> tuple[Answer,
     if is_stopped:
         figures = ", ".join(each for each in ("stopped", figures) if each)
     if figures and sys.stderr.isatty():
-        sys.stderr.write(show.tint(figures, _ASIDE, sys.stderr) + "\n")
+        sys.stderr.write(show.tint(safe.readable(figures), _ASIDE, sys.stderr) + "\n")
     return answered, is_stopped
 
 
@@ -140,7 +138,7 @@ class _Writing:
             return
         if sys.stdout.isatty():
             # What a model says must not move the cursor, or name the window.
-            text = _CONTROLS.sub("", text)
+            text = safe.without(text)
         if kind == SPEAKS and self._kind == THINKS:
             sys.stdout.write("\n" if self._ends_line else "\n\n")
         self._kind = kind

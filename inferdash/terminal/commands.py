@@ -9,7 +9,7 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
-from inferdash.terminal import config, show
+from inferdash.terminal import config, safe, show
 from inferdash.terminal.api import FAILED, MISSING, USAGE, Api, Problem
 
 WAIT = 20  # seconds that an answer may be held back
@@ -110,6 +110,7 @@ def _told(args: Namespace, said: dict[str, Any]) -> int:
 
 def logs(args: Namespace) -> int:
     api = config.api()
+    api.is_shown = False  # --raw is for files, and lines are shown below
     run = args.run or _run(api, args.server)
     at = 1 if args.all else -args.lines
     while True:
@@ -118,7 +119,8 @@ def logs(args: Namespace) -> int:
         )
         for line in said["lines"]:
             stamp = f"{line['at']} " if args.timestamps else ""
-            _write(json.dumps(line) if args.json else f"{stamp}{line['text']}")
+            text = line["text"] if args.raw else safe.readable(line["text"])
+            _write(json.dumps(line) if args.json else f"{stamp}{text}")
         at = said["next"]
         if said["is_complete"] or (not args.follow and not said["lines"]):
             return 0

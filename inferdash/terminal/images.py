@@ -45,7 +45,7 @@ def newer(args: Namespace) -> int:
     if args.ask:
         for slug in _boxes(api, args.box):
             api.post("boxes", slug, "images", "newer")
-            sys.stderr.write(f"{slug} asks the registries; look again in a moment.\n")
+            show.aside(f"{slug} asks the registries; look again in a moment.\n")
     found = {slug: api.get("boxes", slug, "images", "newer") for slug in _boxes(api, args.box)}
     if args.json:
         return _told_json(found)
@@ -70,7 +70,7 @@ def pull(args: Namespace) -> int:
             said = _follow(api, api.post("image-jobs", str(said["id"]), "go-on"))
     except KeyboardInterrupt:
         show.bar("")
-        sys.stderr.write(
+        show.aside(
             "It goes on without this terminal. inferdash images jobs shows it; inferdash images "
             f"cancel {said['id']} ends it.\n"
         )
@@ -99,10 +99,10 @@ def prune(args: Namespace) -> int:
     found = api.get("boxes", box, "images")
     going = [each for each in found if each["may_go"] and (each["is_ours"] or args.all)]
     if not going:
-        sys.stderr.write(f"Nothing on {box} may go.\n")
+        show.aside(f"Nothing on {box} may go.\n")
         return 0
     for each in going:
-        sys.stderr.write(f"{_name(each)}  {show.gib(_alone(each))}  {each['why']}\n")
+        show.aside(f"{_name(each)}  {show.gib(_alone(each))}  {each['why']}\n")
     size = show.gib(sum(_alone(each) for each in going))
     if not args.yes:
         if not sys.stdin.isatty():

@@ -29,7 +29,7 @@ def pull(args: Namespace) -> int:
         said = _follow(api, said)
     except KeyboardInterrupt:
         show.bar("")
-        sys.stderr.write(
+        show.aside(
             f"It goes on without this terminal. inferdash pulls shows it; inferdash pulls cancel "
             f"{said['id']} ends it.\n"
         )

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from datetime import datetime, timezone
 from typing import Any, TextIO
 
+from inferdash.terminal import safe
+
 _COLOURS = {
     "ready": 32, "complete": 32, "ok": 32,
     "failed": 31, "leaked": 31, "partial": 33, "residual": 33, "attention": 33, "unhealthy": 33,
@@ -95,5 +97,10 @@ def meter(percent: int, width: int = 24) -> str:
 def bar(text: str) -> None:
     """One line that is written over by the next; nothing where nobody looks."""
     if sys.stderr.isatty():
-        sys.stderr.write(f"\r\x1b[K{text}")
+        sys.stderr.write(f"\r\x1b[K{safe.readable(text)}")
         sys.stderr.flush()
+
+
+def aside(text: str) -> None:
+    """To who looks, beside what is asked for."""
+    sys.stderr.write(safe.readable(text))

@@ -100,9 +100,8 @@ def install_front_end(*, dev: bool) -> None:
     if not dev:
         command.append("--omit=dev")
     _say("installing the front end's packages into node_modules")
-    environment = os.environ | {"PATH": f"{VENV / 'bin'}:{os.environ.get('PATH', '')}"}
     result = subprocess.run(
-        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
     if result.returncode:
         raise InstallError(
@@ -111,6 +110,11 @@ def install_front_end(*, dev: bool) -> None:
             "Check that npm reaches its registry (npm ping), then say make up again."
         )
     stamp.write_text(f"{wanted} dev" if dev else wanted)
+
+
+def environment() -> dict[str, str]:
+    """For a program of Node.js: it may be the one in .venv that runs it."""
+    return os.environ | {"PATH": f"{VENV / 'bin'}:{os.environ.get('PATH', '')}"}
 
 
 def _npm() -> list[str]:
