@@ -1,3 +1,4 @@
+// @ts-check
 // <gpu-chart>: the last 15 minutes of one GPU. The socket changes its data-point
 // ("time,util,bytes"), and the newest point is appended.
 
@@ -9,19 +10,37 @@ const SECONDS = 900;
 const GIB = 2 ** 30;
 const GAP = 5; // seconds without a point break the line
 
-const loading = new Map(); // address → promise: the charts of a box share one answer
+/** @typedef {{t: number[], gpus: Record<string, {util: Past.Values, used: Past.Values}>}} Told */
 
+/** The charts of a box share one answer, by its address. @type {Map<string, Promise<Told>>} */
+const loading = new Map();
+
+/** @param {string} url @returns {Promise<Told>} */
 function history(url) {
-  if (!loading.has(url)) {
-    const answer = fetch(url).then((response) => (response.ok ? response.json() : { t: [], gpus: {} }));
-    loading.set(url, answer);
-    answer.finally(() => setTimeout(() => loading.delete(url), 5000)).catch(() => {});
-  }
-  return loading.get(url);
+  const known = loading.get(url);
+  if (known) return known;
+  /** @type {Promise<Told>} */
+  const answer = fetch(url).then((response) => (response.ok ? response.json() : { t: [], gpus: {} }));
+  loading.set(url, answer);
+  answer.finally(() => setTimeout(() => loading.delete(url), 5000)).catch(() => {});
+  return answer;
 }
 
 class GpuChart extends HTMLElement {
   static observedAttributes = ["data-point"];
+
+  /** @type {number[]} */
+  times = [];
+  /** @type {Past.Values} */
+  percents = [];
+  /** @type {Past.Values} */
+  gibs = [];
+  /** @type {string[]} */
+  waiting = [];
+  loaded = false;
+  readout = document.createElement("p");
+  /** @type {uPlot | null} */
+  plot = null;
 
   constructor() {
     super();
@@ -31,17 +50,17 @@ class GpuChart extends HTMLElement {
   }
 
   connectedCallback() {
-    this.points = [[], [], []]; // seconds, percent, GiB
+    this.take([], [], []);
     this.waiting = [];
     this.loaded = false;
-    this.readout = document.createElement("p");
     this.readout.className = "chart-readout";
-    this.resizing = new ResizeObserver(() => this.plot?.setSize(this.size()));
     this.resizing.observe(this);
-    this.recolour = () => this.draw();
     document.addEventListener("themechange", this.recolour);
     this.load();
   }
+
+  resizing = new ResizeObserver(() => this.plot?.setSize(this.size()));
+  recolour = () => this.draw();
 
   disconnectedCallback() {
     this.resizing.disconnect();
@@ -50,42 +69,57 @@ class GpuChart extends HTMLElement {
     this.plot = null;
   }
 
+  /** @param {string} _name @param {string | null} before @param {string | null} now */
   attributeChangedCallback(_name, before, now) {
-    if (!now || now === before || !this.points) return;
+    if (!now || now === before) return;
     if (this.loaded) this.append(now);
     else this.waiting.push(now);
   }
 
   async load() {
+    /** @type {Told} */
     let found;
     try {
-      found = await history(this.dataset.url);
+      found = await history(this.dataset.url ?? "");
     } catch {
       found = { t: [], gpus: {} }; // offline: the strip at the top says so
     }
-    const mine = found.gpus[this.dataset.gpu];
-    if (mine) this.points = [found.t, mine.util, mine.used.map((used) => (used === null ? null : used / GIB))].map((list) => [...list]);
+    const mine = found.gpus[this.dataset.gpu ?? ""];
+    if (mine) this.take([...found.t], [...mine.util], mine.used.map((used) => (used === null ? null : used / GIB)));
     this.loaded = true;
     for (const point of [...this.waiting, this.dataset.point]) if (point) this.push(point);
     this.draw();
   }
 
+  /** @param {string} point */
   push(point) {
-    const [t, util, used] = point.split(",").map((text) => (text === "" ? null : Number(text)));
-    const last = this.points[0].at(-1);
+    const [at, util = null, used = null] = point.split(",").map((text) => (text === "" ? null : Number(text)));
+    const t = at ?? 0;
+    const last = this.times.at(-1);
     if (last !== undefined && t <= last) return;
     if (last !== undefined && t - last > GAP) this.add(last + 1, null, null);
     this.add(t, util, used === null ? null : used / GIB);
-    while (this.points[0][0] < t - SECONDS) for (const list of this.points) list.shift();
+    while ((this.times[0] ?? t) < t - SECONDS) for (const list of [this.times, this.percents, this.gibs]) list.shift();
   }
 
-  add(...values) {
-    values.forEach((value, index) => this.points[index].push(value));
+  /** @param {number[]} times @param {Past.Values} percents @param {Past.Values} gibs */
+  take(times, percents, gibs) {
+    this.times = times;
+    this.percents = percents;
+    this.gibs = gibs;
   }
 
+  /** @param {number} at @param {number | null} percent @param {number | null} gib */
+  add(at, percent, gib) {
+    this.times.push(at);
+    this.percents.push(percent);
+    this.gibs.push(gib);
+  }
+
+  /** @param {string} point */
   append(point) {
     this.push(point);
-    if (!document.hidden) this.plot?.setData(this.points);
+    if (!document.hidden) this.plot?.setData(this.ordered());
     this.describe();
   }
 
@@ -97,8 +131,11 @@ class GpuChart extends HTMLElement {
     this.plot?.destroy();
     this.replaceChildren(this.readout);
     const tall = this.classList.contains("is-tall");
-    const [util, memory, quiet, line] = ["--util", "--memory", "--quiet", "--line"].map((name) => resolved(this.readout, name));
+    /** @param {string} name */
+    const colour = (name) => resolved(this.readout, name);
+    const [util, memory, quiet, line] = [colour("--util"), colour("--memory"), colour("--quiet"), colour("--line")];
     const total = Number(this.dataset.total) / GIB || 1;
+    /** @param {uPlot.Axis} options @returns {uPlot.Axis} */
     const axis = (options) => ({ show: tall, stroke: quiet, grid: { stroke: line, width: 1 }, ticks: { show: false }, font: "12px system-ui", ...options });
     this.plot = new uPlot(
       {
@@ -126,35 +163,38 @@ class GpuChart extends HTMLElement {
       this.ordered(),
       this,
     );
-    const setData = this.plot.setData.bind(this.plot);
-    this.plot.setData = () => setData(this.ordered());
     this.describe();
   }
 
   // Memory below, utilisation drawn over it.
+  /** @returns {uPlot.AlignedData} */
   ordered() {
-    return [this.points[0], this.points[2], this.points[1]];
+    return [this.times, this.gibs, this.percents];
   }
 
+  /** @returns {Past.Range} */
   window() {
-    const end = this.points[0].at(-1) ?? Date.now() / 1000;
+    const end = this.times.at(-1) ?? Date.now() / 1000;
     return [end - SECONDS, end];
   }
 
+  /** @param {number | null | undefined} index */
   read(index) {
-    const [times, utils, gibs] = this.points;
     const at = index ?? -1;
-    this.readout.textContent = at < 0 || times[at] === undefined ? "" : `${clock(times[at])} · ${figure(utils[at], "%")} · ${figure(gibs[at], "GiB")}`;
+    const time = this.times[at];
+    this.readout.textContent = time === undefined ? "" : `${clock(time)} · ${figure(this.percents[at], "%")} · ${figure(this.gibs[at], "GiB")}`;
   }
 
   describe() {
-    const utils = this.points[1].filter((value) => value !== null);
+    const utils = this.percents.filter((value) => value !== null);
     const most = utils.length ? Math.max(...utils) : null;
-    this.internals.ariaLabel = `Last 15 minutes: utilisation now ${figure(this.points[1].at(-1), "%")}, at most ${figure(most, "%")}; memory now ${figure(this.points[2].at(-1), "GiB")}`;
+    this.internals.ariaLabel = `Last 15 minutes: utilisation now ${figure(this.percents.at(-1), "%")}, at most ${figure(most, "%")}; memory now ${figure(this.gibs.at(-1), "GiB")}`;
   }
 }
 
+/** @param {number} seconds */
 const clock = (seconds) => new Date(seconds * 1000).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
+/** @param {number | null | undefined} value @param {"%" | "GiB"} unit */
 const figure = (value, unit) => (value === null || value === undefined ? "not reported" : `${unit === "GiB" ? value.toFixed(1) : Math.round(value)} ${unit}`);
 
 customElements.define("gpu-chart", GpuChart);

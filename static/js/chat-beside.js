@@ -1,3 +1,4 @@
+// @ts-check
 // What stands beside a conversation: parameters, tools, schema, the next question's pictures, and
 // what the chosen server can do.
 
@@ -5,14 +6,39 @@ import { Abilities } from "./chat-abilities.js";
 import { Images } from "./chat-images.js";
 import { Schema } from "./chat-schema.js";
 import { Tools } from "./chat-tools.js";
+import { partsOf } from "./parts.js";
 
-const $ = (id) => document.getElementById(id);
+/** @import { Parameters } from "./chat-params.js" */
+
+const $ = partsOf({
+  "tools-text": HTMLTextAreaElement,
+  "tools-choice": HTMLSelectElement,
+  "tools-text-problem": HTMLElement,
+  "tools-example": HTMLElement,
+  "tools-badge": HTMLElement,
+  "tools-lack": HTMLElement,
+  "schema-mode": HTMLSelectElement,
+  "schema-text": HTMLTextAreaElement,
+  "schema-area": HTMLElement,
+  "schema-text-problem": HTMLElement,
+  "schema-examples": HTMLSelectElement,
+  "schema-badge": HTMLElement,
+  "chat-files": HTMLInputElement,
+  "chat-attach": HTMLElement,
+  "chat-pictures": HTMLElement,
+  "chat-input": HTMLElement,
+  "chat-middle": HTMLElement,
+  "chat-pictures-note": HTMLElement,
+  "chat-lacks": HTMLElement,
+});
 
 // "change": tools or schema are others now; "refresh": whether one may send may have changed.
 export class Beside extends EventTarget {
+  /** @param {{parameters: Parameters, servers: Chat.Choice, csrf: {toString(): string}}} parts */
   constructor({ parameters, servers, csrf }) {
     super();
-    Object.assign(this, { parameters, servers });
+    this.parameters = parameters;
+    this.servers = servers;
     this.tools = new Tools({
       text: $("tools-text"), choice: $("tools-choice"), problem: $("tools-text-problem"), example: $("tools-example"), badge: $("tools-badge"),
     });
@@ -48,12 +74,14 @@ export class Beside extends EventTarget {
     $("tools-lack").replaceChildren(this.tools.value ? this.abilities.hint("tools") : "");
   }
 
+  /** @param {Chat.Beside} kept */
   open({ tools, schema }) {
     this.tools.value = tools;
     this.schema.value = schema;
     this.missed();
   }
 
+  /** @returns {Chat.Beside} */
   get values() {
     return { tools: this.tools.value, schema: this.schema.value };
   }

@@ -1,9 +1,11 @@
+// @ts-check
 // A button that copies a text and says so.
 
-import { copy } from "./copy.js";
+import { copy } from "./clipboard.js";
 
 const SAID_FOR = 1500; // ms
 
+/** @param {string} title @param {() => string} text @param {string} [label] */
 export function copyButton(title, text, label = "Copy") {
   const button = document.createElement("button");
   button.type = "button";

@@ -1,11 +1,16 @@
+// @ts-check
 // What stands where nothing has been said yet.
 
 import { element } from "./chat-dom.js";
 
+/** @import { Servers } from "./chat-servers.js" */
+
+/** @param {Servers} servers @param {string} dashboard */
 export function emptyState(servers, dashboard) {
   const { chosen, starting } = servers;
   if (chosen) return [element("p", "", `Ask ${chosen.model} something. Enter sends, Shift+Enter makes a new line, Esc stops, Up edits your last question.`)];
   if (servers.find(servers.wanted)) return []; // above stands where it is, and its start
+  /** @param {string} text @param {string} href */
   const link = (text, href) => Object.assign(element("a", "", text), { href });
   if (!starting.length) {
     return [

@@ -1,10 +1,14 @@
+// @ts-check
 // Keeps the end of a conversation in sight while one is there.
 
 const NEAR = 80; // px from the end within which the page follows the answer
 
 export class End {
   top = 0; // where the page was
+  isNear = false;
+  isSettling = false;
 
+  /** @param {HTMLElement} transcript */
   constructor(transcript) {
     window.addEventListener("scroll", () => this.scrolled(), { passive: true });
     // What has just been opened grows, as its parts are drawn, until somebody takes hold of it.
@@ -32,6 +36,7 @@ export class End {
     if (this.isNear) this.settle();
   }
 
+  /** @param {boolean} [always] */
   follow(always = false) {
     if (always) this.isNear = true;
     if (this.isNear) window.scrollTo({ top: document.documentElement.scrollHeight });

@@ -1,3 +1,4 @@
+// @ts-check
 // The figures under an answer.
 
 import { count, element, seconds } from "./chat-dom.js";
@@ -5,6 +6,7 @@ import { reasoningTokens } from "./chat-reasoning.js";
 
 const SPAN = 10; // ms; an answer that comes at once says nothing of a speed
 
+/** @type {Record<string, string>} */
 const FINISHES = {
   tool_calls: "calls a tool",
   function_call: "calls a tool",
@@ -13,33 +15,39 @@ const FINISHES = {
   error: "ended by an error of the engine",
 };
 
+/** @param {Chat.Answer} message */
 export function figures(message) {
   return [first(message), rate(message), ...tokens(message), speculation(message), finish(message), figure(message.model, `Served by ${message.server}`, "figure model")].filter(Boolean);
 }
 
+/** @param {string} text @param {string} [title] @param {string} [className] */
 function figure(text, title = "", className = "figure") {
   const made = element("span", className, text);
   if (title) made.title = title;
   return made;
 }
 
+/** @param {Chat.Answer} message */
 function first({ firstMs }) {
   return firstMs === null ? null : figure(`first token ${seconds(firstMs)}`, "From Send to the first token, as this browser saw it");
 }
 
 // Tokens a second after the first, as this browser saw them; null where too little came, or nobody
 // has counted.
+/** @param {Chat.Answer} message */
 function seenRate({ usage, spanMs }) {
   const made = usage?.completion_tokens;
-  return made > 1 && spanMs >= SPAN ? (made - 1) / (spanMs / 1000) : null;
+  return made && made > 1 && spanMs !== null && spanMs >= SPAN ? (made - 1) / (spanMs / 1000) : null;
 }
 
 // The same, or else what the engine says; null where nobody does.
+/** @param {Chat.Answer} message */
 export function rateOf(message) {
   const theirs = message.timings?.predicted_per_second;
   return seenRate(message) ?? (typeof theirs === "number" ? theirs : null);
 }
 
+/** @param {Chat.Answer} message */
 function rate(message) {
   const seen = seenRate(message);
   const theirs = message.timings?.predicted_per_second;
@@ -49,10 +57,12 @@ function rate(message) {
 }
 
 // How many tokens of the prompt were in the cache; null when the engine does not say.
+/** @param {Pick<Chat.Answer, "usage" | "timings">} message */
 export function cached({ usage, timings }) {
   return usage?.prompt_tokens_details?.cached_tokens ?? usage?.cached_tokens ?? timings?.cache_n ?? null;
 }
 
+/** @param {Chat.Answer} message */
 function tokens(message) {
   const { usage, chunks } = message;
   if (!usage) return chunks ? [figure(`about ${count(chunks)} chunks`, "The engine reported no token counts")] : [];
@@ -66,6 +76,7 @@ function tokens(message) {
   return [figure(`${count(usage.prompt_tokens ?? 0)} prompt${told} + ${count(usage.completion_tokens ?? 0)} completion tokens${reasoned}`, title)];
 }
 
+/** @param {Chat.Answer} message */
 function speculation({ usage, timings, meta }) {
   const details = usage?.completion_tokens_details ?? {};
   const accepted = timings?.draft_n_accepted ?? details.accepted_prediction_tokens;
@@ -77,6 +88,7 @@ function speculation({ usage, timings, meta }) {
   return typeof share === "number" ? figure(`${Math.round(100 * share)} % of drafted tokens accepted`, "Speculative decoding, of this answer") : null;
 }
 
+/** @param {Chat.Answer} message */
 function finish(message) {
   if (message.stopped) return figure("stopped by you");
   if (message.finish === "length") {
@@ -87,7 +99,7 @@ function finish(message) {
       : figure("cut off: no room left", "The context is full, or the engine's own limit is reached", "figure attention");
   }
   // vLLM, as OpenAI, says "stop" of a call that the request itself has named.
-  if (message.finish === "stop" && message.calls?.some(Boolean)) return figure(FINISHES.tool_calls, "finish_reason: stop");
+  if (message.finish === "stop" && message.calls?.some(Boolean)) return figure("calls a tool", "finish_reason: stop");
   if (message.finish === "stop") {
     const at = typeof message.matched === "string" ? `: ${JSON.stringify(message.matched)}` : "";
     return figure(at ? `stopped at${at.slice(1)}` : "complete", "finish_reason: stop");

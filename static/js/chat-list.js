@@ -1,28 +1,56 @@
+// @ts-check
 // The list of conversations: the newest first, searched on the server, more of it as one scrolls.
 
 import { button, element } from "./chat-message.js";
 import { AwayError, titleOf } from "./chat-store.js";
 
+/** @import { Store } from "./chat-store.js" */
+
 const TYPING = 250; // ms of silence before a search is asked
 
 export class List {
-  // `open` and `remove` are told the id and the title; comparisons have pages below `compared`.
+  /** @type {Chat.Row[]} */
+  rows = [];
+  before = "";
+  found = ""; // what is said where there are no rows
+  isLoading = false;
+  /** The open conversation. @type {Chat.Conversation | null} */
+  current = null;
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  typing;
+
+  /**
+   * Comparisons have pages below `compared`.
+   * @param {{
+   *   store: Store,
+   *   list: HTMLElement,
+   *   search: HTMLInputElement,
+   *   more: HTMLElement,
+   *   compared: string | undefined,
+   *   open: (id: string) => void,
+   *   remove: (id: string, title: string) => void,
+   * }} parts
+   */
   constructor({ store, list, search, more, compared, open, remove }) {
-    Object.assign(this, { store, list, search, more, compared, open, remove });
-    this.rows = []; // {id, title, updated}
-    this.before = "";
-    this.current = null; // the open conversation
+    this.store = store;
+    this.list = list;
+    this.search = search;
+    this.more = more;
+    this.compared = compared;
+    this.open = open;
+    this.remove = remove;
     search.addEventListener("input", () => {
       clearTimeout(this.typing);
       this.typing = setTimeout(() => this.load(), TYPING);
     });
     more.addEventListener("click", () => this.load({ further: true }));
     new IntersectionObserver(([entry]) => {
-      if (entry.isIntersecting && this.before && !this.isLoading) this.load({ further: true });
+      if (entry?.isIntersecting && this.before && !this.isLoading) this.load({ further: true });
     }).observe(more);
   }
 
   // What the server has; what is shown stays where it does not answer.
+  /** @param {{further?: boolean}} [how] */
   async load({ further = false } = {}) {
     const query = this.search.value.trim();
     this.isLoading = true;
@@ -42,24 +70,27 @@ export class List {
   }
 
   // The conversation that is open, or one that has just been kept.
+  /** @param {Chat.Conversation} conversation @param {boolean} [isCurrent] */
   put(conversation, isCurrent = false) {
     if (isCurrent) this.current = conversation;
     const { id, updated, comparison } = conversation;
     const row = this.rows.find((each) => each.id === id);
     const title = titleOf(conversation);
-    if (row?.title === title && row.updated >= updated && !isCurrent) return;
+    if (row && row.title === title && row.updated >= updated && !isCurrent) return;
     if (row) Object.assign(row, { title, updated });
-    else if (conversation.messages.length && !this.search.value.trim()) this.rows.push({ id, title, updated, comparison });
+    else if (conversation.messages.length && !this.search.value.trim()) this.rows.push({ id, title, updated, ...(comparison && { comparison }) });
     this.rows.sort((a, b) => b.updated - a.updated);
     this.draw();
   }
 
+  /** @param {string} id */
   drop(id) {
     this.rows = this.rows.filter((each) => each.id !== id);
     this.draw();
   }
 
   // As the server said; none for one that is not listed.
+  /** @param {string} id */
   revisionOf(id) {
     return this.rows.find((each) => each.id === id)?.revision;
   }
@@ -70,6 +101,7 @@ export class List {
     this.more.hidden = !this.before;
   }
 
+  /** @param {Chat.Row} row */
   row({ id, title, comparison }) {
     const open = comparison
       ? Object.assign(element("a", "", title), { href: `${this.compared}${comparison}/` })

@@ -1,21 +1,50 @@
+// @ts-check
 // The menus above a conversation: sharing it by a link, having it as a file, and where it is compared.
 
 import { button, element } from "./chat-dom.js";
 import { FORMS, TOGETHER, download, downloadTogether } from "./chat-export.js";
-import { copy } from "./copy.js";
+import { copy } from "./clipboard.js";
+import { find } from "./parts.js";
+
+/** @import { Asked } from "./chat-export.js" */
+/** @import { Store } from "./chat-store.js" */
+
+/** @template {object} T @param {T} forms */
+const namesOf = (forms) => /** @type {(keyof T)[]} */ (Object.keys(forms));
 
 // `current` gives the open conversation, `asked` what the page would send now, `columns` those of a
 // comparison, of which the open one is the first.
 export class Menus {
+  /**
+   * @param {{
+   *   share: HTMLDetailsElement,
+   *   files: HTMLDetailsElement,
+   *   compare?: HTMLAnchorElement | null,
+   *   store: Store,
+   *   current: () => Chat.Conversation,
+   *   asked: () => Asked,
+   *   columns?: (() => Chat.Settled[]) | null,
+   *   say: (text: string) => void,
+   * }} parts
+   */
   constructor({ share, files, compare = null, store, current, asked, columns = null, say }) {
-    Object.assign(this, { share, files, compare, store, current, asked, columns, say });
+    this.share = share;
+    this.files = files;
+    this.compare = compare;
+    this.store = store;
+    this.current = current;
+    this.say = say;
     for (const menu of [share, files]) this.fold(menu);
     share.addEventListener("toggle", () => share.open && this.drawShare());
-    const forms = Object.entries(FORMS).map(([form, { title }]) => this.form(columns ? `Column A: ${title}` : title, () => download(current(), form, asked())));
-    const together = Object.entries(columns ? TOGETHER : {}).map(([form, { title }]) => this.form(title, () => downloadTogether(current(), columns(), form)));
-    files.querySelector(".drop-panel").append(...together, ...forms);
+    const forms = namesOf(FORMS).map((form) => {
+      const { title } = FORMS[form];
+      return this.form(columns ? `Column A: ${title}` : title, () => download(current(), form, asked()));
+    });
+    const together = !columns ? [] : namesOf(TOGETHER).map((form) => this.form(TOGETHER[form].title, () => downloadTogether(current(), columns(), form)));
+    find(files, ".drop-panel", HTMLElement).append(...together, ...forms);
   }
 
+  /** @param {string} title @param {() => void} have */
   form(title, have) {
     return button(title, "", () => {
       have();
@@ -24,15 +53,16 @@ export class Menus {
   }
 
   // A menu goes as menus do: by Escape, or a click elsewhere.
+  /** @param {HTMLDetailsElement} menu */
   fold(menu) {
     document.addEventListener("click", (event) => {
-      if (!menu.contains(event.target)) menu.open = false;
+      if (!(event.target instanceof Node && menu.contains(event.target))) menu.open = false;
     });
     menu.addEventListener("keydown", (event) => {
       if (event.key !== "Escape" || !menu.open) return;
       event.preventDefault();
       menu.open = false;
-      menu.querySelector("summary").focus();
+      find(menu, "summary", HTMLElement).focus();
     });
   }
 
@@ -43,13 +73,13 @@ export class Menus {
       menu.hidden = hasNothing;
       if (hasNothing) menu.open = false;
     }
-    this.share.querySelector("summary").textContent = this.current().shared ? "Shared" : "Share";
-    if (this.compare) this.compare.search = hasNothing ? "" : new URLSearchParams({ from: this.current().id });
+    find(this.share, "summary", HTMLElement).textContent = this.current().shared ? "Shared" : "Share";
+    if (this.compare) this.compare.search = hasNothing ? "" : `${new URLSearchParams({ from: this.current().id })}`;
   }
 
   drawShare() {
     const conversation = this.current();
-    const panel = this.share.querySelector(".drop-panel");
+    const panel = find(this.share, ".drop-panel", HTMLElement);
     if (!conversation.shared) {
       panel.replaceChildren(
         element("p", "", "Whoever may log in here and has the link can read this conversation, also what is said in it from now on."),
@@ -70,13 +100,14 @@ export class Menus {
     link.select();
   }
 
+  /** @param {"share" | "unshare"} verb */
   async act(verb) {
     const conversation = this.current();
     try {
       const answer = await this.store.ask(`${conversation.id}/${verb}/`, { method: "POST" });
       conversation.shared = answer?.link ?? "";
     } catch (error) {
-      this.say(error.message);
+      this.say(error instanceof Error ? error.message : String(error));
     }
     this.refresh();
     this.drawShare();

@@ -1,3 +1,4 @@
+// @ts-check
 // One message of the conversation as DOM.
 
 import { ResultView, arrivingCalls, callsView } from "./chat-calls.js";
@@ -10,11 +11,13 @@ import { foldedRaw } from "./chat-raw.js";
 import { reasoningTokens, split } from "./chat-reasoning.js";
 import { formView } from "./chat-schema.js";
 import { MarkdownView } from "./markdown.js";
+import { find } from "./parts.js";
 
 export { button, element };
 
 // `actions`: resend, regenerate, respond; asked(message) is what it was asked with, results(message)
 // what its calls have got, hint(key) what the profile lacks, versions() the way to its other versions.
+/** @param {Chat.Message} message @param {Chat.Actions} actions @returns {Chat.View} */
 export function viewOf(message, actions) {
   try {
     if (message.role === "user") return new QuestionView(message, actions);
@@ -30,8 +33,11 @@ export function viewOf(message, actions) {
 }
 
 export class QuestionView {
-  constructor(message, { resend = null, versions = NOTHING.versions } = {}) {
-    Object.assign(this, { message, resend, versions });
+  /** @param {Chat.Question} message @param {Chat.Actions} actions */
+  constructor(message, { resend = null, versions = NOTHING.versions }) {
+    this.message = message;
+    this.resend = resend;
+    this.versions = versions;
     this.root = element("article", "message question");
     this.root.setAttribute("aria-label", "You");
     this.show();
@@ -55,10 +61,12 @@ export class QuestionView {
   }
 
   edit() {
+    const { resend } = this;
     const before = document.activeElement;
     const leave = () => {
       this.show();
-      (before.isConnected ? before : this.root.querySelector("[aria-label^=Edit]")).focus();
+      const isThere = before instanceof HTMLElement && before.isConnected;
+      (isThere ? before : find(this.root, "[aria-label^=Edit]", HTMLElement)).focus();
     };
     const area = element("textarea", "edit-area");
     area.dir = "auto";
@@ -68,12 +76,13 @@ export class QuestionView {
     let images = pictures(this.message);
     const shown = element("div", "edit-pictures");
     const draw = () => shown.replaceChildren(...(images.length ? [thumbnails(images, remove)] : []));
+    /** @param {Chat.Picture} image */
     const remove = (image) => {
       images = images.filter((each) => each !== image);
       draw();
     };
     draw();
-    const send = () => (area.value.trim() || images.length) && this.resend(this.message, area.value, images);
+    const send = () => (area.value.trim() || images.length) && resend?.(this.message, area.value, images);
     area.addEventListener("keydown", (event) => {
       if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
         event.preventDefault();
@@ -98,11 +107,17 @@ export class QuestionView {
 }
 
 // Who only reads gives no `respond`.
-const NOTHING = { asked: () => [], results: () => [], hint: () => "", respond: null, regenerate: null, versions: () => [] };
+/** @type {Required<Chat.Actions>} */
+const NOTHING = { asked: () => [], results: () => [], hint: () => "", respond: null, regenerate: null, resend: null, versions: () => [] };
 
 export class AnswerView {
+  /** @type {(() => void) | undefined} */
+  onDraw;
+
+  /** @param {Chat.Answer} message @param {Chat.Actions} actions */
   constructor(message, actions) {
     this.message = message;
+    /** @type {Required<Chat.Actions>} */
     this.actions = { ...NOTHING, ...actions };
     this.root = element("article", "message answer");
     this.root.setAttribute("aria-label", `Answer of ${message.server}`);
@@ -155,6 +170,7 @@ export class AnswerView {
     if (message.running && message.calls.length) this.calls.replaceChildren(...arrivingCalls(message.calls));
   }
 
+  /** @param {string} thinking @param {string} text */
   drawThinking(thinking, text) {
     if (!thinking) {
       this.thinking.hidden = true;
@@ -174,6 +190,7 @@ export class AnswerView {
     this.thinkingTitle.textContent = going ? "Reasoning…" : `Reasoned${time}${length}`;
   }
 
+  /** @param {string} text */
   wait(text) {
     this.waiting.hidden = !text;
     this.waiting.textContent = text;
@@ -183,21 +200,22 @@ export class AnswerView {
     const { message, actions } = this;
     this.draw();
     this.wait("");
+    const { respond, regenerate } = actions;
     const results = actions.results(message);
     this.calls.replaceChildren(
       ...(message.calls.some(Boolean)
-        ? [callsView(message, { results, isAnswered: results.length > 0, respond: actions.respond && ((made) => actions.respond(message, made)) })]
+        ? [callsView(message, { results, isAnswered: results.length > 0, respond: respond && ((made) => respond(message, made)) })]
         : []),
     );
     this.root.querySelector(".failure")?.remove();
     const form = formView(message);
-    this.body.hidden = Boolean(form?.replaces);
+    this.body.hidden = form !== null && "replaces" in form;
     const folds = message.logprobs?.length ? [foldedLogprobs(message)] : [];
     if (message.request) folds.push(foldedRaw(message, () => actions.asked(message)));
     const untold = message.usage && cached(message) === null ? actions.hint("cached", message) : "";
     this.after.replaceChildren(...[form, ...this.hints()].filter(Boolean));
-    const again = actions.regenerate && (() => actions.regenerate(message));
-    if (message.error) this.after.append(failureView(message, again));
+    const again = regenerate && (() => regenerate(message));
+    if (message.error) this.after.append(failureView(message, message.error, again));
     this.foot.replaceChildren(
       ...figures(message),
       ...(untold ? [untold] : []),
@@ -212,6 +230,7 @@ export class AnswerView {
   hints() {
     const { message, actions } = this;
     const { text, inText } = split(message);
+    /** @type {Chat.LackKey[]} */
     const missed = [];
     if (inText) missed.push("reasoning");
     if (message.request?.tools && !message.calls.length && /<tool_call>|<\|tool_call|\[TOOL_CALLS\]|"name"\s*:.*"arguments"\s*:/s.test(text)) missed.push("tools");
@@ -219,11 +238,12 @@ export class AnswerView {
   }
 }
 
-function failureView({ error, server, url }, retry) {
-  const view = element("div", "failure", element("p", "", error.message));
+/** @param {Chat.Answer} answer @param {Chat.Failure} failure @param {(() => void) | null} retry */
+function failureView({ server, url }, failure, retry) {
+  const view = element("div", "failure", element("p", "", failure.message));
   view.setAttribute("role", "alert");
   view.setAttribute("hx-ignore", "");
-  if (error.detail && !error.message.includes(error.detail)) view.append(block(error.detail));
+  if (failure.detail && !failure.message.includes(failure.detail)) view.append(block(failure.detail));
   const foot = element("p", "failure-foot");
   if (retry) {
     const again = button("Retry", "", retry);

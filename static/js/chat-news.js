@@ -1,36 +1,41 @@
+// @ts-check
 // What the store says of conversations, this tab's and others', and what the page makes of it.
 
 import { button } from "./chat-dom.js";
+import { putInAddress } from "./chat-page.js";
 import { titleOf } from "./chat-store.js";
 
+/** @import { Chat } from "./chat.js" */
+
+/** @param {Chat} chat */
 export function hear(chat) {
-  const on = (name, hear) => chat.store.addEventListener(name, ({ detail }) => hear(detail));
-  on("kept", ({ conversation }) => {
+  const { store } = chat;
+  store.on("kept", ({ conversation }) => {
     chat.list.put(conversation);
     if (conversation === chat.conversation) {
-      chat.address(conversation.id, true);
+      putInAddress(conversation.id, true);
       if (chat.isAway) chat.notice();
     }
     chat.isAway = false;
   });
-  on("away", ({ message }) => {
+  store.on("away", ({ message }) => {
     chat.isAway = true;
     chat.notice(message);
   });
-  on("refused", ({ message }) => chat.notice(`“${titleOf(chat.conversation)}” is shown, but not kept. ${message}`));
-  on("reloaded", ({ conversation }) => {
+  store.on("refused", ({ message }) => chat.notice(`“${titleOf(chat.conversation)}” is shown, but not kept. ${message}`));
+  store.on("reloaded", ({ conversation }) => {
     if (conversation !== chat.conversation) return;
     chat.show(conversation);
     chat.notice("Another tab has changed this conversation. You see it as it is now.");
   });
-  on("copied", ({ conversation, from }) => {
+  store.on("copied", ({ conversation, from }) => {
     chat.isAway = false;
     if (conversation !== chat.conversation) return;
     chat.show(conversation);
     if (from) chat.notice("Another tab has changed this conversation. Nothing is lost: yours goes on here, as one of its own. ", button("Open the other", "", () => chat.go(from)));
     else chat.notice("This conversation was deleted in another tab. Yours goes on here.");
   });
-  on("changed", ({ id }) => {
+  store.on("changed", ({ id }) => {
     clearTimeout(chat.looking);
     chat.looking = setTimeout(() => chat.lookAgain(id), 500);
   });

@@ -1,3 +1,4 @@
+// @ts-check
 // What went over the wire for an answer: the request, and the stream as it came.
 
 import { copyButton } from "./chat-copy.js";
@@ -7,8 +8,10 @@ const HEAD = 64 * 1024; // characters of a stream that are kept of its beginning
 const TAIL = 64 * 1024; // and of its end
 
 // Kept while the page is open, and no longer: a conversation would else be mostly this.
+/** @type {WeakMap<Chat.Answer, {head: string, tail: string, left: number}>} */
 const streams = new WeakMap();
 
+/** @param {Chat.Answer} answer @param {string} text */
 export function keep(answer, text) {
   const held = streams.get(answer) ?? { head: "", tail: "", left: 0 };
   streams.set(answer, held);
@@ -23,6 +26,7 @@ export function keep(answer, text) {
   }
 }
 
+/** @param {Chat.Answer} answer */
 function streamText(answer) {
   const held = streams.get(answer);
   if (!held) return "";
@@ -31,19 +35,23 @@ function streamText(answer) {
 }
 
 // The whole body, with the messages that it was asked with.
+/** @param {Chat.Answer} answer @param {Chat.Told[]} messages */
 const body = (answer, messages) => ({ ...answer.request, messages });
 
 const SHOWN = 300; // characters of a picture's address
 
 // Pictures are long and say nothing as text.
-const shortened = (name, value) =>
+/** @param {string} _name @param {unknown} value */
+const shortened = (_name, value) =>
   typeof value === "string" && value.startsWith("data:image/") && value.length > SHOWN
     ? `${value.slice(0, 60)}… (${count(value.length)} characters)`
     : value;
 
 // In single quotes for a shell, whatever stands in it.
+/** @param {string} text */
 const quoted = (text) => `'${text.replaceAll("'", `'\\''`)}'`;
 
+/** @param {string} address @param {unknown} request */
 export function curl(address, request) {
   return [
     `curl -N ${quoted(address)} \\`,
@@ -53,6 +61,7 @@ export function curl(address, request) {
   ].join("\n");
 }
 
+/** @param {Chat.Answer} answer @param {Chat.Told[]} messages */
 export function rawView(answer, messages) {
   const request = body(answer, messages);
   const stream = streamText(answer);
@@ -66,10 +75,12 @@ export function rawView(answer, messages) {
   );
 }
 
+/** @param {string} title @param {HTMLElement} shown @param {...HTMLElement} buttons */
 const part = (title, shown, ...buttons) =>
   element("section", "raw-part", element("p", "raw-bar", element("strong", "", title), ...buttons), shown);
 
 // Built when it is opened: a long conversation would else hold everything twice.
+/** @param {Chat.Answer} answer @param {() => Chat.Told[]} messages */
 export function foldedRaw(answer, messages) {
   const view = folded("Raw", "raw-fold");
   view.addEventListener("toggle", () => {

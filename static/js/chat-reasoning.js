@@ -1,6 +1,8 @@
+// @ts-check
 // What of an answer is its reasoning, in every form in which engines send it.
 
 // Without a reasoning parser it stands in the text, between the model's own tags.
+/** @type {[open: string, close: string][]} */
 const TAGS = [
   ["<think>", "</think>"],
   ["<thinking>", "</thinking>"],
@@ -11,6 +13,7 @@ const TAGS = [
 const FINAL = /^<\|start\|>assistant<\|channel\|>final<\|message\|>/;
 
 // {thinking, text, inText}: inText says that the reasoning came as a part of the text.
+/** @param {Pick<Chat.Answer, "content" | "reasoning">} answer */
 export function split(answer) {
   const { content, reasoning } = answer;
   for (const [open, close] of TAGS) {
@@ -21,6 +24,7 @@ export function split(answer) {
   return alone ?? { thinking: reasoning, text: content, inText: false };
 }
 
+/** @param {string} content @param {string} open @param {string} close */
 function between(content, open, close) {
   const start = content.length - content.trimStart().length;
   if (!content.startsWith(open, start)) return null;
@@ -32,22 +36,24 @@ function between(content, open, close) {
 
 // Some templates open the tag in the prompt, so that only the closing one is seen: then it must
 // stand on a line of its own.
+/** @param {string} content */
 function unopened(content) {
   const close = content.match(/(?:^|\n)[ \t]*(?:<\/think(?:ing)?>|\[\/THINK\]|<\/seed:think>)[ \t]*(?:\n|$)/);
   if (!close) return null;
   return {
-    thinking: content.slice(0, close.index),
-    text: content.slice(close.index + close[0].length).trimStart(),
+    thinking: content.slice(0, close.index ?? 0),
+    text: content.slice((close.index ?? 0) + close[0].length).trimStart(),
     inText: true,
   };
 }
 
 // How long it was, in tokens: {tokens, isEstimate}; null when nobody can tell.
+/** @param {Pick<Chat.Answer, "content" | "reasoning" | "usage" | "calls">} answer */
 export function reasoningTokens(answer) {
   const { usage } = answer;
   const said = usage?.completion_tokens_details?.reasoning_tokens ?? usage?.reasoning_tokens;
   // Engines without a reasoning parser count none, whatever the text holds.
-  if (said > 0) return { tokens: said, isEstimate: false };
+  if (said && said > 0) return { tokens: said, isEstimate: false };
   const { thinking, text } = split(answer);
   const total = usage?.completion_tokens;
   if (!thinking || !total) return null;

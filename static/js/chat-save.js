@@ -1,3 +1,4 @@
+// @ts-check
 // Keeps one conversation on the server: sends what has changed, one request at a time, and lets go
 // of nothing before the server has said that it has it.
 
@@ -11,15 +12,28 @@ export const newKey = () =>
   // randomUUID exists on https and localhost only.
   `${Date.now().toString(36)}${Math.random().toString(36).slice(2, 8)}`;
 
+/**
+ * What a request says: the messages are places with their JSON.
+ * @typedef {{revision: string, around: string, count: number, messages: [place: number, text: string][], text: string}} Body
+ * @typedef {(id: string, text: string) => Promise<Chat.Outcome>} Post
+ */
+
 export class Saving {
+  /** @type {Promise<Chat.Outcome> | null} */
+  sending = null;
+
   // `seen` are the revisions that the server may have; `stored` the messages that it has, as JSON.
+  /** @param {Chat.Conversation} conversation @param {{post: Post, seen?: string[], stored?: string[]}} how */
   constructor(conversation, { post, seen = [], stored = [] }) {
-    Object.assign(this, { conversation, post, seen, stored });
+    this.conversation = conversation;
+    this.post = post;
+    this.seen = seen;
+    this.stored = stored;
     this.around = seen.length ? aroundOf(conversation) : "";
-    this.some = new Set(); // messages that have changed
+    /** Messages that have changed. @type {Set<Chat.Message>} */
+    this.some = new Set();
     this.all = false; // any may have
     this.isDirty = false;
-    this.sending = null;
     this.pause = 0;
   }
 
@@ -28,6 +42,7 @@ export class Saving {
   }
 
   // Something has changed: in this message, or anywhere.
+  /** @param {Chat.Message} [message] */
   mark(message) {
     if (message) this.some.add(message);
     else this.all = true;
@@ -37,30 +52,36 @@ export class Saving {
   // The conversation is another one from here on: nothing of it is on the server.
   renew() {
     this.conversation.id = newKey();
-    Object.assign(this, { seen: [], stored: [], around: "", all: true, isDirty: true });
+    this.seen = [];
+    this.stored = [];
+    this.around = "";
+    this.all = this.isDirty = true;
   }
 
   // Resolves with what came of it: "kept", "changed" (another tab has saved it since), "refused".
   // `said` hears of tries that failed.
+  /** @param {(words: string) => void} said */
   keep(said) {
     this.sending ??= this.loop(said).finally(() => (this.sending = null));
     return this.sending;
   }
 
+  /** @param {(words: string) => void} said @returns {Promise<Chat.Outcome>} */
   async loop(said) {
     while (this.isDirty) {
+      /** @returns {Body | null} */
       const body = this.body();
       if (!body) break;
-      const { status, message, updated } = await this.post(this.conversation.id, body.text);
-      if (status === "kept") {
+      const outcome = await this.post(this.conversation.id, body.text);
+      if (outcome.status === "kept") {
         this.pause = 0;
         this.took(body);
-        this.conversation.updated = updated; // by the server's clock, as in its list
+        if (outcome.updated) this.conversation.updated = outcome.updated; // by the server's clock, as in its list
         continue;
       }
       this.all = this.isDirty = true;
-      if (status !== "away") return { status, message };
-      said(message);
+      if (outcome.status !== "away") return outcome;
+      said(outcome.message);
       await this.wait();
     }
     this.isDirty = false;
@@ -68,6 +89,7 @@ export class Saving {
   }
 
   // The server has it.
+  /** @param {Pick<Body, "revision" | "around" | "count" | "messages">} body */
   took({ revision, around, count, messages }) {
     this.seen = [revision];
     this.around = around;
@@ -79,15 +101,18 @@ export class Saving {
   async wait() {
     this.pause = Math.min(LONGEST, this.pause * 2 || 1000);
     const { pause } = this;
-    await new Promise((resolve) => {
+    /** @type {Promise<void>} */
+    const over = new Promise((resolve) => {
       const timer = setTimeout(resolve, pause);
       window.addEventListener("online", () => (clearTimeout(timer), resolve()), { once: true });
     });
+    await over;
   }
 
   // What the next request says; null when the server has it all.
   body() {
     const { conversation, stored } = this;
+    /** @type {[place: number, text: string][]} */
     const messages = [];
     let size = 0;
     let isWhole = true;
@@ -132,6 +157,7 @@ export class Saving {
   }
 }
 
+/** @param {Chat.Conversation} conversation */
 function aroundOf({ name, server, comparison, column, params, tools, schema, ...said }) {
   return JSON.stringify({
     name, server, comparison: comparison ?? "", column: column ?? 0, params: params ?? {}, tools: tools ?? null, schema: schema ?? null,

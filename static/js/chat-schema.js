@@ -1,3 +1,4 @@
+// @ts-check
 // The JSON schema that answers of a conversation must have, beside it; and how an answer fared.
 
 import { element, plural } from "./chat-dom.js";
@@ -7,10 +8,12 @@ import { problems, schemaProblem, unchecked } from "./chat-validation.js";
 
 const string = { type: "string" };
 const integer = { type: "integer" };
+/** @param {Record<string, unknown>} properties */
 const shaped = (properties) => ({
   type: "object", properties, required: Object.keys(properties), additionalProperties: false,
 });
 
+/** @type {Record<string, unknown>} */
 const EXAMPLES = {
   "A list of languages": shaped({
     languages: {
@@ -32,9 +35,23 @@ const EXAMPLES = {
 };
 
 export class Schema extends EventTarget {
+  /**
+   * @param {{
+   *   mode: HTMLSelectElement,
+   *   text: HTMLTextAreaElement,
+   *   area: HTMLElement,
+   *   problem: HTMLElement,
+   *   examples: HTMLSelectElement,
+   *   badge: HTMLElement,
+   * }} parts
+   */
   constructor({ mode, text, area, problem, examples, badge }) {
     super();
-    Object.assign(this, { mode, text, area, problem, badge });
+    this.mode = mode;
+    this.text = text;
+    this.area = area;
+    this.problem = problem;
+    this.badge = badge;
     examples.replaceChildren(new Option("Take an example…", ""), ...Object.keys(EXAMPLES).map((name) => new Option(name, name)));
     mode.addEventListener("change", () => this.changed());
     text.addEventListener("input", () => this.changed());
@@ -53,12 +70,14 @@ export class Schema extends EventTarget {
     this.dispatchEvent(new Event("change"));
   }
 
+  /** @returns {Chat.SchemaText | null} */
   get value() {
     return this.mode.value || this.text.value.trim() ? { mode: this.mode.value, text: this.text.value } : null;
   }
 
   set value(value) {
-    this.mode.value = ["schema", "json"].includes(value?.mode) ? value.mode : "";
+    const mode = value?.mode ?? "";
+    this.mode.value = ["schema", "json"].includes(mode) ? mode : "";
     this.text.value = value?.text ?? "";
     this.check();
   }
@@ -78,12 +97,13 @@ export class Schema extends EventTarget {
     this.text.setCustomValidity(problem);
     this.text.toggleAttribute("aria-invalid", Boolean(problem));
     this.problem.textContent = problem;
-    this.badge.textContent = { schema: "schema", json: "any JSON" }[this.mode.value] ?? "";
+    this.badge.textContent = isWanted ? "schema" : this.mode.value === "json" ? "any JSON" : "";
     return problem;
   }
 }
 
 // What an answer's text is as JSON, when that was asked for; null when it was not.
+/** @param {Chat.Answer} message */
 export function formView(message) {
   const format = message.request?.response_format;
   if (!format || message.calls.length || message.error || message.stopped) return null;
@@ -96,6 +116,7 @@ export function formView(message) {
   const schema = format.json_schema?.schema;
   if (!schema) return instead(verdict(true, "This is JSON.", tree(value)));
   const found = problems(schema, value);
+  /** @type {Map<string, string>} */
   const wrong = new Map();
   for (const { path, says: what } of found) wrong.set(path, wrong.has(path) ? `${wrong.get(path)}; ${what}` : what);
   const left = unchecked(schema);
@@ -106,8 +127,10 @@ export function formView(message) {
 }
 
 // Shown instead of the text, which says the same.
+/** @param {HTMLElement} view */
 const instead = (view) => Object.assign(view, { replaces: true });
 
+/** @param {boolean} isValid @param {string} words @param {...HTMLElement} shown */
 function verdict(isValid, words, ...shown) {
   const view = element("div", isValid ? "form-verdict valid" : "form-verdict invalid", element("p", "form-words", words), ...shown);
   view.setAttribute("hx-ignore", "");

@@ -1,33 +1,52 @@
+// @ts-check
 // Which servers can answer. The socket keeps the hidden list in the page up to date; this
 // shows it as a choice.
 
+import { all } from "./parts.js";
+
+/** @implements {Chat.Choice} */
 export class Servers extends EventTarget {
+  /** @type {Chat.Server[]} */
+  all = [];
+
+  /** @param {{list: HTMLElement, select: HTMLSelectElement, here: string, preselected: string}} parts */
   constructor({ list, select, here, preselected }) {
     super();
-    Object.assign(this, { list, select, here });
+    this.place = list.parentElement ?? list;
+    this.select = select;
+    this.here = here;
     this.wanted = preselected; // a slug; kept while its server is not ready
     select.addEventListener("change", () => {
       this.wanted = select.value;
       this.changed();
     });
-    new MutationObserver(() => this.read()).observe(list.parentElement, {
+    new MutationObserver(() => this.read()).observe(this.place, {
       subtree: true, childList: true, attributes: true,
     });
     this.read();
   }
 
   read() {
-    this.all = [...this.list.parentElement.querySelectorAll("li[data-slug]")].map((item) => ({
-      ...item.dataset,
-      run: Number(item.dataset.run),
-      isReady: item.dataset.state === "ready" && item.dataset.wanted === "running" && item.dataset.box === this.here,
+    this.all = all(this.place, "li[data-slug]", HTMLElement).map(({ dataset }) => ({
+      slug: dataset.slug ?? "",
+      box: dataset.box ?? "",
+      state: dataset.state ?? "",
+      wanted: dataset.wanted ?? "",
+      model: dataset.model ?? "",
+      url: dataset.url ?? "",
+      engine: dataset.engine ?? "",
+      images: dataset.images ?? "",
+      lacks: dataset.lacks ?? "",
+      run: Number(dataset.run),
+      isReady: dataset.state === "ready" && dataset.wanted === "running" && dataset.box === this.here,
     }));
     const ready = this.all.filter((server) => server.isReady);
-    if (!this.find(this.wanted) && ready.length) this.wanted = ready[0].slug;
+    if (!this.find(this.wanted) && ready[0]) this.wanted = ready[0].slug;
     this.drawChoice(ready);
     this.changed();
   }
 
+  /** @param {Chat.Server[]} ready */
   drawChoice(ready) {
     const options = ready.map((server) => new Option(`${server.slug} · ${server.model}`, server.slug));
     const wanted = this.find(this.wanted);
@@ -38,11 +57,13 @@ export class Servers extends EventTarget {
     this.select.disabled = options.length < 2 && !ready.length;
   }
 
+  /** @param {string} slug @returns {Chat.Server | undefined} */
   find(slug) {
-    return this.all?.find((server) => server.slug === slug);
+    return this.all.find((server) => server.slug === slug);
   }
 
   // The one that a conversation was with last, ready or not; another where that one is gone.
+  /** @param {string} slug */
   prefer(slug) {
     if (!this.find(slug)) return;
     this.wanted = slug;
@@ -73,5 +94,6 @@ export class Servers extends EventTarget {
   }
 }
 
+/** @param {Chat.Server} server */
 const stateOf = (server) =>
   server.state === "ready" && server.wanted !== "running" ? "about to stop" : server.state || "not started";

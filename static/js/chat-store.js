@@ -1,3 +1,4 @@
+// @ts-check
 // Conversations, kept by the server: theirs alone who had them. What cannot be sent now stays in the
 // page and, when the page is left, in this browser, and is sent later.
 
@@ -12,45 +13,68 @@ export const CUT_OFF = {
   detail: "",
 };
 
+/** @param {Chat.Answerer} server @returns {Chat.Answer} */
 export const newAnswer = (server) => ({
   role: "assistant", server: server.slug, url: server.url, model: server.model,
   content: "", reasoning: "", calls: [], usage: null, chunks: 0, finish: "",
   firstMs: null, spanMs: null, reasonedMs: null, stopped: false, error: null, running: true,
 });
 
+/** @param {string} text @param {Chat.Picture[]} images @returns {Chat.Question} */
+export const newQuestion = (text, images) => ({ role: "user", content: text, ...(images.length ? { images } : {}) });
+
 export class AwayError extends Error {}
 
 const AWAY = "inferdash does not answer. What you see is kept in this page, and sent as soon as it does.";
 const LOGGED_OUT = "You are logged out, or may no longer chat. Log in in another tab: what you see is kept in this page until then.";
 
-// Events: kept, away, refused, copied, reloaded, and changed for what another tab has kept. Each
-// has `detail` {conversation, …}.
+/**
+ * What events say. `copied` is `from` what another tab has changed; null: that was deleted.
+ * @typedef {{
+ *   kept: {conversation: Chat.Conversation},
+ *   away: {conversation: Chat.Conversation, message: string},
+ *   refused: {conversation: Chat.Conversation, message: string},
+ *   reloaded: {conversation: Chat.Conversation},
+ *   copied: {conversation: Chat.Conversation, from: string | null},
+ *   changed: {id: string},
+ * }} Events
+ */
+
 export class Store extends EventTarget {
+  /** @param {{user: string, url: string, csrf: {toString(): string}}} where */
   constructor({ user, url, csrf }) {
     super();
-    Object.assign(this, { url, csrf });
+    this.url = url;
+    this.csrf = csrf;
     this.older = `inferdash.chat.${user}.`; // where conversations were before the server kept them
     this.drafts = `inferdash.draft.${user}.`;
-    this.savings = new Map(); // id -> Saving
-    this.restored = new Set(); // ids: no answer arrives there, a deletion has stopped it
+    /** By id. @type {Map<string, Saving>} */
+    this.savings = new Map();
+    /** Ids: no answer arrives there, a deletion has stopped it. @type {Set<string>} */
+    this.restored = new Set();
     this.tabs = new BroadcastChannel(`inferdash.chat.${user}`);
     this.tabs.addEventListener("message", ({ data }) => this.tell("changed", data));
     this.ready = this.recover();
   }
 
+  /** @param {{query?: string, before?: string}} [how] */
   async list({ query = "", before = "" } = {}) {
+    /** @type {{conversations: Chat.Row[], before: string}} */
     const found = await this.ask(`?${new URLSearchParams({ q: query, before })}`);
     return { conversations: found.conversations, before: found.before };
   }
 
   // null: there is none, or it is somebody else's.
+  /** @param {string} id */
   async get(id) {
     const known = this.savings.get(id);
     if (known?.isBusy) return known.conversation;
     await this.ready;
+    /** @type {Chat.Found | null} */
     const found = await this.ask(`${id}/`);
     if (found === null) return null;
-    const { revision, age, count, ...kept } = found;
+    const { revision, age, count: _count, ...kept } = found;
+    /** @type {Chat.Conversation} */
     const conversation = shown(kept);
     conversation.elsewhere = settle(conversation.every, age < ARRIVING && !this.restored.delete(id));
     const texts = conversation.every.map((message) => JSON.stringify(message));
@@ -58,20 +82,29 @@ export class Store extends EventTarget {
     return conversation;
   }
 
+  /** @param {string} id */
   isBusy(id) {
     return this.savings.get(id)?.isBusy ?? false;
   }
 
   // Whether this tab has seen what the server has.
+  /** @param {string} id @param {string} revision */
   knows(id, revision) {
     return this.savings.get(id)?.seen.includes(revision) ?? false;
   }
 
+  /**
+   * @param {Chat.Params} params
+   * @param {string} server
+   * @param {Partial<Chat.Beside>} [beside]
+   * @returns {Chat.Conversation}
+   */
   create(params, server, { tools = null, schema = null } = {}) {
     return { id: newKey(), name: "", params: { ...params }, server, tools, schema, every: [], messages: [], updated: Date.now() };
   }
 
   // Keep what has changed: in this message alone, or anywhere.
+  /** @param {Chat.Conversation} conversation @param {Chat.Message} [message] */
   async save(conversation, message) {
     conversation.updated = Date.now();
     let saving = this.savings.get(conversation.id);
@@ -81,11 +114,12 @@ export class Store extends EventTarget {
     await this.send(saving);
   }
 
+  /** @param {Saving} saving */
   async send(saving) {
     if (saving.sending) return;
     const { conversation } = saving;
     const before = conversation.id;
-    const { status, message } = await saving.keep((words) => {
+    const { status, message = "" } = await saving.keep((words) => {
       this.keepDraft(saving);
       this.tell("away", { conversation, message: words });
     });
@@ -102,9 +136,11 @@ export class Store extends EventTarget {
   }
 
   // Another tab has saved the conversation since this one saw it, or deleted it.
+  /** @param {Saving} saving */
   async reconcile(saving) {
     const { conversation } = saving;
     const { id } = conversation;
+    /** @type {Chat.Found | null} */
     let theirs;
     try {
       theirs = await this.ask(`${id}/`);
@@ -134,6 +170,7 @@ export class Store extends EventTarget {
     this.tell("copied", { conversation, from: theirs ? id : null });
   }
 
+  /** @param {string} id */
   async remove(id) {
     const saving = this.savings.get(id);
     this.savings.delete(id);
@@ -144,21 +181,29 @@ export class Store extends EventTarget {
     this.tabs.postMessage({ id });
   }
 
+  /** @param {string} id */
   async restore(id) {
     this.restored.add(id);
     await this.ask(`${id}/restore/`, { method: "POST" });
     this.tabs.postMessage({ id });
   }
 
+  /** @template {keyof Events} N @param {N} name @param {(detail: Events[N]) => void} hear */
+  on(name, hear) {
+    this.addEventListener(name, (event) => event instanceof CustomEvent && hear(event.detail));
+  }
+
+  /** @template {keyof Events} N @param {N} name @param {Events[N]} detail */
   tell(name, detail) {
     this.dispatchEvent(new CustomEvent(name, { detail }));
   }
 
   // What the server says as JSON; null for what it has not. Throws AwayError.
+  /** @param {string} path @param {RequestInit} [how] */
   async ask(path, { method = "GET", ...more } = {}) {
     let response;
     try {
-      response = await fetch(this.url + path, { method, headers: { "X-CSRFToken": this.csrf }, ...more });
+      response = await fetch(this.url + path, { method, headers: { "X-CSRFToken": String(this.csrf) }, ...more });
     } catch (error) {
       throw new AwayError(AWAY, { cause: error });
     }
@@ -168,8 +213,9 @@ export class Store extends EventTarget {
     return response.status === 204 ? null : response.json();
   }
 
+  /** @type {import("./chat-save.js").Post} */
   post = async (id, text) => {
-    const headers = { "X-CSRFToken": this.csrf, "Content-Type": "application/json" };
+    const headers = { "X-CSRFToken": String(this.csrf), "Content-Type": "application/json" };
     let response;
     try {
       response = await fetch(`${this.url}${id}/`, { method: "POST", headers, body: text });
@@ -187,9 +233,10 @@ export class Store extends EventTarget {
 
   // The page goes: what is short is sent yet, and all of it stays in this browser until a page has
   // sent it.
+  /** @param {...Chat.Conversation | undefined} changed */
   leave(...changed) {
-    for (const each of changed) this.savings.get(each?.id)?.mark();
-    const headers = { "X-CSRFToken": this.csrf, "Content-Type": "application/json" };
+    for (const each of changed) this.savings.get(each?.id ?? "")?.mark();
+    const headers = { "X-CSRFToken": String(this.csrf), "Content-Type": "application/json" };
     for (const saving of this.savings.values()) {
       if (!saving.isBusy) continue;
       const text = saving.farewell();
@@ -198,6 +245,7 @@ export class Store extends EventTarget {
     }
   }
 
+  /** @param {Saving} saving @param {boolean} [left] */
   keepDraft({ conversation, seen }, left = false) {
     if (!conversation.messages.length) return;
     try {
@@ -207,6 +255,7 @@ export class Store extends EventTarget {
     }
   }
 
+  /** @param {string} id */
   dropDraft(id) {
     localStorage.removeItem(this.drafts + id);
   }
@@ -217,21 +266,24 @@ export class Store extends EventTarget {
       const isDraft = key.startsWith(this.drafts);
       if (!isDraft && !key.startsWith(this.older)) continue;
       const kept = read(key);
+      /** @type {Chat.Kept | undefined} */
       const conversation = isDraft ? kept?.conversation : kept;
-      if (!Array.isArray(conversation?.messages)) continue; // not ours, or damaged: it is left alone
+      if (!conversation || !Array.isArray(conversation.messages)) continue; // not ours, or damaged: it is left alone
       if (isDraft && !kept.left && Date.now() - kept.at < ABANDONED) continue; // an open tab's
       if (!conversation.messages.length) {
         localStorage.removeItem(key);
         continue;
       }
       settle(conversation.messages, false);
-      const saving = new Saving({ ...shown(conversation), since: conversation.updated }, { post: this.post, seen: isDraft ? kept.seen : [] });
+      const found = { ...shown(conversation), since: conversation.updated };
+      const saving = new Saving(found, { post: this.post, seen: isDraft ? kept.seen : [] });
       saving.around = "";
       if (await this.moved(saving)) localStorage.removeItem(key);
     }
   }
 
   // Whether the server has it now.
+  /** @param {Saving} saving */
   async moved(saving) {
     saving.mark();
     for (let tries = 0; tries < 3; tries++) {
@@ -254,10 +306,11 @@ export class Store extends EventTarget {
 }
 
 // Answers that nobody receives any more were cut off. Whether one is arriving in another tab.
+/** @param {Chat.Message[]} messages @param {boolean} isArriving */
 export function settle(messages, isArriving) {
   let found = false;
   for (const message of messages) {
-    if (!message.running) continue;
+    if (!("running" in message) || !message.running) continue;
     message.running = false;
     found = isArriving;
     if (!isArriving) message.error ??= CUT_OFF;
@@ -265,31 +318,35 @@ export function settle(messages, isArriving) {
   return found;
 }
 
+/** @param {string} key */
 function read(key) {
   try {
-    return JSON.parse(localStorage.getItem(key));
+    return JSON.parse(localStorage.getItem(key) ?? "null");
   } catch {
     return null;
   }
 }
 
 // The same text for the same value: databases keep the keys of an object in their own order.
+/** @param {unknown} value */
 function canonical(value) {
-  return JSON.stringify(value, (_key, held) =>
+  return JSON.stringify(value, (/** @type {string} */ _key, /** @type {unknown} */ held) =>
     held && typeof held === "object" && !Array.isArray(held)
-      ? Object.fromEntries(Object.keys(held).sort().map((name) => [name, held[name]]))
+      ? Object.fromEntries(Object.entries(held).sort(([one], [other]) => (one < other ? -1 : 1)))
       : held,
   );
 }
 
+/** @param {{content?: string | {text?: string}[]}} message */
 export function wordsOf(message) {
   const { content } = message;
   if (!Array.isArray(content)) return content ?? "";
   return content.map((part) => part.text ?? "").filter(Boolean).join("\n");
 }
 
+/** @param {Partial<Pick<Chat.Conversation, "messages" | "name" | "title">>} conversation */
 export function titleOf(conversation) {
   const first = conversation.messages?.find((message) => message.role === "user");
-  const said = first ? wordsOf(first).trim().split("\n")[0].slice(0, 60) : "";
+  const said = first ? (wordsOf(first).trim().split("\n")[0] ?? "").slice(0, 60) : "";
   return conversation.name || said || conversation.title || "New conversation";
 }

@@ -1,13 +1,17 @@
+// @ts-check
 // Sends one question and reads the engine's events into an answer.
 
 import { takeLogprobs } from "./chat-logprobs.js";
 import { keep } from "./chat-raw.js";
 import { split } from "./chat-reasoning.js";
-import { events, parsed, textOf } from "./stream.js";
+import { events, isAbort, parsed, textOf } from "./stream.js";
 
 export { split };
 
+/** @typedef {{url: string, csrf: {toString(): string}, body: Chat.Body, signal: AbortSignal}} Asked */
+
 export class ChatError extends Error {
+  /** @param {string} message @param {string} [detail] */
   constructor(message, detail = "") {
     super(message);
     this.detail = detail;
@@ -20,12 +24,14 @@ const LOST =
 
 // Fills `answer` as events come and calls changed() after each piece. Throws ChatError for
 // what a person should read, AbortError when signal was used.
+/** @param {Asked & {answer: Chat.Answer, changed: () => void}} how */
 export async function ask({ url, csrf, body, signal, answer, changed }) {
   const clock = new Clock(answer);
-  const response = await send(url, csrf, body, signal);
+  const { headers, body: stream } = await send({ url, csrf, body, signal });
   let done = false;
   try {
-    for await (const event of events(response.body, (text) => keep(answer, text))) {
+    if (!stream) throw new TypeError(`no answer in ${headers.get("Content-Type")}`);
+    for await (const event of events(stream, (text) => keep(answer, text))) {
       if (event.name === "request") {
         answer.request = JSON.parse(event.data);
         continue;
@@ -55,18 +61,20 @@ export async function ask({ url, csrf, body, signal, answer, changed }) {
   }
 }
 
-async function send(url, csrf, body, signal) {
+/** @param {Asked} how */
+async function send({ url, csrf, body, signal }) {
   let response;
   try {
     response = await fetch(url, {
       method: "POST",
-      headers: { "Content-Type": "application/json", "X-CSRFToken": csrf },
+      headers: { "Content-Type": "application/json", "X-CSRFToken": String(csrf) },
       body: JSON.stringify(body),
       signal,
     });
   } catch (error) {
-    if (error.name === "AbortError") throw error;
-    throw new ChatError("inferdash does not answer. Check that you are online, then retry.", error.message);
+    if (isAbort(error)) throw error;
+    const words = error instanceof Error ? error.message : String(error);
+    throw new ChatError("inferdash does not answer. Check that you are online, then retry.", words);
   }
   if (response.headers.get("Content-Type")?.startsWith("text/event-stream")) return response;
   if (response.redirected || response.status === 403) {
@@ -75,6 +83,7 @@ async function send(url, csrf, body, signal) {
   throw new ChatError(`inferdash could not take the message (${response.status}). Reload the page, then retry.`);
 }
 
+/** @param {Chat.Answer} answer @param {Streamed} chunk @param {Clock} clock */
 function take(answer, chunk, clock) {
   if (chunk.error) {
     const error = chunk.error;
@@ -106,11 +115,11 @@ function take(answer, chunk, clock) {
 }
 
 // The first piece of a call has its id and name, the others continue its arguments.
+/** @param {Chat.Answer["calls"]} calls @param {StreamedCall} piece */
 function takeCall(calls, { index, id, function: called }) {
   const last = calls.length - 1;
-  const at = Number.isInteger(index) && index >= 0 && index < 64 ? index : Math.max(0, id && id !== calls[last]?.id ? last + 1 : last);
-  calls[at] ??= { id: "", name: "", arguments: "" };
-  const call = calls[at];
+  const at = typeof index === "number" && Number.isInteger(index) && index >= 0 && index < 64 ? index : Math.max(0, id && id !== calls[last]?.id ? last + 1 : last);
+  const call = (calls[at] ??= { id: "", name: "", arguments: "" });
   call.id ||= typeof id === "string" ? id : "";
   const name = textOf(called?.name);
   if (name !== call.name) call.name += name;
@@ -119,6 +128,13 @@ function takeCall(calls, { index, id, function: called }) {
 }
 
 class Clock {
+  /** @type {number | undefined} */
+  first;
+  /** @type {number | undefined} */
+  thinkingSince;
+  last = 0;
+
+  /** @param {Chat.Answer} answer */
   constructor(answer) {
     this.answer = answer;
     this.began = performance.now();
@@ -133,6 +149,7 @@ class Clock {
     this.answer.spanMs = now - this.first;
   }
 
+  /** @param {{thinking: string, text: string}} said @param {number} calls */
   watchReasoning({ thinking, text }, calls) {
     if (thinking) this.thinkingSince ??= performance.now();
     if (this.thinkingSince !== undefined && (text || calls)) {

@@ -1,3 +1,4 @@
+// @ts-check
 // The tools that a conversation's model may call, beside it.
 
 import { element } from "./chat-dom.js";
@@ -28,9 +29,21 @@ export const EXAMPLE = [
 ];
 
 export class Tools extends EventTarget {
+  /**
+   * @param {{
+   *   text: HTMLTextAreaElement,
+   *   choice: HTMLSelectElement,
+   *   problem: HTMLElement,
+   *   example: HTMLElement,
+   *   badge: HTMLElement,
+   * }} parts
+   */
   constructor({ text, choice, problem, example, badge }) {
     super();
-    Object.assign(this, { text, choice, problem, badge });
+    this.text = text;
+    this.choice = choice;
+    this.problem = problem;
+    this.badge = badge;
     text.addEventListener("input", () => this.changed());
     choice.addEventListener("change", () => this.changed());
     example.addEventListener("click", () => {
@@ -47,6 +60,7 @@ export class Tools extends EventTarget {
   }
 
   // As a conversation keeps it; null when there are none.
+  /** @returns {Chat.ToolsText | null} */
   get value() {
     return this.text.value.trim() ? { text: this.text.value, choice: this.choice.value } : null;
   }
@@ -59,6 +73,7 @@ export class Tools extends EventTarget {
   }
 
   // As an engine wants them; a function alone is taken for a tool.
+  /** @returns {Chat.Tool[]} */
   get list() {
     const { value } = parse(this.text.value || "[]");
     return Array.isArray(value) ? value.map((each) => (each?.function ? each : { type: "function", function: each })) : [];
@@ -82,6 +97,7 @@ export class Tools extends EventTarget {
     return problem;
   }
 
+  /** @param {string[]} names */
   offer(names) {
     const chosen = this.choice.value;
     const options = Object.entries(CHOICES).map(([value, title]) => new Option(title, value));
@@ -92,10 +108,12 @@ export class Tools extends EventTarget {
   }
 }
 
+/** @param {string} text */
 export function toolsProblem(text) {
   const { value, says } = parse(text);
   if (says) return `The tools are not JSON. ${says}`;
   if (!Array.isArray(value)) return "The tools must be a list: [ … ].";
+  /** @type {Set<string>} */
   const seen = new Set();
   for (const [at, each] of value.entries()) {
     const called = each?.function ?? each;
@@ -113,8 +131,11 @@ export function toolsProblem(text) {
 
 // What a tool's arguments must be, in the request that an answer came of; undefined where it is
 // not among its tools.
+/** @param {Chat.Sent | undefined} request @param {string} name */
 export const parametersOf = (request, name) => request?.tools?.find((tool) => tool.function?.name === name)?.function.parameters;
 
+/** @param {Chat.Sent | undefined} request @param {string} name */
 export const knows = (request, name) => Boolean(request?.tools?.some((tool) => tool.function?.name === name));
 
+/** @param {string} name */
 export const toolName = (name) => element("code", "tool-name", name || "(no name)");

@@ -1,3 +1,4 @@
+// @ts-check
 // The messages of one conversation in the page: the last ones at once, those before them when there
 // is time, so that a long conversation opens as fast as a short one.
 
@@ -5,12 +6,18 @@ const FIRST = 24; // messages that fill any window
 const AT_ONCE = 12;
 
 export class Transcript {
-  // `make` makes the view of a message.
+  /** @param {HTMLElement} root @param {(message: Chat.Message) => Chat.View} make */
   constructor(root, make) {
-    Object.assign(this, { root, make });
-    this.views = new Map(); // message -> view
+    this.root = root;
+    this.make = make;
+    /** @type {Map<Chat.Message, Chat.View>} */
+    this.views = new Map();
+    /** @type {Chat.Message[]} */
+    this.shown = [];
+    this.from = 0;
   }
 
+  /** @param {Chat.Message[]} messages */
   show(messages) {
     this.views.clear();
     this.shown = messages;
@@ -19,9 +26,10 @@ export class Transcript {
     this.later(messages);
   }
 
+  /** @param {Chat.Message[]} messages */
   later(messages) {
     if (this.from === 0) return;
-    const idle = window.requestIdleCallback ?? ((work) => setTimeout(work, 30));
+    const idle = window.requestIdleCallback ?? ((/** @type {() => void} */ work) => setTimeout(work, 30));
     idle(() => {
       if (this.shown !== messages || this.from === 0) return;
       this.earlier();
@@ -40,11 +48,13 @@ export class Transcript {
     this.from = from;
   }
 
+  /** @param {Chat.Message} message */
   append(message) {
     this.root.append(this.view(message).root);
   }
 
   // Everything after this many messages goes.
+  /** @param {number} count */
   cut(count) {
     for (const [message, view] of [...this.views]) {
       const at = this.shown.indexOf(message);
@@ -55,17 +65,20 @@ export class Transcript {
   }
 
   // From here on the messages are others.
+  /** @param {number} from */
   redraw(from) {
     this.cut(from);
     for (const message of this.shown.slice(from)) this.append(message);
   }
 
+  /** @param {Chat.Message} message */
   view(message) {
     const view = this.make(message);
     this.views.set(message, view);
     return view;
   }
 
+  /** @param {Chat.Message} message */
   get(message) {
     return this.views.get(message);
   }

@@ -1,18 +1,21 @@
+// @ts-check
 // The playground: puts conversation, servers and parameters together.
 
 import { outcome, receive } from "./chat-answering.js";
 import { Beside } from "./chat-beside.js";
-import { CsrfToken, keepFocus, onStop } from "./chat-dom.js";
+import { Composer } from "./chat-composer.js";
+import { CsrfToken, keepFocus } from "./chat-dom.js";
 import { emptyState } from "./chat-empty.js";
 import { End } from "./chat-end.js";
 import { Menus } from "./chat-menu.js";
 import { button, viewOf } from "./chat-message.js";
 import { hear } from "./chat-news.js";
+import { $, idInAddress, page, putInAddress } from "./chat-page.js";
 import { Parameters } from "./chat-params.js";
 import { Presets } from "./chat-presets.js";
 import { Servers } from "./chat-servers.js";
 import { List } from "./chat-list.js";
-import { AwayError, CUT_OFF, Store, newAnswer, titleOf } from "./chat-store.js";
+import { AwayError, CUT_OFF, Store, newAnswer, newQuestion, titleOf } from "./chat-store.js";
 import { asked, history, resultsOf } from "./chat-request.js";
 import { Standing } from "./chat-standing.js";
 import { Transcript } from "./chat-transcript.js";
@@ -20,20 +23,32 @@ import { follow, forgetEmpty, turn, versionsView } from "./chat-versions.js";
 
 const LOOK_AGAIN = 3000; // ms, while another tab receives one
 
-const page = document.getElementById("chat");
-const $ = (id) => document.getElementById(id);
+/** @typedef {{conversation: Chat.Conversation, message: Chat.Answer, controller: AbortController, isRemoved: boolean}} Running */
 
-class Chat {
+export class Chat {
+  /** @type {Running | null} */
+  running = null;
+  isLeaving = false;
+  isAway = false;
+  wanted = ""; // the conversation that is to be shown: somebody may click on another one meanwhile
+  watching = 0; // timers
+  looking = 0;
+
   constructor() {
     this.csrf = new CsrfToken(page, $("chat-composer"));
-    this.store = new Store({ user: page.dataset.user, url: page.dataset.conversations, csrf: this.csrf });
-    this.running = null; // {conversation, message, controller}
+    this.store = new Store({ user: page.dataset.user ?? "", url: page.dataset.conversations ?? "", csrf: this.csrf });
+    this.composer = new Composer({
+      send: () => this.send(),
+      stop: () => this.stop(),
+      typed: () => this.refresh(),
+      last: (event) => this.editLast(event),
+    });
     this.parameters = new Parameters($("chat-params-form"));
     this.servers = new Servers({
       list: $("chat-servers"),
       select: $("chat-server"),
-      here: page.dataset.here,
-      preselected: page.dataset.preselected,
+      here: page.dataset.here ?? "",
+      preselected: page.dataset.preselected ?? "",
     });
     this.beside = new Beside({ parameters: this.parameters, servers: this.servers, csrf: this.csrf });
     this.end = new End($("chat-transcript"));
@@ -64,11 +79,12 @@ class Chat {
       servers: this.servers,
       now: () => ({ params: this.parameters.values, ...this.beside.values }),
     });
+    this.conversation = this.store.create({}, this.servers.wanted, this.beside.values);
     this.listen();
     hear(this);
-    this.show(this.fresh());
+    this.show(this.conversation);
     if (page.dataset.conversation) this.arrive(page.dataset.conversation);
-    else $("chat-input").focus();
+    else this.composer.focus();
     this.store.ready.then(() => this.list.load());
   }
 
@@ -85,7 +101,7 @@ class Chat {
       this.refresh();
     });
     this.beside.addEventListener("refresh", () => this.refresh());
-    this.presets.addEventListener("pick", ({ detail }) => {
+    this.presets.picks((detail) => {
       this.parameters.values = detail.params;
       this.beside.open(detail);
       Object.assign(this.conversation, detail);
@@ -93,26 +109,10 @@ class Chat {
       this.refresh();
     });
     $("chat-new").addEventListener("click", () => this.begin());
-    $("chat-name").addEventListener("change", (event) => {
-      this.conversation.name = event.target.value.trim();
+    $("chat-name").addEventListener("change", () => {
+      this.conversation.name = $("chat-name").value.trim();
       if (this.conversation.messages.length) this.save();
       this.list.put(this.conversation, true);
-    });
-    $("chat-composer").addEventListener("submit", (event) => {
-      event.preventDefault();
-      this.send();
-    });
-    $("chat-input").addEventListener("keydown", (event) => {
-      if (event.key === "ArrowUp" && !event.target.value && !event.isComposing) this.editLast(event);
-      // isComposing: Enter then chooses a word of the input method.
-      if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
-      event.preventDefault();
-      this.send();
-    });
-    $("chat-input").addEventListener("input", () => this.refresh());
-    onStop($("chat-stop"), () => this.stop());
-    document.addEventListener("keydown", (event) => {
-      if (event.key === "Escape" && this.running && !event.defaultPrevented) this.stop();
     });
     window.addEventListener("pagehide", () => this.leave());
     // Else htmx fetches the page anew into this one, whose scripts know nothing of it.
@@ -121,19 +121,20 @@ class Chat {
     document.addEventListener("visibilitychange", () => document.visibilityState === "visible" && this.lookAgain());
     // Comes before the answer's connection is cut. A download link fires it too, and stays.
     window.addEventListener("beforeunload", () => {
-      this.leaving = true;
-      setTimeout(() => (this.leaving = false), 2000);
+      this.isLeaving = true;
+      setTimeout(() => (this.isLeaving = false), 2000);
     });
   }
 
   // Other tabs and browsers may have kept something since.
+  /** @param {string} [id] */
   async lookAgain(id) {
     await this.list.load();
     const mine = this.conversation;
     const listed = this.list.revisionOf(mine.id);
     if ((id && id !== mine.id) || (listed && this.store.knows(mine.id, listed))) return;
     if (this.running || this.store.isBusy(mine.id) || !mine.messages.length) return;
-    const now = await this.store.get(mine.id).catch(away);
+    const now = await this.store.get(mine.id).catch((error) => void away(error));
     if (!now || this.conversation !== mine || this.running) return;
     const place = document.documentElement.scrollTop;
     this.show(now);
@@ -141,27 +142,29 @@ class Chat {
   }
 
   fresh() {
-    return this.store.create(this.conversation?.params ?? {}, this.servers.wanted, this.beside.values);
+    return this.store.create(this.conversation.params, this.servers.wanted, this.beside.values);
   }
 
   begin() {
     this.show(this.fresh());
-    this.address("", false);
-    $("chat-input").focus();
+    putInAddress("", false);
+    this.composer.focus();
   }
 
   // Open it, and let its address stand in the browser's.
+  /** @param {string} id */
   async go(id) {
-    await this.arrive(id, () => this.address(id, false));
+    await this.arrive(id, () => putInAddress(id, false));
   }
 
   // Open the conversation of this address; "" is a new one.
+  /** @param {string} id @param {() => void} [then] */
   async arrive(id, then = () => {}) {
     if (!id) {
       this.show(this.fresh());
       return;
     }
-    this.wanted = id; // somebody may click on another one before this has come
+    this.wanted = id;
     try {
       const found = this.running?.conversation.id === id ? this.running.conversation : await this.store.get(id);
       if (this.wanted !== id) return;
@@ -173,17 +176,11 @@ class Chat {
         this.notice("This conversation was deleted.");
       }
     } catch (error) {
-      away(error);
-      this.notice(error.message);
+      this.notice(away(error));
     }
   }
 
-  address(id, isSame) {
-    const path = page.dataset.address + (id ? `${id}/` : "");
-    if (location.pathname === path) return;
-    window.history[isSame ? "replaceState" : "pushState"](null, "", path);
-  }
-
+  /** @param {Chat.Conversation} conversation @param {boolean} [toEnd] */
   show(conversation, toEnd = false) {
     this.wanted = conversation.id;
     this.conversation = conversation;
@@ -200,6 +197,7 @@ class Chat {
     if (conversation.elsewhere) this.watching = setTimeout(() => this.lookAgain(conversation.id), LOOK_AGAIN);
   }
 
+  /** @param {Chat.Message} message */
   view(message) {
     const { conversation } = this;
     const view = viewOf(message, {
@@ -215,6 +213,7 @@ class Chat {
     return view;
   }
 
+  /** @param {string} id @param {string} title */
   async remove(id, title) {
     if (this.running?.conversation.id === id) {
       this.stop();
@@ -224,8 +223,7 @@ class Chat {
     try {
       await this.store.remove(id);
     } catch (error) {
-      away(error);
-      this.notice(error.message);
+      this.notice(away(error));
       return;
     }
     this.list.drop(id);
@@ -234,17 +232,18 @@ class Chat {
     this.notice(`Deleted “${title}”. `, button("Undo", "", () => this.undo(id)));
   }
 
+  /** @param {string} id */
   async undo(id) {
     this.notice();
     try {
       await this.store.restore(id);
       await Promise.all([this.go(id), this.list.load()]);
     } catch (error) {
-      away(error);
-      this.notice(error.message);
+      this.notice(away(error));
     }
   }
 
+  /** @param {string} [text] @param {...HTMLElement} more */
   notice(text = "", ...more) {
     $("chat-notice").replaceChildren(text, ...more);
     $("chat-notice").hidden = !text;
@@ -252,35 +251,33 @@ class Chat {
 
   // What the composer, the empty state and the hints say now.
   refresh() {
-    if (!this.conversation) return; // the servers speak first
     const problem = this.servers.problem || this.beside.problem;
-    const elsewhere = this.running && this.running.conversation !== this.conversation;
-    $("chat-hint").textContent = elsewhere
-      ? `“${titleOf(this.running.conversation)}” is being answered. Stop it to ask something here.`
+    const { running } = this;
+    const hint = running && running.conversation !== this.conversation
+      ? `“${titleOf(running.conversation)}” is being answered. Stop it to ask something here.`
       : this.conversation.elsewhere ? "An answer is arriving in another tab." : problem;
-    $("chat-send").hidden = Boolean(this.running);
-    $("chat-stop").hidden = !this.running;
-    $("chat-send").disabled = Boolean(problem || this.conversation.elsewhere) || !($("chat-input").value.trim() || this.beside.images.images.length);
+    const mayNot = Boolean(problem || this.conversation.elsewhere);
+    this.composer.draw({ hint, isRunning: running !== null, mayNot, hasPictures: this.beside.images.images.length > 0 });
     this.menus.refresh();
     $("chat-empty").hidden = this.conversation.messages.length > 0;
-    if (!$("chat-empty").hidden) $("chat-empty").replaceChildren(...emptyState(this.servers, page.dataset.dashboard));
+    if (!$("chat-empty").hidden) $("chat-empty").replaceChildren(...emptyState(this.servers, page.dataset.dashboard ?? ""));
   }
 
   send() {
-    const input = $("chat-input");
-    if ($("chat-send").disabled || this.running) return;
-    this.add(question(input.value, this.beside.images.give()));
-    input.value = "";
+    if (!this.composer.maySend || this.running) return;
+    this.add(newQuestion(this.composer.give(), this.beside.images.give()));
     this.answer();
   }
 
+  /** @param {Chat.Question} earlier @param {string} text @param {Chat.Picture[]} images */
   resend(earlier, text, images) {
     if (!this.mayAsk()) return;
     keepFocus(() => this.cut(earlier));
-    this.add(question(text, images));
+    this.add(newQuestion(text, images));
     this.answer();
   }
 
+  /** @param {Chat.Answer} answer */
   regenerate(answer) {
     if (!this.mayAsk()) return;
     keepFocus(() => this.cut(answer));
@@ -289,28 +286,32 @@ class Chat {
   }
 
   // What the tools have answered that this answer called.
+  /** @param {Chat.Answer} answer @param {Chat.Result[]} results */
   respond(answer, results) {
     if (!this.mayAsk()) return;
     const { messages } = this.conversation;
-    if (messages.at(-1) !== answer) this.cut(messages[messages.indexOf(answer) + 1]);
+    const next = messages[messages.indexOf(answer) + 1];
+    if (next) this.cut(next);
     for (const result of results) this.add(result);
-    keepFocus(() => this.transcript.get(answer)?.finish());
+    keepFocus(() => this.transcript.get(answer)?.finish?.());
     this.answer();
   }
 
   // This message and all after it are shown no more: what is said next is another version.
+  /** @param {Chat.Message} message */
   cut(message) {
     this.conversation.messages.length = this.conversation.messages.indexOf(message);
     this.transcript.cut(this.conversation.messages.length);
   }
 
   // Up in an empty composer: the last question again.
+  /** @param {KeyboardEvent} event */
   editLast(event) {
     const last = this.conversation.messages.findLast(({ role }) => role === "user");
     const view = last && this.transcript.get(last);
     if (!view || this.running) return;
     event.preventDefault();
-    view.edit();
+    view.edit?.();
   }
 
   mayAsk() {
@@ -319,6 +320,7 @@ class Chat {
     return !problem;
   }
 
+  /** @param {Chat.Message} message */
   add(message) {
     follow(this.conversation, message);
     this.transcript.append(message);
@@ -327,10 +329,11 @@ class Chat {
   async answer() {
     const { conversation, servers, beside } = this;
     const server = servers.chosen;
+    if (!server) return;
     const message = newAnswer(server);
     const body = { run: server.run, messages: history(conversation), params: beside.request };
     conversation.server = server.slug;
-    const running = { conversation, message, controller: new AbortController() };
+    const running = { conversation, message, controller: new AbortController(), isRemoved: false };
     this.running = running;
     this.add(message);
     this.notice();
@@ -340,19 +343,19 @@ class Chat {
     this.end.follow(true);
     this.say(`${server.slug} is answering.`);
     await receive({
-      url: page.dataset.url,
+      url: page.dataset.url ?? "",
       csrf: this.csrf,
       body,
       signal: running.controller.signal,
       message,
       view: () => this.transcript.get(message),
       keep: () => running.isRemoved || this.save(conversation, message),
-      isLeaving: () => this.leaving,
+      isLeaving: () => this.isLeaving,
     });
     message.running = false;
     this.running = null;
     if (!running.isRemoved) this.save(conversation);
-    this.transcript.get(message)?.finish();
+    this.transcript.get(message)?.finish?.();
     keepFocus(() => this.refresh());
     this.end.rest();
     this.say(outcome(message));
@@ -363,6 +366,7 @@ class Chat {
   }
 
   // Keep what has changed: in this message alone, or anywhere in the conversation.
+  /** @param {Chat.Conversation} [conversation] @param {Chat.Message} [message] */
   save(conversation = this.conversation, message = undefined) {
     this.store.save(conversation, message);
   }
@@ -377,21 +381,18 @@ class Chat {
   }
 
   // For screen readers: the beginning and the end of an answer, not each token.
+  /** @param {string} text */
   say(text) {
     $("chat-status").textContent = text;
   }
 }
 
 // What cannot be had now is said where it happens; all else is a fault.
+/** @param {unknown} error */
 function away(error) {
   if (!(error instanceof AwayError)) throw error;
+  return error.message;
 }
-
-function idInAddress() {
-  return location.pathname.slice(page.dataset.address.length).replace("/", "");
-}
-
-const question = (text, images) => ({ role: "user", content: text, ...(images?.length ? { images } : {}) });
 
 // Beside the conversation there is room for the sides; above it, on a phone, there is not.
 $("chat-params").open = window.matchMedia("(min-width: 48.01rem)").matches;

@@ -1,12 +1,26 @@
+// @ts-check
 // The answers that are arriving in the columns of a comparison.
 
 import { CUT_OFF } from "./chat-store.js";
 
+/** @import { Store } from "./chat-store.js" */
+/** @import { Column } from "./compare-column.js" */
+/** @import { Turn } from "./compare-turns.js" */
+
 // Events: "change" when a column begins or ends.
+/** @typedef {[column: Column, message: Chat.Answer]} Pair */
+
 export class Asking extends EventTarget {
+  isLeaving = false;
+  /** By column. @type {Map<Column, Chat.Answer>} */
+  running = new Map();
+
+  /** @param {{url: string, csrf: {toString(): string}, store: Store}} parts */
   constructor({ url, csrf, store }) {
     super();
-    Object.assign(this, { url, csrf, store, running: new Map() }); // column -> message
+    this.url = url;
+    this.csrf = csrf;
+    this.store = store;
     // Comes before the answers' connections are cut. A download link fires it too, and stays.
     window.addEventListener("beforeunload", () => {
       this.isLeaving = true;
@@ -18,24 +32,27 @@ export class Asking extends EventTarget {
     return this.running.size > 0;
   }
 
-  // `answers` are [column, message]; `inTurn`: each when the one before is done.
+  // `inTurn`: each when the one before is done.
+  /** @param {Turn<Column>} turn @param {Pair[]} answers @param {boolean} inTurn */
   async ask(turn, answers, inTurn) {
     for (const [column, message] of answers) {
       column.controller = new AbortController();
       this.running.set(column, message);
     }
     this.changed();
+    /** @type {(pair: Pair) => Promise<void>} */
     const one = ([column, message]) => this.one(turn, column, message);
     if (!inTurn) {
       await Promise.all(answers.map(one));
       return;
     }
-    answers.slice(1).forEach(([, message], at) => turn.views.get(message)?.wait(`Asked when column ${answers[at][0].title} is done.`));
+    answers.slice(1).forEach(([, message], at) => turn.views.get(message)?.wait?.(`Asked when column ${answers[at]?.[0].title} is done.`));
     for (const each of answers) await one(each);
   }
 
+  /** @param {Turn<Column>} turn @param {Column} column @param {Chat.Answer} message */
   async one(turn, column, message) {
-    if (column.controller.signal.aborted) Object.assign(message, { running: false, stopped: true });
+    if (column.controller?.signal.aborted) Object.assign(message, { running: false, stopped: true });
     else {
       await column.ask(message, {
         url: this.url, csrf: this.csrf, turn,
@@ -51,7 +68,7 @@ export class Asking extends EventTarget {
   }
 
   stop() {
-    for (const { controller } of this.running.keys()) controller.abort();
+    for (const { controller } of this.running.keys()) controller?.abort();
   }
 
   // The page goes, and its answers with it: what has come is kept with the reason.

@@ -1,8 +1,22 @@
+// @ts-check
 // The figures of one question's answers beside one another, as bars.
 
 import { element, seconds } from "./chat-dom.js";
 import { rateOf } from "./chat-figures.js";
 
+/**
+ * Whose answer; none: no message.
+ * @typedef {{name: string, message: Chat.Answer | undefined}} Row
+ * @typedef {{
+ *   title: string,
+ *   note: string,
+ *   read: (message: Chat.Answer) => number | null,
+ *   words: (figure: number) => string,
+ *   best: (...figures: number[]) => number,
+ * }} Measure
+ */
+
+/** @type {Measure[]} */
 const MEASURES = [
   { title: "First token", note: "shorter is better", read: ({ firstMs }) => firstMs, words: seconds, best: Math.min },
   { title: "Tokens a second", note: "longer is better", read: rateOf, words: (rate) => rate.toFixed(1), best: Math.max },
@@ -14,7 +28,7 @@ export class Bars {
     this.root.hidden = true;
   }
 
-  // `rows` are {name, message}; no answer: no message.
+  /** @param {Row[]} rows */
   show(rows) {
     const isOver = !rows.some(({ message }) => message?.running);
     const drawn = MEASURES.map((measure) => group(measure, rows, isOver)).filter(Boolean);
@@ -23,6 +37,7 @@ export class Bars {
   }
 }
 
+/** @param {Measure} measure @param {Row[]} rows @param {boolean} isOver */
 function group({ title, note, read, words, best }, rows, isOver) {
   const figures = rows.map(({ message }) => (message ? read(message) : null) ?? null);
   const known = figures.filter((each) => each !== null);
@@ -32,7 +47,7 @@ function group({ title, note, read, words, best }, rows, isOver) {
   // What reads the same is no faster.
   const isRace = isOver && new Set(known.map(words)).size > 1;
   const lines = rows.map(({ name, message }, at) => {
-    const figure = figures[at];
+    const figure = figures[at] ?? null;
     const bar = element("span", "bar");
     bar.style.inlineSize = figure === null ? "0" : `${(100 * figure) / longest}%`;
     const isBest = isRace && figure !== null && words(figure) === winner;

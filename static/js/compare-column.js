@@ -1,3 +1,4 @@
+// @ts-check
 // One column of a comparison: which server it asks, with which parameters, and its conversation.
 
 import { newAnswer } from "./chat-store.js";
@@ -7,15 +8,54 @@ import { history } from "./chat-request.js";
 import { Servers } from "./chat-servers.js";
 import { follow } from "./chat-versions.js";
 
+/** @import { Turn } from "./compare-turns.js" */
+
+/**
+ * @typedef {{
+ *   url: string,
+ *   csrf: {toString(): string},
+ *   turn: Turn<Column>,
+ *   keep: () => void,
+ *   isLeaving: () => boolean,
+ * }} How
+ */
+
+/** @type {Record<string, string>} */
 const SHORT = { system: "own system prompt", extra: "extra parameters" };
 const LONGEST = 24; // characters of a parameter's value
 
 // "change": its server is another one, or in another state. "choose": a person is at it.
 // "open", "remove", "stop": a person has pressed that; open is for its parameters.
 export class Column extends EventTarget {
-  constructor({ list, here, preselected, params = {}, tools = null, schema = null }) {
+  title = "";
+  problem = "";
+  /** What goes to the engine beside the messages. @type {Record<string, unknown>} */
+  request = {};
+  /** Of the answer that is arriving. @type {AbortController | null} */
+  controller = null;
+  /** Its choice beside the comparison. @type {HTMLInputElement | null} */
+  choice = null;
+  /** The run that is asked. @type {number | undefined} */
+  run;
+
+  /**
+   * @param {{
+   *   list: HTMLElement,
+   *   here: string,
+   *   preselected: string,
+   *   conversation: Chat.Conversation,
+   *   params?: Chat.Params,
+   *   tools?: Chat.ToolsText | null,
+   *   schema?: Chat.SchemaText | null,
+   * }} parts
+   */
+  constructor({ list, here, preselected, conversation, params = {}, tools = null, schema = null }) {
     super();
-    Object.assign(this, { params, tools, schema, problem: "", request: {}, conversation: null, controller: null });
+    this.params = params;
+    this.tools = tools;
+    this.schema = schema;
+    this.conversation = conversation;
+    /** @param {string} name */
     const tell = (name) => () => this.dispatchEvent(new Event(name));
     this.letter = button("", "", tell("open"));
     this.letter.className = "letter";
@@ -37,10 +77,12 @@ export class Column extends EventTarget {
     return this.servers.find(this.servers.wanted);
   }
 
+  /** @returns {Chat.Settings} */
   get values() {
     return { params: this.params, tools: this.tools, schema: this.schema };
   }
 
+  /** @param {{title: string, isShown: boolean, isOnly: boolean, isRunning: boolean, hasBegun: boolean}} how */
   draw({ title, isShown, isOnly, isRunning, hasBegun }) {
     this.title = title;
     this.root.setAttribute("aria-label", `Column ${title}`);
@@ -69,8 +111,10 @@ export class Column extends EventTarget {
   }
 
   // What the engine is told before all else: the column's own, or the one of all columns.
+  /** @param {string} shared */
   tell(shared) {
-    const system = this.params.system?.trim() ? this.params.system : shared;
+    const own = this.params.system ?? "";
+    const system = own.trim() ? own : shared;
     const { system: _own, ...others } = this.params;
     this.conversation.params = system.trim() ? { ...others, system } : others;
     Object.assign(this.conversation, { tools: this.tools, schema: this.schema });
@@ -87,19 +131,24 @@ export class Column extends EventTarget {
     return message;
   }
 
+  /** @param {Chat.Answer} message @param {How} how */
   async ask(message, { url, csrf, turn, keep, isLeaving }) {
     const { messages } = this.conversation;
+    const signal = this.controller?.signal;
+    if (!signal) throw new TypeError(`Column ${this.title} is asked, and nobody could stop it.`);
+    /** @type {Chat.Body} */
     const body = {
       run: this.run,
       messages: history({ ...this.conversation, messages: messages.slice(0, messages.indexOf(message)) }),
       params: this.request,
     };
-    const view = () => ({ wait: (text) => turn.views.get(message)?.wait(text), update: () => turn.drawn(message) });
-    await receive({ url, csrf, body, signal: this.controller.signal, message, view, keep, isLeaving });
+    const view = () => ({ wait: (/** @type {string} */ text) => turn.views.get(message)?.wait?.(text), update: () => turn.drawn(message) });
+    await receive({ url, csrf, body, signal, message, view, keep, isLeaving });
     message.running = false;
   }
 }
 
+/** @param {string} text */
 const shortened = (text) => {
   const line = text.trim().replace(/\s+/g, " ");
   return line.length > LONGEST ? `${line.slice(0, LONGEST)}…` : line;

@@ -1,3 +1,4 @@
+// @ts-check
 // What stands beside a comparison: the parameters, tools and schema of one of its columns.
 
 import { Beside } from "./chat-beside.js";
@@ -5,17 +6,29 @@ import { element } from "./chat-dom.js";
 import { Parameters } from "./chat-params.js";
 import { Presets } from "./chat-presets.js";
 import { Standing } from "./chat-standing.js";
+import { partsOf } from "./parts.js";
 
-const $ = (id) => document.getElementById(id);
+/** @import { Column } from "./compare-column.js" */
+
+const $ = partsOf({
+  "chat-params": HTMLDetailsElement,
+  "chat-params-form": HTMLFormElement,
+  "chat-presets": HTMLElement,
+  "chat-standings": HTMLElement,
+  "compare-of": HTMLElement,
+});
 
 // The server of the column that is shown, as the playground's parts want the chosen one.
+/** @implements {Chat.Choice} */
 class Shown extends EventTarget {
+  /** @type {Column | null} */
   column = null;
 
   get wanted() {
     return this.column?.servers.wanted ?? "";
   }
 
+  /** @param {string} slug */
   find(slug) {
     return this.column?.servers.find(slug);
   }
@@ -28,6 +41,7 @@ class Shown extends EventTarget {
 // "edit": the column has other values now. "choose": another column is shown. "refresh": whether
 // one may send may have changed.
 export class Panel extends EventTarget {
+  /** @param {{csrf: {toString(): string}, presets: string | undefined}} parts */
   constructor({ csrf, presets }) {
     super();
     this.root = $("chat-params");
@@ -42,7 +56,7 @@ export class Panel extends EventTarget {
     this.parameters.addEventListener("change", () => this.edited());
     this.beside.addEventListener("change", () => this.edited());
     this.beside.addEventListener("refresh", () => this.dispatchEvent(new Event("refresh")));
-    this.presets.addEventListener("pick", ({ detail }) => {
+    this.presets.picks((detail) => {
       this.parameters.values = detail.params;
       this.beside.open(detail);
       this.edited();
@@ -57,6 +71,7 @@ export class Panel extends EventTarget {
     return this.beside.images;
   }
 
+  /** @param {Column} column */
   choose(column) {
     if (this.column === column) return;
     this.shown.column = column;
@@ -68,6 +83,7 @@ export class Panel extends EventTarget {
   }
 
   // The same by hand: it is to be seen.
+  /** @param {Column} column */
   open(column) {
     this.choose(column);
     this.root.open = true;
@@ -75,6 +91,7 @@ export class Panel extends EventTarget {
   }
 
   // Its fields alone know what a column would ask, or why it cannot.
+  /** @param {Column} column */
   read(column) {
     this.parameters.values = column.params;
     this.parameters.engine = column.server?.engine;
@@ -84,27 +101,31 @@ export class Panel extends EventTarget {
   }
 
   // All columns, with their servers as they are now; the first that cannot ask.
+  /** @param {Column[]} columns */
   readAll(columns) {
     for (const column of columns) this.read(column);
-    this.read(this.column);
+    if (this.column) this.read(this.column);
     return columns.find(({ problem }) => problem);
   }
 
   edited() {
-    Object.assign(this.column, { params: this.parameters.values, ...this.beside.values, problem: this.beside.problem });
+    if (this.column) Object.assign(this.column, { params: this.parameters.values, ...this.beside.values, problem: this.beside.problem });
     this.dispatchEvent(new Event("edit"));
   }
 
   // The column's server is another one, or in another state.
+  /** @param {Column} column */
   heard(column) {
     if (column === this.column) this.shown.changed();
   }
 
+  /** @param {Column[]} columns */
   offer(columns) {
     const choices = columns.map((column) => {
-      column.choice = Object.assign(element("input"), { type: "radio", name: "compare-of", value: column.title, checked: column === this.column });
-      column.choice.addEventListener("change", () => this.choose(column));
-      return element("label", "", column.choice, ` ${column.title}`);
+      const choice = Object.assign(element("input"), { type: "radio", name: "compare-of", value: column.title, checked: column === this.column });
+      column.choice = choice;
+      choice.addEventListener("change", () => this.choose(column));
+      return element("label", "", choice, ` ${column.title}`);
     });
     $("compare-of").replaceChildren(element("legend", "", "Of column"), ...choices);
   }

@@ -1,40 +1,54 @@
+// @ts-check
 // Two to four columns that are asked the same, side by side: puts columns, parameters and turns
 // together.
 
 import { outcome } from "./chat-answering.js";
-import { CsrfToken, element, onStop } from "./chat-dom.js";
+import { Composer } from "./chat-composer.js";
+import { CsrfToken, element } from "./chat-dom.js";
 import { emptyState } from "./chat-empty.js";
 import { End } from "./chat-end.js";
 import { pictures } from "./chat-images.js";
 import { Menus } from "./chat-menu.js";
 import { turnsOf } from "./chat-request.js";
 import { newKey } from "./chat-save.js";
-import { AwayError, Store } from "./chat-store.js";
+import { AwayError, Store, newQuestion } from "./chat-store.js";
 import { begin, change, follow, forgetEmpty, versionsView } from "./chat-versions.js";
 import { Asking } from "./compare-asking.js";
 import { Column } from "./compare-column.js";
+import { $, page } from "./compare-page.js";
 import { Panel } from "./compare-panel.js";
 import { TITLES, Turn } from "./compare-turns.js";
+import { told } from "./parts.js";
 
-const page = document.getElementById("compare");
-const $ = (id) => document.getElementById(id);
+/** @import { Pair } from "./compare-asking.js" */
+
+/** @typedef {Partial<Chat.Settings> & {preselected?: string | undefined}} Settings */
 
 class Compare {
+  name = "";
+  /** @type {Column[]} */
+  columns = [];
+  /** @type {Turn<Column>[]} */
+  turns = [];
+  isAway = false;
+
   constructor() {
     this.csrf = new CsrfToken(page, $("chat-composer"));
     this.key = page.dataset.comparison || newKey();
-    this.name = "";
-    this.columns = [];
-    this.turns = [];
-    this.store = new Store({ user: page.dataset.user, url: page.dataset.conversations, csrf: this.csrf });
-    this.asking = new Asking({ url: page.dataset.url, csrf: this.csrf, store: this.store });
+    this.composer = new Composer({
+      send: () => this.send(),
+      stop: () => this.asking.stop(),
+      typed: () => this.refresh(),
+    });
+    this.store = new Store({ user: page.dataset.user ?? "", url: page.dataset.conversations ?? "", csrf: this.csrf });
+    this.asking = new Asking({ url: page.dataset.url ?? "", csrf: this.csrf, store: this.store });
     this.panel = new Panel({ csrf: this.csrf, presets: page.dataset.presets });
     this.end = new End($("chat-transcript"));
     this.menus = new Menus({
       share: $("chat-share"), files: $("chat-files-menu"), store: this.store,
       current: () => this.first,
       columns: () => this.columns,
-      asked: () => ({ base: `${location.origin}/v1`, params: this.columns[0].request, model: this.columns[0].server?.model ?? "" }),
+      asked: () => ({ base: `${location.origin}/v1`, params: this.columns[0]?.request ?? {}, model: this.columns[0]?.server?.model ?? "" }),
       say: (text) => this.notice(text),
     });
     this.listen();
@@ -43,7 +57,7 @@ class Compare {
 
   // What stands for all of it: the first column's conversation.
   get first() {
-    return this.columns[0]?.conversation ?? { messages: [] };
+    return this.columns[0]?.conversation ?? this.store.create({}, "");
   }
 
   get hasBegun() {
@@ -57,41 +71,27 @@ class Compare {
     $("compare-system").addEventListener("input", () => this.changed());
     $("compare-order").addEventListener("change", () => this.refresh());
     $("compare-add").addEventListener("click", () => this.add());
-    $("chat-name").addEventListener("change", ({ target }) => {
-      this.name = target.value.trim();
+    $("chat-name").addEventListener("change", () => {
+      this.name = $("chat-name").value.trim();
       this.changed();
     });
-    $("chat-composer").addEventListener("submit", (event) => {
-      event.preventDefault();
-      this.send();
-    });
-    $("chat-input").addEventListener("keydown", (event) => {
-      // isComposing: Enter then chooses a word of the input method.
-      if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
-      event.preventDefault();
-      this.send();
-    });
-    $("chat-input").addEventListener("input", () => this.refresh());
-    onStop($("chat-stop"), () => this.asking.stop());
-    document.addEventListener("keydown", (event) => {
-      if (event.key === "Escape" && this.asking.isBusy && !event.defaultPrevented) this.asking.stop();
-    });
-    const hear = (name, then) => this.store.addEventListener(name, ({ detail }) => then(detail));
-    hear("kept", () => this.kept());
-    hear("away", ({ message }) => {
+    const { store } = this;
+    store.on("kept", () => this.kept());
+    store.on("away", ({ message }) => {
       this.isAway = true;
       this.notice(message);
     });
-    hear("refused", ({ message }) => this.notice(`This comparison is shown, but not kept. ${message}`));
-    hear("reloaded", () => this.show());
-    hear("copied", () => this.notice("Another tab has changed this comparison, or deleted it. What a column said since stands in the list of conversations, as one of its own."));
+    store.on("refused", ({ message }) => this.notice(`This comparison is shown, but not kept. ${message}`));
+    store.on("reloaded", () => this.show());
+    store.on("copied", () => this.notice("Another tab has changed this comparison, or deleted it. What a column said since stands in the list of conversations, as one of its own."));
     window.addEventListener("pagehide", () => this.asking.leave());
     document.addEventListener("htmx:before:history:restore", (event) => event.preventDefault());
   }
 
   // The kept one of this address; the conversation that it is to begin with; or an empty one.
   async begin() {
-    const keys = JSON.parse($("compare-columns").textContent);
+    /** @type {string[]} */
+    const keys = told("compare-columns");
     try {
       if (keys.length) await this.open(keys);
       else await this.prepare(page.dataset.beginning);
@@ -99,17 +99,18 @@ class Compare {
       if (!(error instanceof AwayError)) throw error;
       this.notice(error.message);
     }
-    $("chat-input").focus();
+    this.composer.focus();
   }
 
+  /** @param {string[]} keys */
   async open(keys) {
     const found = (await Promise.all(keys.map((key) => this.store.get(key)))).filter(Boolean);
     const systems = new Set(found.map(({ params }) => params.system ?? ""));
-    const shared = systems.size === 1 ? [...systems][0] : "";
+    const shared = systems.size === 1 ? ([...systems][0] ?? "") : "";
     for (const conversation of found) {
-      const { system = "", ...params } = conversation.params;
-      if (system !== shared) params.system = system;
-      this.put({ ...conversation, params, preselected: conversation.server }).conversation = conversation;
+      const { system = "", ...others } = conversation.params;
+      const params = system === shared ? others : { ...others, system };
+      this.put({ ...conversation, params, preselected: conversation.server }, conversation);
     }
     this.name = found[0]?.name ?? "";
     this.tellAll(shared);
@@ -117,25 +118,27 @@ class Compare {
     this.end.settle();
   }
 
+  /** @param {string | undefined} key */
   async prepare(key) {
     const from = key ? await this.store.get(key) : null;
     const { system = "", ...params } = from?.params ?? {};
     const preselected = from?.server || page.dataset.preselected;
     const last = from ? from.messages.findLastIndex(({ role }) => role === "user") : 0;
     for (let count = 0; count < 2; count++) {
-      const column = this.put({ ...from, params: { ...params }, preselected: count ? this.other() : preselected });
-      column.conversation = this.store.create({}, column.server?.slug ?? "");
+      const column = this.fresh({ ...from, params: { ...params }, preselected: count ? this.other() : preselected });
       begin(column.conversation, (from?.messages.slice(0, Math.max(0, last)) ?? []).map((message) => ({ ...message, copied: true })));
     }
     this.tellAll(system);
-    if (last >= 0 && from) {
-      $("chat-input").value = from.messages[last].content;
-      this.panel.images.images = pictures(from.messages[last]);
+    const question = from?.messages[last];
+    if (question?.role === "user") {
+      this.composer.input.value = question.content;
+      this.panel.images.images = pictures(question);
       this.panel.images.draw();
     }
     this.show();
   }
 
+  /** @param {string} system */
   tellAll(system) {
     $("compare-system").value = system;
     $("compare-told").open = Boolean(system);
@@ -144,13 +147,14 @@ class Compare {
   // A ready server that no column asks yet; else that of the first.
   other() {
     const taken = new Set(this.columns.map((column) => column.servers.wanted));
-    const { all, wanted } = this.columns[0].servers;
-    return all.find(({ isReady, slug }) => isReady && !taken.has(slug))?.slug ?? wanted;
+    const servers = this.columns[0]?.servers;
+    return servers?.all.find(({ isReady, slug }) => isReady && !taken.has(slug))?.slug ?? servers?.wanted;
   }
 
-  put(settings) {
-    const { params, tools, schema, preselected } = settings;
-    const column = new Column({ list: $("chat-servers"), here: page.dataset.here, params, tools, schema, preselected: preselected ?? "" });
+  /** @param {Settings} settings @param {Chat.Conversation} conversation */
+  put({ params, tools, schema, preselected = "" }, conversation) {
+    const here = page.dataset.here ?? "";
+    const column = new Column({ list: $("chat-servers"), here, preselected, conversation, params, tools, schema });
     column.addEventListener("change", () => {
       this.panel.heard(column);
       this.refresh();
@@ -163,21 +167,29 @@ class Compare {
     return column;
   }
 
+  // One in which nothing has been said.
+  /** @param {Settings} settings */
+  fresh(settings) {
+    const column = this.put(settings, this.store.create({}, ""));
+    column.conversation.server = column.server?.slug ?? "";
+    return column;
+  }
+
   add() {
-    const { params, tools, schema } = structuredClone(this.columns.at(-1).values);
-    const column = this.put({ params, tools, schema, preselected: this.other() });
-    column.conversation = this.store.create({}, column.server?.slug ?? "");
+    const column = this.fresh({ ...structuredClone(this.columns.at(-1)?.values), preselected: this.other() });
     begin(column.conversation, this.first.messages);
     this.panel.choose(column);
     this.show();
     column.select.focus();
   }
 
+  /** @param {Column} column */
   remove(column) {
     this.columns.splice(this.columns.indexOf(column), 1);
-    if (this.panel.column === column) this.panel.choose(this.columns[0]);
+    const [first] = this.columns;
+    if (first && this.panel.column === column) this.panel.choose(first);
     this.show();
-    this.columns.at(-1).select.focus();
+    this.columns.at(-1)?.select.focus();
   }
 
   // What all columns are told, or one, is kept as soon as something was said.
@@ -196,26 +208,27 @@ class Compare {
   }
 
   show() {
-    if (!this.panel.column) this.panel.choose(this.columns[0]);
+    if (!this.panel.column && this.columns[0]) this.panel.choose(this.columns[0]);
     $("chat-name").value = this.name;
     $("compare-heads").replaceChildren(...this.columns.map(({ root }) => root));
     this.titles();
     const count = Math.max(0, ...this.columns.map(({ conversation }) => turnsOf(conversation).length));
     this.turns = Array.from({ length: count }, (_each, at) => this.turn(at));
     $("chat-transcript").replaceChildren(...this.turns.map(({ root }) => root));
-    this.turns.slice(0, -1).forEach((turn) => turn.close());
+    for (const turn of this.turns.slice(0, -1)) turn.close();
     this.panel.offer(this.columns);
     this.settle();
     this.refresh();
   }
 
   titles() {
-    for (const [at, column] of this.columns.entries()) column.title = TITLES[at];
-    for (const place of [$("compare-heads"), page]) place.dataset.columns = this.columns.length;
+    for (const [at, column] of this.columns.entries()) column.title = TITLES.charAt(at);
+    for (const place of [$("compare-heads"), page]) place.dataset.columns = String(this.columns.length);
   }
 
+  /** @param {number} at */
   turn(at) {
-    const turn = new Turn(at, this.columns, (column) => ({
+    const turn = new Turn(at, this.columns, (/** @type {Column} */ column) => ({
       regenerate: () => this.regenerate(column),
       respond: (_answer, results) => this.respond(column, results),
       versionsOf: (message) => versionsView(column.conversation, message, (step) => this.change(column, message, step)),
@@ -225,7 +238,7 @@ class Compare {
   }
 
   refresh() {
-    if (!this.turns || !this.columns.every(({ conversation, title }) => conversation && title)) return; // the servers speak first
+    if (!this.columns.every(({ title }) => title)) return; // the servers speak first
     const isRunning = this.asking.isBusy;
     const { columns } = this;
     for (const column of columns) {
@@ -234,13 +247,10 @@ class Compare {
     }
     const faulty = columns.find(({ problem }) => problem);
     const problem = faulty ? `Column ${faulty.title}: ${faulty.problem}` : columns.some(({ servers }) => servers.chosen) ? "" : "No server of these columns is ready.";
-    $("chat-hint").textContent = problem;
     $("compare-told-badge").textContent = $("compare-system").value.trim() ? "set" : "";
     $("compare-add").hidden = this.hasBegun || columns.length >= Number(page.dataset.most);
-    $("chat-send").hidden = isRunning;
-    $("chat-stop").hidden = !isRunning;
-    const isEmpty = !($("chat-input").value.trim() || this.panel.images.images.length);
-    $("chat-send").disabled = Boolean(problem) || isEmpty;
+    const hasPictures = this.panel.images.images.length > 0;
+    this.composer.draw({ hint: problem, isRunning, mayNot: Boolean(problem), hasPictures });
     this.remark();
     this.invite();
     this.menus.refresh();
@@ -252,13 +262,13 @@ class Compare {
     if (this.turns.length) return;
     const ready = this.columns.some(({ servers }) => servers.chosen);
     const words = "One question goes to all columns. A column’s letter shows its parameters. Enter sends, Shift+Enter makes a new line, Esc stops.";
-    $("chat-empty").replaceChildren(...(ready ? [element("p", "", words)] : emptyState(this.columns[0].servers, page.dataset.dashboard)));
+    $("chat-empty").replaceChildren(...(ready || !this.columns[0] ? [element("p", "", words)] : emptyState(this.columns[0].servers, page.dataset.dashboard ?? "")));
   }
 
   // Columns that share an engine share its speed, and those that are the same compare nothing.
   remark() {
-    const bySlug = Map.groupBy(this.columns.filter(({ server }) => server), ({ server }) => server.slug);
-    const sharing = [...bySlug].filter(([, columns]) => columns.length > 1);
+    const bySlug = Map.groupBy(this.columns, ({ server }) => server?.slug ?? "");
+    const sharing = [...bySlug].filter(([slug, columns]) => slug && columns.length > 1);
     const words = sharing.map(([slug, columns]) => {
       const titles = columns.map(({ title }) => title);
       const names = `${titles.slice(0, -1).join(", ")} and ${titles.at(-1)}`;
@@ -271,19 +281,17 @@ class Compare {
   }
 
   send() {
-    const input = $("chat-input");
-    if ($("chat-send").disabled || this.asking.isBusy) return;
+    if (!this.composer.maySend || this.asking.isBusy) return;
     const faulty = this.panel.readAll(this.columns);
     if (faulty) {
       this.panel.open(faulty);
       this.refresh();
       return;
     }
-    const images = this.panel.images.give();
-    const question = { role: "user", content: input.value, ...(images.length ? { images } : {}) };
-    input.value = "";
+    const question = newQuestion(this.composer.give(), this.panel.images.give());
     this.turns.at(-1)?.close();
     for (const { conversation } of this.columns) follow(conversation, { ...question });
+    /** @type {Pair[]} */
     const answers = this.columns.map((column) => [column, column.expect()]);
     const turn = this.turn(this.turns.length);
     this.turns.push(turn);
@@ -292,16 +300,18 @@ class Compare {
   }
 
   // The last answer of this column anew; the others stay.
+  /** @param {Column} column */
   regenerate(column) {
     if (!this.mayAsk(column)) return;
     const { messages } = column.conversation;
     const last = messages.at(-1);
     messages.length = messages.findLastIndex(({ role }) => role === "user") + 1;
-    if (last.role === "assistant") forgetEmpty(column.conversation, last);
+    if (last?.role === "assistant") forgetEmpty(column.conversation, last);
     this.again(column);
   }
 
   // Another version of what this column says to the last question.
+  /** @param {Column} column @param {Chat.Message} message @param {1 | -1} step */
   change(column, message, step) {
     if (this.asking.isBusy) {
       this.notice("Answers are arriving. Stop them first.");
@@ -309,33 +319,40 @@ class Compare {
     }
     const next = change(column.conversation, message, step);
     const turn = this.turns.at(-1);
-    turn.draw(column);
-    turn.views.get(next).root.querySelector(".versions button:not(:disabled)")?.focus();
+    turn?.draw(column);
+    /** @type {HTMLElement | null | undefined} */
+    const way = turn?.views.get(next)?.root.querySelector(".versions button:not(:disabled)");
+    way?.focus();
     this.store.save(column.conversation);
   }
 
   // What the tools have answered that the last answer of this column called.
+  /** @param {Column} column @param {Chat.Result[]} results */
   respond(column, results) {
     if (!this.mayAsk(column)) return;
     const { messages } = column.conversation;
-    messages.length = messages.findLastIndex(({ role, calls }) => role === "assistant" && calls.some(Boolean)) + 1;
+    messages.length = messages.findLastIndex((each) => each.role === "assistant" && each.calls.some(Boolean)) + 1;
     for (const result of results) follow(column.conversation, result);
     this.again(column);
   }
 
+  /** @param {Column} column */
   mayAsk(column) {
     const problem = this.asking.isBusy ? "Answers are arriving. Stop them first." : column.servers.problem || this.panel.readAll(this.columns)?.problem;
     this.notice(problem);
     return !problem;
   }
 
+  /** @param {Column} column */
   again(column) {
     const turn = this.turns.at(-1);
-    const answers = [[column, column.expect()]];
+    if (!turn) return;
+    const message = column.expect();
     turn.draw(column);
-    this.ask(turn, answers);
+    this.ask(turn, [[column, message]]);
   }
 
+  /** @param {Turn<Column>} turn @param {Pair[]} answers */
   async ask(turn, answers) {
     this.settle();
     this.notice();
@@ -359,12 +376,14 @@ class Compare {
     this.isAway = false;
   }
 
+  /** @param {string} [text] */
   notice(text = "") {
     $("chat-notice").textContent = text;
     $("chat-notice").hidden = !text;
   }
 
   // For screen readers: the beginning and the end of the answers, not each token.
+  /** @param {string} text */
   say(text) {
     $("chat-status").textContent = text;
   }

@@ -1,15 +1,21 @@
+// @ts-check
 // Says when the page no longer hears from inferdash, because what it shows is then old.
+
+import { byId } from "./parts.js";
 
 const PATIENCE = 1500; // ms; a socket that comes back at once is not worth a word
 // Codes after which the socket does not come back by itself.
+/** @type {Record<number, string>} */
 const GONE = {
   4401: "You are signed out, so this page no longer changes. Reload it to sign in again.",
   4403: "You may no longer see this page, so it no longer changes. An admin can give you a role that may.",
 };
 
-const strip = document.getElementById("connection");
-let timer = 0;
+const strip = byId("connection", HTMLElement);
+/** @type {ReturnType<typeof setTimeout> | undefined} */
+let timer;
 
+/** @param {string} text */
 function show(text) {
   strip.textContent = text;
   strip.hidden = false;
@@ -20,8 +26,9 @@ document.addEventListener("htmx:ws:close", (event) => {
   // A hidden tab closes its socket on purpose and opens it again when it is shown.
   if (document.hidden) return;
   clearTimeout(timer);
-  if (GONE[event.detail.code]) {
-    show(GONE[event.detail.code]);
+  const gone = GONE[event.detail.code];
+  if (gone) {
+    show(gone);
     return;
   }
   timer = setTimeout(() => {

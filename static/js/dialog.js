@@ -1,6 +1,10 @@
+// @ts-check
 // The one dialog of a page: htmx puts questions into it, this opens and closes it.
 
-const dialog = document.getElementById("dialog");
+import { around, byId } from "./parts.js";
+
+const dialog = byId("dialog", HTMLDialogElement);
+/** @type {Element | null} */
 let opener = null;
 
 function open() {
@@ -18,12 +22,12 @@ open();
 function shut() {
   dialog.replaceChildren();
   dialog.close();
-  if (opener?.isConnected) opener.focus();
+  if (opener instanceof HTMLElement && opener.isConnected) opener.focus();
 }
 
 dialog.addEventListener("click", (event) => {
   // A click on the backdrop is one on the dialog itself.
-  if (event.target === dialog || event.target.closest("[data-close]")) shut();
+  if (event.target === dialog || around(event, "[data-close]", HTMLElement)) shut();
 });
 
 dialog.addEventListener("cancel", (event) => {

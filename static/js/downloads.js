@@ -1,23 +1,31 @@
+// @ts-check
 // Adds up what is chosen of a model, and says whether the chosen folder has room for it.
 
-const GIB = 2 ** 30;
-const main = document.getElementById("main");
+import { all, around, byId, find } from "./parts.js";
 
+const GIB = 2 ** 30;
+const main = byId("main", HTMLElement);
+
+/** @param {number} bytes */
 function shown(bytes) {
   const value = bytes / GIB;
   if (value >= 99.95) return `${value.toFixed(0)} GiB`;
   return `${value.toFixed(value > 0 && value < 0.095 ? 2 : 1)} GiB`;
 }
 
+/** @param {HTMLElement} form */
 function chosen(form) {
-  return [...form.querySelectorAll('input[name="files"]:checked')];
+  return all(form, 'input[name="files"]:checked', HTMLInputElement);
 }
 
+/** @param {HTMLElement} form */
 function say(form) {
   const boxes = chosen(form);
-  const needs = form.querySelector("#needs");
+  const needs = find(form, "#needs", HTMLElement);
   const total = boxes.reduce((sum, each) => sum + Number(each.dataset.size), 0);
+  /** @type {HTMLInputElement | null} */
   const target = form.querySelector('input[name="into"]:checked');
+  /** @type {Record<string, number>} */
   const there = JSON.parse(target?.dataset.there ?? "{}");
   // A pattern writes * ? and [ of a name in brackets.
   const names = boxes.flatMap((each) => each.value.split("\n")).map((name) => name.replace(/\[([*?[])\]/g, "$1"));
@@ -31,11 +39,12 @@ function say(form) {
 }
 
 main.addEventListener("change", (event) => {
-  const form = event.target.closest(".download-files");
+  const form = around(event, ".download-files", HTMLElement);
   if (form) say(form);
 });
 
 new MutationObserver(() => {
+  /** @type {HTMLElement | null} */
   const form = main.querySelector(".download-files:not([data-said])");
   if (!form) return;
   form.dataset.said = "";

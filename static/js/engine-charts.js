@@ -1,3 +1,4 @@
+// @ts-check
 // <engine-charts>: what an engine did in the last 15 minutes. The socket changes its data-point
 // ("time,generation,prompt,…" in the order of POINT); every ten seconds one is kept.
 
@@ -9,6 +10,12 @@ const SECONDS = 900;
 const EVERY = 10; // seconds between two points
 const GAP = 25; // seconds without a point break the line
 const POINT = ["generation", "prompt", "running", "queued", "first_p50", "first_p95", "kv", "prefix"];
+/**
+ * @typedef {{key: string, words: string, colour: string, dash?: number[]}} Line
+ * @typedef {{name: string, lines: Line[], unit?: string, by?: number, least?: number, range?: number}} Chart
+ */
+
+/** @type {Chart[]} */
 const CHARTS = [
   {
     name: "tokens/s",
@@ -53,6 +60,15 @@ const CHARTS = [
 class EngineCharts extends HTMLElement {
   static observedAttributes = ["data-point"];
 
+  /** @type {number[]} */
+  times = [];
+  /** A list for each name of POINT. @type {Map<string, Past.Values>} */
+  values = new Map();
+  /** @type {{plot: uPlot, place: HTMLElement, chart: Chart}[]} */
+  plots = [];
+  loaded = false;
+  drawn = "";
+
   constructor() {
     super();
     // Not an attribute: the socket's next fragment would take it away again.
@@ -61,15 +77,17 @@ class EngineCharts extends HTMLElement {
   }
 
   connectedCallback() {
-    this.points = [[], ...POINT.map(() => [])];
+    this.times = [];
+    this.values = new Map(POINT.map((name) => [name, []]));
     this.plots = [];
     this.loaded = false;
-    this.resizing = new ResizeObserver(() => this.resize());
     this.resizing.observe(this);
-    this.recolour = () => this.draw();
     document.addEventListener("themechange", this.recolour);
     this.load();
   }
+
+  resizing = new ResizeObserver(() => this.resize());
+  recolour = () => this.draw();
 
   disconnectedCallback() {
     this.resizing.disconnect();
@@ -77,6 +95,7 @@ class EngineCharts extends HTMLElement {
     this.clear();
   }
 
+  /** @param {string} _name @param {string | null} _old @param {string | null} point */
   attributeChangedCallback(_name, _old, point) {
     if (!this.loaded || !point || !this.push(point)) return;
     if (this.shown() !== this.drawn) this.draw();
@@ -85,7 +104,7 @@ class EngineCharts extends HTMLElement {
 
   async load() {
     try {
-      const response = await fetch(this.dataset.url);
+      const response = await fetch(this.dataset.url ?? "");
       if (response.ok) this.take(await response.json());
     } catch {
       // The socket's points fill the charts all the same, from now on.
@@ -95,6 +114,7 @@ class EngineCharts extends HTMLElement {
     if (this.isConnected) this.draw();
   }
 
+  /** @param {{t: number[], columns: Past.Columns}} told */
   take({ t, columns }) {
     t.forEach((at, index) => {
       const values = POINT.map((name) => columns[name]?.[index] ?? null);
@@ -102,39 +122,51 @@ class EngineCharts extends HTMLElement {
     });
   }
 
-  /** Whether there is one more point: they come more often than they are kept. */
+  // Whether there is one more point: they come more often than they are kept.
+  /** @param {string} point */
   push(point) {
-    const [at, ...values] = point.split(",").map((text) => (text === "" ? null : Number(text)));
-    const last = this.points[0].at(-1);
+    const [time, ...values] = point.split(",").map((text) => (text === "" ? null : Number(text)));
+    const at = time ?? 0;
+    const last = this.times.at(-1);
     if (last !== undefined && at - last < EVERY) return false;
     this.add(at, values);
-    while (this.points[0][0] < at - SECONDS) for (const list of this.points) list.shift();
+    while ((this.times[0] ?? at) < at - SECONDS) for (const list of [this.times, ...this.values.values()]) list.shift();
     return true;
   }
 
+  /** @param {number} at @param {Past.Values} values */
   add(at, values) {
-    const last = this.points[0].at(-1);
-    if (last !== undefined && at - last > GAP) [last + 1, ...POINT.map(() => null)].forEach((value, index) => this.points[index].push(value));
-    [at, ...values].forEach((value, index) => this.points[index].push(value));
+    const last = this.times.at(-1);
+    if (last !== undefined && at - last > GAP) this.put(last + 1, []);
+    this.put(at, values);
   }
 
+  /** @param {number} at @param {Past.Values} values */
+  put(at, values) {
+    this.times.push(at);
+    for (const [index, name] of POINT.entries()) this.values.get(name)?.push(values[index] ?? null);
+  }
+
+  /** @param {Line} line @param {number} [by] */
   column({ key }, by = 1) {
-    const values = this.points[POINT.indexOf(key) + 1];
+    const values = this.values.get(key) ?? [];
     return by === 1 ? values : values.map((value) => (value === null ? null : value * by));
   }
 
   charts() {
+    /** @param {Line} line */
     const isTold = (line) => this.column(line).some((value) => value !== null);
     return CHARTS.map((chart) => ({ ...chart, lines: chart.lines.filter(isTold) })).filter((chart) => chart.lines.length);
   }
 
-  /** Which lines there are, as text. */
+  // Which lines there are, as text.
   shown() {
     return this.charts().flatMap(({ lines }) => lines.map(({ key }) => key)).join();
   }
 
+  /** @param {Chart} chart @returns {uPlot.AlignedData} */
   data({ lines, by }) {
-    return [this.points[0], ...lines.map((line) => this.column(line, by))];
+    return [this.times, ...lines.map((line) => this.column(line, by))];
   }
 
   clear() {
@@ -159,8 +191,9 @@ class EngineCharts extends HTMLElement {
     for (const { plot, place } of this.plots) plot.setSize(size(place));
   }
 
+  /** @param {Chart} chart */
   chart(chart) {
-    const { name, lines, unit = "", least, range } = chart;
+    const { name, lines, unit = "", least = 1, range } = chart;
     const figure = document.createElement("div");
     figure.className = "engine-chart";
     const [head, readouts] = heading(name, lines);
@@ -168,7 +201,7 @@ class EngineCharts extends HTMLElement {
     place.className = "engine-chart-plot";
     figure.append(head, place);
     this.append(figure);
-    const [quiet, line] = ["--quiet", "--line"].map((each) => resolved(place, each));
+    const [quiet, line] = [resolved(place, "--quiet"), resolved(place, "--line")];
     const axis = { stroke: quiet, grid: { stroke: line, width: 1 }, ticks: { show: false }, font: "11px system-ui" };
     const plot = new uPlot(
       {
@@ -185,10 +218,11 @@ class EngineCharts extends HTMLElement {
         hooks: {
           setCursor: [
             ({ cursor: { idx }, data }) => {
-              lines.forEach(({ words }, index) => {
-                const value = idx === null || idx === undefined ? null : data[index + 1][idx];
-                readouts[index].textContent = value === null || value === undefined ? words : `${words} ${short(value)}${unit}`;
-              });
+              for (const [index, { words }] of lines.entries()) {
+                const value = idx === null || idx === undefined ? null : (data[index + 1]?.[idx] ?? null);
+                const readout = readouts[index];
+                if (readout) readout.textContent = value === null ? words : `${words} ${short(value)}${unit}`;
+              }
             },
           ],
         },
@@ -199,8 +233,9 @@ class EngineCharts extends HTMLElement {
     return { plot, place, chart };
   }
 
+  /** @returns {Past.Range} */
   window() {
-    const end = this.points[0].at(-1) ?? Date.now() / 1000;
+    const end = this.times.at(-1) ?? Date.now() / 1000;
     return [end - SECONDS, end];
   }
 
@@ -208,17 +243,19 @@ class EngineCharts extends HTMLElement {
     const told = this.charts().flatMap((chart) =>
       chart.lines.map((line) => {
         const values = this.column(line, chart.by).filter((value) => value !== null);
-        return `${chart.name} ${line.words} ${short(values.at(-1))}${chart.unit ?? ""}, at most ${short(Math.max(...values))}`;
+        return `${chart.name} ${line.words} ${short(values.at(-1) ?? 0)}${chart.unit ?? ""}, at most ${short(Math.max(...values))}`;
       }),
     );
     this.internals.ariaLabel = told.length ? `Last 15 minutes: ${told.join("; ")}` : "Last 15 minutes: nothing was told";
   }
 }
 
+/** @param {HTMLElement} place */
 function size(place) {
   return { width: Math.max(120, place.clientWidth), height: Math.max(40, place.clientHeight) };
 }
 
+/** @param {number} value */
 function short(value) {
   if (value >= 100) return Math.round(value).toLocaleString();
   return String(Math.round(value * (value < 1 ? 1000 : 10)) / (value < 1 ? 1000 : 10));

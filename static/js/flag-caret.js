@@ -1,13 +1,15 @@
+// @ts-check
 // Where a character of a text box stands, in pixels from the box's corner. The browser does not
 // tell; a copy of the box that is laid out alike does.
 
-const ALIKE = [
+const ALIKE = /** @type {const} */ ([
   "boxSizing", "width", "paddingTop", "paddingRight", "paddingBottom", "paddingLeft",
   "borderTopWidth", "borderRightWidth", "borderBottomWidth", "borderLeftWidth", "borderStyle",
   "fontFamily", "fontSize", "fontWeight", "fontStyle", "fontVariant", "letterSpacing",
   "lineHeight", "tabSize", "textIndent", "wordSpacing", "wordBreak", "overflowWrap",
-]; // prettier-ignore
+]); // prettier-ignore
 
+/** @param {HTMLTextAreaElement} box @param {number} at */
 export function place(box, at) {
   const style = getComputedStyle(box);
   const copy = document.createElement("div");
@@ -19,7 +21,7 @@ export function place(box, at) {
   const caret = document.createElement("span");
   caret.textContent = box.value.slice(at) || ".";
   copy.append(caret);
-  box.parentElement.append(copy);
+  (box.parentElement ?? document.body).append(copy);
   const found = {
     left: caret.offsetLeft + parseFloat(style.borderLeftWidth),
     top: caret.offsetTop + parseFloat(style.borderTopWidth) - box.scrollTop,

@@ -1,3 +1,4 @@
+// @ts-check
 // Help and completion in the profile form's boxes of flags and variables: what a flag takes,
 // names and values while they are typed, and a remark on what the engine would not understand.
 
@@ -8,34 +9,50 @@ import { FlagOptions } from "./flag-options.js";
 import { describeFlag, describeVariable, Remarks } from "./flag-panel.js";
 import { suggest } from "./flag-suggest.js";
 import { flags, here, variables } from "./flag-text.js";
+import { all, byId, find } from "./parts.js";
 import { whenReleased } from "./press.js";
+
+/** @import { FlagList } from "./flag-list.js" */
 
 const PAUSE = 200; // ms after the last key
 const IMAGE_PAUSE = 500;
 const ASKED_BY = ["engine", "image", "box", "profile"]; // fields that say whose flags are meant
 
 class FlagHelp {
+  /** @type {FlagList | null} */
+  list = null;
+  wanted = ""; // the address of the list that was asked for last
+  /** The name whose help is shown. @type {string | null} */
+  described = null;
+  isTaking = false;
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  timer;
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  imageTimer;
+
+  /** @param {HTMLFormElement} form @param {HTMLElement} element */
   constructor(form, element) {
     this.form = form;
     this.isFlags = element.dataset.kind === "flags";
-    this.address = element.dataset.flags;
-    const field = element.closest(".field");
-    this.box = field.querySelector("textarea");
-    this.source = field.querySelector(".flag-source");
-    this.about = element.querySelector(".flag-about");
-    this.marks = element.querySelector(".flag-marks");
-    this.remarks = new Remarks(this.marks.querySelector("ul"), (mark) => this.#use(mark));
-    const [options, said] = ["[role=listbox]", ".flag-said"].map((each) => element.querySelector(each));
+    this.address = element.dataset.flags ?? "";
+    const field = element.closest(".field") ?? form;
+    this.box = find(field, "textarea", HTMLTextAreaElement);
+    this.source = find(field, ".flag-source", HTMLElement);
+    this.about = find(element, ".flag-about", HTMLElement);
+    this.marks = find(element, ".flag-marks", HTMLElement);
+    this.remarks = new Remarks(find(this.marks, "ul", HTMLElement), (mark) => this.#use(mark));
+    const options = find(element, "[role=listbox]", HTMLElement);
+    const said = find(element, ".flag-said", HTMLElement);
     this.options = new FlagOptions(this.box, options, said, (item, at) => this.#take(item, at));
-    this.list = null;
     this.#listen();
     this.load();
   }
 
   // Anew, where the image may have said something since.
+  /** @param {boolean} [isNews] */
   async load(isNews = false) {
     const said = new FormData(this.form);
-    const query = new URLSearchParams(ASKED_BY.map((name) => [name, (said.get(name) ?? "").trim()]));
+    const query = new URLSearchParams(ASKED_BY.map((name) => [name, String(said.get(name) ?? "").trim()]));
     const address = `${this.address}?${query}`;
     this.wanted = address;
     let list = null;
@@ -43,7 +60,7 @@ class FlagHelp {
     try {
       list = await fetchList(address, isNews);
     } catch (error) {
-      trouble = `${error.message}: no help and completion here. The list of flags is asked for again when you come back to this box.`;
+      trouble = `${error instanceof Error ? error.message : error}: no help and completion here. The list of flags is asked for again when you come back to this box.`;
     }
     if (this.wanted !== address || (list && list === this.list)) return;
     this.list = list;
@@ -55,16 +72,16 @@ class FlagHelp {
   }
 
   #listen() {
-    const { box, form } = this;
+    const { box } = this;
     const ids = [box.getAttribute("aria-describedby"), this.marks.id, this.about.id, this.source.id];
     box.setAttribute("aria-describedby", ids.filter(Boolean).join(" "));
-    for (const name of ["engine", "box"]) form.elements[name]?.addEventListener("change", () => this.load());
-    form.elements.image.addEventListener("input", () => {
+    for (const name of ["engine", "box"]) this.#field(name)?.addEventListener("change", () => this.load());
+    this.#field("image")?.addEventListener("input", () => {
       clearTimeout(this.imageTimer);
       this.imageTimer = setTimeout(() => this.load(), IMAGE_PAUSE);
     });
     box.addEventListener("input", (event) => {
-      if (!event.isComposing) this.#suggest();
+      if (!(event instanceof InputEvent && event.isComposing)) this.#suggest();
       this.#lookSoon();
     });
     box.addEventListener("keydown", (event) => this.#key(event));
@@ -77,6 +94,13 @@ class FlagHelp {
     });
   }
 
+  /** @param {string} name */
+  #field(name) {
+    const found = this.form.elements.namedItem(name);
+    return found instanceof Element ? found : null;
+  }
+
+  /** @param {KeyboardEvent} event */
   #key(event) {
     if (event.isComposing) return;
     const isAsking = (event.key === " " && event.ctrlKey) || (event.key === "ArrowDown" && event.altKey);
@@ -105,6 +129,7 @@ class FlagHelp {
     this.timer = setTimeout(() => this.#look(), PAUSE);
   }
 
+  /** @param {boolean} [isAsked] */
   #suggest(isAsked = false) {
     if (this.isTaking) return;
     const { list, caret } = this;
@@ -134,8 +159,8 @@ class FlagHelp {
 
   // What was shown last stays, unless it would pass for the help of an unknown name.
   #help() {
-    const typed = this.list && this.atCaret;
-    if (!typed || this.described === typed.name) return true;
+    const typed = this.atCaret;
+    if (!this.list || !typed || this.described === typed.name) return true;
     const describe = this.isFlags ? describeFlag : describeVariable;
     const isKnown = describe(this.about, this.list, typed);
     if (isKnown) this.described = typed.name;
@@ -147,6 +172,7 @@ class FlagHelp {
     this.about.hidden = true;
   }
 
+  /** @param {Flags.Item} item @param {Flags.Suggestion} suggestion */
   #take({ text }, { part, start, end }) {
     const rest = this.box.value.slice(end);
     const joint = part === "name" ? jointOf(this.list, this.isFlags, text) : "";
@@ -155,12 +181,15 @@ class FlagHelp {
     if (joint && !isJoined) this.#suggest();
   }
 
+  /** @param {Flags.LinedMark} mark */
   #use({ fix }) {
+    if (!fix) return;
     this.#replace(fix.start, fix.end, fix.text);
     this.#look();
   }
 
   // As if it was typed: the browser can undo it, and the form's check hears of it.
+  /** @param {number} start @param {number} end @param {string} text */
   #replace(start, end, text) {
     const { box } = this;
     this.isTaking = true;
@@ -182,16 +211,18 @@ function keys() {
 }
 
 // What stands between a name and its value.
+/** @param {FlagList | null} list @param {boolean} isFlags @param {string} name */
 function jointOf(list, isFlags, name) {
   if (!isFlags) return "=";
-  return list.find(name)?.takes === "none" || list.isOff(name) ? "" : " ";
+  return list?.find(name)?.takes === "none" || list?.isOff(name) ? "" : " ";
 }
 
 // Whether the word that a remark is about is still being typed.
+/** @param {Flags.LinedMark} mark @param {Flags.Typed | null} typed @param {number | null} caret */
 function isUnfinished(mark, typed, caret) {
   if (!typed || typed.start !== mark.start) return false;
-  return mark.kind === "Value" || caret <= mark.end;
+  return mark.kind === "Value" || caret === null || caret <= mark.end;
 }
 
-const form = document.getElementById("profile-form");
-for (const element of form.querySelectorAll(".flag-help")) new FlagHelp(form, element);
+const form = byId("profile-form", HTMLFormElement);
+for (const element of all(form, ".flag-help", HTMLElement)) new FlagHelp(form, element);

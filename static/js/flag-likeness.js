@@ -1,8 +1,11 @@
+// @ts-check
 // How alike two words are, as Python's difflib counts it: the page and the lint then mean the
 // same by "did you mean".
 
 // The most alike of the words, if it is alike enough.
+/** @param {string} word @param {string[]} words @param {number} least */
 export function closest(word, words, least) {
+  /** @type {string | null} */
   let best = null;
   let most = least;
   for (const each of words) {
@@ -18,13 +21,16 @@ export function closest(word, words, least) {
 }
 
 // The value that was probably meant, of those that exist: case and - or _ do not matter.
+/** @param {string} value @param {string[]} values @param {number} [least] */
 export function closestValue(value, values, least = 0.6) {
   const folded = new Map(values.map((each) => [fold(each), each]));
-  return folded.get(closest(fold(value), [...folded.keys()], least)) ?? null;
+  return folded.get(closest(fold(value), [...folded.keys()], least) ?? "") ?? null;
 }
 
+/** @param {string} word */
 const fold = (word) => word.toLowerCase().replaceAll("-", "_");
 
+/** @param {string} one @param {string} other */
 export function likeness(one, other) {
   const length = one.length + other.length;
   if (!length) return 1;
@@ -32,12 +38,23 @@ export function likeness(one, other) {
 }
 
 // Letters in the longest common piece, and in those left and right of it.
+/**
+ * @param {string} one
+ * @param {number} from
+ * @param {number} to
+ * @param {string} other
+ * @param {number} otherFrom
+ * @param {number} otherTo
+ * @returns {number}
+ */
 function alike(one, from, to, other, otherFrom, otherTo) {
   let at = from;
   let otherAt = otherFrom;
   let longest = 0;
-  let lengths = new Map(); // the piece that ends here, by its end in the other word
+  /** The piece that ends here, by its end in the other word. @type {Map<number, number>} */
+  let lengths = new Map();
   for (let i = from; i < to; i++) {
+    /** @type {Map<number, number>} */
     const next = new Map();
     for (let j = otherFrom; j < otherTo; j++) {
       if (one[i] !== other[j]) continue;

@@ -1,17 +1,22 @@
-// What a box says that its engine would not understand, one sentence a word:
-// {start, end, line, about, kind, says, isCertain, fix: {start, end, text} or null}.
+// @ts-check
+// What a box says that its engine would not understand, one sentence a word.
 // With the list of exactly this version they are those of servers/judge/vocabulary.py.
 
 import { closestValue } from "./flag-likeness.js";
 import { values } from "./flag-list.js";
 import { flags, stray, variables } from "./flag-text.js";
 
+/** @import { FlagList } from "./flag-list.js" */
+
 const BLANK = /\$\{?\w|<[^<>]+>/; // to be filled in: $TP, ${TP}, <your token>
+/** @type {Record<string, RegExp>} */
 const NUMBERS = { int: /^[+-]?\d+$/, float: /^[+-]?(\d+\.?\d*|\.\d+)(e-?\d+)?$/i };
 const SHORT = 4; // how many names or values a sentence lists
 export const MOST = 50; // marks: each is compared with every name
 
+/** @param {FlagList} list @param {string} text */
 export function flagMarks(list, text) {
+  /** @type {Flags.Mark[]} */
   const found = [];
   const words = stray(text);
   if (words) found.push(mark(list, { ...words, name: words.text }, "Stray", "stands before the first flag, where the engine expects none."));
@@ -24,6 +29,7 @@ export function flagMarks(list, text) {
   return lined(found, text);
 }
 
+/** @param {FlagList} list @param {string} text */
 export function variableMarks(list, text) {
   const found = [];
   for (const typed of variables(text)) {
@@ -36,6 +42,7 @@ export function variableMarks(list, text) {
   return lined(found, text);
 }
 
+/** @param {FlagList} list @param {Flags.Typed} typed @param {Flags.Standing} standing */
 function nameMark(list, typed, standing) {
   const { name } = typed;
   const matches = list.matches(name);
@@ -57,8 +64,10 @@ function nameMark(list, typed, standing) {
   return mark(list, typed, "Unknown", says + (near ? asked(near) : " It is passed on as it stands."), near);
 }
 
+/** @param {FlagList} list @param {Flags.Typed} typed @returns {Flags.Mark[]} */
 function valueMarks(list, typed) {
   const flag = list.find(typed.name);
+  if (!flag) return [];
   const isPart = list.engine === "vllm" && typed.name.includes(".");
   const isJoined = list.engine === "vllm" && /^-O\d$/.test(typed.name); // -O3
   const said = typed.values.map((each) => each.text);
@@ -73,6 +82,13 @@ function valueMarks(list, typed) {
   return typed.values.map((each) => valueMark(list, flag, typed, each)).filter(Boolean);
 }
 
+/**
+ * @param {FlagList} list
+ * @param {Flags.Flag} flag
+ * @param {Flags.Typed} typed
+ * @param {Flags.Word} word
+ * @returns {Flags.Mark | null}
+ */
 function valueMark(list, flag, typed, { start, end, text }) {
   const allowed = values(flag);
   if (allowed.length && !allowed.includes(text)) {
@@ -80,7 +96,7 @@ function valueMark(list, flag, typed, { start, end, text }) {
     const says = `does not know “${text}”.${near ? asked(near) : ` It knows ${shortened(allowed)}.`}`;
     return { ...mark(list, typed, "Value", says), fix: near ? { start, end, text: near } : null };
   }
-  if (flag.type in NUMBERS && !NUMBERS[flag.type].test(text)) {
+  if (NUMBERS[flag.type ?? ""]?.test(text) === false) {
     return mark(list, typed, "Value", `takes a ${flag.type === "int" ? "whole number" : "number"}, not “${text}”.`);
   }
   if (text.startsWith("{") && flag.type?.includes("json") && !isJson(text)) {
@@ -89,10 +105,20 @@ function valueMark(list, flag, typed, { start, end, text }) {
   return null;
 }
 
+/** @param {FlagList} list */
 const newest = (list) => `the newest list, ${list.who}`;
 
+/** @param {string | null} near */
 const asked = (near) => (near ? ` Did you mean ${near}?` : "");
 
+/**
+ * @param {FlagList} list
+ * @param {{name: string} & Flags.Span} typed
+ * @param {string} kind
+ * @param {string} says
+ * @param {string | null} [near]
+ * @returns {Flags.Mark}
+ */
 function mark(list, typed, kind, says, near = null) {
   const { start, end } = typed;
   return {
@@ -106,10 +132,12 @@ function mark(list, typed, kind, says, near = null) {
   };
 }
 
+/** @param {string[]} words */
 function shortened(words) {
   return words.slice(0, SHORT).join(", ") + (words.length > SHORT ? " …" : "");
 }
 
+/** @param {string} text */
 function isJson(text) {
   try {
     JSON.parse(text);
@@ -119,6 +147,7 @@ function isJson(text) {
   }
 }
 
+/** @param {Flags.Mark[]} found @param {string} text @returns {Flags.LinedMark[]} */
 function lined(found, text) {
   return found.map((each) => ({ ...each, line: text.slice(0, each.start).split("\n").length }));
 }

@@ -1,15 +1,23 @@
+// @ts-check
 // The list of completions at the caret of a text box: shown, walked through, taken from.
 // The box keeps the focus; aria-activedescendant tells which option is meant.
 
 import { place } from "./flag-caret.js";
+import { around } from "./parts.js";
 
 export class FlagOptions {
-  // take(item, suggestion) is called with what a person chose.
+  /**
+   * @param {HTMLTextAreaElement} box
+   * @param {HTMLElement} element
+   * @param {HTMLElement} said for who hears the page
+   * @param {(item: Flags.Item, suggestion: Flags.Suggestion) => void} take what a person chose
+   */
   constructor(box, element, said, take) {
     this.box = box;
     this.element = element;
-    this.said = said; // for who hears the page
+    this.said = said;
     this.take = take;
+    /** @type {Flags.Suggestion | null} */
     this.shown = null;
     box.setAttribute("aria-autocomplete", "list");
     box.setAttribute("aria-haspopup", "listbox");
@@ -18,7 +26,7 @@ export class FlagOptions {
     element.addEventListener("pointerdown", (event) => event.preventDefault());
     element.addEventListener("mousedown", (event) => event.preventDefault());
     element.addEventListener("click", (event) => {
-      const option = event.target.closest("[role=option]");
+      const option = around(event, "[role=option]", HTMLElement);
       if (option) this.#choose([...element.children].indexOf(option));
     });
   }
@@ -27,18 +35,18 @@ export class FlagOptions {
     return this.shown !== null;
   }
 
+  /** @param {Flags.Suggestion | null} suggestion */
   show(suggestion) {
     if (!suggestion) return this.hide();
-    const isSame = this.isOpen && alike(this.shown, suggestion);
-    if (isSame) {
+    if (this.shown && alike(this.shown, suggestion)) {
       this.shown = { ...suggestion, active: this.shown.active };
       return;
     }
     this.shown = suggestion;
     this.element.replaceChildren(...suggestion.items.map((item, at) => this.#option(item, at)));
     this.element.hidden = false;
-    this.#place();
-    this.#mark();
+    this.#place(suggestion);
+    this.#mark(suggestion);
     const { length } = suggestion.items;
     this.said.textContent = `${length}${suggestion.more ? " or more" : ""} ${length === 1 ? "suggestion" : "suggestions"}`;
   }
@@ -53,31 +61,37 @@ export class FlagOptions {
   }
 
   // Whether the key was meant for the list.
+  /** @param {KeyboardEvent} event */
   key(event) {
-    if (!this.isOpen || event.altKey || event.metaKey || event.ctrlKey) return false;
-    const last = this.shown.items.length - 1;
-    const { active } = this.shown;
-    if (event.key === "ArrowDown") this.#walk(active < last ? active + 1 : 0);
-    else if (event.key === "ArrowUp") this.#walk(active > 0 ? active - 1 : last);
-    else if (event.key === "PageDown") this.#walk(Math.min(active + 8, last));
-    else if (event.key === "PageUp") this.#walk(Math.max(active - 8, 0));
+    const { shown } = this;
+    if (!shown || event.altKey || event.metaKey || event.ctrlKey) return false;
+    const last = shown.items.length - 1;
+    const { active } = shown;
+    if (event.key === "ArrowDown") this.#walk(shown, active < last ? active + 1 : 0);
+    else if (event.key === "ArrowUp") this.#walk(shown, active > 0 ? active - 1 : last);
+    else if (event.key === "PageDown") this.#walk(shown, Math.min(active + 8, last));
+    else if (event.key === "PageUp") this.#walk(shown, Math.max(active - 8, 0));
     else if (event.key === "Escape") this.hide();
     else if ((event.key === "Enter" || event.key === "Tab") && active >= 0 && !event.shiftKey) this.#choose(active);
     else return false;
     return true;
   }
 
-  #walk(at) {
-    this.shown.active = at;
-    this.#mark();
+  /** @param {Flags.Suggestion} shown @param {number} at */
+  #walk(shown, at) {
+    shown.active = at;
+    this.#mark(shown);
   }
 
+  /** @param {number} at */
   #choose(at) {
     const { shown } = this;
     this.hide();
-    this.take(shown.items[at], shown);
+    const item = shown?.items[at];
+    if (item) this.take(item, shown);
   }
 
+  /** @param {Flags.Item} item @param {number} at */
   #option({ text, hint }, at) {
     const option = document.createElement("li");
     option.id = `${this.element.id}_${at}`;
@@ -94,11 +108,11 @@ export class FlagOptions {
     return option;
   }
 
-  #mark() {
-    const { active } = this.shown;
-    [...this.element.children].forEach((option, at) => option.setAttribute("aria-selected", at === active));
+  /** @param {Flags.Suggestion} shown */
+  #mark({ active }) {
+    [...this.element.children].forEach((option, at) => option.setAttribute("aria-selected", String(at === active)));
     const option = this.element.children[active];
-    if (!option) {
+    if (!(option instanceof HTMLElement)) {
       this.box.removeAttribute("aria-activedescendant");
       this.element.scrollTop = 0;
       return;
@@ -111,9 +125,10 @@ export class FlagOptions {
   }
 
   // Under the line of the caret, or over it where the window ends.
-  #place() {
+  /** @param {Flags.Suggestion} shown */
+  #place({ start }) {
     const { box, element } = this;
-    const at = place(box, this.shown.start);
+    const at = place(box, start);
     const below = box.offsetTop + at.top + at.height + 2;
     const above = box.offsetTop + at.top - element.offsetHeight - 2;
     const room = innerHeight - box.getBoundingClientRect().top - at.top - at.height;
@@ -124,8 +139,9 @@ export class FlagOptions {
   }
 }
 
+/** @param {Flags.Suggestion} one @param {Flags.Suggestion} other */
 const alike = (one, other) =>
   one.part === other.part &&
   one.start === other.start &&
   one.items.length === other.items.length &&
-  one.items.every((item, at) => item.text === other.items[at].text);
+  one.items.every((item, at) => item.text === other.items[at]?.text);

@@ -1,25 +1,36 @@
+// @ts-check
 // What stands under a text box of flags or variables: remarks, and the help of one flag.
 
 import { flagRows, flagSource, variableSays } from "./flag-about.js";
 import { MOST } from "./flag-marks.js";
+import { find } from "./parts.js";
+
+/** @import { FlagList } from "./flag-list.js" */
 
 const SHOWN = 6; // remarks
 
 // Remarks that stay keep their element, so that only new ones are read out.
 export class Remarks {
+  /** @param {HTMLElement} element @param {(mark: Flags.LinedMark) => void} use */
   constructor(element, use) {
     this.element = element;
     this.use = use;
+    /** @type {Map<string, HTMLElement>} */
     this.kept = new Map();
+    /** What an element says now: its sentence stays, its place may not. @type {WeakMap<HTMLElement, Flags.LinedMark>} */
+    this.marks = new WeakMap();
     this.more = document.createElement("li");
     this.more.className = "quiet";
   }
 
+  /** @param {Flags.LinedMark} mark */
   has(mark) {
     return this.kept.has(keyOf(mark));
   }
 
+  /** @param {Flags.LinedMark[]} found */
   show(found) {
+    /** @type {Map<string, HTMLElement>} */
     const shown = new Map();
     for (const each of found.slice(0, SHOWN)) {
       let key = keyOf(each);
@@ -39,16 +50,19 @@ export class Remarks {
     } else this.more.remove();
   }
 
+  /** @param {HTMLElement | undefined} kept @param {Flags.LinedMark} mark */
   #item(kept, mark) {
     const item = kept ?? this.#made(mark);
-    const line = item.querySelector(".line");
+    const line = find(item, ".line", HTMLElement);
     const text = `line ${mark.line}`;
     if (line.textContent !== text) line.textContent = text;
-    item.mark = mark;
+    this.marks.set(item, mark);
     return item;
   }
 
-  #made({ kind, about, says, fix, isCertain }) {
+  /** @param {Flags.LinedMark} mark */
+  #made(mark) {
+    const { kind, about, says, fix, isCertain } = mark;
     const item = document.createElement("li");
     item.className = isCertain ? "flag-mark is-certain" : "flag-mark";
     const sentence = document.createElement("span");
@@ -58,7 +72,7 @@ export class Remarks {
     if (fix) {
       const button = made("button", `Use ${fix.text}`);
       button.type = "button";
-      button.addEventListener("click", () => this.use(item.mark));
+      button.addEventListener("click", () => this.use(this.marks.get(item) ?? mark));
       item.append(" ", button);
     }
     return item;
@@ -66,24 +80,28 @@ export class Remarks {
 }
 
 // A sentence whose proposed name stands in a code's letters.
+/** @param {string} says @param {string | undefined} name */
 function withCode(says, name) {
-  const [before, after] = name ? says.split(name, 2) : [says];
-  return after === undefined ? [before] : [before, named(name), after];
+  const [before = "", after] = name ? says.split(name, 2) : [says];
+  return after === undefined || !name ? [before] : [before, named(name), after];
 }
 
 // A name in which no line breaks, unless it is as long as one.
+/** @param {string} name */
 const named = (name) => made("code", name, name.length < 36 ? "nowrap" : "");
 
+/** @param {Flags.LinedMark} mark */
 const keyOf = ({ about, says }) => `${about} ${says}`;
 
 // The help of the flag or variable at the caret; what is shown stays until there is another one.
+/** @param {HTMLElement} element @param {FlagList} list @param {{name: string}} typed */
 export function describeFlag(element, list, { name: typed }) {
   const flag = list.find(typed);
   if (!flag) return false;
   const rows = flagRows(list, flag).map(([term, said, rest = 0]) => row(term, said, rest));
   const facts = made("dl", "", "facts");
   facts.append(...rows.flat());
-  const parts = [head([...flag.names, ...(flag.off ?? [])], list.matches(typed)[0], flag.deprecated), facts];
+  const parts = [head([...flag.names, ...(flag.off ?? [])], list.matches(typed)[0] ?? typed, flag.deprecated), facts];
   const { help } = list.detail(flag);
   if (help) parts.push(made("p", help, "said"));
   parts.push(made("p", `From ${flagSource(list, flag)}`, "quiet"));
@@ -91,11 +109,12 @@ export function describeFlag(element, list, { name: typed }) {
   return true;
 }
 
+/** @param {HTMLElement} element @param {FlagList} list @param {Flags.Typed} typed */
 export function describeVariable(element, list, { name, values }) {
   const flag = list.flagOf(name);
   if (flag) {
-    if (!describeFlag(element, list, { name: flag.names[0] })) return false;
-    element.querySelector("p.flag-names").prepend(made("code", name), " ", made("span", "says the same as", "quiet"), " ");
+    if (!describeFlag(element, list, { name: flag.names[0] ?? name })) return false;
+    find(element, "p.flag-names", HTMLElement).prepend(made("code", name), " ", made("span", "says the same as", "quiet"), " ");
     return true;
   }
   // A name that is still being typed is not yet a library's.
@@ -104,11 +123,13 @@ export function describeVariable(element, list, { name, values }) {
   return Boolean(says);
 }
 
+/** @param {HTMLElement} element @param {HTMLElement[]} parts */
 function fill(element, parts) {
   element.replaceChildren(...parts);
   element.hidden = false;
 }
 
+/** @param {string[]} names @param {string} first @param {boolean} [isDeprecated] */
 function head(names, first, isDeprecated) {
   const line = made("p", "", "flag-names");
   const others = names.filter((each) => each !== first);
@@ -118,6 +139,7 @@ function head(names, first, isDeprecated) {
   return line;
 }
 
+/** @param {string} term @param {string | string[]} said @param {number} rest */
 function row(term, said, rest) {
   const value = made("dd", typeof said === "string" ? said : "");
   if (typeof said !== "string") for (const each of said) value.append(made("code", each), " ");
@@ -125,6 +147,7 @@ function row(term, said, rest) {
   return [made("dt", term), value];
 }
 
+/** @template {keyof HTMLElementTagNameMap} T @param {T} tag @param {string} text @param {string} [name] */
 function made(tag, text, name = "") {
   const element = document.createElement(tag);
   element.textContent = text;

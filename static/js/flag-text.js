@@ -1,8 +1,12 @@
+// @ts-check
 // Reads the text boxes of flags and variables: which word stands where.
 
 // Words as a shell cuts them, with their places: {start, end, text}; and the comments.
+/** @param {string} text */
 export function cut(text) {
+  /** @type {Flags.Word[]} */
   const words = [];
+  /** @type {Flags.Span[]} */
   const comments = [];
   let at = 0;
   while (at < text.length) {
@@ -22,14 +26,15 @@ export function cut(text) {
   return { words, comments };
 }
 
+/** @param {string} text @param {number} start @returns {Flags.Word} */
 function readWord(text, start) {
   let said = "";
   let at = start;
-  while (at < text.length && !/\s/.test(text[at])) {
-    const character = text[at];
+  while (at < text.length && !/\s/.test(text.charAt(at))) {
+    const character = text.charAt(at);
     if (character === "\\") {
       if (/^\\[ \t]*(?:\n|$)/.test(text.slice(at))) break;
-      said += text[at + 1];
+      said += text.charAt(at + 1);
       at += 2;
     } else if (character === "'" || character === '"') {
       const close = closing(text, at);
@@ -44,6 +49,7 @@ function readWord(text, start) {
 }
 
 // Where a quotation ends. One that is still open ends with its line, not with the text.
+/** @param {string} text @param {number} open */
 function closing(text, open) {
   for (let at = open + 1; at < text.length; at++) {
     if (text[at] === "\\" && text[open] === '"') at += 1;
@@ -52,6 +58,7 @@ function closing(text, open) {
   return lineEnd(text, open);
 }
 
+/** @param {string} text @param {number} at */
 function lineEnd(text, at) {
   const end = text.indexOf("\n", at);
   return end < 0 ? text.length : end;
@@ -59,15 +66,19 @@ function lineEnd(text, at) {
 
 const NUMBER = /^-((\d[\d_]*\.?\d*|\.\d+)(e[+-]?\d+)?|inf(inity)?|nan)$/i;
 
+/** @param {string} word */
 const isFlag = (word) => word.length > 1 && word.startsWith("-") && !NUMBER.test(word);
 
 // Every flag: {start, end of its name, name, values: [{start, end, text}], last: where it ends}.
+/** @param {string} text */
 export function flags(text) {
+  /** @type {Flags.Typed[]} */
   const found = [];
   for (const word of cut(text).words) {
     if (!isFlag(word.text)) {
-      found.at(-1)?.values.push(word);
-      if (found.length) found.at(-1).last = word.end;
+      const flag = found.at(-1);
+      flag?.values.push(word);
+      if (flag) flag.last = word.end;
       continue;
     }
     const equals = word.text.indexOf("=");
@@ -81,19 +92,23 @@ export function flags(text) {
 }
 
 // Words before the first flag: {start, end, text}, or null.
+/** @param {string} text @returns {Flags.Word | null} */
 export function stray(text) {
   const { words } = cut(text);
   const first = words.findIndex((word) => isFlag(word.text));
   const found = first < 0 ? words : words.slice(0, first);
-  if (!found.length) return null;
-  return { start: found[0].start, end: found.at(-1).end, text: found.map((word) => word.text).join(" ") };
+  const [head, tail] = [found.at(0), found.at(-1)];
+  if (!head || !tail) return null;
+  return { start: head.start, end: tail.end, text: found.map((word) => word.text).join(" ") };
 }
 
 // Every variable: as a flag with one value. What is no NAME=value line yet is a name.
+/** @param {string} text */
 export function variables(text) {
+  /** @type {Flags.Typed[]} */
   const found = [];
   for (const line of text.matchAll(/^[ \t]*(?:export[ \t]+|-e[ \t]+|--env[ =])?([A-Za-z_]\w*)(=?)(.*)$/gm)) {
-    const [all, name, equals, value] = line;
+    const [all, name = "", equals = "", value = ""] = line;
     const start = line.index + all.length - value.length - equals.length - name.length;
     const end = start + name.length;
     const last = line.index + all.length;
@@ -103,12 +118,19 @@ export function variables(text) {
 }
 
 // The flag on which the caret stands: on its words, or behind them on the same line.
+/** @param {Flags.Typed[]} found @param {string} text @param {number} caret */
 export function here(found, text, caret) {
   const before = found.filter((each) => each.start <= caret).at(-1);
   return before && caret <= lineEnd(text, before.last) ? before : null;
 }
 
 // What is being typed at the caret: {part: "name" or "value", start, end, typed} of `flag`, or null.
+/**
+ * @param {Flags.Typed | null} flag
+ * @param {string} text
+ * @param {number} caret
+ * @returns {Flags.Typing | null}
+ */
 export function typing(flag, text, caret) {
   if (!flag) return null;
   if (caret <= flag.end) {

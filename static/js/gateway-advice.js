@@ -1,8 +1,10 @@
+// @ts-check
 // What to do about a step that failed. The gateway's own message says what is wrong.
 
 export const TOO_SLOW = "too_slow"; // this page’s own: nobody has refused anything
 
 // By code.
+/** @type {Record<string, (refused: Gateway.Refusal) => string>} */
 const KNOWN = {
   no_key: () => "Type a key, or make one.",
   invalid_api_key: () => "Make a key that may ask models, and type it above. A key that was just revoked counts for 5 s more.",
@@ -24,10 +26,12 @@ const NO_TOOLS =
   "lists that under “Missing in its profile” and adds it with one click.";
 
 // Whether the engine itself will not take what was asked.
+/** @param {Gateway.Refusal} refused */
 export function refuses({ status, code, isCut, isForeign }) {
-  return status >= 400 && status < 500 && !code && !isCut && !isForeign;
+  return status !== null && status >= 400 && status < 500 && !code && !isCut && !isForeign;
 }
 
+/** @param {Gateway.Refusal} refused @param {Gateway.Step} step */
 export function advice(refused, step) {
   if (refused.isForeign) return foreign(refused);
   const known = KNOWN[refused.code];
@@ -38,6 +42,7 @@ export function advice(refused, step) {
   return "An error of the engine, or of inferdash. The server’s page and the log of the web process say which.";
 }
 
+/** @param {Gateway.Refusal} refused */
 function foreign({ status }) {
   if (status && status !== 200) return "This is not inferdash’s own answer: a proxy between this browser and inferdash gave it. Look there.";
   return "Check that inferdash runs and that this machine is online, then test again.";

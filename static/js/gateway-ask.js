@@ -1,19 +1,32 @@
+// @ts-check
 // Asks the gateway of this page's own origin, as a program does: with a key, without the session.
 
-import { events, parsed } from "./stream.js";
+import { events, isAbort, parsed } from "./stream.js";
+
+/** @typedef {{headers?: Record<string, string>, body?: object, signal?: AbortSignal}} Request */
 
 const LONGEST_MESSAGE = 600; // characters
 
 // Why a step failed: with the status, where there was one, and what the gateway or the engine says.
+/** @implements {Gateway.Refusal} */
 export class Refused extends Error {
+  /** What had come before. @type {Gateway.Words | undefined} */
+  heard = undefined;
+
   // `code` is the gateway's own; "" where an engine, or something in between, has refused.
+  /** @param {string} message @param {Partial<Gateway.Refusal>} [how] */
   constructor(message, { status = null, code = "", retryAfter = "", isCut = false, isForeign = false } = {}) {
     super(message);
-    Object.assign(this, { status, code, retryAfter, isCut, isForeign });
+    this.status = status;
+    this.code = code;
+    this.retryAfter = retryAfter;
+    this.isCut = isCut;
+    this.isForeign = isForeign;
   }
 }
 
-function send(path, key, { headers, body, signal } = {}) {
+/** @param {string} path @param {string} key @param {Request} how */
+function send(path, key, { headers, body, signal }) {
   return fetch(path, {
     method: body ? "POST" : "GET",
     headers: {
@@ -21,22 +34,24 @@ function send(path, key, { headers, body, signal } = {}) {
       ...(body && { "Content-Type": "application/json" }),
       ...headers,
     },
-    body: body && JSON.stringify(body),
+    ...(body && { body: JSON.stringify(body) }),
     credentials: "omit",
     cache: "no-store",
     redirect: "error",
     referrerPolicy: "no-referrer",
-    signal,
+    signal: signal ?? null,
   });
 }
 
 // The names that the key may ask now. Throws Refused.
+/** @param {string} key @param {AbortSignal} [signal] */
 export async function models(key, signal) {
   const response = await answered("/v1/models", key, { signal });
   return { status: response.status, models: parsed(await response.text()).data ?? [] };
 }
 
 // Where a model is that is not ready; "" where it is, or nobody knows.
+/** @param {string} model @param {string} key @param {AbortSignal} signal */
 export async function whyNot(model, key, signal) {
   const response = await send(`/v1/models/${encodeURIComponent(model)}`, key, { signal });
   return response.ok ? (parsed(await response.text()).why ?? "") : "";
@@ -44,13 +59,15 @@ export async function whyNot(model, key, signal) {
 
 // Asks one streamed question, and calls begun() when it is taken. Throws Refused; AbortError when
 // signal was used.
+/** @param {Gateway.Question} step @param {string} key @param {{signal: AbortSignal, begun: () => void}} on */
 export async function ask({ path, headers, body, take }, key, { signal, begun }) {
   const began = performance.now();
   const response = await answered(path, key, { headers, body, signal });
   begun();
+  /** @type {Gateway.Heard} */
   const heard = { status: response.status, words: "", thoughts: "", calls: "", finish: "", firstMs: null };
   try {
-    if (!response.headers.get("Content-Type")?.startsWith("text/event-stream")) {
+    if (!response.body || !response.headers.get("Content-Type")?.startsWith("text/event-stream")) {
       throw new Refused("It answered in one piece, although a stream was asked for.", { status: response.status });
     }
     for await (const { name, data } of events(response.body)) {
@@ -72,18 +89,20 @@ export async function ask({ path, headers, body, take }, key, { signal, begun })
   return heard;
 }
 
+/** @param {number} status @param {Streamed} event @param {Gateway.Words} heard */
 function cutOff(status, event, heard) {
-  const refused = new Refused(messageOf(event), { status, code: event.error?.code ?? "", isCut: true });
+  const refused = new Refused(messageOf(event), { status, code: (typeof event.error === "object" && event.error?.code) || "", isCut: true });
   refused.heard = heard;
   return refused;
 }
 
-async function answered(path, key, options) {
+/** @param {string} path @param {string} key @param {Request} how */
+async function answered(path, key, how) {
   let response;
   try {
-    response = await send(path, key, options);
+    response = await send(path, key, how);
   } catch (error) {
-    if (error.name === "AbortError") throw error;
+    if (isAbort(error)) throw error;
     throw new Refused("No answer: the connection was refused or lost.", { isForeign: true });
   }
   if (response.ok) return response;
@@ -98,7 +117,9 @@ async function answered(path, key, options) {
 }
 
 // Engines and their frameworks each have a shape of their own.
+/** @param {Streamed} said */
 function messageOf(said) {
-  const found = said?.error?.message ?? said?.error ?? said?.message ?? said?.detail ?? "";
+  const { error } = said;
+  const found = (typeof error === "object" ? error?.message : undefined) ?? error ?? said.message ?? said.detail ?? "";
   return (typeof found === "string" ? found : JSON.stringify(found)).slice(0, LONGEST_MESSAGE);
 }

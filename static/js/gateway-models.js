@@ -1,10 +1,14 @@
+// @ts-check
 // The choice of a model: which names there are, and what the lines say.
 
+import { find } from "./parts.js";
+
 export class Models {
+  /** @param {HTMLElement} use */
   constructor(use) {
     this.use = use;
-    this.select = use.querySelector("#use-model");
-    this.note = use.querySelector("#use-model-note");
+    this.select = find(use, "#use-model", HTMLSelectElement);
+    this.note = find(use, "#use-model-note", HTMLElement);
     this.select.addEventListener("change", () => this.#say());
     this.#say();
   }
@@ -14,18 +18,22 @@ export class Models {
   }
 
   // The address of a page about its server, "server" or "playground"; "" where it is not known.
+  /** @param {"server" | "playground"} which */
   page(which) {
     const server = this.select.selectedOptions[0]?.dataset.server;
-    return server ? this.use.dataset[which].replace("SERVER", server) : "";
+    return server ? (this.use.dataset[which] ?? "").replace("SERVER", server) : "";
   }
 
   // Those that a key may ask. What is chosen stays so: the lines name it.
+  /** @param {Gateway.Model[]} listed */
   offer(listed) {
     const before = this.chosen;
     const servers = grouped(listed);
+    /** @type {HTMLElement[]} */
     const groups = [...servers].map(([server, names]) =>
+      /** @param {string} label @param {HTMLOptionElement[]} options */
       group(
-        `${server}, ${names[0].ready ? "ready" : "a request starts it"}`,
+        `${server}, ${names[0]?.ready ? "ready" : "a request starts it"}`,
         names.map(({ id, why = "" }) => option(id, { server, why })),
       ),
     );
@@ -47,12 +55,14 @@ export class Models {
   }
 }
 
+/** @param {string} value @param {Record<string, string>} data @param {string} [label] */
 function option(value, data, label = value) {
   const made = new Option(label, value);
   Object.assign(made.dataset, data);
   return made;
 }
 
+/** @param {string} label @param {HTMLOptionElement[]} options */
 function group(label, options) {
   const made = document.createElement("optgroup");
   made.label = label;
@@ -60,7 +70,9 @@ function group(label, options) {
   return made;
 }
 
+/** @param {Gateway.Model[]} listed */
 function grouped(listed) {
+  /** @type {Map<string, Gateway.Model[]>} */
   const servers = new Map();
   for (const each of listed) servers.set(each.server, [...(servers.get(each.server) ?? []), each]);
   return servers;

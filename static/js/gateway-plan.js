@@ -1,3 +1,4 @@
+// @ts-check
 // What programs ask of the gateway, in as few tokens as tell whether it works.
 
 import { textOf } from "./stream.js";
@@ -13,12 +14,14 @@ const TOOL = {
 const MODELS = { what: "GET /v1/models", path: "/v1/models" };
 
 // The steps of a test: `asks` is that of the client whose lines are tested.
+/** @param {string | undefined} asks @param {string} model @returns {Gateway.Step[]} */
 export function plan(asks, model) {
   if (asks === "messages") return [messages(model), messages(model, TOOL)];
   const steps = [MODELS, chat(model)];
   return asks === "tools" ? [...steps, chat(model, TOOL)] : steps;
 }
 
+/** @param {string} model @param {typeof TOOL} [tool] @returns {Gateway.Question} */
 function chat(model, tool) {
   const tools = tool && [
     { type: "function", function: { name: tool.name, description: tool.description, parameters: tool.schema } },
@@ -34,6 +37,7 @@ function chat(model, tool) {
 }
 
 // Claude Code sends the token that its lines name as a bearer's.
+/** @param {string} model @param {typeof TOOL} [tool] @returns {Gateway.Question} */
 function messages(model, tool) {
   const tools = tool && [{ name: tool.name, description: tool.description, input_schema: tool.schema }];
   return {
@@ -55,6 +59,7 @@ function messages(model, tool) {
 
 // Both add what an event says to `heard`: words, thoughts, calls, finish.
 
+/** @param {Streamed} chunk @param {Gateway.Words} heard */
 function takeChat(chunk, heard) {
   const choice = chunk.choices?.[0];
   if (!choice) return;
@@ -65,6 +70,7 @@ function takeChat(chunk, heard) {
   if (choice.finish_reason) heard.finish = choice.finish_reason;
 }
 
+/** @param {Streamed} event @param {Gateway.Words} heard */
 function takeMessages(event, heard) {
   const delta = event.delta ?? {};
   heard.words += textOf(delta.text);

@@ -1,8 +1,10 @@
+// @ts-check
 // Where the address that lines name leads elsewhere than to whom this page asks, which no test by
 // this browser can show. "" where it does not.
 
 const OWN = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/;
 
+/** @param {string} address @param {string} here */
 export function reach(address, here) {
   const { origin, hostname } = new URL(address);
   if (origin !== here) {

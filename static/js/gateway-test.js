@@ -1,3 +1,4 @@
+// @ts-check
 // Tests the lines by which programs use the gateway: asks, by the same path and with the same key,
 // what the program would, and shows each step while it goes on.
 
@@ -8,7 +9,9 @@ import { Models } from "./gateway-models.js";
 import { plan } from "./gateway-plan.js";
 import { reach } from "./gateway-reach.js";
 import { Step, milliseconds, shown } from "./gateway-steps.js";
+import { all, byId, find } from "./parts.js";
 import { whenReleased } from "./press.js";
+import { isAbort } from "./stream.js";
 
 const ABOUT_KEYS = new Set(["no_key", "invalid_api_key", "model_not_allowed", "rate_limited"]);
 const PREFIX = "ifd_";
@@ -17,13 +20,14 @@ const LIMIT = { seconds: 60, words: "60 s" };
 const LIMIT_STARTING = { seconds: 600, words: "10 min" };
 const LOOK_EVERY = 1000; // ms
 
-const use = document.getElementById("use");
-const keyField = use.querySelector("#use-key");
-const problem = use.querySelector("#use-key-problem");
+const use = byId("use", HTMLElement);
+const keyField = find(use, "#use-key", HTMLInputElement);
+const problem = find(use, "#use-key-problem", HTMLElement);
 const choice = new Models(use);
-const buttons = [...use.querySelectorAll("[data-test]")];
+const buttons = all(use, "[data-test]", HTMLButtonElement);
 
-let running = null; // AbortController of the test that goes on
+/** Of the test that goes on. @type {AbortController | null} */
+let running = null;
 let listing = Promise.resolve();
 
 const keysPage = use.querySelector("#use-key-note a")?.getAttribute("href") ?? "";
@@ -39,10 +43,11 @@ function lack() {
   return "";
 }
 
+/** @param {string} text */
 function complain(text) {
   problem.textContent = text;
   keyField.setAttribute("aria-invalid", String(Boolean(text)));
-  keyField.parentElement.classList.toggle("has-error", Boolean(text));
+  keyField.parentElement?.classList.toggle("has-error", Boolean(text));
 }
 
 // The names that the key may ask, as soon as there is one.
@@ -59,9 +64,9 @@ async function list() {
 keyField.addEventListener("input", () => complain(""));
 // Left by a press of a button, which what is said here would move away from under the pointer.
 keyField.addEventListener("change", () => whenReleased(() => (listing = list())));
-use.querySelector("#use-form").addEventListener("submit", (event) => {
+find(use, "#use-form", HTMLFormElement).addEventListener("submit", (event) => {
   event.preventDefault();
-  buttons.find((each) => each.closest("details").open)?.click();
+  buttons.find((each) => each.closest("details")?.open)?.click();
 });
 for (const button of buttons) {
   button.addEventListener("click", () => (running ? running.abort() : test(button)));
@@ -72,6 +77,7 @@ document.addEventListener("keydown", (event) => {
   running.abort();
 });
 
+/** @param {HTMLButtonElement} button */
 async function test(button) {
   const missing = lack();
   complain(missing);
@@ -79,9 +85,10 @@ async function test(button) {
     keyField.focus();
     return;
   }
-  const place = button.closest(".use-test");
-  const outcome = place.querySelector(".use-outcome");
-  const rows = place.querySelector(".use-steps");
+  /** @type {HTMLElement} */
+  const place = button.closest(".use-test") ?? use;
+  const outcome = find(place, ".use-outcome", HTMLElement);
+  const rows = find(place, ".use-steps", HTMLElement);
   rows.replaceChildren();
   outcome.textContent = "";
   running = new AbortController();
@@ -100,21 +107,25 @@ async function test(button) {
   }
 }
 
+/** @param {HTMLButtonElement} button */
 function begin(button) {
   for (const each of buttons) each.disabled = each !== button;
-  button.dataset.label = button.getAttribute("aria-label");
+  button.dataset.label = button.getAttribute("aria-label") ?? "";
   button.removeAttribute("aria-label");
   button.textContent = "Cancel (Esc)";
 }
 
+/** @param {HTMLButtonElement} button */
 function end(button) {
   for (const each of buttons) each.disabled = false;
-  button.setAttribute("aria-label", button.dataset.label);
+  button.setAttribute("aria-label", button.dataset.label ?? "");
   button.textContent = "Test these lines";
 }
 
 // One step after the other, as far as they work; what came of them in a sentence.
+/** @param {Gateway.Step[]} steps @param {HTMLElement} rows @param {AbortController} controller */
 async function walk(steps, rows, controller) {
+  /** @type {number | null} */
   let first = null;
   for (const [at, step] of steps.entries()) {
     const row = new Step(rows, step.what);
@@ -122,12 +133,13 @@ async function walk(steps, rows, controller) {
     try {
       first = (await (step.body ? question(step, row, limit) : names(row, limit))) ?? first;
     } catch (error) {
-      if (error.name === "AbortError" && !limit.isOver) {
+      if (isAbort(error) && !limit.isOver) {
         row.cancelled();
         return "Cancelled: nothing more is asked. A server that this has started goes on starting.";
       }
-      if (error.name !== "AbortError" && !(error instanceof Refused)) throw error;
-      const refused = limit.isOver ? new Refused(`No whole answer within ${limit.most.words}.`, { code: TOO_SLOW }) : error;
+      const isTooSlow = limit.isOver && (isAbort(error) || error instanceof Refused);
+      const refused = isTooSlow ? new Refused(`No whole answer within ${limit.most.words}.`, { code: TOO_SLOW }) : error;
+      if (!(refused instanceof Refused)) throw error;
       row.fails(refused, advice(refused, step), links(refused, step));
       const isTool = step.hasTool && at > 0 && refuses(refused);
       return isTool ? "It answers, and refuses tools, which this program sends." : "It does not work yet: the step that failed says what to do.";
@@ -138,6 +150,7 @@ async function walk(steps, rows, controller) {
   return `It works${first === null ? "" : `: the first token came after ${milliseconds(first)}`}.`;
 }
 
+/** @param {Step} row @param {Limit} limit */
 async function names(row, limit) {
   const { status, models: listed } = await models(key(), limit.signal);
   choice.offer(listed);
@@ -149,6 +162,7 @@ async function names(row, limit) {
   return null;
 }
 
+/** @param {Gateway.Question} step @param {Step} row @param {Limit} limit */
 async function question(step, row, limit) {
   limit.watch(() => whyNot(step.body.model, key(), limit.signal));
   const heard = await ask(step, key(), { signal: limit.signal, begun: () => limit.begun() });
@@ -158,7 +172,9 @@ async function question(step, row, limit) {
 }
 
 // Where it is mended.
+/** @param {Refused} refused @param {Gateway.Step} step */
 function links(refused, step) {
+  /** @type {[text: string, address: string][]} */
   const pages = [];
   if (ABOUT_KEYS.has(refused.code)) pages.push(["Make a key", keysPage]);
   else if (step.hasTool && refuses(refused)) pages.push(["Playground", choice.page("playground")]);
@@ -174,6 +190,11 @@ function links(refused, step) {
 
 // Says each second how long a step has waited, and for what, and ends it when it is too long.
 class Limit {
+  /** Why there is no answer yet. @type {(() => Promise<string>) | null} */
+  look = null;
+  isLooking = false;
+
+  /** @param {AbortController} controller @param {Step} row */
   constructor(controller, row) {
     this.signal = controller.signal;
     this.most = LIMIT;
@@ -186,6 +207,7 @@ class Limit {
   }
 
   // `look` says why there is no answer yet: asked for until the answer begins.
+  /** @param {() => Promise<string>} look */
   watch(look) {
     this.look = look;
   }
@@ -199,6 +221,7 @@ class Limit {
     clearInterval(this.timer);
   }
 
+  /** @param {string} why */
   #waitsFor(why) {
     if (Boolean(why) !== Boolean(this.why)) {
       this.most = why ? LIMIT_STARTING : LIMIT;
@@ -207,6 +230,7 @@ class Limit {
     this.why = why;
   }
 
+  /** @param {AbortController} controller */
   #tick(controller) {
     if (this.#passed > this.most.seconds) {
       this.isOver = true;
@@ -231,13 +255,13 @@ class Limit {
   }
 }
 
-const note = use.querySelector("#use-reach");
-note.textContent = reach(use.dataset.address, location.origin);
+const note = find(use, "#use-reach", HTMLElement);
+note.textContent = reach(use.dataset.address ?? location.origin, location.origin);
 note.hidden = !note.textContent;
 
 // What is shown on the page anyway need not be typed.
 if (use.dataset.key) {
-  keyField.value = document.querySelector(use.dataset.key).textContent.trim();
+  keyField.value = find(document, use.dataset.key, HTMLElement).textContent.trim();
   listing = list();
 } else {
   window.addEventListener("pagehide", () => (keyField.value = ""));

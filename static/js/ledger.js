@@ -1,9 +1,12 @@
+// @ts-check
 // A click on a part of a memory bar opens what is said of it. By keyboard the rows themselves open.
 
+import { around, find } from "./parts.js";
+
 document.addEventListener("click", (event) => {
-  const part = event.target.closest("[data-part]");
-  const row = part && document.getElementById(part.dataset.part);
+  const part = around(event, "[data-part]", SVGElement);
+  const row = document.getElementById(part?.dataset.part ?? "");
   if (!row) return;
-  for (let each = row; each; each = each.parentElement.closest("details")) each.open = true;
-  row.querySelector("summary").focus();
+  for (let each = row.closest("details"); each; each = each.parentElement?.closest("details") ?? null) each.open = true;
+  find(row, "summary", HTMLElement).focus();
 });

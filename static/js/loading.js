@@ -1,3 +1,4 @@
+// @ts-check
 // A page whose scripts did not all arrive looks right and is dead: no socket, no buttons. It
 // happens when the network changes under the browser, as it does on the box itself whenever
 // Docker starts a container. So it is loaded again, a few times at most.
@@ -24,20 +25,22 @@ addEventListener("load", () => {
   } else {
     sessionStorage.removeItem(KEY);
     const trouble = document.getElementById("trouble");
-    trouble.textContent = "Parts of this page could not be loaded. Check the network, then reload it.";
+    if (trouble) trouble.textContent = "Parts of this page could not be loaded. Check the network, then reload it.";
   }
 });
 
 // What is pressed before the scripts are there is done as soon as they are: until then nobody hears
 // it, on a slow line for seconds.
+/** @type {Element | null} */
 let pressed = null;
 
+/** @param {Event} event */
 function hold(event) {
-  const part = event.target.closest("button, [hx-get], [hx-post]");
-  if (!part) return;
+  const { target } = event;
+  if (!(target instanceof Element) || !target.closest("button, [hx-get], [hx-post]")) return;
   event.preventDefault();
   event.stopImmediatePropagation();
-  pressed = event.target;
+  pressed = target;
 }
 
 document.addEventListener("click", hold, true);
@@ -45,6 +48,6 @@ document.addEventListener("DOMContentLoaded", () => {
   // After all others who wait for this event, htmx among them.
   setTimeout(() => {
     document.removeEventListener("click", hold, true);
-    if (pressed?.isConnected) pressed.click();
+    if (pressed instanceof HTMLElement && pressed.isConnected) pressed.click();
   });
 });

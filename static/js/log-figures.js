@@ -1,8 +1,19 @@
+// @ts-check
 // What an engine writes of its own work, over time, beneath the log: tokens a second, requests,
 // the KV cache. A click goes to that place of the log. uPlot is fetched when there is something.
 
+import { find } from "./parts.js";
 import { heading, resolved } from "./plot.js";
 
+/** @import uPlot from "/static/vendor/uplot/uPlot.esm.js" */
+
+/**
+ * @typedef {{key: Log.FigureName, words: string, colour: string, dash?: number[]}} Line
+ * @typedef {{name: string, unit?: string, lines: Line[]}} Chart
+ * @typedef {{plot: uPlot, lines: Line[], isLast: boolean}} Plotted
+ */
+
+/** @type {Chart[]} */
 const CHARTS = [
   {
     name: "tokens/s",
@@ -26,13 +37,19 @@ const SIDE = 52;
 const DAY = 86_400;
 
 export class LogFigures {
-  // on: {show(number)}
+  /** @type {typeof uPlot | undefined} */
+  uPlot;
+  /** @type {Log.Figures | null} */
+  figures = null;
+  /** @type {Plotted[]} */
+  plots = [];
+
+  /** @param {HTMLElement} panel @param {{show(number: number): void}} on */
   constructor(panel, on) {
     this.panel = panel;
     this.on = on;
-    this.body = panel.querySelector(".log-charts");
-    this.summary = panel.querySelector(".log-figures-now");
-    this.plots = [];
+    this.body = find(panel, ".log-charts", HTMLElement);
+    this.summary = find(panel, ".log-figures-now", HTMLElement);
     this.resizing = new ResizeObserver(() => this.#resize());
     this.resizing.observe(this.body);
     this.recolour = () => this.#rebuild();
@@ -51,12 +68,13 @@ export class LogFigures {
     this.#clear();
   }
 
+  /** @param {Log.Figures} figures */
   async tell(figures) {
     if (!figures.t) return this.forget();
     const keys = this.figures && Object.keys(this.figures).join();
     this.figures = figures;
     this.panel.hidden = false;
-    this.panel.querySelector(".log-figures-tokens").textContent = `tokens of ${figures.tokens}`;
+    find(this.panel, ".log-figures-tokens", HTMLElement).textContent = `tokens of ${figures.tokens}`;
     this.summary.textContent = summary(figures);
     if (keys === Object.keys(figures).join() && this.plots.length) {
       for (const { plot, lines } of this.plots) plot.setData(columns(figures, lines));
@@ -73,26 +91,29 @@ export class LogFigures {
   }
 
   #rebuild() {
-    if (!this.figures || !this.uPlot) return;
+    const { figures, uPlot: Plot } = this;
+    if (!figures || !Plot) return;
     this.#clear();
     const shown = CHARTS.map((chart) => ({
       ...chart,
-      lines: chart.lines.filter(({ key }) => this.figures[key]?.some((value) => value !== null)),
+      lines: chart.lines.filter(({ key }) => figures[key]?.some((value) => value !== null)),
     })).filter(({ lines }) => lines.length);
-    for (const [index, chart] of shown.entries()) this.#add(chart, index === shown.length - 1);
+    for (const [index, chart] of shown.entries()) this.#add(chart, index === shown.length - 1, figures, Plot);
   }
 
-  #add({ name, unit = "", lines }, isLast) {
+  /** @param {Chart} chart @param {boolean} isLast @param {Log.Figures} figures @param {typeof uPlot} Plot */
+  #add({ name, unit = "", lines }, isLast, figures, Plot) {
     const figure = document.createElement("div");
     figure.className = "log-chart";
     const [head, readouts] = heading(name, lines);
     head.className = "log-chart-name";
     figure.append(head);
     this.body.append(figure);
+    /** @param {string} value */
     const colour = (value) => resolved(this.summary, value);
     const axis = { stroke: colour("--quiet"), grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false }, font: "12px system-ui" };
     const size = this.#size(isLast);
-    const plot = new this.uPlot(
+    const plot = new Plot(
       {
         ...size,
         padding: [6, 8, isLast ? 0 : 6, 0],
@@ -116,14 +137,15 @@ export class LogFigures {
           setCursor: [
             ({ cursor: { idx } }) => {
               for (const [at, { key, words }] of lines.entries()) {
-                const value = idx === null || idx === undefined ? null : this.figures[key]?.[idx];
-                readouts[at].textContent = value === null || value === undefined ? words : `${words} ${short(value)}${unit}`;
+                const value = idx === null || idx === undefined ? null : (this.figures?.[key]?.[idx] ?? null);
+                const readout = readouts[at];
+                if (readout) readout.textContent = value === null ? words : `${words} ${short(value)}${unit}`;
               }
             },
           ],
         },
       },
-      columns(this.figures, lines),
+      columns(figures, lines),
       figure,
     );
     plot.over.addEventListener("click", ({ clientX }) => {
@@ -132,11 +154,13 @@ export class LogFigures {
     this.plots.push({ plot, lines, isLast });
   }
 
+  /** @param {number} index */
   #go(index) {
-    const number = this.figures.line[index];
+    const number = this.figures?.line?.[index];
     if (number) this.on.show(number);
   }
 
+  /** @param {boolean} isLast */
   #size(isLast) {
     return { width: Math.max(this.body.clientWidth, 200), height: HEIGHT + (isLast ? AXIS : 0) };
   }
@@ -146,28 +170,33 @@ export class LogFigures {
   }
 }
 
+/** @param {Log.Figures} figures @param {Line[]} lines @returns {uPlot.AlignedData} */
 function columns(figures, lines) {
-  return [figures.t, ...lines.map(({ key }) => figures[key])];
+  return [figures.t ?? [], ...lines.map(({ key }) => figures[key] ?? [])];
 }
 
+/** @param {Log.Figures} figures */
 function summary(figures) {
   const told = CHARTS.flatMap(({ name, unit = ` ${name}`, lines }) =>
     lines.flatMap(({ key, words }) => {
       const values = (figures[key] ?? []).filter((value) => value !== null);
-      if (!values.length) return [];
+      const last = values.at(-1);
+      if (last === undefined) return [];
       const most = Math.max(...values);
       const what = unit === " %" ? `KV cache ${words}` : words;
-      return [`${what} ${short(values.at(-1))}${unit}, at most ${short(most)}`];
+      return [`${what} ${short(last)}${unit}, at most ${short(most)}`];
     }),
   );
-  const [from, to] = [figures.t[0], figures.t.at(-1)].map((at) => new Date(at * 1000).toLocaleString([], { hourCycle: "h23" }));
+  const [from, to] = [figures.t?.at(0) ?? 0, figures.t?.at(-1) ?? 0].map((at) => new Date(at * 1000).toLocaleString([], { hourCycle: "h23" }));
   return `Latest: ${told.join("; ")}. From ${from} to ${to}.`;
 }
 
+/** @param {number} value */
 function short(value) {
   return value >= 100 ? Math.round(value).toLocaleString() : String(Math.round(value * 10) / 10);
 }
 
+/** @param {number} at @param {number} step */
 function time(at, step) {
   const when = new Date(at * 1000);
   if (step >= DAY) return when.toLocaleDateString([], { month: "short", day: "numeric" });

@@ -1,6 +1,8 @@
+// @ts-check
 // Finds lines in the whole log: the server looks, hits come as it finds them.
 
 import { plain } from "./log-terminal.js";
+import { find } from "./parts.js";
 
 const PAUSE = 150; // ms after the last key
 const MOST = 250_000; // line numbers kept, here and on the server
@@ -8,17 +10,55 @@ const AGAIN = 1000; // ms between two looks at what has come since
 const LOOKED = 4096; // characters of a line that a pattern sees
 const BLOCK = 1024; // lines that the server takes at once, at most
 
+/**
+ * @typedef {{
+ *   ask(wish: Log.Wish): void,
+ *   show(number: number): void,
+ *   here(): number,
+ *   mark(marker: Log.Marker | null): void,
+ *   changed(): void,
+ *   closed(): void,
+ * }} On
+ */
+
 export class LogFind {
-  // on: {ask(wish), show(number), here(), mark(marker), changed(), closed()}
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  timer;
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  later;
+  /** @type {Log.Query | null} */
+  query = null;
+  /** Ascending. @type {number[]} */
+  numbers = [];
+  /** Found here while the server still looks. @type {number[]} */
+  unseen = [];
+  total = 0;
+  before = 0;
+  upto = 0;
+  near = 0;
+  share = 0;
+  current = 0;
+  error = "";
+  isWaiting = false;
+  wantsFirst = false;
+
+  /** @param {HTMLFormElement} form @param {On} on */
   constructor(form, on) {
     this.form = form;
     this.on = on;
-    this.count = form.querySelector(".log-count");
-    this.fields = form.elements;
+    this.count = find(form, ".log-count", HTMLElement);
+    this.fields = {
+      text: find(form, "[name=text]", HTMLInputElement),
+      line: find(form, "[name=line]", HTMLInputElement),
+      regex: find(form, "[name=regex]", HTMLInputElement),
+      exact: find(form, "[name=exact]", HTMLInputElement),
+      only: find(form, "[name=only]", HTMLInputElement),
+      level: find(form, "[name=level]", HTMLSelectElement),
+      rank: find(form, "[name=rank]", HTMLSelectElement),
+    };
     this.id = 0;
-    this.#empty();
     form.addEventListener("input", (event) => {
-      if (event.target.name === "line") return;
+      if (event.target === this.fields.line) return;
       clearTimeout(this.timer);
       this.timer = setTimeout(() => this.search(), PAUSE);
     });
@@ -46,6 +86,7 @@ export class LogFind {
     return this.query !== null;
   }
 
+  /** @param {"text" | "line"} [field] */
   open(field = "text") {
     this.form.hidden = false;
     this.fields[field].focus();
@@ -76,6 +117,7 @@ export class LogFind {
   }
 
   // Whether this line is among those that were found.
+  /** @param {number} number */
   has(number) {
     const at = this.#index(number);
     return this.numbers[at] === number;
@@ -83,11 +125,10 @@ export class LogFind {
 
   search(wantsFirst = true) {
     const query = this.#asked();
-    const isMore = query === null;
     this.#stop();
     this.#empty();
     this.query = query;
-    this.on.mark(isMore ? null : this.#marker());
+    this.on.mark(query && this.#marker(query));
     if (query) {
       this.isWaiting = true;
       this.wantsFirst = wantsFirst && !this.fields.only.checked;
@@ -98,6 +139,7 @@ export class LogFind {
     this.#tell();
   }
 
+  /** @param {Log.Found} said */
   found({ id, numbers, total, looked, upto, done, error }) {
     if (id !== this.id || !this.isActive) return;
     this.#merge(numbers);
@@ -116,8 +158,9 @@ export class LogFind {
   }
 
   // Lines that came after the search was made. Plain text is looked for here, at once.
+  /** @param {{number: number, text: string}[]} lines */
   grew(lines) {
-    if (!this.isActive || this.error) return;
+    if (!this.query || this.error) return;
     const { text, regex, level, rank } = this.query;
     if (regex || level !== "info" || rank) {
       this.later ??= setTimeout(() => this.#lookOn(), AGAIN);
@@ -134,6 +177,7 @@ export class LogFind {
     this.#tell();
   }
 
+  /** @param {1 | -1} by */
   step(by) {
     clearTimeout(this.timer);
     if (this.form.hidden && this.#asked()) this.form.hidden = false;
@@ -146,6 +190,7 @@ export class LogFind {
     this.#tell();
   }
 
+  /** @param {1 | -1} by */
   #enter(by) {
     const line = Number(this.fields.line.value);
     if (document.activeElement !== this.fields.line) this.step(by);
@@ -153,6 +198,7 @@ export class LogFind {
   }
 
   // What the form asks for; null when that is every line.
+  /** @returns {Log.Query | null} */
   #asked() {
     const { text, regex, exact, level, rank } = this.fields;
     const typed = exact.checked || regex.checked ? text.value : text.value.toLowerCase();
@@ -186,41 +232,46 @@ export class LogFind {
 
   #empty() {
     this.query = null;
-    this.numbers = []; // ascending
-    this.unseen = []; // found here while the server still looks
+    this.numbers = [];
+    this.unseen = [];
     this.total = this.before = this.upto = this.near = this.share = 0;
     this.current = 0;
     this.error = "";
     this.isWaiting = this.wantsFirst = false;
   }
 
+  /** @param {number} number */
   #add(number) {
     this.total += 1;
     this.before += 1;
     if (this.numbers.length < MOST) this.numbers.push(number);
   }
 
+  /** @param {number[]} numbers */
   #merge(numbers) {
     if (!numbers.length) return;
     const mine = this.numbers;
-    if (!mine.length || numbers[0] > mine.at(-1)) for (const number of numbers) mine.push(number);
-    else if (numbers.at(-1) < mine[0]) this.numbers = numbers.concat(mine);
+    const isAfter = (numbers[0] ?? 0) > (mine.at(-1) ?? 0);
+    if (!mine.length || isAfter) for (const number of numbers) mine.push(number);
+    else if ((numbers.at(-1) ?? 0) < (mine[0] ?? 0)) this.numbers = numbers.concat(mine);
     else this.numbers = mine.concat(numbers).sort((one, other) => one - other);
   }
 
   // Where the first hit at or after this line stands.
+  /** @param {number} number */
   #index(number) {
     let low = 0;
     let high = this.numbers.length;
     while (low < high) {
       const middle = (low + high) >> 1;
-      if (this.numbers[middle] < number) low = middle + 1;
+      if (/** @type {number} */ (this.numbers[middle]) < number) low = middle + 1;
       else high = middle;
     }
     return low;
   }
 
   // The first hit at or after what the reader looks at, else the last one before it.
+  /** @param {boolean} hasPassed */
   #nearest(hasPassed) {
     if (!this.numbers.length) return;
     const at = this.#index(this.near);
@@ -229,19 +280,21 @@ export class LogFind {
     this.#show(Math.min(at, this.numbers.length - 1));
   }
 
+  /** @param {number} at */
   #show(at) {
-    this.current = this.numbers[at];
+    this.current = this.numbers[at] ?? 0;
     this.on.show(this.current);
   }
 
   // Says where in a line that was found the text stands; see log-row.js.
-  #marker() {
-    const { text, regex } = this.query;
+  /** @param {Log.Query} query @returns {Log.Marker | null} */
+  #marker(query) {
+    const { text, regex } = query;
     if (!text) return null;
     let pattern;
     try {
       const source = regex ? text : text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
-      pattern = new RegExp(source, this.query.case ? "g" : "gi");
+      pattern = new RegExp(source, query.case ? "g" : "gi");
     } catch {
       return null; // Python's syntax, which the server knows.
     }
@@ -249,7 +302,8 @@ export class LogFind {
   }
 
   #tell() {
-    const say = (words) => (this.count.textContent = words);
+    /** @param {string} words */
+    const say = (words) => void (this.count.textContent = words);
     const total = this.total.toLocaleString();
     this.count.classList.toggle("is-wrong", this.error !== "");
     if (this.error) return say(this.error);
@@ -265,7 +319,9 @@ export class LogFind {
   }
 }
 
+/** @param {RegExp} pattern @param {string} shown */
 function edges(pattern, shown) {
+  /** @type {number[]} */
   const found = [];
   for (const { 0: hit, index } of shown.slice(0, LOOKED).matchAll(pattern)) {
     if (hit) found.push(index, index + hit.length);

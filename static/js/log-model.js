@@ -1,3 +1,4 @@
+// @ts-check
 // The part of a log that this page holds: first..last without holes, of upto in all. These are
 // positions: they are line numbers, but for lines that were cut out, all of which have one.
 
@@ -9,7 +10,12 @@ const TRIMMED = 20_000;
 export class LogModel {
   constructor() {
     this.rows = new Rows();
-    this.reset();
+    /** @type {Log.Line[]} */
+    this.lines = [];
+    this.first = 1;
+    /** @type {Log.Gap | null} */
+    this.gap = null;
+    this.upto = 0;
   }
 
   reset() {
@@ -21,15 +27,18 @@ export class LogModel {
   }
 
   // gap: the first and the last number of the lines that were cut out; null: none.
+  /** @param {Log.Gap | null} gap */
   cut(gap) {
     this.gap = gap;
   }
 
+  /** @param {number} number */
   position(number) {
     if (!this.gap || number <= this.gap[0]) return number;
     return Math.max(number - (this.gap[1] - this.gap[0]), this.gap[0]);
   }
 
+  /** @param {number} position */
   number(position) {
     return !this.gap || position <= this.gap[0] ? position : position + this.gap[1] - this.gap[0];
   }
@@ -42,15 +51,18 @@ export class LogModel {
     return this.last >= this.upto;
   }
 
+  /** @param {number} number */
   line(number) {
     return this.lines[this.position(number) - this.first];
   }
 
+  /** @param {number} number */
   row(number) {
     return this.line(number)?.row;
   }
 
   // Pushed lines. Returns the rows that show something else now; null when all were made anew.
+  /** @param {number} first @param {Log.Raw[]} raw @param {boolean} keepsEnd @returns {Set<Log.Row> | null} */
   push(first, raw, keepsEnd) {
     const lines = this.made(first, raw);
     const before = this.last;
@@ -71,6 +83,7 @@ export class LogModel {
   }
 
   // Lines that were asked for: joined to what is here, or in its place.
+  /** @param {number} first @param {Log.Raw[]} raw */
   window(first, raw) {
     if (!raw.length) return;
     const lines = this.made(first, raw);
@@ -90,22 +103,26 @@ export class LogModel {
     }
   }
 
+  /** @param {boolean} yes */
   showEveryLine(yes) {
     this.rows.everyLine = yes;
     this.rows.rebuild(this.lines);
   }
 
+  /** @param {boolean} yes */
   foldPeriodic(yes) {
     this.rows.foldsPeriodic = yes;
     this.rows.rebuild(this.lines);
   }
 
+  /** @param {number} first @param {Log.Line[]} lines */
   #replace(first, lines) {
     this.first = first;
     this.lines = lines;
     this.rows.rebuild(lines);
   }
 
+  /** @param {number} first @param {Log.Raw[]} raw @returns {Log.Line[]} */
   made(first, raw) {
     return raw.map(([at, stream, text], index) => ({
       number: this.number(first + index),

@@ -1,53 +1,76 @@
+// @ts-check
 // What stands beside the log: marks at errors and warnings, phases of the start, the evidence of a
 // diagnosis; where they are in all of it, what their rows show, and the ranks to choose from.
 
 import { LogFigures } from "./log-figures.js";
+import { around, find } from "./parts.js";
 
 const AGAIN = 5000; // ms between two looks while the log grows
 const MARK = 4; // px; what is nearer shares a mark
 const LONGEST = 70; // characters in the list of places
 
+/** @type {Record<Log.Kind, {mark: string, words: string}>} */
 const KINDS = {
   evidence: { mark: "✕", words: "The diagnosis goes by this line" },
   phase: { mark: "▸", words: "" },
   error: { mark: "✕", words: "An error" },
   warning: { mark: "!", words: "A warning" },
-  harmless: { mark: "" },
+  harmless: { mark: "", words: "" },
 };
 
+/**
+ * `share` is how much of the log stands above a line.
+ * @typedef {{
+ *   ask(wish: Log.Wish): void,
+ *   show(number: number): void,
+ *   share(number: number): number,
+ *   changed(): void,
+ * }} On
+ * @typedef {{number: number, kind: Log.Kind, words: string, count: number}} Mark
+ */
+
 export class LogOutline {
-  // on: {ask(wish), show(number), share(number) of the log above it, changed()}
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  timer;
+  /** @type {Log.Outline | null} */
+  outline = null;
+  said = "";
+
+  /** @param {HTMLElement} log @param {On} on */
   constructor(log, on) {
     this.on = on;
     this.log = log;
-    this.gutter = log.querySelector(".log-gutter");
-    this.places = log.querySelector(".log-places");
-    this.ranks = log.querySelector(".log-rank");
-    this.list = this.places.querySelector("select");
+    this.gutter = find(log, ".log-gutter", HTMLElement);
+    this.places = find(log, ".log-places", HTMLElement);
+    this.ranks = find(log, ".log-rank", HTMLElement);
+    this.list = find(this.places, "select", HTMLSelectElement);
     this.list.addEventListener("change", () => {
       const number = Number(this.list.value);
       this.list.value = "";
       if (number) this.on.show(number);
     });
     this.gutter.addEventListener("click", (event) => {
-      const mark = event.target.closest("a");
+      const mark = around(event, "a", HTMLElement);
       if (!mark || event.ctrlKey || event.metaKey) return;
       event.preventDefault();
       this.on.show(Number(mark.dataset.line));
     });
-    this.figures = new LogFigures(log.querySelector(".log-figures"), on);
+    this.figures = new LogFigures(find(log, ".log-figures", HTMLElement), on);
+    /** @type {Map<number, Log.Note>} */
     this.notes = new Map();
     this.greys = true;
-    this.toggle = log.querySelector("[data-action=harmless]");
+    this.toggle = find(log, "[data-action=harmless]", HTMLElement);
   }
 
   // Whether lines that need worry nobody are shown as such.
+  /** @param {boolean} yes */
   grey(yes) {
     this.greys = yes;
-    if (this.outline) this.#show();
+    this.#show();
   }
 
   // What is known of a line: {kind, mark, words}, or undefined.
+  /** @param {number} number */
   note(number) {
     return this.notes.get(number);
   }
@@ -78,6 +101,7 @@ export class LogOutline {
     this.timer ??= setTimeout(() => (document.hidden ? this.#later() : this.ask()), AGAIN);
   }
 
+  /** @param {Log.Outline} outline */
   tell(outline) {
     const said = JSON.stringify(outline);
     if (said !== this.said) {
@@ -91,12 +115,15 @@ export class LogOutline {
   }
 
   #show() {
+    if (!this.outline) return;
     const { errors, warnings, phases, evidence } = this.outline;
     const told = new Set([...phases, ...evidence].map(([number]) => number));
+    /** @type {Map<number, string>} */
     const harmless = new Map();
     for (const [why, numbers] of this.greys ? this.outline.harmless : []) {
       for (const number of numbers) if (!told.has(number)) harmless.set(number, why);
     }
+    /** @param {number} number */
     const isBad = (number) => !harmless.has(number);
     const bad = { errors: errors.filter(isBad), warnings: warnings.filter(isBad), phases, evidence };
     this.#note(bad, harmless);
@@ -111,7 +138,12 @@ export class LogOutline {
   }
 
   // The one that tells most stands last, and wins.
+  /**
+   * @param {Pick<Log.Outline, "errors" | "warnings" | "phases" | "evidence">} told
+   * @param {Map<number, string>} harmless
+   */
   #note({ errors, warnings, phases, evidence }, harmless) {
+    /** @type {Map<number, Log.Note>} */
     const notes = new Map();
     for (const [number, words] of harmless) notes.set(number, { kind: "harmless", ...KINDS.harmless, words });
     for (const number of warnings) notes.set(number, { kind: "warning", ...KINDS.warning });
@@ -121,28 +153,33 @@ export class LogOutline {
     this.notes = notes;
   }
 
+  /** @param {Pick<Log.Outline, "errors" | "warnings" | "phases" | "evidence">} told */
   #offerPlaces({ errors, warnings, phases, evidence }) {
-    const groups = [
+    const last = errors.at(-1);
+    /** @type {[label: string, places: Log.Place[]][]} */
+    const all = [
       ["Why it failed", evidence],
       ["Phases", phases],
       ["First error", errors.slice(0, 1).map((number) => [number, "an error"])],
-      ["Last error", errors.length > 1 ? [[errors.at(-1), "an error"]] : []],
+      ["Last error", errors.length > 1 && last ? [[last, "an error"]] : []],
       ["First warning", warnings.slice(0, 1).map((number) => [number, "a warning"])],
-    ].filter(([, places]) => places.length);
+    ];
+    const groups = all.filter(([, places]) => places.length);
     this.places.hidden = !groups.length;
     this.list.replaceChildren(
       new Option("Go to …", ""),
       ...groups.map(([label, places]) => {
         const group = document.createElement("optgroup");
         group.label = label;
-        group.append(...places.map(([number, words]) => new Option(place(number, words), number)));
+        group.append(...places.map(([number, words]) => new Option(place(number, words), String(number))));
         return group;
       }),
     );
   }
 
+  /** @param {string[]} ranks */
   #offerRanks(ranks) {
-    const list = this.ranks.querySelector("select");
+    const list = find(this.ranks, "select", HTMLSelectElement);
     const chosen = list.value;
     list.replaceChildren(new Option("All ranks", ""), ...ranks.map((rank) => new Option(rank, rank)));
     list.value = ranks.includes(chosen) ? chosen : "";
@@ -150,7 +187,8 @@ export class LogOutline {
   }
 
   #draw() {
-    const height = this.gutter.parentElement.clientHeight;
+    const height = this.gutter.parentElement?.clientHeight ?? 0;
+    /** @type {Map<number, Mark>} */
     const marks = new Map();
     for (const [number, { kind, words }] of this.notes) {
       if (kind === "harmless") continue;
@@ -163,21 +201,24 @@ export class LogOutline {
   }
 }
 
+/** @param {Log.Kind} kind */
 function rank(kind) {
   return Object.keys(KINDS).indexOf(kind);
 }
 
+/** @param {number} number @param {string} words */
 function place(number, words) {
   const text = words.length > LONGEST ? `${words.slice(0, LONGEST)}…` : words;
   return `${number.toLocaleString()}  ${text}`;
 }
 
+/** @param {number} at @param {Mark} mark @param {string | undefined} run */
 function element(at, { number, kind, words, count }, run) {
   const link = document.createElement("a");
   link.href = `/runs/${run}/#L${number}`;
   link.tabIndex = -1;
   link.className = `is-${kind}`;
-  link.dataset.line = number;
+  link.dataset.line = String(number);
   link.style.insetBlockStart = `${at}px`;
   link.title = `Line ${number.toLocaleString()}: ${words}${count > 1 ? `, and ${count - 1} more near it` : ""}`;
   return link;

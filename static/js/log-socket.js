@@ -1,8 +1,10 @@
+// @ts-check
 // The socket of one run's log: connects again by itself until it is told to stay away.
 
 const FIRST_WAIT = 500;
 const LONGEST_WAIT = 10_000;
 // No reconnect brings these on: 4400 nonsense, 4401 logged out, 4403 not allowed, 4404 no run.
+/** @type {Record<number, string>} */
 const REFUSED = {
   4400: "This page is older than the server. Reload it.",
   4401: "You are logged out. Log in again to see the log.",
@@ -10,8 +12,22 @@ const REFUSED = {
   4404: "This run and its log were deleted.",
 };
 
+/**
+ * @typedef {"connecting" | "open" | "waiting" | "refused" | "complete"} State
+ * @typedef {{
+ *   message(message: Log.Told | Log.Pushed): void,
+ *   state(name: State, words: string): void,
+ * }} On
+ */
+
 export class LogSocket {
-  // on: {message(data), state(name, words)}; names: connecting, open, waiting, refused
+  /** @type {ReturnType<typeof setTimeout> | null} */
+  timer = null;
+  /** @type {WebSocket | null} */
+  socket = null;
+  isClosed = false;
+
+  /** @param {string} run @param {On} on */
   constructor(run, on) {
     const scheme = location.protocol === "https:" ? "wss" : "ws";
     this.url = `${scheme}://${location.host}/ws/runs/${run}/log/`;
@@ -23,6 +39,7 @@ export class LogSocket {
     this.#connect();
   }
 
+  /** @param {Log.Wish} wish */
   send(wish) {
     if (this.socket?.readyState !== WebSocket.OPEN) return false;
     this.socket.send(JSON.stringify(wish));
@@ -30,7 +47,7 @@ export class LogSocket {
   }
 
   close() {
-    clearTimeout(this.timer);
+    clearTimeout(this.timer ?? undefined);
     removeEventListener("online", this.hurry);
     document.removeEventListener("visibilitychange", this.hurry);
     this.isClosed = true;
@@ -48,8 +65,9 @@ export class LogSocket {
     socket.addEventListener("message", (event) => this.on.message(JSON.parse(event.data)));
     socket.addEventListener("close", (event) => {
       if (this.isClosed) return;
-      if (REFUSED[event.code]) {
-        this.on.state("refused", REFUSED[event.code]);
+      const refused = REFUSED[event.code];
+      if (refused) {
+        this.on.state("refused", refused);
         return;
       }
       this.on.state("waiting", "reconnecting…");

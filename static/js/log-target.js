@@ -1,17 +1,35 @@
+// @ts-check
 // The lines that the address points at (#L12, #L12-L20): read, set by a click, copied.
 
-import { copy } from "./copy.js";
+import { copy } from "./clipboard.js";
 import { plain } from "./log-terminal.js";
+import { byId, find } from "./parts.js";
 
 const MOST = 1000; // lines copied at once, as many as the server hands out
 const SAID_FOR = 1500; // ms
 
+/**
+ * The first and the last.
+ * @typedef {[first: number, last: number]} Lines
+ * @typedef {{
+ *   ask(wish: Log.Wish): void,
+ *   line(number: number): Log.Line | undefined,
+ *   show(first: number, last: number): void,
+ * }} On
+ */
+
 export class LogTarget {
-  // on: {ask(wish), line(number), show(first, last)}
+  /** @type {Lines | null} */
+  lines = null;
+  /** @type {Lines | null} */
+  awaited = null;
+  hasTimes = false;
+
+  /** @param {HTMLElement} log @param {On} on */
   constructor(log, on) {
     this.log = log;
     this.on = on;
-    this.bar = log.querySelector(".log-marked");
+    this.bar = find(log, ".log-marked", HTMLElement);
     this.onHash = () => this.read();
     addEventListener("hashchange", this.onHash);
   }
@@ -29,59 +47,65 @@ export class LogTarget {
   read() {
     const found = /^#L(\d{1,9})(?:-L?(\d{1,9}))?$/.exec(location.hash);
     if (!found) return;
-    const ends = [Number(found[1]), Number(found[2] ?? found[1])].sort((a, b) => a - b);
+    const [one, other] = [Number(found[1]), Number(found[2] ?? found[1])];
+    /** @type {Lines} */
+    const ends = [Math.min(one, other), Math.max(one, other)];
     this.#set(ends);
     this.on.show(...ends);
   }
 
   // The address stays one of this very run, also when the server has moved on.
+  /** @param {number} number @param {boolean} isMore */
   mark(number, isMore) {
     const other = isMore && this.lines ? this.lines[0] : number;
     const [first, last] = [Math.min(number, other), Math.max(number, other)];
     this.#set([first, last]);
-    history.replaceState(null, "", `?run=${this.log.dataset.run}${this.#hash}`);
+    history.replaceState(null, "", `?run=${this.log.dataset.run}${hashOf([first, last])}`);
     this.on.show(first, last);
   }
 
   // The page has gone to other lines: these are what is copied now.
+  /** @param {Lines | null} lines */
   follow(lines) {
     this.#set(lines);
   }
 
-  get #hash() {
-    const [first, last] = this.lines;
-    return first === last ? `#L${first}` : `#L${first}-L${last}`;
-  }
-
   async copyLink() {
-    const address = `${location.origin}/runs/${this.log.dataset.run}/${this.#hash}`;
+    if (!this.lines) return;
+    const address = `${location.origin}/runs/${this.log.dataset.run}/${hashOf(this.lines)}`;
     await this.#say(await copy(address), "copy-link");
   }
 
   // With their numbers; lines that are not loaded are asked for first.
+  /** @param {boolean} hasTimes */
   copy(hasTimes) {
     if (!this.lines) return;
     this.hasTimes = hasTimes;
+    /** @type {number[]} */
     const numbers = [];
-    for (let n = this.lines[0]; n <= this.lines[1] && numbers.length < MOST; n++) numbers.push(n);
-    const here = numbers.map((number) => this.on.line(number));
-    if (here.every((line, index) => line?.number === numbers[index])) return this.#write(here);
-    this.awaited = [numbers[0], numbers.at(-1)];
+    const [from, to] = this.lines;
+    for (let n = from; n <= to && numbers.length < MOST; n++) numbers.push(n);
+    const here = numbers.map((number) => this.on.line(number)).filter((line, index) => line?.number === numbers[index]);
+    if (here.length === numbers.length) return this.#write(here.filter(Boolean));
+    this.awaited = [from, numbers.at(-1) ?? from];
     this.on.ask({ pick: numbers });
   }
 
   // Whether these lines were asked for to be copied.
+  /** @param {Log.Picked[]} raw */
   copied(raw) {
-    if (!this.awaited || !raw.length) return false;
+    const [head, tail] = [raw.at(0), raw.at(-1)];
+    if (!this.awaited || !head || !tail) return false;
     const [first, last] = this.awaited;
-    if (raw[0][0] < first || raw.at(-1)[0] > last) return false;
+    if (head[0] < first || tail[0] > last) return false;
     this.awaited = null;
     this.#write(raw.map(([number, at, , text]) => ({ number, at, text })));
     return true;
   }
 
+  /** @param {{number: number, at: string, text: string}[]} lines */
   async #write(lines) {
-    const width = String(lines.at(-1).number).length;
+    const width = String(lines.at(-1)?.number).length;
     const words = lines.map(({ number, at, text }) => {
       const time = this.hasTimes ? `  ${at}` : "";
       return `${String(number).padStart(width)}${time}  ${plain(text)}\n`;
@@ -89,14 +113,16 @@ export class LogTarget {
     await this.#say(await copy(words.join("")), "copy");
   }
 
+  /** @param {boolean} isCopied @param {string} action */
   #say(isCopied, action) {
-    const button = this.bar.querySelector(`[data-action=${action}]`);
+    const button = find(this.bar, `[data-action=${action}]`, HTMLElement);
     const words = isCopied ? "Copied" : "Not copied";
     button.textContent = words;
-    document.getElementById("announcements").textContent = words;
-    setTimeout(() => (button.textContent = button.dataset.words), SAID_FOR);
+    byId("announcements", HTMLElement).textContent = words;
+    setTimeout(() => (button.textContent = button.dataset.words ?? ""), SAID_FOR);
   }
 
+  /** @param {Lines | null} lines */
   #set(lines) {
     this.lines = lines;
     this.bar.hidden = !lines;
@@ -104,10 +130,15 @@ export class LogTarget {
     const [first, last] = lines;
     const count = last - first + 1;
     const words = count === 1 ? `Line ${first}` : `Lines ${first}–${last}`;
-    this.bar.querySelector("span").textContent = words;
-    const button = this.bar.querySelector("[data-action=copy]");
+    find(this.bar, "span", HTMLElement).textContent = words;
+    const button = find(this.bar, "[data-action=copy]", HTMLElement);
     const most = Math.min(count, MOST).toLocaleString();
     button.dataset.words = count === 1 ? "Copy line" : count > MOST ? `Copy the first ${most}` : "Copy lines";
     button.textContent = button.dataset.words;
   }
+}
+
+/** @param {Lines} lines */
+function hashOf([first, last]) {
+  return first === last ? `#L${first}` : `#L${first}-L${last}`;
 }

@@ -1,3 +1,4 @@
+// @ts-check
 // What a terminal would show of one line: runs of text with a style, overwritten parts gone.
 
 const SEQUENCE =
@@ -5,28 +6,39 @@ const SEQUENCE =
 const MOVES = /[\r\b]|\x1b\[[0-?]*[ -/]*[CDGKX]/;
 const CONTROL = /[\x00-\x08\x0b-\x1f\x7f]/g;
 
+/** @type {Log.Style} */
 const PLAIN = Object.freeze({});
 const LEVELS = [0, 95, 135, 175, 215, 255];
 
+/**
+ * Text with its style, or a move of the cursor.
+ * @typedef {{text: string, style: Log.Style} | {text?: undefined, move: string, count?: string}} Piece
+ * @typedef {({character: string, style: Log.Style} | undefined)[]} Cells
+ */
+
 // Returns [{text, style}], where a style has some of: color and background (0-15, or a CSS
 // colour), bold, dim, italic, underline, strike, inverse.
+/** @param {string} text @returns {Log.Run[]} */
 export function runs(text) {
   if (!/[\x00-\x08\x0b-\x1f\x7f]/.test(text)) return text ? [{ text, style: PLAIN }] : [];
   return MOVES.test(text) ? overwritten(text) : inOrder(text);
 }
 
+/** @param {string} text */
 export function plain(text) {
   return runs(text).map((run) => run.text).join("");
 }
 
+/** @param {string} text @returns {Generator<Piece>} */
 function* pieces(text) {
+  /** @type {Log.Style} */
   let style = PLAIN;
   let at = 0;
   SEQUENCE.lastIndex = 0;
   for (let found; (found = SEQUENCE.exec(text)); ) {
     if (found.index > at) yield { text: visible(text.slice(at, found.index)), style };
     at = SEQUENCE.lastIndex;
-    if (found[2] === "m") style = restyled(style, found[1]);
+    if (found[2] === "m") style = restyled(style, found[1] ?? "");
     else if (found[2]) yield { move: found[2], count: found[1] };
     else if (found[0] === "\r" || found[0] === "\b") yield { move: found[0] };
   }
@@ -34,24 +46,28 @@ function* pieces(text) {
 }
 
 // As terminals write them: ^@ for NUL, ^G for the bell.
+/** @param {string} text */
 function visible(text) {
   return text.replace(CONTROL, (c) => `^${String.fromCharCode(c.charCodeAt(0) ^ 64)}`);
 }
 
+/** @param {string} text */
 function inOrder(text) {
-  return [...pieces(text)].filter((piece) => piece.text);
+  return [...pieces(text)].filter((piece) => piece.text !== undefined);
 }
 
 // Progress bars write over themselves: keep one cell a character.
+/** @param {string} text */
 function overwritten(text) {
+  /** @type {Cells} */
   const cells = [];
   let column = 0;
   for (const piece of pieces(text)) {
-    if (piece.text) {
+    if (piece.text !== undefined) {
       for (const character of piece.text) cells[column++] = { character, style: piece.style };
       continue;
     }
-    const count = Number.parseInt(piece.count, 10) || 0;
+    const count = Number.parseInt(piece.count ?? "", 10) || 0;
     if (piece.move === "\r") column = 0;
     else if (piece.move === "\b") column = Math.max(column - 1, 0);
     else if (piece.move === "C") column = Math.min(column + (count || 1), 4096);
@@ -63,12 +79,15 @@ function overwritten(text) {
   return joined(cells);
 }
 
+/** @param {Cells} cells @param {number} column @param {number} mode */
 function erase(cells, column, mode) {
   if (mode !== 1) cells.length = mode === 2 ? 0 : Math.min(cells.length, column);
   else cells.fill(undefined, 0, column + 1);
 }
 
+/** @param {Cells} cells */
 function joined(cells) {
+  /** @type {Log.Run[]} */
   const found = [];
   for (let column = 0; column < cells.length; column++) {
     const { character, style } = cells[column] ?? { character: " ", style: PLAIN };
@@ -81,11 +100,13 @@ function joined(cells) {
   return found.filter((run) => run.text);
 }
 
+/** @param {Log.Style} before @param {string} parameters */
 function restyled(before, parameters) {
   const codes = parameters.split(/[;:]/).map((code) => Number.parseInt(code, 10) || 0);
+  /** @type {Log.Style} */
   let style = { ...before };
   for (let i = 0; i < codes.length; i++) {
-    const code = codes[i];
+    const code = codes[i] ?? 0;
     if (code === 0) style = {};
     else if (code === 1) style.bold = true;
     else if (code === 2) style.dim = true;
@@ -114,17 +135,20 @@ function restyled(before, parameters) {
   return style;
 }
 
+/** @param {number[]} codes @param {number} at */
 function extended(codes, at) {
-  if (codes[at] === 5 && codes.length > at + 1) {
-    return { value: indexed(codes[at + 1] & 255), used: 2 };
+  const [kind, first] = codes.slice(at);
+  if (kind === 5 && first !== undefined) {
+    return { value: indexed(first & 255), used: 2 };
   }
-  if (codes[at] === 2 && codes.length > at + 3) {
+  if (kind === 2 && codes.length > at + 3) {
     const [red, green, blue] = codes.slice(at + 1, at + 4).map((part) => Math.min(part, 255));
     return { value: `rgb(${red} ${green} ${blue})`, used: 4 };
   }
   return null;
 }
 
+/** @param {number} index @returns {Log.Colour} */
 function indexed(index) {
   if (index < 16) return index;
   if (index >= 232) {

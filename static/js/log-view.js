@@ -1,26 +1,47 @@
+// @ts-check
 // Shows the rows around the scroll position; the others are only height.
 
 import { rowElement } from "./log-row.js";
+import { find } from "./parts.js";
+
+/** @import { LogModel } from "./log-model.js" */
 
 const MARGIN = 800; // px above and below that are laid out too
 // Browsers give up on heights beyond some 17 million px.
 const TALLEST = 12_000_000;
 
+/** A line, and how far below the top edge it is. @typedef {{number: number, offset: number}} Anchor */
+
 export class LogView {
-  // on: {wants(number) lines that are not here, followed(yes)}
+  /** @type {number | undefined} */
+  frame;
+  /** Of all rows from the top of the canvas, with one more for the end. */
+  tops = new Float64Array(1);
+  hasTops = false;
+  unloadedHeight = 0;
+
+  /**
+   * @param {HTMLElement} scroller
+   * @param {LogModel} model
+   * @param {{wants(where: Log.Where): void, followed(yes: boolean): void}} on
+   */
   constructor(scroller, model, on) {
     this.scroller = scroller;
     this.model = model;
     this.on = on;
-    this.canvas = scroller.querySelector(".log-canvas");
-    this.block = scroller.querySelector(".log-rows");
+    this.canvas = find(scroller, ".log-canvas", HTMLElement);
+    this.block = find(scroller, ".log-rows", HTMLElement);
+    /** @type {Map<Log.Row, HTMLElement>} */
     this.elements = new Map();
     this.isFollowing = true;
     this.isWrapped = false;
     this.address = ""; // of the page that shows this run for ever
-    this.note = null; // what is known of a line
-    this.mark = null; // where searched text stands in a line
-    this.target = null; // the lines, [first, last], that a link or a search points at
+    /** What is known of a line. @type {((number: number) => Log.Note | undefined) | null} */
+    this.note = null;
+    /** Where searched text stands in a line. @type {Log.Marker | null} */
+    this.mark = null;
+    /** The lines, [first, last], that a link or a search points at. @type {[number, number] | null} */
+    this.target = null;
     this.lastTop = 0;
     this.rowHeight = 18;
     scroller.addEventListener("scroll", () => this.#scrolled(), { passive: true });
@@ -30,9 +51,10 @@ export class LogView {
 
   close() {
     this.resized.disconnect();
-    cancelAnimationFrame(this.frame);
+    if (this.frame !== undefined) cancelAnimationFrame(this.frame);
   }
 
+  /** @param {boolean} yes */
   follow(yes) {
     if (this.isFollowing === yes) return;
     this.isFollowing = yes;
@@ -40,6 +62,7 @@ export class LogView {
     this.draw();
   }
 
+  /** @param {boolean} yes */
   wrap(yes) {
     this.isWrapped = yes;
     this.scroller.classList.toggle("is-wrapped", yes);
@@ -57,6 +80,7 @@ export class LogView {
 
   // Rows were made anew (a window, every line shown) or look different (another query). Take
   // the anchor before the model changes.
+  /** @param {Anchor | null} [anchor] */
   redraw(anchor = this.#anchor()) {
     this.#forget();
     this.#draw(anchor);
@@ -68,6 +92,7 @@ export class LogView {
   }
 
   // These rows show something else now.
+  /** @param {Iterable<Log.Row>} rows */
   changed(rows) {
     for (const row of rows) {
       this.elements.get(row)?.remove();
@@ -85,6 +110,7 @@ export class LogView {
   }
 
   // Puts a line a third down the page. False when it is not loaded.
+  /** @param {number} number @param {[number, number] | null} [target] */
   show(number, target = [number, number]) {
     const row = this.model.row(number);
     if (!row) return false;
@@ -132,36 +158,45 @@ export class LogView {
     const each = unloaded ? Math.min(this.rowHeight, TALLEST / unloaded) : this.rowHeight;
     this.unloadedHeight = each;
     const tops = (this.tops = new Float64Array(rows.length + 1));
+    this.hasTops = true;
     let top = (model.first - 1) * each;
-    for (let i = 0; i < rows.length; i++) {
+    for (const [i, row] of rows.entries()) {
       tops[i] = top;
-      top += (this.isWrapped && rows[i].height) || this.rowHeight;
+      top += (this.isWrapped && row.height) || this.rowHeight;
     }
     tops[rows.length] = top;
     this.canvas.style.height = `${top + Math.max(model.upto - model.last, 0) * each}px`;
   }
 
+  /** @param {number} index */
+  #top(index) {
+    return this.tops[index] ?? 0;
+  }
+
   // The index of the row at this height.
+  /** @param {number} top */
   #at(top) {
     let low = 0;
     let high = this.tops.length - 2;
     while (low < high) {
       const middle = (low + high + 1) >> 1;
-      if (this.tops[middle] <= top) low = middle;
+      if (this.#top(middle) <= top) low = middle;
       else high = middle - 1;
     }
     return Math.max(low, 0);
   }
 
+  /** @returns {Anchor | null} */
   #anchor() {
     const rows = this.model.rows.all;
-    if (this.isFollowing || !this.tops || !rows.length) return null;
+    if (this.isFollowing || !this.hasTops || !rows.length) return null;
     const top = this.scroller.scrollTop;
     const row = rows[this.#at(top)];
     if (!row || row.index >= this.tops.length - 1) return null;
-    return { number: row.line.number, offset: this.tops[row.index] - top };
+    return { number: row.line.number, offset: this.#top(row.index) - top };
   }
 
+  /** @param {Anchor | null} anchor */
   #draw(anchor) {
     const { scroller, model } = this;
     const rows = model.rows.all;
@@ -181,10 +216,11 @@ export class LogView {
     this.#askForMore();
   }
 
+  /** @param {Anchor} anchor */
   #scrollTo(anchor) {
     const row = this.model.row(anchor.number);
     if (!row) return;
-    const top = this.tops[row.index] - anchor.offset;
+    const top = this.#top(row.index) - anchor.offset;
     if (Math.abs(top - this.scroller.scrollTop) >= 1) this.scroller.scrollTop = top;
   }
 
@@ -212,15 +248,15 @@ export class LogView {
       if (element === next) next = next.nextSibling;
       else block.insertBefore(element, next);
     }
-    block.style.transform = `translateY(${this.tops[from]}px)`;
+    block.style.transform = `translateY(${this.#top(from)}px)`;
   }
 
   #targeted() {
     const [from, to] = this.target ?? [0, 0];
     const only = this.model.row(from);
     return from === to
-      ? (row) => row === only
-      : (row) => row.line.number >= from && row.line.number <= to;
+      ? (/** @type {Log.Row} */ row) => row === only
+      : (/** @type {Log.Row} */ row) => row.line.number >= from && row.line.number <= to;
   }
 
   #measure() {
@@ -234,11 +270,11 @@ export class LogView {
   }
 
   #askForMore() {
-    const { scroller, model, tops } = this;
+    const { scroller, model } = this;
     const top = scroller.scrollTop;
     const bottom = top + scroller.clientHeight;
-    const loadedFrom = tops[0];
-    const loadedTo = tops[tops.length - 1];
+    const loadedFrom = this.#top(0);
+    const loadedTo = this.#top(this.tops.length - 1);
     if (model.first > 1 && top < loadedFrom + MARGIN / 2) {
       this.on.wants(top < loadedFrom - 1500 * this.unloadedHeight
         ? { near: Math.floor(top / this.unloadedHeight) + 1 }

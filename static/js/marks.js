@@ -1,8 +1,12 @@
+// @ts-check
 // Tells the page that something of which it shows only a mark has changed: what images say
 // (data-images), what lies on the disks (data-stock), which alert was over last (data-over), what a
 // capture has kept (data-captures), which names programs may ask for (data-names). It is asked for by those who show it, with the trigger
 // "images from:body", "stock from:body", ….
 
+import { byId } from "./parts.js";
+
+/** @type {Record<string, string>} */
 const MARKS = {
   "data-images": "images",
   "data-stock": "stock",
@@ -12,10 +16,10 @@ const MARKS = {
   "data-names": "names",
 };
 
-const main = document.getElementById("main");
+const main = byId("main", HTMLElement);
 new MutationObserver((changes) => {
-  const changed = changes.filter((each) => each.target.getAttribute(each.attributeName) !== each.oldValue);
-  for (const name of new Set(changed.map((each) => each.attributeName))) {
-    document.body.dispatchEvent(new CustomEvent(MARKS[name]));
-  }
+  const names = changes.flatMap(({ target, attributeName: name, oldValue }) =>
+    name && target instanceof Element && target.getAttribute(name) !== oldValue ? [name] : [],
+  );
+  for (const name of new Set(names)) document.body.dispatchEvent(new CustomEvent(MARKS[name] ?? name));
 }).observe(main, { subtree: true, attributeFilter: Object.keys(MARKS), attributeOldValue: true });

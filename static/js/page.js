@@ -1,3 +1,4 @@
+// @ts-check
 // What every page does beyond its HTML; each part is a module of its own.
 import "./announce.js";
 import "./connection.js";

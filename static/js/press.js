@@ -1,3 +1,4 @@
+// @ts-check
 // What a page does of itself waits while the pointer is down: a line less or more would move the
 // button that is just being pressed.
 
@@ -7,6 +8,7 @@ let isPressed = false;
 document.addEventListener("pointerdown", () => (isPressed = true), true);
 for (const name of ["pointerup", "pointercancel"]) document.addEventListener(name, () => (isPressed = false), true);
 
+/** @param {() => void} work */
 export function whenReleased(work) {
   if (!isPressed) {
     work();

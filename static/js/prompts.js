@@ -1,3 +1,4 @@
+// @ts-check
 // A set of prompts, asked of one server one after another; and the chosen rounds of it side by side.
 
 import { receive } from "./chat-answering.js";
@@ -8,18 +9,65 @@ import { Servers } from "./chat-servers.js";
 import { Standing } from "./chat-standing.js";
 import { newAnswer } from "./chat-store.js";
 import { TITLES, Turn } from "./compare-turns.js";
+import { byId, find, partsOf, told } from "./parts.js";
 
-const page = document.getElementById("prompts");
-const $ = (id) => document.getElementById(id);
-const read = (id) => JSON.parse($(id).textContent);
+/**
+ * A round, as the server tells of it (servers/views/prompts.py).
+ * @typedef {{
+ *   id: number,
+ *   prompts: string[],
+ *   params: Chat.Params,
+ *   answers: Record<string, Chat.Answer>,
+ *   run: number,
+ *   slug: string,
+ *   model: string,
+ *   engine: string,
+ *   url: string,
+ *   isMine: boolean,
+ *   isUp: boolean,
+ *   keep: string,
+ * }} Told
+ */
+
+const page = byId("prompts", HTMLElement);
+const $ = partsOf({
+  "chat-params": HTMLDetailsElement,
+  "chat-params-form": HTMLFormElement,
+  "chat-presets": HTMLElement,
+  "chat-servers": HTMLElement,
+  "chat-standings": HTMLElement,
+  "chat-transcript": HTMLElement,
+  "round-begin": HTMLButtonElement,
+  "round-form": HTMLFormElement,
+  "round-on": HTMLElement,
+  "round-progress": HTMLElement,
+  "round-server": HTMLSelectElement,
+  "round-stop": HTMLElement,
+});
 
 // A round as a column of turns: its prompts in the order of all, each with its answer.
 class Round {
-  constructor(told, title, prompts) {
-    Object.assign(this, told, { title, order: prompts });
-    this.found = new Map(); // place -> answer
+  /** By place. @type {Map<number, Chat.Answer>} */
+  found = new Map();
+
+  /** @param {Told} told @param {string} title @param {string[]} order the prompts of all rounds */
+  constructor(told, title, order) {
+    this.id = told.id;
+    this.prompts = told.prompts;
+    this.params = told.params;
+    this.run = told.run;
+    this.slug = told.slug;
+    this.model = told.model;
+    this.engine = told.engine;
+    this.url = told.url;
+    this.isMine = told.isMine;
+    this.isUp = told.isUp;
+    this.keep = told.keep;
+    this.title = title;
+    this.order = order;
     for (const [place, body] of Object.entries(told.answers)) this.found.set(Number(place), body);
-    this.conversation = { messages: [], params: told.params };
+    /** @type {{messages: Chat.Message[]}} */
+    this.conversation = { messages: [] };
     this.lay();
   }
 
@@ -27,7 +75,9 @@ class Round {
   lay() {
     this.conversation.messages = this.order.flatMap((text) => {
       const answer = this.found.get(this.prompts.indexOf(text));
-      return [{ role: "user", content: text }, ...(answer ? [answer] : [])];
+      /** @type {Chat.Question} */
+      const question = { role: "user", content: text };
+      return answer ? [question, answer] : [question];
     });
   }
 
@@ -37,23 +87,37 @@ class Round {
   }
 
   // What the engine is told: each prompt alone.
+  /** @param {number} place @returns {Chat.Told[]} */
   asks(place) {
-    const system = this.params.system?.trim() ? [{ role: "system", content: this.params.system }] : [];
-    return [...system, { role: "user", content: this.prompts[place] }];
+    const system = this.params.system ?? "";
+    /** @type {Chat.Told[]} */
+    const told = [{ role: "user", content: this.prompts[place] ?? "" }];
+    return system.trim() ? [{ role: "system", content: system }, ...told] : told;
   }
 }
 
 class Prompts {
+  /** @type {Round[]} */
+  rounds = [];
+  /** @type {Turn<Round>[]} */
+  turns = [];
+  /** Of all rounds. @type {string[]} */
+  prompts = [];
+  /** @type {AbortController | null} */
+  asking = null;
+  isLeaving = false;
+  told = ""; // what came of asking
+
   constructor() {
     this.csrf = new CsrfToken(page, $("round-form"));
     this.parameters = new Parameters($("chat-params-form"));
-    this.servers = new Servers({ list: $("chat-servers"), select: $("round-server"), here: page.dataset.here, preselected: page.dataset.preselected });
+    this.servers = new Servers({ list: $("chat-servers"), select: $("round-server"), here: page.dataset.here ?? "", preselected: page.dataset.preselected ?? "" });
     this.presets = new Presets({
       root: $("chat-presets"), url: page.dataset.presets, csrf: this.csrf, servers: this.servers,
       now: () => ({ params: this.parameters.values, tools: null, schema: null }),
     });
     new Standing({ root: $("chat-standings"), servers: this.servers });
-    this.parameters.values = read("rounds-params");
+    this.parameters.values = told("rounds-params");
     this.draw();
     this.listen();
     this.refresh();
@@ -61,22 +125,24 @@ class Prompts {
   }
 
   draw() {
-    const told = read("rounds-told");
+    /** @type {Told[]} */
+    const rounds = told("rounds-told");
     // As the newest has them; then what only the others have.
-    const prompts = [...new Set(told.flatMap((each) => each.prompts))];
-    this.rounds = told.map((each, at) => new Round(each, TITLES[at], prompts));
+    const prompts = [...new Set(rounds.flatMap((each) => each.prompts))];
+    this.rounds = rounds.map((each, at) => new Round(each, TITLES.charAt(at), prompts));
     this.turns = this.rounds.length ? prompts.map((_text, at) => new Turn(at, this.rounds, (round) => this.actions(round))) : [];
     $("chat-transcript").replaceChildren(...this.turns.map(({ root }) => root));
     this.prompts = prompts;
   }
 
+  /** @param {Round} round */
   actions(round) {
-    return { asked: (message) => round.asks([...round.found].find(([, answer]) => answer === message)?.[0] ?? 0) };
+    return { asked: (/** @type {Chat.Answer} */ message) => round.asks([...round.found].find(([, answer]) => answer === message)?.[0] ?? 0) };
   }
 
   listen() {
     for (const part of [this.servers, this.parameters]) part.addEventListener("change", () => this.refresh());
-    this.presets.addEventListener("pick", ({ detail }) => {
+    this.presets.picks((detail) => {
       this.parameters.values = detail.params;
       this.refresh();
     });
@@ -85,7 +151,7 @@ class Prompts {
       this.begin();
     });
     $("round-stop").addEventListener("click", () => this.stop());
-    $("round-on").addEventListener("click", () => this.ask(this.open));
+    $("round-on").addEventListener("click", () => this.open && this.ask(this.open));
     document.addEventListener("keydown", (event) => {
       if (event.key === "Escape" && this.asking && !event.defaultPrevented) this.stop();
     });
@@ -117,21 +183,21 @@ class Prompts {
   }
 
   async begin() {
-    const body = JSON.stringify({ run: this.servers.chosen?.run ?? null, params: this.parameters.values });
-    const headers = { "X-CSRFToken": this.csrf, "Content-Type": "application/json" };
-    const said = await post(page.dataset.begin, headers, body);
+    const body = { run: this.servers.chosen?.run ?? null, params: this.parameters.values };
+    const said = await post(page.dataset.begin ?? "", body, this.csrf);
     if (said.url) window.location.assign(said.url);
-    else this.say(said.message);
+    else this.say(said.message ?? "");
   }
 
   // The page was opened to ask: once, and not again when it is reloaded.
   resume() {
     const round = this.rounds.find(({ id }) => String(id) === page.dataset.begun);
     if (!round) return;
-    window.history.replaceState(null, "", page.dataset.address);
+    window.history.replaceState(null, "", page.dataset.address ?? "");
     if (round === this.open) this.ask(round);
   }
 
+  /** @param {Round} round */
   async ask(round) {
     this.asking = new AbortController();
     const { signal } = this.asking;
@@ -152,16 +218,23 @@ class Prompts {
   }
 
   // Why it cannot go on; "" when it can.
+  /**
+   * @param {Round} round
+   * @param {number} place
+   * @param {Record<string, unknown>} params
+   * @param {AbortSignal} signal
+   */
   async one(round, place, params, signal) {
     const message = newAnswer(round);
     round.found.set(place, message);
     round.lay();
-    const turn = this.turns[this.prompts.indexOf(round.prompts[place])];
+    const turn = this.turns[this.prompts.indexOf(round.prompts[place] ?? "")];
+    if (!turn) throw new TypeError(`There is no prompt ${place + 1} on this page.`);
     turn.draw(round);
     turn.root.scrollIntoView({ block: "nearest" });
-    const view = () => ({ wait: (text) => turn.views.get(message)?.wait(text), update: () => turn.drawn(message) });
+    const view = () => ({ wait: (/** @type {string} */ text) => turn.views.get(message)?.wait?.(text), update: () => turn.drawn(message) });
     await receive({
-      url: page.dataset.url, csrf: this.csrf, body: { run: round.run, messages: round.asks(place), params }, signal, message, view,
+      url: page.dataset.url ?? "", csrf: this.csrf, body: { run: round.run, messages: round.asks(place), params }, signal, message, view,
       keep: () => {}, isLeaving: () => this.isLeaving,
     });
     message.running = false;
@@ -171,19 +244,20 @@ class Prompts {
     else problem = await this.keep(round, place, message);
     round.lay();
     turn.draw(round);
-    const told = document.querySelector(`[data-round="${round.id}"] [data-answered]`);
-    told.textContent = round.prompts.length - round.missing.length;
+    const answered = find(document, `[data-round="${round.id}"] [data-answered]`, HTMLElement);
+    answered.textContent = String(round.prompts.length - round.missing.length);
     return problem;
   }
 
+  /** @param {Round} round @param {number} place @param {Chat.Answer} message */
   async keep(round, place, message) {
-    const headers = { "X-CSRFToken": this.csrf, "Content-Type": "application/json" };
-    const said = await post(`${round.keep}${place}/`, headers, JSON.stringify(message));
+    const said = await post(`${round.keep}${place}/`, message, this.csrf);
     if (!said.message) return "";
     round.found.delete(place);
     return `The answer to prompt ${place + 1} could not be kept. ${said.message}`;
   }
 
+  /** @param {string} text */
   end(text) {
     this.asking = null;
     this.told = text;
@@ -195,6 +269,7 @@ class Prompts {
     this.asking?.abort();
   }
 
+  /** @param {string} text */
   say(text) {
     $("round-progress").textContent = text;
     $("round-progress").hidden = !text;
@@ -202,10 +277,17 @@ class Prompts {
 }
 
 // {url}, {} or {message}: why not.
-async function post(url, headers, body) {
+/**
+ * @param {string} url
+ * @param {unknown} body
+ * @param {CsrfToken} csrf
+ * @returns {Promise<{url?: string, message?: string}>}
+ */
+async function post(url, body, csrf) {
+  const headers = { "X-CSRFToken": String(csrf), "Content-Type": "application/json" };
   let response;
   try {
-    response = await fetch(url, { method: "POST", headers, body });
+    response = await fetch(url, { method: "POST", headers, body: JSON.stringify(body) });
   } catch {
     return { message: "inferdash does not answer. Try again when it does." };
   }

@@ -1,6 +1,12 @@
+// @ts-check
 // Reads the events of an engine's stream.
 
 // Server-sent events as {name, data}; comments are left out. `heard` gets all but our own as text.
+/**
+ * @param {ReadableStream<Uint8Array<ArrayBuffer>>} stream
+ * @param {(text: string) => void} [heard]
+ * @returns {AsyncGenerator<{name: string, data: string}>}
+ */
 export async function* events(stream, heard = () => {}) {
   let buffer = "";
   const reader = stream.pipeThrough(new TextDecoderStream()).getReader();
@@ -10,8 +16,9 @@ export async function* events(stream, heard = () => {}) {
       if (done) return;
       buffer += value;
       const blocks = buffer.split(/\r?\n\r?\n/);
-      buffer = blocks.pop();
+      buffer = blocks.pop() ?? "";
       for (const block of blocks) {
+        /** @type {{name: string, data: string[]}} */
         const event = { name: "message", data: [] };
         for (const line of block.split(/\r?\n/)) {
           if (line.startsWith("data:")) event.data.push(line.slice(5).trimStart());
@@ -28,6 +35,7 @@ export async function* events(stream, heard = () => {}) {
 
 // An engine that died in the middle of an event leaves half of one: the error that
 // follows says what happened.
+/** @param {string} data @returns {Streamed} */
 export function parsed(data) {
   try {
     return JSON.parse(data) ?? {};
@@ -37,7 +45,12 @@ export function parsed(data) {
 }
 
 // Some engines send texts in parts.
+/** @param {unknown} said @returns {string} */
 export function textOf(said) {
   if (Array.isArray(said)) return said.map((part) => (typeof part?.text === "string" ? part.text : "")).join("");
   return typeof said === "string" ? said : "";
 }
+
+// Whether somebody has ended it.
+/** @param {unknown} error */
+export const isAbort = (error) => error instanceof Error && error.name === "AbortError";

@@ -1,7 +1,9 @@
+// @ts-check
 // The theme that a person chose in this browser. Runs before the first paint, so it is no module.
 (() => {
   const KEY = "inferdash.theme";
   const root = document.documentElement;
+  /** @param {string} theme */
   const apply = (theme) => {
     if (theme === "light" || theme === "dark") root.dataset.theme = theme;
     else delete root.dataset.theme;
@@ -14,7 +16,9 @@
   }
   apply(chosen);
   document.addEventListener("DOMContentLoaded", () => {
-    for (const input of document.querySelectorAll("input[name=theme]")) {
+    /** @type {NodeListOf<HTMLInputElement>} */
+    const inputs = document.querySelectorAll("input[name=theme]");
+    for (const input of inputs) {
       input.checked = input.value === chosen;
       input.addEventListener("change", () => {
         apply(input.value);

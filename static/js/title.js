@@ -1,3 +1,4 @@
+// @ts-check
 // Counts in the tab's title what needs attention: the tab is seen while another is looked at.
 
 const words = document.title;

@@ -1,0 +1,63 @@
+// @ts-check
+// Where a question is written and sent, and its answer stopped.
+
+import { byId } from "./parts.js";
+
+export class Composer {
+  /**
+   * `last` is for Up in an empty field.
+   * @param {{
+   *   send: () => void,
+   *   stop: () => void,
+   *   typed: () => void,
+   *   last?: (event: KeyboardEvent) => void,
+   * }} on
+   */
+  constructor({ send, stop, typed, last }) {
+    this.form = byId("chat-composer", HTMLFormElement);
+    this.input = byId("chat-input", HTMLTextAreaElement);
+    this.sending = byId("chat-send", HTMLButtonElement);
+    this.stopping = byId("chat-stop", HTMLButtonElement);
+    this.hint = byId("chat-hint", HTMLElement);
+    this.form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      send();
+    });
+    this.input.addEventListener("keydown", (event) => {
+      if (event.key === "ArrowUp" && !this.input.value && !event.isComposing) last?.(event);
+      // isComposing: Enter then chooses a word of the input method.
+      if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+      event.preventDefault();
+      send();
+    });
+    this.input.addEventListener("input", typed);
+    document.addEventListener("keydown", (event) => {
+      if (event.key === "Escape" && !this.stopping.hidden && !event.defaultPrevented) stop();
+    });
+    // Stop stands where Send was: the second click of a double click is meant for that one.
+    this.stopping.addEventListener("click", ({ detail }) => detail > 1 || stop());
+  }
+
+  get maySend() {
+    return !this.sending.disabled;
+  }
+
+  focus() {
+    this.input.focus();
+  }
+
+  // What was written, which is gone from here.
+  give() {
+    const text = this.input.value;
+    this.input.value = "";
+    return text;
+  }
+
+  /** @param {{hint: string, isRunning: boolean, mayNot: boolean, hasPictures: boolean}} how */
+  draw({ hint, isRunning, mayNot, hasPictures }) {
+    this.hint.textContent = hint;
+    this.sending.hidden = isRunning;
+    this.stopping.hidden = !isRunning;
+    this.sending.disabled = mayNot || !(this.input.value.trim() || hasPictures);
+  }
+}
