@@ -191,6 +191,7 @@ ROWS = [
     Row(name="profile_use_build", role=Role.EDITOR, args=("server",), method="post"),
     Row(name="activity", role=Role.ADMIN),
     Row(name="old_ports", role=Role.ADMIN),
+    Row(name="old_ports", role=Role.ADMIN, method="post"),
     Row(name="old_port_close", role=Role.ADMIN, args=("number",), method="post"),
     Row(name="usage", role=Role.OPERATOR),
     Row(name="usage_csv", role=Role.OPERATOR),

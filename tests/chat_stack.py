@@ -4,6 +4,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+import httpx
+
+from tests.scripted_engine import MODEL, ScriptedEngine
+from tests.waiting import PATIENCE, wait_until
 from tests.web_stack import ROOT, WebStack, web_stack
 
 __all__ = ["ROOT", "Stack", "chat_stack"]
@@ -48,15 +52,36 @@ class Stack:
         return self.web.run(code)
 
 
+def seeded(web: WebStack, engine_port: int) -> Stack:
+    """The one ready server, in a web process that knows no box yet."""
+    run, csrf_cookie = web.run(SEED.format(port=engine_port)).split()
+    cookie = web.cookie("ada", "OPERATOR")
+    return Stack(
+        web=web,
+        cookie=cookie["name"],
+        session=cookie["value"],
+        csrf_cookie=csrf_cookie,
+        run=int(run),
+    )
+
+
+def knows_engine(stack: Stack, engine: ScriptedEngine, token: str) -> None:
+    """Until the gateway asks this engine: it remembers for a second who was there before."""
+    question = {"model": MODEL, "messages": [{"role": "user", "content": "Are you there?"}]}
+
+    def is_asked() -> bool:
+        httpx.post(
+            f"{stack.url}/v1/chat/completions",
+            json=question,
+            headers={"authorization": f"Bearer {token}"},
+            timeout=PATIENCE,
+        )
+        return bool(engine.requests)
+
+    wait_until(is_asked, "the gateway knows the engine")
+
+
 @contextmanager
 def chat_stack(engine_port: int) -> Iterator[Stack]:
     with web_stack() as web:
-        run, csrf_cookie = web.run(SEED.format(port=engine_port)).split()
-        cookie = web.cookie("ada", "OPERATOR")
-        yield Stack(
-            web=web,
-            cookie=cookie["name"],
-            session=cookie["value"],
-            csrf_cookie=csrf_cookie,
-            run=int(run),
-        )
+        yield seeded(web, engine_port)

@@ -27,7 +27,14 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("suite")
 
-pytest_plugins = ["tests.parts", "tests.redis_server"]
+pytest_plugins = [
+    "tests.groups",
+    "tests.durations",
+    "tests.parts",
+    "tests.redis_server",
+    "tests.running",
+    "tests.scheduling",
+]
 
 
 @pytest.fixture(scope="session")

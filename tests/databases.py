@@ -11,6 +11,7 @@ from pathlib import Path
 
 from tests import migrated
 from tests.terminal import ROOT
+from tests.waiting import PATIENCE, wait_until
 
 SQLITE, POSTGRESQL = "sqlite", "postgresql"
 
@@ -79,17 +80,14 @@ def _postgres() -> Iterator[Path]:
             yield sockets
         finally:
             server.terminate()
-            server.wait(timeout=20)
+            server.wait(timeout=PATIENCE)
 
 
 def _wait(bin_folder: Path, sockets: Path, server: "subprocess.Popen[bytes]", said: Path) -> None:
     ask = [str(bin_folder / "pg_isready"), "-h", str(sockets), "-q"]
-    for _attempt in range(400):
-        if subprocess.run(ask, check=False).returncode == 0:
-            return
-        try:
-            server.wait(timeout=0.05)
-        except subprocess.TimeoutExpired:
-            continue
-        raise RuntimeError(f"PostgreSQL ended while it started: {said.read_text()}")
-    raise RuntimeError(f"PostgreSQL did not answer in 20 s: {said.read_text()}")
+
+    def answers() -> bool:
+        assert server.poll() is None, f"PostgreSQL ended while it started: {said.read_text()}"
+        return subprocess.run(ask, check=False).returncode == 0
+
+    wait_until(answers, lambda: f"PostgreSQL answers: {said.read_text()}")

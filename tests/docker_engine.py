@@ -1,7 +1,8 @@
-"""The tests' own Docker Engine: own socket, folder and bridge; the system's is never touched.
+"""The tests' own Docker Engine: own socket, folder and network; the system's is never touched.
 
-By hand: `eval "$(python -m tests.docker_engine up)"` starts it and lets `docker` and `make up`
-use it; it then stays until `python -m tests.docker_engine down`.
+By hand: `eval "$(python -m tests.docker_engine up)"` starts it and lets `docker` use it; it then
+stays until `python -m tests.docker_engine down`. What its containers publish is reached from
+inside its network alone: `python -m tests.namespace make up`.
 """
 
 import fcntl
@@ -17,13 +18,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests import images
+from tests import images, namespace
 
-# Kept between runs, so that images are built once.
-FOLDER = Path(os.environ.get("INFERDASH_TEST_CACHE", Path.home() / ".cache/inferdash-tests"))
-START_WITHIN = 60.0
-LINK_LOCAL, NO_ADDRESS = "0", "1"  # of addr_gen_mode
-STOP_WITHIN = 30.0
+FOLDER = namespace.FOLDER
+START_WITHIN = 90.0  # seconds
+STOP_WITHIN = 90.0
 SYSTEM_PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin:/usr/libexec/docker:/usr/lib/docker"
 HOOK = "nvidia-container-runtime-hook"
 # What dockerd and containerd call by name.
@@ -65,8 +64,11 @@ class Engine:
 
     def up(self) -> str:
         """Start it unless it runs, and return DOCKER_HOST. Raises DockerEngineError."""
-        # On a busy machine one that others use may take its time to answer.
-        if self.answers() or (self._is_up("dockerd") and _within(START_WITHIN, self.answers)):
+        # One in another namespace was left by a session that was killed.
+        if namespace.holds(self._pid("dockerd")) and (
+            # On a busy machine one that others use may take its time to answer.
+            self.answers() or (self._is_up("dockerd") and _within(START_WITHIN, self.answers))
+        ):
             return self.host
         self.folder.mkdir(parents=True, exist_ok=True)
         self.down()  # what a crash may have left
@@ -116,8 +118,6 @@ class Engine:
                 _end(program, self._pid(program))
             (self.folder / f"{program}.started").unlink(missing_ok=True)
         self._unmount()
-        if not any(each.answers() for each in (ENGINE, RESTARTED) if each != self):
-            _give_addresses(LINK_LOCAL)
         for left in ("docker.sock", "docker.pid", "containerd.sock"):
             (self.folder / left).unlink(missing_ok=True)
 
@@ -176,27 +176,21 @@ class Engine:
     def _make_bridge(self) -> str:
         if not self.bridge:
             return "none"
-        _give_addresses(NO_ADDRESS)
-        if not Path(f"/sys/class/net/{self.bridge}").exists():
+        # /sys shows the interfaces of the machine, not those of the tests' namespace.
+        if _ip("link", "show", self.bridge).returncode:
             for words in (
-                ["link", "add", self.bridge, "type", "bridge"],
-                ["addr", "add", self.address, "dev", self.bridge],
-                ["link", "set", self.bridge, "up"],
+                ("link", "add", self.bridge, "type", "bridge"),
+                ("addr", "add", self.address, "dev", self.bridge),
+                ("link", "set", self.bridge, "up"),
             ):
-                subprocess.run(["ip", *words], check=True)
+                _ip(*words).check_returncode()
         return self.bridge
 
 
-def _give_addresses(mode: str) -> None:
-    """What interfaces that are made from now on get by themselves over IPv6.
-
-    A link-local address comes with the host's side of every container's network and goes with it.
-    Each time Chromium drops the requests that wait for a connection (ERR_NETWORK_CHANGED), and a
-    page that a test looks at lacks a script.
-    """
-    setting = Path("/proc/sys/net/ipv6/conf/default/addr_gen_mode")
-    if setting.exists():  # a kernel without IPv6 gives none
-        setting.write_text(mode)
+def _ip(*words: str) -> "subprocess.CompletedProcess[bytes]":
+    return subprocess.run(
+        ["ip", *words], env=os.environ | {"PATH": SYSTEM_PATH}, capture_output=True, check=False
+    )
 
 
 ENGINE = Engine(folder=FOLDER / "docker", bridge="ifdt0", address="172.29.241.1/24")
@@ -204,7 +198,8 @@ ENGINE = Engine(folder=FOLDER / "docker", bridge="ifdt0", address="172.29.241.1/
 RESTARTED = Engine(folder=FOLDER / "docker-restarted", bridge="ifdt1", address="172.29.242.1/24")
 WITHOUT_GPUS = Engine(folder=FOLDER / "docker-without-gpus", gives_gpus=False)
 _children: dict[int, subprocess.Popen[bytes]] = {}
-_KEPT = "kept"  # a file: started by hand, so no test session ends it
+# A file: started by hand, so no test session ends it. In it, who keeps its namespace.
+_KEPT = "kept"
 
 
 @contextmanager
@@ -213,6 +208,7 @@ def lease(engine: Engine = ENGINE) -> Iterator[str]:
 
     Sessions of several people may share it.
     """
+    namespace.enter()
     engine.folder.mkdir(parents=True, exist_ok=True)
     with (engine.folder / "users.lock").open("w") as users:
         with _alone(engine):
@@ -223,8 +219,14 @@ def lease(engine: Engine = ENGINE) -> Iterator[str]:
         finally:
             with _alone(engine):
                 fcntl.flock(users, fcntl.LOCK_UN)
-                if not (engine.folder / _KEPT).exists() and _is_unused(engine):
+                if not namespace.holds(_keeper(engine)) and _is_unused(engine):
                     engine.down()
+
+
+def _keeper(engine: Engine) -> int:
+    """Who keeps the namespace of one that was started by hand; 0 where it was not."""
+    kept = engine.folder / _KEPT
+    return int(kept.read_text() or 0) if kept.exists() else 0
 
 
 def prepare(engine: Engine) -> None:
@@ -295,15 +297,19 @@ def _is(program: str, pid: int) -> bool:
 def main(words: list[str]) -> None:
     match words:
         case ["up"]:
+            namespace.enter()
             ENGINE.folder.mkdir(parents=True, exist_ok=True)
             with _alone(ENGINE):
                 prepare(ENGINE)
-                (ENGINE.folder / _KEPT).touch()
+                if not namespace.holds(_keeper(ENGINE)):
+                    (ENGINE.folder / _KEPT).write_text(str(namespace.keep()))
             print(f"export DOCKER_HOST={ENGINE.host}")
         case ["down"]:
             with _alone(ENGINE):
-                (ENGINE.folder / _KEPT).unlink(missing_ok=True)
                 ENGINE.down()
+                if _is("sleep", keeper := _keeper(ENGINE)):
+                    os.kill(keeper, signal.SIGTERM)
+                (ENGINE.folder / _KEPT).unlink(missing_ok=True)
         case ["env"] if ENGINE.answers():
             print(f"export DOCKER_HOST={ENGINE.host}")
         case ["env"]:

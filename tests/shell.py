@@ -14,16 +14,20 @@ import traceback
 from contextlib import suppress
 
 from tests.terminal import ROOT
+from tests.waiting import PATIENCE
 
 PREPARE = """
 import json
 import django
 django.setup()
+from django.contrib.auth.hashers import PBKDF2PasswordHasher
 from django.utils import timezone
 from servers import live
 from servers.models import *
 from servers.models.run import State, Wanted
 from tests import factories, samples
+# A password of a test is kept so that the web process can check it, but in no time.
+PBKDF2PasswordHasher.iterations = 1
 """
 
 
@@ -63,7 +67,7 @@ class Shell:
     def close(self) -> None:
         if self._process is not None:
             with suppress(BrokenPipeError):
-                self._process.communicate(timeout=15)
+                self._process.communicate(timeout=PATIENCE)
 
 
 def main() -> None:

@@ -8,10 +8,11 @@ import signal
 import subprocess
 import termios
 import threading
-import time
 from pathlib import Path
 
 import psutil
+
+from tests.waiting import PATIENCE, wait_until
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -24,7 +25,7 @@ class Started:
         command: list[str],
         environment: dict[str, str],
         *,
-        patience: float = 60.0,
+        patience: float = PATIENCE,
         pass_fds: tuple[int, ...] = (),
     ) -> None:
         self.patience = patience
@@ -77,10 +78,11 @@ class Started:
 
     def rests(self) -> None:
         """Until it does nothing but wait."""
-        until = time.monotonic() + self.patience
-        while psutil.Process(self.process.pid).status() != psutil.STATUS_SLEEPING:
-            assert time.monotonic() < until, f"it does not come to rest:\n{self.said}"
-            time.sleep(0.01)
+        process = psutil.Process(self.process.pid)
+        wait_until(
+            lambda: process.status() == psutil.STATUS_SLEEPING,
+            lambda: f"it comes to rest, and not:\n{self.said}",
+        )
 
     def types(self, text: str) -> None:
         os.write(self.terminal, text.encode())
@@ -88,9 +90,9 @@ class Started:
     def press_ctrl_c(self) -> None:
         self.types("\x03")
 
-    def ends(self, within: float | None = None) -> int:
-        code: int = self.process.wait(within or self.patience)
-        self.ear.join(5)
+    def ends(self) -> int:
+        code: int = self.process.wait(self.patience)
+        self.ear.join(PATIENCE)
         return code
 
     def children(self) -> dict[str, psutil.Process]:

@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from asgiref.sync import sync_to_async
@@ -10,11 +11,13 @@ from django.http import HttpResponseBase
 from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver, reverse
 
+from servers.consumers.guard import FAULT
 from servers.models import Role, Run, User
 from servers.routing import websocket_urlpatterns
 from servers.views.access import allow
 from tests import access_rows
 from tests.access_rows import PUBLIC, ROWS, SOCKETS, Row, Things, made
+from tests.cases import table
 from tests.websocket import Socket, session_of
 
 # ROWS, SOCKETS and what they name stand in tests/access_rows.py: add yours there.
@@ -101,7 +104,7 @@ def test_every_view_says_who_may_use_it() -> None:
     )
 
 
-@pytest.mark.parametrize("row", ROWS, ids=row_id)
+@table("row", ROWS, ids=row_id)
 def test_a_view_has_the_role_of_its_row(row: Row) -> None:
     callback = by_name(row.name).callback
     is_public = getattr(callback, "login_required", True) is False
@@ -115,6 +118,7 @@ def test_a_view_has_the_role_of_its_row(row: Row) -> None:
 
 
 @pytest.mark.parametrize("who", EVERYBODY, ids=word)
+@pytest.mark.takes(30)
 def test_every_address_lets_in_whom_it_should(who: Role | None, things: Things) -> None:
     client = logged_in(person_of(who) if who is not None else None)
 
@@ -138,6 +142,24 @@ def what_is_wrong(response: HttpResponseBase, row: Row, who: Role | None) -> str
     if is_right:
         return None
     return f"{row.method} {row.name} answers {word(who)} with {status} {location}"
+
+
+@pytest.mark.parametrize("who", EVERYBODY, ids=word)
+def test_an_address_without_a_form_takes_none(who: Role | None, things: Things) -> None:
+    """What a view does with a POST that no row tells of, nobody has looked at."""
+    client = logged_in(person_of(who) if who is not None else None)
+    with_form = {row.name for row in ROWS if row.method == "post"}
+    rows = {row.name: row for row in ROWS if row.name not in with_form}
+
+    wrong = []
+    for row in rows.values():
+        response = ask(client, replace(row, method="post"), things)
+        status, location = response.status_code, response.headers.get("Location", "")
+        is_sent_to_log_in = status == 302 and location.startswith("/login/")
+        if status != 405 and not (who is None and is_sent_to_log_in):
+            wrong.append(f"post {row.name} answers {word(who)} with {status} {location}")
+
+    assert not wrong, "\n".join(wrong)
 
 
 CHANGES = [row for row in ROWS if row.method == "post"]
@@ -226,6 +248,29 @@ async def test_a_socket_closes_at_once_when_its_person_is_disabled(
 
     assert await socket.hear_close() == 4401
     await socket.leave()
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("pattern", SOCKETS)
+async def test_a_socket_ends_when_its_person_gets_another_role(
+    pattern: str, kept_things: Things
+) -> None:
+    path, _least = SOCKETS[pattern]
+    socket = await socket_of(path.format(**kept_things), Role.EDITOR)
+    assert await socket.open()
+    assert (await socket.hear())["type"] == "websocket.send"
+    person = await User.objects.aget(username="b-editor")
+
+    await sync_to_async(demote)(person.pk)
+
+    assert await socket.hear_close() == FAULT
+    await socket.leave()
+
+
+def demote(pk: int) -> None:
+    client = Client()
+    client.force_login(User.objects.get(username="ada"))
+    client.post(reverse("person_role", args=[pk]), {"role": str(Role.VIEWER.value)})
 
 
 def disable(pk: int) -> None:

@@ -60,6 +60,7 @@ def latest(of: Server) -> Run:
     return found
 
 
+@pytest.mark.takes(30)
 def test_version_image_and_commit_are_those_of_the_run(box: Box) -> None:
     run = tuesday(box, checkpoint_revision="c0ffee" * 6)
 

@@ -48,6 +48,7 @@ def for_gpus(asking: Docker) -> Iterator[str]:
         client.remove_image("inferdash-test/vllm:for-gpus")
 
 
+@pytest.mark.takes(90)
 def test_vllm_itself_is_asked_for_its_version_and_its_flags(
     asking: Docker, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -75,6 +76,7 @@ def test_vllm_itself_is_asked_for_its_version_and_its_flags(
         print(f"\nvLLM: {known.count} flags of {known.version} in {took:.1f} s")
 
 
+@pytest.mark.takes(90)
 def test_a_build_for_gpus_is_asked_without_one(
     asking: Docker, for_gpus: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

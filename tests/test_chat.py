@@ -21,7 +21,9 @@ from servers.models import Box, Entry, Profile, Request, Role, Run, Secret, Serv
 from servers.models.run import State, Wanted
 from servers.models.sleeping import Sleep
 from servers.views import chat as views
+from tests.cases import table
 from tests.scripted_engine import MODEL, ScriptedEngine
+from tests.waiting import PATIENCE, wait_until_async
 
 
 @pytest.fixture
@@ -77,7 +79,7 @@ def test_half_a_character_stops_no_conversation() -> None:
     assert ask.messages == [{"role": "user", "content": "cut ?"}]
 
 
-@pytest.mark.parametrize(
+@table(
     ("body", "said"),
     [
         (b"{", "not JSON"),
@@ -169,10 +171,8 @@ async def test_a_long_wait_for_the_first_token_is_kept_alive(
 
 async def wakes(run: Run, **trouble: Any) -> None:
     """What its box does once somebody wants it awake."""
-    async with asyncio.timeout(20):
-        # The database tells nobody.
-        while not await Run.objects.filter(wake_wanted_at__isnull=False).aexists():  # noqa: ASYNC110
-            await asyncio.sleep(0.02)
+    wanted = Run.objects.filter(wake_wanted_at__isnull=False)
+    await wait_until_async(wanted.aexists, "somebody wants it awake")
     sleep = Sleep.ASLEEP if trouble else Sleep.AWAKE
     await Run.objects.filter(pk=run.pk).aupdate(sleep=sleep, slept=trouble)
 
@@ -238,7 +238,7 @@ async def test_what_is_asked_stands_beside_what_programs_ask(run: Run, ada: User
 @pytest.mark.django_db(transaction=True)
 async def test_who_hangs_up_is_said_to_have(run: Run, ada: User, engine: ScriptedEngine) -> None:
     answer = asyncio.create_task(whole(await post(ada, scripted(run.pk, then="hang"))))
-    await asyncio.to_thread(engine.arrived.get, timeout=5)
+    await asyncio.to_thread(engine.arrived.get, timeout=PATIENCE)
     assert PASSING[run.pk] == 1
 
     answer.cancel()  # as Django does for whoever is gone
@@ -246,7 +246,7 @@ async def test_who_hangs_up_is_said_to_have(run: Run, ada: User, engine: Scripte
         await answer
 
     assert (await Request.objects.aget()).cancelled
-    assert engine.outcomes.get(timeout=5) == "cancelled"
+    assert engine.outcomes.get(timeout=PATIENCE) == "cancelled"
 
 
 @pytest.mark.asyncio

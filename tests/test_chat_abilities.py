@@ -17,6 +17,7 @@ from servers.models import Entry, Role, Run, Server, User
 from servers.models.run import State
 from servers.templatetags.talk import chat_abilities, chat_lacks
 from tests import factories
+from tests.cases import table
 
 VERSIONS = {"vllm": "0.33.0", "sglang": "0.5.23"}
 
@@ -107,7 +108,7 @@ def test_every_parser_is_one_that_the_engine_has(engine: str, kind: parsers.Kind
     assert named - {*flag.choices, *flag.known} == set()
 
 
-@pytest.mark.parametrize(
+@table(
     ("model", "tools"),
     [
         ("Qwen/Qwen3.5-397B-A17B-FP8", "qwen3_coder"),
@@ -127,7 +128,7 @@ def test_models_are_told_apart_by_their_names(model: str, tools: str) -> None:
 EYES = {"vision_config": {"depth": 2}}
 
 
-@pytest.mark.parametrize(
+@table(
     ("asked", "takes"),
     [
         (subject("vllm"), None),

@@ -8,6 +8,7 @@ import pytest
 from servers.engines import sampling
 from servers.forms.chat import AskError, read
 from servers.forms.chat_messages import PICTURES_LIMIT
+from tests.cases import table
 
 PICTURE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
 CALL = {"id": "call_1", "type": "function", "function": {"name": "weather", "arguments": "{}"}}
@@ -77,7 +78,7 @@ def test_logprobs_as_openai_says_them_pass() -> None:
     assert sampling.request("vllm", given) == given
 
 
-@pytest.mark.parametrize(
+@table(
     ("name", "value", "said"),
     [
         ("min_p", 1.5, "Min-p must be a number from 0 to 1, not 1.5."),
@@ -115,7 +116,7 @@ def picture(url: Any) -> dict[str, Any]:
     return {"role": "user", "content": [{"type": "image_url", "image_url": {"url": url}}]}
 
 
-@pytest.mark.parametrize(
+@table(
     ("message", "said"),
     [
         (picture("http://169.254.169.254/latest"), "within the message"),

@@ -14,7 +14,9 @@ from servers.lifecycle.checkpoints import source
 from servers.models import Box, CheckpointFacts, Profile, Server
 from servers.watcher import checkpoints as watcher
 from tests import factories, samples
+from tests.box_files import anywhere, on_box
 
+COMMIT = "c0ffee" + "0" * 34
 CONFIG = {
     "architectures": ["Qwen3ForCausalLM"],
     "num_attention_heads": 24,
@@ -37,9 +39,13 @@ def checkpoint(folder: Path, config: Any = CONFIG, **sizes: int) -> Path:
 def test_config_and_size_are_read(tmp_path: Path) -> None:
     folder = checkpoint(tmp_path / "m", a__safetensors=5 << 30, b__safetensors=1 << 30, c__bin=9)
 
-    assert checkpoints.look(folder) == checkpoints.Found(config=CONFIG, weights=6 << 30)
-    assert checkpoints.look(folder / "c.bin") == checkpoints.Found(config=None, weights=9)
-    assert checkpoints.look(tmp_path / "none") is None
+    assert checkpoints.look(on_box(folder), anywhere()) == checkpoints.Found(
+        config=CONFIG, weights=6 << 30
+    )
+    assert checkpoints.look(on_box(folder / "c.bin"), anywhere()) == checkpoints.Found(
+        config=None, weights=9
+    )
+    assert checkpoints.look(on_box(tmp_path / "none"), anywhere()) is None
 
 
 def test_the_index_says_which_weights_are_loaded_and_which_are_missing(tmp_path: Path) -> None:
@@ -53,36 +59,45 @@ def test_the_index_says_which_weights_are_loaded_and_which_are_missing(tmp_path:
     index = {"metadata": {"total_size": 4 << 30},
              "weight_map": {"x": "a.safetensors", "y": "b.safetensors", "z": "b.safetensors"}}  # fmt: skip
     (folder / "model.safetensors.index.json").write_text(json.dumps(index))
-    assert checkpoints.look(folder) == checkpoints.Found(config=CONFIG, weights=4 << 30)
+    assert checkpoints.look(on_box(folder), anywhere()) == checkpoints.Found(
+        config=CONFIG, weights=4 << 30
+    )
 
     (folder / "b.safetensors").unlink()
     part = checkpoints.Found(config=CONFIG, weights=4 << 30, missing=1 << 30)
-    assert checkpoints.look(folder) == part
+    assert checkpoints.look(on_box(folder), anywhere()) == part
 
     (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {}}))
-    assert checkpoints.look(folder) == checkpoints.Found(config=CONFIG, weights=7 << 30)
+    assert checkpoints.look(on_box(folder), anywhere()) == checkpoints.Found(
+        config=CONFIG, weights=7 << 30
+    )
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", "[" * 200_000, "\xff"])
 def test_a_config_that_is_none_is_none(tmp_path: Path, text: str) -> None:
     (tmp_path / "config.json").write_text(text, encoding="latin-1")
 
-    assert checkpoints.look(tmp_path) == checkpoints.Found(config=None, weights=None)
+    assert checkpoints.look(on_box(tmp_path), anywhere()) == checkpoints.Found(
+        config=None, weights=None
+    )
 
 
 def test_a_checkpoint_is_found_in_the_cache_by_branch_and_by_commit(tmp_path: Path) -> None:
     model = tmp_path / "models--org--model"
-    checkpoint(model / "snapshots" / "c0ffee")
+    checkpoint(model / "snapshots" / COMMIT)
     (model / "refs").mkdir()
-    (model / "refs" / "main").write_text("c0ffee\n")
+    (model / "refs" / "main").write_text(f"{COMMIT}\n")
 
-    assert checkpoints.commit_of(tmp_path, "org/model") == "c0ffee"
-    assert checkpoints.commit_of(tmp_path, "org/model:Q4_K_M", "c0ffee") == "c0ffee"
-    assert checkpoints.commit_of(tmp_path, "org/model", "v2") == ""
+    def commit_of(name: str, revision: str = "") -> str:
+        return checkpoints.commit_of(on_box(tmp_path), name, anywhere(), revision)
+
+    assert commit_of("org/model") == COMMIT
+    assert commit_of("org/model:Q4_K_M", COMMIT) == COMMIT
+    assert commit_of("org/model", "v2") == ""
     (tmp_path / "secret").mkdir()
     for out in ("../../../secret", "/secret", "../../secret"):
-        assert checkpoints.snapshot(tmp_path, "org/model", out) is None
-    assert checkpoints.commit_of(tmp_path, "org/other") == ""
+        assert checkpoints.snapshot(on_box(tmp_path), "org/model", anywhere(), out) is None
+    assert commit_of("org/other") == ""
 
 
 @pytest.fixture
@@ -130,9 +145,9 @@ def test_the_heads_of_a_mounted_checkpoint_decide_how_it_can_be_divided(
 @pytest.mark.usefixtures("own_redis")
 def test_weights_that_leave_no_room_are_told_before_the_start(box: Box, root: Path) -> None:
     hub = root / "home/ada/.cache/huggingface/hub/models--openai--gpt-oss-120b"
-    checkpoint(hub / "snapshots" / "c0ffee", a__safetensors=190 << 30)
+    checkpoint(hub / "snapshots" / COMMIT, a__safetensors=190 << 30)
     (hub / "refs").mkdir()
-    (hub / "refs" / "main").write_text("c0ffee")
+    (hub / "refs" / "main").write_text(COMMIT)
     server = place(box, tp=2)
 
     watcher.look(box)

@@ -1,24 +1,28 @@
 """The collector's parent with a real child, on a stand-in driver that fails in every way."""
 
+import fcntl
+import json
 import os
 import signal
 import subprocess
 import sys
+import termios
 import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from servers.host import collector
+from servers.host import collect, collector
 from servers.host.collector import Collector
+from servers.host.kernel import KernelError
 from tests import nvml, proc
 from tests.nvml import StandIn, profiles
+from tests.waiting import PATIENCE, wait_until
 
 CHECKOUT = Path(__file__).parents[1]
-DEADLINE = 60.0
 
 
 @pytest.fixture
@@ -33,7 +37,8 @@ def collecting(standin: StandIn) -> Iterator[Callable[..., Collector]]:
     started: list[Collector] = []
 
     def start(**options: Any) -> Collector:
-        options = {"interval": 0.1, "patience": 0.6, "nvml_retry": 0.2} | options
+        usual = {"interval": 0.1, "patience": 0.6, "start_patience": 3600, "nvml_retry": 0.2}
+        options = usual | options
         started.append(Collector(env=standin.env, **options))
         started[-1].start()
         return started[-1]
@@ -45,12 +50,16 @@ def collecting(standin: StandIn) -> Iterator[Callable[..., Collector]]:
 
 def until(samples: Collector, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
     """The first sample that is as wanted."""
-    end = time.monotonic() + DEADLINE
-    while time.monotonic() < end:
+    seen: list[dict[str, Any]] = []
+
+    def found() -> dict[str, Any] | None:
         sample = samples.next_sample(timeout=1.0)
-        if sample is not None and wanted(sample):
-            return sample
-    raise AssertionError("No such sample came.")
+        if sample is None:
+            return None
+        seen[:] = [sample]
+        return sample if wanted(sample) else None
+
+    return wait_until(found, lambda: f"no such sample; the last one: {seen}", every=0)
 
 
 def is_fresh(sample: dict[str, Any]) -> bool:
@@ -61,19 +70,16 @@ def is_stale(sample: dict[str, Any]) -> bool:
     return sample["stale_s"] is not None
 
 
-def is_alive(pid: int) -> bool:
+def state(pid: int) -> str:
+    """By the kernel's letter; Z for one that is gone, too."""
     try:
-        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
     except (FileNotFoundError, ProcessLookupError):
-        return False
-    return state != "Z"
+        return "Z"
 
 
-def wait_for(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + DEADLINE
-    while not condition():
-        assert time.monotonic() < end, "It did not come true."
-        time.sleep(0.02)
+def is_alive(pid: int) -> bool:
+    return state(pid) != "Z"
 
 
 def hang(standin: StandIn, seconds: float = 600) -> None:
@@ -97,24 +103,75 @@ def test_samples_follow_what_the_cards_show(
     assert later["boot_id"] == first["boot_id"]
 
 
-def test_one_sample_comes_a_second(collecting: Callable[..., Collector]) -> None:
-    samples = collecting(interval=1.0, patience=5.0)
-    times = [until(samples, is_fresh)["t"] for _ in range(3)]
+class Day:
+    """What collect takes for the clock, and samples that take so many seconds each."""
 
-    assert all(after - before > 0.5 for before, after in zip(times, times[1:], strict=False))
+    def __init__(self, *costs: float) -> None:
+        self.now = 100.0
+        self.costs = list(costs)
+        self.begun: list[float] = []
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+    def sample(self) -> dict[str, Any]:
+        if not self.costs:
+            raise KernelError("the day is over")
+        self.begun.append(self.now - 100)
+        self.now += self.costs.pop(0)
+        return {}
 
 
-def test_a_reader_that_is_late_gets_the_newest(collecting: Callable[..., Collector]) -> None:
+def test_one_sample_comes_a_second_and_none_is_made_up_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    day = Day(0.25, 0.5, 3.5, 0.25, 0.25)
+    monkeypatch.setattr(collect, "time", day)
+
+    with pytest.raises(KernelError, match="over"):
+        collect._write_for_ever(cast(collect.Sampler, day), 1.0)
+
+    assert day.begun == [0.0, 1.0, 2.0, 5.5, 6.5]
+
+
+def test_a_reader_that_is_late_gets_the_newest(
+    collecting: Callable[..., Collector], standin: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
     samples = collecting()
     first = until(samples, is_fresh)
-    time.sleep(1.5)  # late by more than the patience, for which the child is not to blame
     child = samples.pid
-    newest = samples.next_sample(timeout=5.0)
+    assert child is not None
+    several = 3 * len(json.dumps(first))
+    wait_until(lambda: unread(samples) > several, "several samples lie in the pipe")
+    machine = profiles.h200(2)
+    machine.cards[1].numbers["temperature"] = 83
+    standin.show(machine)
+    several += unread(samples)
+    wait_until(lambda: unread(samples) > several, "several more of them do")
+    os.kill(child, signal.SIGSTOP)  # which of them is the newest does not change any more
+    wait_until(lambda: state(child) == "T", "it stands still")
+    # Late by more than the patience, for which the child is not to blame.
+    now = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now + 3600)
+
+    newest = samples.next_sample(timeout=0.0)
 
     assert newest is not None
     assert is_fresh(newest)
-    assert newest["t"] - first["t"] > 0.25, "It is not the one that came next."
+    assert newest["gpus"][1]["temperature_c"] == 83, "It is not the newest one."
+    assert unread(samples) == 0
     assert samples.pid == child
+    os.kill(child, signal.SIGCONT)
+
+
+def unread(samples: Collector) -> int:
+    """Bytes that the child has said and nobody has read."""
+    assert samples._child is not None
+    pipe = samples._child._process.stdout
+    assert pipe is not None
+    size = fcntl.ioctl(pipe.fileno(), termios.FIONREAD, bytes(4))
+    return int.from_bytes(size, sys.byteorder)
 
 
 def test_a_hung_call_is_killed_and_the_last_values_stay(
@@ -131,7 +188,7 @@ def test_a_hung_call_is_killed_and_the_last_values_stay(
     assert stale["gpus"] == good["gpus"]
     assert stale["collector_ok"] is False
     assert stale["error"].startswith("NVML has not answered for ")
-    wait_for(lambda: not is_alive(hung))
+    wait_until(lambda: not is_alive(hung), "the hung one is gone")
     standin.show(profiles.h200(2))
     assert until(samples, is_fresh)["t"] > good["t"]
     assert samples.pid != hung
@@ -211,18 +268,22 @@ def test_a_driver_that_hangs_from_the_start_is_told(
 
     assert stale["meminfo"] == {}
     assert first is not None
-    wait_for(lambda: not is_alive(first))
+    wait_until(lambda: not is_alive(first), "the first one is gone")
 
 
-def test_a_collector_that_dies_is_replaced(collecting: Callable[..., Collector]) -> None:
+def test_a_collector_that_dies_is_replaced(
+    collecting: Callable[..., Collector], monkeypatch: pytest.MonkeyPatch
+) -> None:
     samples = collecting()
     before = until(samples, is_fresh)
     first = samples.pid
     assert first is not None
+    monkeypatch.setattr(collector, "_BACK_OFF", (3600.0,))  # as long as it takes to see it
     os.kill(first, signal.SIGKILL)
 
-    stale = until(samples, is_stale)
-    assert "exit code -9" in stale["error"]
+    stale = until(samples, lambda sample: "exit code -9" in (sample["error"] or ""))
+    assert is_stale(stale)
+    samples._start_at = 0.0
     after = until(samples, lambda sample: is_fresh(sample) and sample["t"] > before["t"])
     assert after["gpus"]
     assert samples.pid != first
@@ -294,8 +355,7 @@ def test_stop_ends_the_child_even_while_it_hangs(
     child = samples.pid
     assert child is not None
     hang(standin)
-    while samples.next_sample(timeout=0.5) is not None:
-        pass
+    wait_until(lambda: samples.next_sample(timeout=0.5) is None, "it hangs", every=0)
 
     samples.stop()
 
@@ -315,9 +375,9 @@ def test_stop_from_another_thread_ends_the_loop(collecting: Callable[..., Collec
 
     thread = threading.Thread(target=loop)
     thread.start()
-    assert first.wait(DEADLINE)
+    assert first.wait(PATIENCE)
     samples.stop()
-    thread.join(DEADLINE)
+    thread.join(PATIENCE)
 
     assert not thread.is_alive()
     assert samples.pid is None
@@ -347,7 +407,7 @@ def test_the_child_dies_with_its_parent(standin: StandIn, hangs: bool) -> None:
             hang(standin)
         parent.kill()
 
-    wait_for(lambda: not is_alive(child))
+    wait_until(lambda: not is_alive(child), "the child is gone")
 
 
 def test_a_reader_that_closes_its_end_ends_the_program(standin: StandIn) -> None:

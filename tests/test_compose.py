@@ -7,15 +7,14 @@ from collections.abc import Callable, Iterator
 
 import psutil
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Page, StorageState, expect
 
 from tests.browser.chromium import new_page
-from tests.browser.conftest import browser  # noqa: F401 - a fixture
-from tests.browser.steps import card, join
+from tests.browser.steps import PASSWORD, card, join
 from tests.browser.test_walk import (  # noqa: F401 - the same steps, against this installation
+    DESK,
     complaints,
     make,
-    operator,
     page,
     second,
     start,
@@ -28,10 +27,11 @@ from tests.browser.test_walk import (  # noqa: F401 - the same steps, against th
     test_the_playground_streams_an_answer_of_the_ready_server,
     test_two_browsers_see_a_start_and_a_stop_without_a_reload,
 )
-from tests.compose.installation import SERVICES, Installation, installation, wait_until
+from tests.compose.installation import SERVICES, Installation, installation
 from tests.compose.sources import build_arguments
+from tests.waiting import wait_until
 
-pytestmark = [pytest.mark.compose, pytest.mark.docker, pytest.mark.browser]
+pytestmark = [pytest.mark.compose, pytest.mark.docker, pytest.mark.browser, pytest.mark.takes(480)]
 
 
 @pytest.fixture(scope="module")
@@ -41,14 +41,31 @@ def place(docker_host: str) -> Iterator[Installation]:
 
 
 @pytest.fixture(scope="module")
-def admin(browser: Browser, place: Installation) -> Iterator[BrowserContext]:  # noqa: F811
-    """The browser of ana, who opened the first link."""
-    context = browser.new_context(viewport={"width": 1280, "height": 900})
-    opened = new_page(context, [])
-    join(opened, place)
-    opened.close()
-    yield context
-    context.close()
+def entered(only_chromium: Browser, place: Installation) -> dict[str, StorageState]:
+    """What the browsers keep of ana, who opened the first link, and of ben, who logged in."""
+    with only_chromium.new_context() as context:
+        join(new_page(context, []), place)
+        ana = context.storage_state()
+    place.run(f"User.objects.create_user('ben', password='{PASSWORD}', role=Role.OPERATOR)")
+    with only_chromium.new_context() as context:
+        opened = new_page(context, [])
+        opened.goto(f"{place.url}/login/")
+        opened.get_by_label("Name").fill("ben")
+        opened.get_by_label("Password").fill(PASSWORD)
+        opened.locator("main form button").click()
+        opened.wait_for_url(f"{place.url}/")
+        ben = context.storage_state()
+    return {"ana": ana, "ben": ben}
+
+
+@pytest.fixture
+def admin(browser: Browser, entered: dict[str, StorageState]) -> BrowserContext:
+    return browser.new_context(viewport=DESK, storage_state=entered["ana"])
+
+
+@pytest.fixture
+def operator(browser: Browser, entered: dict[str, StorageState]) -> BrowserContext:
+    return browser.new_context(viewport=DESK, storage_state=entered["ben"])
 
 
 def processes(place: Installation, service: str) -> list[psutil.Process]:

@@ -17,6 +17,7 @@ from servers.models.download import State
 from servers.models.run import State as RunState
 from servers.watcher.stock import Stocktaking
 from tests import factories
+from tests.box_files import anywhere
 from tests.test_inventory import blob, folder, gguf, hub, weights
 
 KIB = 1024
@@ -50,10 +51,10 @@ def test_a_plain_folder_goes_as_a_whole(tmp_path: Path) -> None:
     solid(here / "a.safetensors", 64 * KIB)
     solid(here / "original/b.pth", 32 * KIB)
     solid(tmp_path / "mnt/models/two/a.safetensors", 8 * KIB)
-    made = discard.plan("/mnt/models/one", root=tmp_path)
+    made = discard.plan("/mnt/models/one", anywhere(tmp_path))
     assert (made.trees, made.files, made.count) == (("/mnt/models/one",), (), 2)
     assert (made.freed, made.kept) == (96 * KIB, 0)
-    discard.carry_out(made, root=tmp_path)
+    discard.carry_out(made, anywhere(tmp_path))
     assert names(tmp_path) == {"mnt/models/two/a.safetensors"}
 
 
@@ -68,19 +69,23 @@ def test_what_two_revisions_share_stays(tmp_path: Path) -> None:
         add(each, "tokenizer.json", "same", 16 * KIB)
         add(each, "sub/vocab.txt", "vocab", 4 * KIB)
 
-    made = discard.plan(f"/home/ada/hub/models--Qwen--Coder/snapshots/{'a' * 40}", root=tmp_path)
+    made = discard.plan(
+        f"/home/ada/hub/models--Qwen--Coder/snapshots/{'a' * 40}", anywhere(tmp_path)
+    )
     # The branch that stands for it is a small file, too.
     assert (made.freed - made.freed % (64 * KIB), made.kept) == (64 * KIB, 20 * KIB)
-    discard.carry_out(made, root=tmp_path)
+    discard.carry_out(made, anywhere(tmp_path))
 
     assert {each.name for each in (top / "blobs").iterdir()} == {"two", "same", "vocab"}
     assert [each.name for each in (top / "refs").iterdir()] == ["main"]
     assert [each.name for each in (top / "snapshots").iterdir()] == ["b" * 40]
     assert (new / "model.safetensors").stat().st_size == 128 * KIB
 
-    last = discard.plan(f"/home/ada/hub/models--Qwen--Coder/snapshots/{'b' * 40}", root=tmp_path)
+    last = discard.plan(
+        f"/home/ada/hub/models--Qwen--Coder/snapshots/{'b' * 40}", anywhere(tmp_path)
+    )
     assert last.freed >= 148 * KIB
-    discard.carry_out(last, root=tmp_path)
+    discard.carry_out(last, anywhere(tmp_path))
     assert not list(cache.iterdir())
 
 
@@ -92,12 +97,12 @@ def test_one_quantization_of_several_goes_alone(tmp_path: Path) -> None:
     add(snapshot, "Q4.gguf", "q4", 16 * KIB)
     add(snapshot, "README.md", "readme", 4 * KIB)
     at = f"/home/hub/models--a--GGUF/snapshots/{'a' * 40}"
-    made = discard.plan(f"{at}/Q8-00001-of-00002.gguf", root=tmp_path)
+    made = discard.plan(f"{at}/Q8-00001-of-00002.gguf", anywhere(tmp_path))
     assert (made.count, made.freed) == (2, 64 * KIB)
-    discard.carry_out(made, root=tmp_path)
+    discard.carry_out(made, anywhere(tmp_path))
     assert {each.name for each in (top / "blobs").iterdir()} == {"q4", "readme"}
     # With the last model everything of the repository goes.
-    discard.carry_out(discard.plan(f"{at}/Q4.gguf", root=tmp_path), root=tmp_path)
+    discard.carry_out(discard.plan(f"{at}/Q4.gguf", anywhere(tmp_path)), anywhere(tmp_path))
     assert not top.exists()
 
 
@@ -106,8 +111,8 @@ def test_a_plain_gguf_goes_with_its_parts_and_nothing_beside_it(tmp_path: Path) 
     for number in (1, 2):
         solid(here / f"big-0000{number}-of-00002.gguf", 8 * KIB)
     solid(here / "other.gguf", 8 * KIB)
-    made = discard.plan("/mnt/models/big-00001-of-00002.gguf", root=tmp_path)
-    discard.carry_out(made, root=tmp_path)
+    made = discard.plan("/mnt/models/big-00001-of-00002.gguf", anywhere(tmp_path))
+    discard.carry_out(made, anywhere(tmp_path))
     assert names(here) == {"other.gguf"}
 
 
@@ -115,7 +120,7 @@ def test_hard_links_elsewhere_free_nothing(tmp_path: Path) -> None:
     kept = solid(tmp_path / "mnt/store/big", 64 * KIB)
     (tmp_path / "mnt/models/one").mkdir(parents=True)
     (tmp_path / "mnt/models/one/a.safetensors").hardlink_to(kept)
-    made = discard.plan("/mnt/models/one", root=tmp_path)
+    made = discard.plan("/mnt/models/one", anywhere(tmp_path))
     assert (made.freed, made.kept) == (0, 64 * KIB)
 
 
@@ -125,26 +130,26 @@ def test_no_link_is_followed(tmp_path: Path) -> None:
     models.mkdir(parents=True)
     (models / "one").symlink_to("/etc/secret")
     with pytest.raises(DiscardError, match="nothing is deleted over a link"):
-        discard.plan("/mnt/models/one", root=tmp_path)
+        discard.plan("/mnt/models/one", anywhere(tmp_path))
     with pytest.raises(DiscardError, match="not there any more"):
-        discard.plan("/mnt/models/none", root=tmp_path)
+        discard.plan("/mnt/models/none", anywhere(tmp_path))
 
     # A link inside is deleted, what it leads to is not.
     (models / "one").unlink()
     solid(models / "one/a.safetensors", 4 * KIB)
     (models / "one/more").symlink_to(secret.parent)
-    made = discard.plan("/mnt/models/one", root=tmp_path)
-    discard.carry_out(made, root=tmp_path)
+    made = discard.plan("/mnt/models/one", anywhere(tmp_path))
+    discard.carry_out(made, anywhere(tmp_path))
     assert secret.exists()
     assert not (models / "one").exists()
 
     # Put there between the plan and the deed.
     solid(models / "two/a.safetensors", 4 * KIB)
-    made = discard.plan("/mnt/models/two", root=tmp_path)
+    made = discard.plan("/mnt/models/two", anywhere(tmp_path))
     models.rename(tmp_path / "mnt/moved")
     (tmp_path / "mnt/models").symlink_to(tmp_path / "mnt/moved")
     with pytest.raises(DiscardError, match="cannot be deleted"):
-        discard.carry_out(made, root=tmp_path)
+        discard.carry_out(made, anywhere(tmp_path))
     assert (tmp_path / "mnt/moved/two/a.safetensors").exists()
 
 
@@ -153,15 +158,15 @@ def test_a_home_is_no_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     for number in range(4):
         solid(tmp_path / f"mnt/models/one/{number}", 10)
     with pytest.raises(DiscardError, match="which is no model"):
-        discard.plan("/mnt/models/one", root=tmp_path)
+        discard.plan("/mnt/models/one", anywhere(tmp_path))
 
 
 def test_who_has_it_open_is_named(tmp_path: Path) -> None:
     file = solid(tmp_path / "mnt/models/one/a.safetensors", 4 * KIB)
-    made = discard.plan("/mnt/models/one", root=tmp_path)
-    assert discard.users(made, root=tmp_path) == []
+    made = discard.plan("/mnt/models/one", anywhere(tmp_path))
+    assert discard.users(made, anywhere(tmp_path)) == []
     with file.open("rb"):
-        found = discard.users(made, root=tmp_path)
+        found = discard.users(made, anywhere(tmp_path))
     assert len(found) == 1
     assert f"(process {os.getpid()})" in found[0]
 

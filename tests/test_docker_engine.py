@@ -27,7 +27,7 @@ def test_the_last_one_to_leave_ends_it(engine: Engine) -> None:
 
 def test_one_that_was_started_by_hand_stays(engine: Engine) -> None:
     engine.folder.mkdir()
-    (engine.folder / "kept").touch()
+    (engine.folder / "kept").write_text(str(os.getpid()))
     try:
         with lease(engine):
             pass

@@ -6,6 +6,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from inferdash.dotenv import read_env_file
 from inferdash.settings import env_ports
+from tests.cases import table
 
 
 def read(path: Path, text: str) -> None:
@@ -52,9 +53,7 @@ def test_a_line_that_is_no_setting_is_named(tmp_path: Path) -> None:
         read(tmp_path / ".env", "# fine\nPORT 8470\n")
 
 
-@pytest.mark.parametrize(
-    "text", ["18000", "18000-", "-18000", "18099-18000", "80-90", "60000-70000", "a-b", "1-2-3"]
-)
+@table("text", ["18000", "18000-", "-18000", "18099-18000", "80-90", "60000-70000", "a-b", "1-2-3"])
 def test_ports_for_engines_are_a_first_and_a_last(
     text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

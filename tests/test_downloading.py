@@ -13,9 +13,9 @@ from servers.models import Box, Download, Entry, Role, Secret, Stock, StoredChec
 from servers.models.download import State
 from servers.watcher.fetching import Fetching
 from tests import factories
-from tests.fetch_child import PATIENCE
 from tests.model_hub import TOKEN, ModelHub, model_hub
 from tests.test_fetch import MIB, NAME, shard, snapshot
+from tests.waiting import PATIENCE
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("own_redis")]
 

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,10 +12,12 @@ from servers.models import Run
 from servers.watcher import downloads as watched
 from servers.watcher.downloads import Downloads
 from tests import factories
+from tests.box_files import anywhere, on_box
 from tests.test_phases import started
 from tests.test_starts import fresh, page, starting_run
 
 MIB = 1 << 20
+COMMIT = "c0ffee" + "0" * 34
 NAME = "openai/gpt-oss-120b"
 
 
@@ -27,8 +30,8 @@ class Cache:
         self.folder = self.hub / "models--openai--gpt-oss-120b"
         (self.folder / "blobs").mkdir(parents=True)
         (self.folder / "refs").mkdir()
-        (self.folder / "refs" / "main").write_text("c0ffee")
-        snapshot = self.folder / "snapshots" / "c0ffee"
+        (self.folder / "refs" / "main").write_text(COMMIT)
+        snapshot = self.folder / "snapshots" / COMMIT
         snapshot.mkdir(parents=True)
         index = {"metadata": {"total_size": 64 * MIB}, "weight_map": {}}
         (snapshot / "model.safetensors.index.json").write_text(json.dumps(index))
@@ -45,26 +48,28 @@ def cache(tmp_path: Path) -> Cache:
 
 
 def test_unfinished_files_count_and_reserved_room_does_not(cache: Cache) -> None:
-    assert downloads.size(cache.hub, NAME) == 0
+    assert downloads.size(on_box(cache.hub), NAME, anywhere()) == 0
     cache.write("aa", 2)
     cache.write("bb.incomplete", 3)
     with (cache.folder / "blobs" / "cc.incomplete").open("wb") as file:
         file.truncate(900 * MIB)
-    assert downloads.size(cache.hub, NAME) == pytest.approx(5 * MIB, rel=0.05)
-    assert downloads.total(cache.hub, NAME) == 64 * MIB
+    assert downloads.size(on_box(cache.hub), NAME, anywhere()) == pytest.approx(5 * MIB, rel=0.05)
+    assert downloads.total(on_box(cache.hub), NAME, anywhere()) == 64 * MIB
 
 
 def test_what_is_not_there_has_no_size(cache: Cache) -> None:
-    assert downloads.size(cache.hub, "a/b") is None
-    assert downloads.total(cache.hub, "a/b") is None
-    (cache.folder / "snapshots/c0ffee/model.safetensors.index.json").write_text("{}")
-    assert downloads.total(cache.hub, NAME) is None
+    assert downloads.size(on_box(cache.hub), "a/b", anywhere()) is None
+    assert downloads.total(on_box(cache.hub), "a/b", anywhere()) is None
+    (cache.folder / f"snapshots/{COMMIT}/model.safetensors.index.json").write_text("{}")
+    assert downloads.total(on_box(cache.hub), NAME, anywhere()) is None
 
 
 @pytest.mark.django_db(transaction=True)
 def test_a_growing_cache_is_a_phase_until_the_weights_are_read(
-    own_redis: object, cache: Cache, monkeypatch: pytest.MonkeyPatch
+    own_redis: object, cache: Cache, monkeypatch: pytest.MonkeyPatch, settings: Any, tmp_path: Path
 ) -> None:
+    settings.BOX_FILE = tmp_path / "box.toml"
+    settings.BOX_FILE.write_text(f'mount_roots = ["{tmp_path}"]\n')
     monkeypatch.setattr(watched, "EVERY", 0.0)
     on = factories.server(factories.box(hf_cache=str(cache.home)), model="gpt-oss-120b")
     run = starting_run(on)

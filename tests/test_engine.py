@@ -4,11 +4,9 @@ import http.client
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -16,14 +14,16 @@ from typing import Any
 
 import pytest
 
+from tests.ports import free_port
+from tests.waiting import PATIENCE, wait_until
+
 ROOT = Path(__file__).resolve().parents[1]
 type Start = Callable[..., "Running"]
 
 
 class Running:
     def __init__(self, words: list[str], **variables: str) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.port: int = free.getsockname()[1]
+        self.port = free_port()
         self.process = subprocess.Popen(
             [sys.executable, "-m", "tests.engine", *words]
             + ["--host", "127.0.0.1", "--port", str(self.port)],
@@ -44,7 +44,7 @@ class Running:
             return answer.status, answer.read().decode()
 
     def connection(self) -> http.client.HTTPConnection:
-        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
 
     def until_ready(self) -> list[int]:
         """The statuses of /health up to the first 200."""
@@ -58,11 +58,11 @@ class Running:
         return seen
 
     def until(self, is_so: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + 30
-        while not is_so():
-            assert self.process.poll() is None
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        def has_come() -> bool:
+            assert self.process.poll() is None, "it has ended"
+            return is_so()
+
+        wait_until(has_come, "the engine comes to it")
 
     def chat(self, question: str, **fields: Any) -> list[dict[str, Any]]:
         """The events of a streamed answer."""
@@ -217,7 +217,7 @@ def test_when_ready_it_ends_after_its_running_requests(start: Start) -> None:
     engine.process.send_signal(signal.SIGTERM)
     thread.join()
 
-    assert engine.process.wait(20) == 0
+    assert engine.process.wait(PATIENCE) == 0
     assert answers == [20 + 3]
 
 
@@ -230,7 +230,7 @@ def test_it_can_be_deaf_while_it_loads(start: Start) -> None:
     deaf.until_ready()
     deaf.process.send_signal(signal.SIGTERM)
 
-    assert deaf.process.wait(20) == 0
+    assert deaf.process.wait(PATIENCE) == 0
 
 
 @pytest.mark.parametrize(
@@ -244,7 +244,7 @@ def test_it_can_be_deaf_while_it_loads(start: Start) -> None:
 def test_starts_end_as_their_files_say(start: Start, script: str, code: int, says: str) -> None:
     engine = start(*VLLM, ENGINE_SCRIPT=script)
 
-    said, _none = engine.process.communicate(timeout=30)
+    said, _none = engine.process.communicate(timeout=PATIENCE)
 
     assert engine.process.returncode == code
     assert says in said.decode()

@@ -4,6 +4,7 @@ from servers.engines import ENGINES
 from servers.engines.flaglist import Flag, FlagList
 from servers.engines.launch import Launch
 from servers.engines.volumes import VolumeError, parse, resolve
+from tests.cases import table
 
 
 def launch(engine: str = "vllm", **fields: object) -> Launch:
@@ -22,7 +23,7 @@ def test_vllm_is_not_said_twice_where_the_image_says_it() -> None:
     assert engine.command(launch(), ("/opt/nvidia/nvidia_entrypoint.sh",))[:2] == ("vllm", "serve")
 
 
-@pytest.mark.parametrize(
+@table(
     ("engine", "entrypoint", "begins"),
     [
         ("vllm", ("/usr/bin/tini", "--", "vllm", "serve"), ("Qwen/Qwen3-8B", "--host")),

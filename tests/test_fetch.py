@@ -3,9 +3,8 @@
 import fcntl
 import os
 import random
-import time
 from collections.abc import Iterator, Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pytest
@@ -14,9 +13,11 @@ from servers.host.fetch import places, reading, work
 from servers.host.fetch.job import FetchError, Job
 from servers.host.fetch.work import Work
 from servers.host.inventory import Inventory
-from tests.fetch_child import PATIENCE, Heard
+from tests.box_files import anywhere, on_box
+from tests.fetch_child import Heard
 from tests.model_hub import COMMIT, TOKEN, ModelHub, etag, model_hub
 from tests.test_inventory import weights
+from tests.waiting import PATIENCE, wait_until
 
 NAME = "Qwen/Coder"
 MIB = 1 << 20
@@ -60,7 +61,7 @@ def cache(tmp_path: Path) -> Path:
 def job(hub: ModelHub, folder: Path, **more: Any) -> Job:
     usual: dict[str, Any] = {
         "endpoint": hub.url, "repository": NAME, "revision": "main", "folder": str(folder),
-        "layout": "cache", "shown": str(folder), "patience": 5.0,
+        "layout": "cache", "shown": str(folder), "patience": 5.0, "below": ("/",),
     }  # fmt: skip
     return Job(**usual | more)
 
@@ -97,7 +98,7 @@ def test_a_model_lands_in_a_cache_as_hugging_face_lays_it_out(
     assert told[0]["commit"] == COMMIT
     whole = sum(map(len, usual(files).values()))
     assert (told[-1]["done"], told[-1]["total"], told[-1]["looked"]) == (whole, whole, whole)
-    found = Inventory().look(str(cache)).found
+    found = Inventory().look(str(cache), anywhere()).found
     assert [(each.name, each.state, each.refs) for each in found] == [(NAME, "complete", ("main",))]
 
 
@@ -118,15 +119,17 @@ def test_a_folder_of_models_gets_plain_files(
         assert (top / name).read_bytes() == content
     note = (top / ".cache/huggingface/download/config.json.metadata").read_text().splitlines()
     assert note[:2] == [COMMIT, etag(files["config.json"])]
-    assert [each.state for each in Inventory().look(str(tmp_path / "models")).found] == ["complete"]
+    assert [
+        each.state for each in Inventory().look(str(tmp_path / "models"), anywhere()).found
+    ] == ["complete"]
 
 
 def wait_for_a_part(cache: Path) -> None:
     """What the Hub has sent lies in sockets' buffers first, and goes to the disk by chunks."""
-    until = time.monotonic() + PATIENCE
-    while not any(each.stat().st_size for each in cache.rglob("*.incomplete")):
-        assert time.monotonic() < until, "nothing came to the disk"
-        time.sleep(0.01)
+    wait_until(
+        lambda: any(each.stat().st_size for each in cache.rglob("*.incomplete")),
+        "something comes to the disk",
+    )
 
 
 def test_five_kills_end_byte_identical(hub: ModelHub, cache: Path, files: dict[str, bytes]) -> None:
@@ -198,7 +201,7 @@ def test_an_address_that_has_ended_is_signed_anew(
 def test_folders_that_root_has_left_are_named(
     hub: ModelHub, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(path: Path, _where: object) -> None:
+    def refuse(path: PurePosixPath, _where: object) -> None:
         raise PermissionError(13, "Permission denied", str(path))
 
     monkeypatch.setattr(places, "make_room_for", refuse)
@@ -340,7 +343,7 @@ def test_a_disk_that_is_too_small_is_told_first(hub: ModelHub, cache: Path) -> N
 def test_a_folder_that_may_not_be_written_is_told(
     hub: ModelHub, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(os, "access", lambda *_args: False)
+    monkeypatch.setattr(os, "access", lambda *_args, **_more: False)
     with pytest.raises(FetchError, match="may not write into") as caught:
         fetch(job(hub, cache))
     assert "setfacl" in caught.value.advice
@@ -359,12 +362,12 @@ def test_whoever_downloads_the_same_is_waited_for(
     hub: ModelHub, cache: Path, files: dict[str, bytes]
 ) -> None:
     made = job(hub, cache)
-    where = places.Cache(cache, NAME, COMMIT, "main")
+    where = places.Cache(anywhere(), on_box(cache), NAME, COMMIT, "main")
     told = fetch(job(hub, cache, patterns=("README.md",)))
     config = etag(files["config.json"])
-    lock = where.lock(Job.from_json(made.to_json() | {"files": [
+    lock = Path(where.lock(Job.from_json(made.to_json() | {"files": [
         {"name": "config.json", "size": 1, "blob": config, "sha256": ""}
-    ]}).files[0])  # fmt: skip
+    ]}).files[0]))  # fmt: skip
     with lock.open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         heard = Heard(made)

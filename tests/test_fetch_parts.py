@@ -31,7 +31,7 @@ def test_hashes_are_those_of_git_and_of_large_files() -> None:
 
 def test_a_list_without_an_end_is_not_read_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listing, "_LONGEST", 100)
-    with model_hub() as hub, listing.client("") as client:
+    with model_hub() as hub, listing.outside("") as outside:
         hub.has("a/b", {f"{number}.json": b"{}" for number in range(9)})
         with pytest.raises(FetchError, match="answers with more than"):
-            listing.ask(client, hub.url, "a/b", "main")
+            listing.ask(outside, hub.url, "a/b", "main")

@@ -1,11 +1,10 @@
 """How a first answer is judged: whether it is language, and whether it comes fast enough."""
 
-import pytest
-
 from servers.engines.launch import Launch
 from servers.engines.purpose import chats
 from servers.host.questions import Answer
 from servers.judge.firstanswer import FirstAnswer, expects, noise
+from tests.cases import table
 
 SKY = "The sky is blue because air scatters short wavelengths of light more than long ones."
 
@@ -22,7 +21,7 @@ def judged(
     return FirstAnswer.judged(answer, expected or {}, before=before, alone=alone).remarks
 
 
-@pytest.mark.parametrize(
+@table(
     "text",
     [
         SKY,
@@ -43,7 +42,7 @@ def test_language_is_left_alone(text: str) -> None:
     assert noise(text) == ""
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "says"),
     [
         ("!" * 64, "only repeats “!”"),
@@ -99,7 +98,7 @@ def test_without_a_promise_the_last_good_run_is_the_measure() -> None:
     assert judged({"tokens per second": "4-6"}, 33.2, rate=5.0) == ()
 
 
-@pytest.mark.parametrize(
+@table(
     ("name", "text", "least"),
     [
         ("tokens per second", "30-35", 30),
@@ -122,7 +121,7 @@ def test_only_figures_of_one_request_are_compared(
     assert (found[0] if found else None) == least
 
 
-@pytest.mark.parametrize(
+@table(
     ("engine", "flags", "env", "is_chat"),
     [
         ("vllm", ("--max-model-len", "4096"), {}, True),

@@ -2,7 +2,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from servers.judge.limits import Limits
 from servers.templatetags import format as f
+from tests.cases import table
 
 GIB = 2**30
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -24,7 +26,7 @@ def test_bytes_read_as_gib_and_an_unknown_size_is_never_zero(size: float | None,
     assert f.gib(size) == text
 
 
-@pytest.mark.parametrize(
+@table(
     ("span", "text"),
     [
         (None, ""),
@@ -108,3 +110,7 @@ def test_an_engine_has_its_own_spelling() -> None:
 )
 def test_a_command_in_a_sentence_reads_as_code(text: str | None, html: str) -> None:
     assert f.with_code(text) == html
+
+
+def test_each_limit_of_a_box_has_a_label() -> None:
+    assert [name for name in Limits.__dataclass_fields__ if f.limit_word(name) == name] == []

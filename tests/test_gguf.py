@@ -2,11 +2,14 @@
 
 import struct
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from servers.host import checkpoints, gguf
 from servers.judge.fit.attention import cache
+from tests.box_files import anywhere, on_box
+from tests.cases import table
 from tests.llamacpp.gguf_file import Pairs, header, text
 
 QWEN: Pairs = {
@@ -26,6 +29,11 @@ QWEN: Pairs = {
 }
 
 
+def read(path: Path) -> dict[str, Any]:
+    with path.open("rb") as file:
+        return gguf.config(file)
+
+
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
     path = tmp_path / "qwen3-8b-q4_k_m.gguf"
@@ -38,7 +46,7 @@ def test_a_header_reads_as_a_config(tmp_path: Path, version: int) -> None:
     path = tmp_path / "model.gguf"
     path.write_bytes(header(QWEN, version=version))
 
-    found = gguf.config(path)
+    found = read(path)
 
     assert found["model_type"] == "qwen3"
     assert found["vocab_size"] == 2000
@@ -49,7 +57,7 @@ def test_a_header_reads_as_a_config(tmp_path: Path, version: int) -> None:
 
 
 def test_a_checkpoint_of_one_file_has_a_config_and_a_size(model: Path) -> None:
-    found = checkpoints.look(model)
+    found = checkpoints.look(on_box(model), anywhere())
 
     assert found is not None
     assert found.config is not None
@@ -63,7 +71,7 @@ def test_a_model_in_parts_is_as_large_as_all_of_them(tmp_path: Path) -> None:
         path.write_bytes((header(QWEN) if number == 1 else b"GGUF") + b"\0" * 1000 * number)
     (tmp_path / "other-00001-of-00003.gguf").write_bytes(b"\0" * 7)
 
-    found = checkpoints.look(tmp_path / "m-00001-of-00003.gguf")
+    found = checkpoints.look(on_box(tmp_path / "m-00001-of-00003.gguf"), anywhere())
 
     assert found is not None
     assert found.weights == sum(each.stat().st_size for each in tmp_path.glob("m-*"))
@@ -78,14 +86,14 @@ def test_what_a_plain_reader_would_take_for_something_else_has_no_layers(tmp_pat
     path = tmp_path / "deepseek.gguf"
     path.write_bytes(header(latent))
 
-    assert cache(gguf.config(path), dtype=2, tp=1, pp=1) is None
+    assert cache(read(path), dtype=2, tp=1, pp=1) is None
 
     uneven = QWEN | {"qwen3.attention.head_count_kv": [8] * 35 + [0]}
     path.write_bytes(header(uneven))
-    assert cache(gguf.config(path), dtype=2, tp=1, pp=1) is None
+    assert cache(read(path), dtype=2, tp=1, pp=1) is None
 
 
-@pytest.mark.parametrize(
+@table(
     "content",
     [
         b"",
@@ -106,5 +114,6 @@ def test_what_is_no_header_is_refused_and_read_as_nothing(tmp_path: Path, conten
     path.write_bytes(content)
 
     with pytest.raises(gguf.GgufError):
-        gguf.config(path)
-    assert checkpoints.look(path) == checkpoints.Found(config=None, weights=len(content))
+        read(path)
+    found = checkpoints.look(on_box(path), anywhere())
+    assert found == checkpoints.Found(config=None, weights=len(content))

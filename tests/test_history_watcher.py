@@ -4,14 +4,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 from tests import migrated
 from tests.nvml import StandIn, profiles
 from tests.terminal import ROOT
+from tests.waiting import PATIENCE, wait_until
 
-PATIENCE = 120
 LOOK = """
 import django; django.setup()
 from servers.models import Box, HistoryChunk
@@ -52,11 +51,12 @@ def test_the_last_seconds_before_an_orderly_end_are_in_the_database(tmp_path: Pa
     watch = [sys.executable, "manage.py", "watch"]
     watcher = subprocess.Popen(watch, cwd=ROOT, env=env)
     try:
-        deadline = time.monotonic() + PATIENCE
-        while seen()[0] != "2":
+
+        def both_are_seen() -> bool:
             assert watcher.poll() is None, "the watcher ended"
-            assert time.monotonic() < deadline, "no GPU was seen"
-            time.sleep(0.5)
+            return seen()[0] == "2"
+
+        wait_until(both_are_seen, "both GPUs are seen", every=0.5)
         watcher.send_signal(signal.SIGTERM)
         assert watcher.wait(PATIENCE) == 0
     finally:

@@ -16,12 +16,12 @@ from servers.watcher.questions import Questions
 from servers.watcher.runs import Runs
 from tests import factories
 from tests.scripted_engine import MODEL, ScriptedEngine
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("own_redis")]
 
 FOR_EVER = 600.0  # seconds
 SHORTLY = 0.3
-MOST_ROUNDS = 200
 
 
 @contextmanager
@@ -80,11 +80,12 @@ def test_a_hung_start_delays_neither_other_starts_nor_the_figures_of_who_serves(
         ]
         monkeypatch.setattr("servers.watcher.runs.ASK_EVERY", 0.0)
         runs = Runs(box)
-        rounds = 0
-        while any(looks(engine) < 3 for engine in engines):
+
+        def have_been_asked() -> bool:
             runs.tick(within=SHORTLY)
-            rounds += 1
-            assert rounds < MOST_ROUNDS, "somebody waits for the hung one"
+            return all(looks(engine) >= 3 for engine in engines)
+
+        wait_until(have_been_asked, "nobody waits for the hung one")
 
         assert [state(run) for run in good] == [State.READY] * 4
         for run in good:

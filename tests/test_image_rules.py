@@ -12,6 +12,7 @@ from servers.host.references import familiar, parse
 from servers.judge import dockerfile, images, newbuild
 from servers.judge.subject import Finding
 from servers.lifecycle.images import built
+from tests.cases import table
 
 GIB = 2**30
 
@@ -121,8 +122,6 @@ def test_a_dockerfile_is_read_for_what_it_may_not() -> None:
     assert faults(good) == []
     assert dockerfile.base(good) == "vllm/vllm-openai:v0.20.2"
     assert "must begin with FROM" in faults("RUN true")[0]
-    assert "ADD may not fetch" in faults("FROM x\nADD https://example.org/a.tar /a")[0]
-    assert "ADD may not fetch" in faults("FROM x\nADD --chmod=1 git@example.org:a/b.git /a")[0]
     assert faults("FROM x\nCOPY fix.patch /", fix_patch="-") == []
     assert faults("FROM x\nCOPY --from=builder /a /b") == []
     assert faults("FROM x\nCOPY ./fix.patch other.sh /", fix_patch="-") == [
@@ -131,6 +130,99 @@ def test_a_dockerfile_is_read_for_what_it_may_not() -> None:
     assert "is no name" in dockerfile.faults("FROM x", {"../../etc/passwd": "x"})[0]
     assert "is no name" in dockerfile.faults("FROM x", {"Dockerfile": "x"})[0]
     assert "larger than" in dockerfile.faults("FROM x", {"a": "x" * (300 << 10)})[0]
+
+
+REMOTE = "http://127.0.0.1:8499/meta /stolen"
+
+
+@table(
+    ("text", "says"),
+    [
+        (f"FROM x\nADD {REMOTE}", "ADD is not taken"),
+        (f"FROM x\nadd {REMOTE}", "ADD is not taken"),
+        (f"FROM x\nADD\t{REMOTE}", "ADD is not taken"),
+        (f"FROM x\n \t ADD\t \t{REMOTE}", "ADD is not taken"),
+        (f"FROM x\n\u00a0\u3000ADD {REMOTE}", "ADD is not taken"),
+        (f"FROM x\nADD\u00a0{REMOTE}", "no instruction that is taken"),
+        (f"FROM x\nADD\v{REMOTE}", "control character"),
+        (f"FROM x\nADD\f{REMOTE}", "control character"),
+        (f"FROM x\nADD\r{REMOTE}", "control character"),
+        (f"FROM x\rADD {REMOTE}", "control character"),
+        (f"FROM x\r\nADD {REMOTE}\r\n", "ADD is not taken"),
+        (f"\ufeffFROM x\nADD {REMOTE}", "ADD is not taken"),
+        (f"FROM x\nADD --chmod=1 {REMOTE}", "ADD is not taken"),
+        ("FROM x\nADD git@example.org:a/b.git /a", "ADD is not taken"),
+        ("FROM x\nADD a.tar /a", "ADD is not taken"),
+        ('FROM x\nADD ["http://127.0.0.1/","/x"]', "ADD is not taken"),
+        ('FROM x\nADD["http://127.0.0.1/","/x"]', "no instruction that is taken"),
+        ("FROM x\nENV U=http://127.0.0.1/\nADD $U /x", "ADD is not taken"),
+        ("FROM x\nARG U=http://127.0.0.1/\nADD ${U} /x", "ADD is not taken"),
+        # Continued: glued without a blank, over comments and empty lines, at whatever place.
+        (f"FROM x\nAD\\\nD {REMOTE}", "ADD is not taken"),
+        (f"FROM x\nA\\  \n# \\\n\n \t\nDD {REMOTE}", "ADD is not taken"),
+        (f"FROM x\n\\\nADD {REMOTE}", "ADD is not taken"),
+        (f"FROM x\nADD \\\n {REMOTE}", "ADD is not taken"),
+        # Not continued, for Docker or for some of its versions.
+        (f"FROM x\nRUN a \\\u00a0\nADD {REMOTE}", "ADD is not taken"),
+        (f"FROM x\nRUN a \\\v\nADD {REMOTE}", "control character"),
+        (f"FROM x\nRUN a \\\r\r\nADD {REMOTE}", "control character"),
+        (f"FROM x\nRUN a \\\\\nADD {REMOTE}", "two backslashes"),
+        (f"FROM x\nRUN a # \\\\ \nADD {REMOTE}", "two backslashes"),
+        (f"FROM x\n# a \\\nADD {REMOTE}", "ADD is not taken"),
+        (f"FROM x\nRUN a\u2028ADD {REMOTE}\nADD {REMOTE}", "ADD is not taken"),
+        # By another sign that continues a line.
+        (f"# escape=`\nFROM x\nRUN a \\\nADD {REMOTE}", "escape directive"),
+        (f"#\t Escape =`\nFROM x\nRUN a \\\nADD {REMOTE}", "escape directive"),
+        (f"\ufeff # syntax=x\n#escape=\\\nFROM x\nADD {REMOTE}", "escape directive"),
+        # In texts that only some versions take for texts.
+        (f'FROM x\nRUN <<"E\\"\nE\\\nADD {REMOTE}', "begins with <<"),
+        ("FROM x\nCOPY <<EOF /x\nhello\nEOF", "begins with <<"),
+        ("FROM x\nRUN cat 3<<-EOF > /x\nhello\nEOF", "begins with <<"),
+        # Later, in whoever builds on it, and in what nobody knows.
+        (f"FROM x\nONBUILD ADD {REMOTE}", "ONBUILD is not taken"),
+        (f"FROM x\nOnBuild\tADD {REMOTE}", "ONBUILD is not taken"),
+        ("FROM x\nONBU\u0130LD RUN true", "no instruction that is taken"),
+        ("FROM x\nINCLUDE http://127.0.0.1/", "no instruction that is taken"),
+        # Of a base that nobody can look at.
+        ("FROM $B", "which image FROM means"),
+        ("ARG B\nFROM $B", "which image FROM means"),
+        ("ARG B=x\nFROM ${B:-y}", "which image FROM means"),
+        ("ARG B=x\nARG C=$B\nFROM $C", "which image FROM means"),
+        ("ARG 1abc=x\nFROM $1abc", "which image FROM means"),
+        ('FROM "x"', "which image FROM means"),
+        ("FROM", "which image FROM means"),
+    ],
+)
+def test_a_daemon_is_not_made_to_fetch_by_a_dockerfile(text: str, says: str) -> None:
+    """In whatever way Docker's parser reads it."""
+    found = dockerfile.faults(text, {})
+    assert any(says in each for each in found), found
+
+
+@table(
+    "text",
+    [
+        'ARG V="1.2"\nFROM --platform=linux/amd64 x:${V}\n# added: ADD x y\nRUN echo ADD a b',
+        "FROM x\nRUN a && \\\n  # why\n\n  b\nLABEL a=ADD\nENV ADD=1",
+        "FROM x AS one\nRUN python3 -c 'print(1<<20)' <<< x\nFROM one\nCOPY --from=one /a /b",
+        "FROM x\nRUN printf '\\\\'\nRUN printf 'a\\n' \\\n  ADD",
+        '# syntax=docker/dockerfile:1\n\nFROM x\nHEALTHCHECK NONE\nshell ["/bin/bash", "-c"]',
+        "FROM x\r\nRUN a \\\r\n b\r\n",
+    ],
+)
+def test_a_dockerfile_that_does_not_fetch_is_taken(text: str) -> None:
+    assert dockerfile.faults(text, {}) == []
+
+
+def test_the_images_that_a_dockerfile_begins_with_are_known() -> None:
+    text = (
+        "ARG V=1\nARG N='b/c'\nFROM a:$V AS One\nARG V=2\nFROM ${N}@sha256:11\nFROM scratch\n"
+        "FROM one\nFROM a:1\nFROM --platform=x d:${V}-e as two\n"
+    )
+    assert dockerfile.bases(text) == ["a:1", "b/c@sha256:11", "d:1-e"]
+    assert dockerfile.faults_of_base("a:1", ["RUN true", "COPY . /x"]) == []
+    [said] = dockerfile.faults_of_base("a:1", ["RUN true", "ADD\thttp://x /y"])
+    assert said.startswith("a:1 adds to every build that begins with it: “ADD")
 
 
 def test_files_beside_a_dockerfile_read_as_they_are_shown() -> None:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.up
+
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -56,6 +58,7 @@ def calls(checkout: Path) -> list[str]:
     return [line.rpartition("/")[2] for line in text.splitlines()]
 
 
+@pytest.mark.takes(30)
 def test_the_second_time_there_is_nothing_to_do(checkout: Path) -> None:
     first = install(checkout, "--only")
     assert first.returncode == 0, first.stderr
@@ -70,6 +73,7 @@ def test_the_second_time_there_is_nothing_to_do(checkout: Path) -> None:
     assert calls(checkout) == made
 
 
+@pytest.mark.takes(60)
 def test_a_changed_lock_file_is_installed(checkout: Path) -> None:
     install(checkout, "--only")
     (checkout / "requirements.txt").write_text("# changed\n")
@@ -81,6 +85,7 @@ def test_a_changed_lock_file_is_installed(checkout: Path) -> None:
     assert "installing the front end's packages" in again.stdout
 
 
+@pytest.mark.takes(30)
 def test_make_up_leaves_what_the_tests_installed(checkout: Path) -> None:
     install(checkout, "--dev")
     assert "npm ci --ignore-scripts --no-audit --no-fund" in calls(checkout)
@@ -88,6 +93,7 @@ def test_make_up_leaves_what_the_tests_installed(checkout: Path) -> None:
     assert install(checkout, "--only").stdout == ""
 
 
+@pytest.mark.takes(60)
 def test_a_venv_whose_python_is_gone_is_made_again(checkout: Path) -> None:
     install(checkout, "--only")
     python = checkout / ".venv/bin/python"

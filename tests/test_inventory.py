@@ -13,6 +13,7 @@ import pytest
 
 from servers.host.inventory import Inventory, Stock
 from servers.host.stored import Checkpoint
+from tests.box_files import anywhere
 
 GIB = 2**30
 CONFIG = {"architectures": ["Qwen3ForCausalLM"], "max_position_embeddings": 40960}
@@ -75,7 +76,7 @@ def blob(snapshot: Path, name: str, content: bytes | int) -> Path:
 
 
 def look(top: Path) -> Stock:
-    return Inventory().look(str(top))
+    return Inventory().look(str(top), anywhere())
 
 
 def only(stock: Stock) -> Checkpoint:
@@ -164,17 +165,17 @@ def test_a_file_that_is_shorter_than_its_header_says_is_cut_off(tmp_path: Path) 
 def test_each_header_is_read_once_until_the_file_changes(tmp_path: Path) -> None:
     made = folder(tmp_path / "m", "a.safetensors")
     again = Inventory()
-    assert only(again.look(str(tmp_path))).state == "complete"
+    assert only(again.look(str(tmp_path), anywhere())).state == "complete"
 
     # The same size and time, so that only reading it once more could tell.
     file = made / "a.safetensors"
     before = file.stat()
     file.write_bytes(bytes(before.st_size))
     os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
-    assert only(again.look(str(tmp_path))).state == "complete"
+    assert only(again.look(str(tmp_path), anywhere())).state == "complete"
 
     os.utime(file)
-    assert only(again.look(str(tmp_path))).state == "partial"
+    assert only(again.look(str(tmp_path), anywhere())).state == "partial"
 
 
 def test_a_hub_cache_is_read_by_revision(tmp_path: Path) -> None:
@@ -275,7 +276,7 @@ def test_links_are_followed_at_the_top_and_nothing_is_counted_twice(tmp_path: Pa
 def test_paths_are_the_boxs_where_it_is_seen_under_a_folder(tmp_path: Path) -> None:
     folder(tmp_path / "host" / "mnt" / "m", "a.safetensors")
     (tmp_path / "host" / "models").symlink_to("/mnt")
-    stock = Inventory(root=tmp_path / "host").look("/models")
+    stock = Inventory().look("/models", anywhere(tmp_path / "host"))
     assert only(stock).path == "/mnt/m"
 
 
@@ -287,7 +288,7 @@ def test_a_folder_that_is_not_there_is_absent(tmp_path: Path) -> None:
 
 def test_a_search_that_takes_too_long_says_that_it_was_cut(tmp_path: Path) -> None:
     folder(tmp_path / "m", "a.safetensors")
-    stock = Inventory().look(str(tmp_path), seconds=0.0)
+    stock = Inventory().look(str(tmp_path), anywhere(), seconds=0.0)
     assert stock.is_cut
     assert stock.found == ()
 
@@ -301,7 +302,8 @@ def test_a_home_that_may_not_be_read_is_told() -> None:
         (top / "eva").mkdir(mode=0o000)
         as_nobody = (
             "import os, sys; from servers.host.inventory import Inventory;"
-            "os.geteuid() or os.setuid(65534); found = Inventory().look(sys.argv[1]);"
+            "from tests.box_files import anywhere;"
+            "os.geteuid() or os.setuid(65534); found = Inventory().look(sys.argv[1], anywhere());"
             "print([each.name for each in found.found], found.hidden)"
         )
         said = subprocess.run(

@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.utils import timezone
@@ -79,15 +80,20 @@ def wanted(box: Box, kind: Kind, left: Left) -> Action:
     return Action.objects.latest("pk")
 
 
+def of_container(box: Box, run: Run) -> list[Left]:
+    """Not what tests beside this one leave on the same machine."""
+    return [each for each in found(box, "process") if each.container == run.container_id]
+
+
 def test_a_worker_that_outlived_its_container_is_found_and_ended(
     box: Box, server: Server, docker: Docker, orphan: Callable[[str], int]
 ) -> None:
     run = started(server)
     pid = orphan(run.container_id)
-    assert found(box, "process") == [], "its container runs"
+    assert of_container(box, run) == [], "its container runs"
     run = ended(run, docker)
 
-    (left,) = found(box, "process")
+    (left,) = of_container(box, run)
     assert (left.pid, left.server, left.actions) == (pid, server.slug, ("kill",))
     assert left.container == run.container_id
     assert "Its container has ended" in left.why
@@ -96,7 +102,7 @@ def test_a_worker_that_outlived_its_container_is_found_and_ended(
     assert done.state == "done", done.said
     assert "has ended after SIGTERM" in done.said
     assert has_ended(pid)
-    assert found(box, "process") == []
+    assert of_container(box, run) == []
     said = list(
         Entry.objects.filter(action__startswith="kill").order_by("pk").values_list("action")
     )
@@ -111,7 +117,7 @@ def test_it_is_known_as_ours_when_even_its_container_is_removed(
     run = ended(run, docker)
     creation.remove_container(run)
 
-    (left,) = found(box, "process")
+    (left,) = of_container(box, run)
 
     assert (left.pid, left.actions) == (pid, ("kill",))
 
@@ -132,11 +138,11 @@ def test_the_database_alone_makes_no_other_program_ours(
     )
     try:
         run = factories.run(server, State.FAILED, container_id=theirs.id)
-        assert found(box, "process") == [], "it runs"
+        assert of_container(box, run) == [], "it runs"
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(Docker, "running", lambda self: [])
-            assert found(box, "process") == [], "its name is no worker's"
+            assert of_container(box, run) == [], "its name is no worker's"
         assert run.container_id == theirs.id
     finally:
         other.remove(theirs.id)
@@ -162,7 +168,7 @@ def test_a_number_that_was_given_to_another_process_is_left_alone(
     run = started(server)
     pid = orphan(run.container_id)
     ended(run, docker)
-    (left,) = found(box, "process")
+    (left,) = of_container(box, run)
     # What a page has shown, and the process that has the number now, began at two moments.
     shown = Left.from_json(left.to_json() | {"start": left.start - 1, "key": f"process-{pid}-1"})
 
@@ -178,7 +184,7 @@ def test_a_wish_that_nobody_heard_in_time_is_not_obeyed(
     run = started(server)
     pid = orphan(run.container_id)
     ended(run, docker)
-    (left,) = found(box, "process")
+    (left,) = of_container(box, run)
     assert actions.ask(box, Kind.KILL, by=factories.person(), left=left)
     assert not actions.ask(box, Kind.KILL, by=factories.person(), left=left), "once is enough"
     Action.objects.update(asked_at=timezone.now() - timedelta(minutes=2))
@@ -189,22 +195,17 @@ def test_a_wish_that_nobody_heard_in_time_is_not_obeyed(
     assert not has_ended(pid)
 
 
-# Others on this machine may have files of the usual names.
-MAKER = f"inferdash-test{os.getpid()}-"
-
-
 @pytest.fixture
-def segment(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    monkeypatch.setitem(judge.MAKERS, MAKER, "Tests make them")
-    path = Path(f"/dev/shm/{MAKER}1")  # noqa: S108
+def segment(tmp_path: Path, settings: Any) -> Path:
+    """On a box with no process but this one: while one waits for a disk, all memory is in use."""
+    settings.HOST_ROOT = tmp_path / "box"
+    (settings.HOST_ROOT / "proc").mkdir(parents=True)
+    (settings.HOST_ROOT / "proc" / str(os.getpid())).symlink_to("/proc/self")
+    path: Path = settings.HOST_ROOT / "dev/shm/psm_1"
+    path.parent.mkdir(parents=True)
     path.write_bytes(b"x" * (3 << 20))
     os.utime(path, (1_700_000_000, 1_700_000_000))
-    yield path
-    path.unlink(missing_ok=True)
-
-
-def of_tests(box: Box) -> list[Left]:
-    return [each for each in found(box, "shm") if MAKER in each.what]
+    return path
 
 
 def aged(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,11 +216,11 @@ def aged(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_shared_memory_that_nobody_uses_is_found_and_deleted(
     box: Box, segment: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert of_tests(box) == [], "it may just have been made"
+    assert found(box, "shm") == [], "it may just have been made"
     aged(monkeypatch)
 
-    (left,) = of_tests(box)
-    assert dict(left.files)[str(segment)] == segment.stat().st_ino
+    (left,) = found(box, "shm")
+    assert left.files == (("/dev/shm/psm_1", segment.stat().st_ino),)
     done = wanted(box, Kind.UNLINK, left)
 
     assert done.state == "done", done.said
@@ -230,7 +231,7 @@ def test_shared_memory_that_somebody_uses_again_stays(
     box: Box, segment: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     aged(monkeypatch)
-    (left,) = of_tests(box)
+    (left,) = found(box, "shm")
 
     with segment.open("rb"):
         done = wanted(box, Kind.UNLINK, left)

@@ -18,6 +18,8 @@ from servers.lifecycle.downloading import Wish
 from servers.models import Box, CheckpointFacts, Download, Server, Stock, User
 from servers.watcher import checkpoints as watcher
 from tests import factories
+from tests.box_files import anywhere, on_box
+from tests.cases import table
 from tests.llamacpp.gguf_file import header
 from tests.model_hub import COMMIT, model_hub
 from tests.test_downloading import CACHE, Watch, ada, box, root, watch
@@ -33,7 +35,7 @@ NAMES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@table(
     ("wanted", "found"),
     [
         ("", ["gemma-Q4_K_M.gguf"]),
@@ -119,11 +121,11 @@ def test_a_model_is_whole_with_all_of_its_parts(tmp_path: Path) -> None:
     folder = tmp_path / "UD-Q2_K_XL"
     folder.mkdir()
     (tmp_path / PARTS[0]).write_bytes(header(QWEN) + b"\0" * 100)
-    assert checkpoints.look_for_gguf(tmp_path, "UD-Q2_K_XL") is None
+    assert checkpoints.look_for_gguf(on_box(tmp_path), "UD-Q2_K_XL", anywhere()) is None
     (tmp_path / PARTS[1]).symlink_to(tmp_path / "nothing")
-    assert checkpoints.look_for_gguf(tmp_path, "UD-Q2_K_XL") is None
+    assert checkpoints.look_for_gguf(on_box(tmp_path), "UD-Q2_K_XL", anywhere()) is None
     (tmp_path / "nothing").write_bytes(b"\0" * 50)
-    found = checkpoints.look_for_gguf(tmp_path, PARTS[0])
+    found = checkpoints.look_for_gguf(on_box(tmp_path), PARTS[0], anywhere())
     assert found is not None
     assert found.weights == len(header(QWEN)) + 150
     assert found.config

@@ -2,18 +2,18 @@
 
 import json
 import socket as sockets
-from collections.abc import Iterator
 
 import pytest
 
-from tests.chat_stack import Stack, chat_stack
+from tests.chat_stack import Stack, seeded
 from tests.test_log_socket import ask, fill, socket_of
+from tests.waiting import PATIENCE
+from tests.web_stack import WebStack
 
 
-@pytest.fixture(scope="module")
-def stack() -> Iterator[Stack]:
-    with chat_stack(9) as stack:
-        yield stack
+@pytest.fixture
+def stack(web: WebStack) -> Stack:
+    return seeded(web, 9)
 
 
 def restore(stack: Stack, count: int) -> None:
@@ -30,7 +30,7 @@ def test_a_browser_that_goes_while_it_is_sent_to_leaves_no_reading_behind(stack:
     restore(stack, 30_000)
     for asked in range(10):
         with socket_of(stack, stack.run) as socket:
-            socket.recv(timeout=20)
+            socket.recv(timeout=PATIENCE)
             socket.send(json.dumps({"tail": 30_000}))
             for _ in range(asked):
                 socket.send(json.dumps({"from": 1, "limit": 1000}))
@@ -38,21 +38,21 @@ def test_a_browser_that_goes_while_it_is_sent_to_leaves_no_reading_behind(stack:
     restore(stack, 5)
 
     with socket_of(stack, stack.run) as socket:
-        assert json.loads(socket.recv(timeout=20))["hello"]["lines"] == 5
+        assert json.loads(socket.recv(timeout=PATIENCE))["hello"]["lines"] == 5
 
 
 def test_a_log_that_has_become_shorter_is_read_anew(stack: Stack) -> None:
     restore(stack, 3000)
     with socket_of(stack, stack.run) as socket:
-        socket.recv(timeout=20)
+        socket.recv(timeout=PATIENCE)
         assert ask(socket, tail=1)[0] == 3000
         restore(stack, 10)
         stack.shell(f"live.log_grew({stack.run}, 10)")
-        assert json.loads(socket.recv(timeout=20)) == {"anew": True}
+        assert json.loads(socket.recv(timeout=PATIENCE)) == {"anew": True}
         with socket_of(stack, stack.run) as other:
-            assert json.loads(other.recv(timeout=20))["hello"]["lines"] == 10
+            assert json.loads(other.recv(timeout=PATIENCE))["hello"]["lines"] == 10
 
         first, lines = ask(socket, tail=2)
         assert (first, [line[2] for line in lines]) == (9, ["line 9", "line 10"])
         fill(stack, 1, after=10)
-        assert json.loads(socket.recv(timeout=20))[0] == 11
+        assert json.loads(socket.recv(timeout=PATIENCE))[0] == 11

@@ -1,7 +1,5 @@
 """Ready, but: what a profile wants its log to say, and not to say."""
 
-import time
-
 import pytest
 from django.test import Client
 
@@ -43,12 +41,11 @@ def test_texts_are_found_whatever_their_case_and_colour() -> None:
     }
 
 
-def test_a_text_is_no_pattern_and_takes_no_time() -> None:
-    started = time.process_time()
+def test_a_text_is_no_pattern() -> None:
+    """Patterns can take for ever."""
+    lines = [(1, "a" * 200_000), (2, "it said (A+)+$ and no more")]
 
-    assert loglines.search([(1, "a" * 200_000)], {"(a+)+$"}) == {}
-
-    assert time.process_time() - started < 5
+    assert loglines.search(lines, {"(a+)+$"}) == {"(a+)+$": 2}
 
 
 @pytest.mark.parametrize("text", ["x" * 201, "\n".join(map(str, range(21))), "a\x07b"])

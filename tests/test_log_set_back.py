@@ -1,8 +1,5 @@
 """The log of a run that an older database has forgotten, while a watcher follows it."""
 
-import threading
-import time
-
 import pytest
 
 from servers.host.containers import Docker
@@ -10,6 +7,7 @@ from servers.models import LogChunk, Run, Server
 from servers.watcher.logs import Follower
 from tests import factories
 from tests.logs.store import container, stored
+from tests.waiting import PATIENCE, wait_until
 
 pytestmark = [
     pytest.mark.docker,
@@ -25,7 +23,6 @@ print("one", flush=True)
 print("two", flush=True)
 signal.pause()
 """
-WITHIN = 30.0
 
 
 def test_what_the_database_has_lost_is_read_again(docker: Docker) -> None:
@@ -33,17 +30,14 @@ def test_what_the_database_has_lost_is_read_again(docker: Docker) -> None:
     engine = container(docker, WORDS)
     follower = Follower(run.pk, engine, masks=(), docker=docker)
     follower.start()
-    deadline = time.monotonic() + WITHIN
-    while len(stored(run)) < 2:
-        assert time.monotonic() < deadline
-        threading.Event().wait(0.05)
+    wait_until(lambda: len(stored(run)) == 2, "both lines are stored")
 
     # As if the database of before the start were put back, and the container adopted.
     LogChunk.objects.filter(run_id=run.pk).delete()
     Server.objects.update(run=None)
     Run.objects.filter(pk=run.pk).update(log_lines=0, log_size=0)
     docker.signal(engine, "SIGTERM")
-    follower.join(WITHIN)
+    follower.join(PATIENCE)
 
     assert not follower.is_alive()
     assert [line.text for line in stored(run)] == ["one", "two", "last"]

@@ -4,8 +4,6 @@ import sqlite3
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -16,19 +14,20 @@ from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Origin
 
 from servers.host.containers import Docker
-from tests.chat_stack import ROOT, Stack, chat_stack
+from tests.chat_stack import ROOT, Stack, seeded
 from tests.logs.store import AT, container
+from tests.waiting import PATIENCE, wait_until
+from tests.web_stack import WebStack
 
 
-@pytest.fixture(scope="module")
-def stack() -> Iterator[Stack]:
-    with chat_stack(9) as stack:
-        yield stack
+@pytest.fixture
+def stack(web: WebStack) -> Stack:
+    return seeded(web, 9)
 
 
 def log_lines(stack: Stack) -> int:
     path = Path(stack.env["INFERDASH_DATA"]) / "inferdash.sqlite3"
-    with closing(sqlite3.connect(path, timeout=20)) as database:
+    with closing(sqlite3.connect(path, timeout=PATIENCE)) as database:
         query = "select log_lines from servers_run where id = ?"
         return int(database.execute(query, [stack.run]).fetchone()[0])
 
@@ -48,54 +47,43 @@ def follower(stack: Stack, container_id: str, docker: Docker) -> "subprocess.Pop
     return subprocess.Popen([sys.executable, *words], cwd=ROOT, env=stack.env)
 
 
-@pytest.fixture
-def empty(stack: Stack) -> Stack:
-    stack.shell(
-        f"LogChunk.objects.filter(run={stack.run}).delete()\n"
-        f"Run.objects.filter(pk={stack.run}).update(log_lines=0, log_complete=False)"
-    )
-    return stack
-
-
 @pytest.mark.docker
 def test_no_line_of_100_000_is_lost_or_doubled_when_followers_are_killed(
-    empty: Stack, docker: Docker
+    stack: Stack, docker: Docker
 ) -> None:
     program = (
         "import time\nfor n in range(100000):\n    print(n)\n    if n % 1000 == 0: time.sleep(0.04)"
     )
     made = container(docker, program)
     for kill_at in (5_000, 30_000, 60_000):
-        process = follower(empty, made, docker)
-        deadline = time.monotonic() + 60
-        while log_lines(empty) < kill_at and time.monotonic() < deadline:
-            time.sleep(0.01)
+        process = follower(stack, made, docker)
+        wait_until(lambda: log_lines(stack) >= kill_at, lambda: f"{log_lines(stack)} lines")  # noqa: B023
         process.send_signal(signal.SIGKILL)
         process.wait()
-    assert follower(empty, made, docker).wait(timeout=120) == 0
+    assert follower(stack, made, docker).wait(timeout=PATIENCE) == 0
 
-    assert texts(empty) == [str(n) for n in range(100_000)]
+    assert texts(stack) == [str(n) for n in range(100_000)]
 
 
 @pytest.mark.docker
-def test_a_database_that_is_away_loses_no_line(empty: Stack, docker: Docker) -> None:
+def test_a_database_that_is_away_loses_no_line(stack: Stack, docker: Docker) -> None:
     made = container(docker, "for n in range(3000): print(n)")
-    rename(empty, "servers_logchunk", "elsewhere")
-    words = ["-m", "tests.log_follower", str(empty.run), made, docker.install, docker.host]
+    rename(stack, "servers_logchunk", "elsewhere")
+    words = ["-m", "tests.log_follower", str(stack.run), made, docker.install, docker.host]
     with subprocess.Popen(
-        [sys.executable, *words], cwd=ROOT, env=empty.env, stderr=subprocess.PIPE, text=True
+        [sys.executable, *words], cwd=ROOT, env=stack.env, stderr=subprocess.PIPE, text=True
     ) as process:
         assert process.stderr is not None
         assert "the database is away" in process.stderr.readline()
-        rename(empty, "elsewhere", "servers_logchunk")
-        assert process.wait(timeout=60) == 0
+        rename(stack, "elsewhere", "servers_logchunk")
+        assert process.wait(timeout=PATIENCE) == 0
 
-    assert texts(empty) == [str(n) for n in range(3000)]
+    assert texts(stack) == [str(n) for n in range(3000)]
 
 
 def rename(stack: Stack, table: str, to: str) -> None:
     path = Path(stack.env["INFERDASH_DATA"]) / "inferdash.sqlite3"
-    with closing(sqlite3.connect(path, timeout=20)) as database:
+    with closing(sqlite3.connect(path, timeout=PATIENCE)) as database:
         database.execute(f"alter table {table} rename to {to}")
         database.commit()
 
@@ -111,7 +99,7 @@ def socket_of(stack: Stack, run: int, *, session: str | None = None) -> ClientCo
 
 def ask(socket: ClientConnection, **wish: Any) -> Any:
     socket.send(json.dumps(wish))
-    return json.loads(socket.recv(timeout=20))
+    return json.loads(socket.recv(timeout=PATIENCE))
 
 
 class Found:
@@ -130,7 +118,7 @@ def search(socket: ClientConnection, *, near: int = 0, after: int = 0, **query: 
     found = Found()
     socket.send(json.dumps({"find": query, "id": 7, "near": near, "after": after}))
     while not found.last.get("done"):
-        found.last = json.loads(socket.recv(timeout=60))["found"]
+        found.last = json.loads(socket.recv(timeout=PATIENCE))["found"]
         found.order += found.last["numbers"]
     return found
 
@@ -147,36 +135,36 @@ def fill(stack: Stack, count: int, after: int = 0) -> None:
 HELLO = {"hello": {"lines": 3000, "complete": False, "gap": None}}
 
 
-def test_a_browser_gets_the_tail_and_then_every_new_line(empty: Stack) -> None:
-    fill(empty, 3000)
-    with socket_of(empty, empty.run) as socket:
-        assert json.loads(socket.recv(timeout=20)) == HELLO
+def test_a_browser_gets_the_tail_and_then_every_new_line(stack: Stack) -> None:
+    fill(stack, 3000)
+    with socket_of(stack, stack.run) as socket:
+        assert json.loads(socket.recv(timeout=PATIENCE)) == HELLO
         first, lines = ask(socket, tail=2)
         assert (first, [line[2] for line in lines]) == (2999, ["line 2999", "line 3000"])
 
-        threading.Thread(target=fill, args=[empty, 2, 3000]).start()
-        first, lines = json.loads(socket.recv(timeout=20))
+        threading.Thread(target=fill, args=[stack, 2, 3000]).start()
+        first, lines = json.loads(socket.recv(timeout=PATIENCE))
 
     assert (first, [line[2] for line in lines]) == (3001, ["line 3001", "line 3002"])
 
 
-def test_a_browser_that_comes_back_goes_on_from_its_own_line(empty: Stack) -> None:
-    fill(empty, 2500)
-    with socket_of(empty, empty.run) as socket:
-        socket.recv(timeout=20)
+def test_a_browser_that_comes_back_goes_on_from_its_own_line(stack: Stack) -> None:
+    fill(stack, 2500)
+    with socket_of(stack, stack.run) as socket:
+        socket.recv(timeout=PATIENCE)
         first, lines = ask(socket, after=700)
         received = list(range(first, first + len(lines)))
         while received[-1] < 2500:
-            first, lines = json.loads(socket.recv(timeout=20))
+            first, lines = json.loads(socket.recv(timeout=PATIENCE))
             received += range(first, first + len(lines))
 
     assert received == list(range(701, 2501))
 
 
-def test_earlier_lines_and_hits_are_there_for_the_asking(empty: Stack) -> None:
-    fill(empty, 1500)
-    with socket_of(empty, empty.run) as socket:
-        socket.recv(timeout=20)
+def test_earlier_lines_and_hits_are_there_for_the_asking(stack: Stack) -> None:
+    fill(stack, 1500)
+    with socket_of(stack, stack.run) as socket:
+        socket.recv(timeout=PATIENCE)
         before = ask(socket, before=1000, limit=100)["window"]
         start = ask(socket, **{"from": 1, "limit": 5})["window"]
         found = search(socket, text="LINE 14")
@@ -189,10 +177,10 @@ def test_earlier_lines_and_hits_are_there_for_the_asking(empty: Stack) -> None:
     }  # fmt: skip
 
 
-def test_the_hits_below_the_reader_come_first_and_then_those_above_upwards(empty: Stack) -> None:
-    fill(empty, 3000)
-    with socket_of(empty, empty.run) as socket:
-        socket.recv(timeout=20)
+def test_the_hits_below_the_reader_come_first_and_then_those_above_upwards(stack: Stack) -> None:
+    fill(stack, 3000)
+    with socket_of(stack, stack.run) as socket:
+        socket.recv(timeout=PATIENCE)
         found = search(socket, near=2100, text="^line \\d+00$", regex=True, case=True)
         later = search(socket, after=2900, text="LINE", case=False)
         exact = search(socket, text="LINE", case=True)
@@ -213,13 +201,13 @@ def test_the_hits_below_the_reader_come_first_and_then_those_above_upwards(empty
         ("(?:a{1,9999}){1,9999}" * 20, None),
     ],
 )
-def test_no_pattern_holds_the_server_up(empty: Stack, pattern: str, said: str | None) -> None:
-    empty.shell(
+def test_no_pattern_holds_the_server_up(stack: Stack, pattern: str, said: str | None) -> None:
+    stack.shell(
         f"records = [f'{AT} o {{'x' * 200}}'.encode() for _ in range(100)]\n"
-        f"LogChunk.objects.append({empty.run}, 0, records)"
+        f"LogChunk.objects.append({stack.run}, 0, records)"
     )
-    with socket_of(empty, empty.run) as socket:
-        socket.recv(timeout=20)
+    with socket_of(stack, stack.run) as socket:
+        socket.recv(timeout=PATIENCE)
         found = search(socket, text=pattern, regex=True)
         assert found.last["done"]
         assert (said or "") in found.last.get("error", "")
@@ -227,7 +215,7 @@ def test_no_pattern_holds_the_server_up(empty: Stack, pattern: str, said: str | 
         assert ask(socket, before=3, limit=1)["window"][0] == 2
 
 
-def test_errors_and_ranks_are_told_apart(empty: Stack) -> None:
+def test_errors_and_ranks_are_told_apart(stack: Stack) -> None:
     lines = [
         "INFO 11-21 10:00:00 [core.py:12] all is well",
         "(VllmWorker TP1 pid=7) ERROR 11-21 10:00:00 [core.py:12] CUDA out of memory",
@@ -238,12 +226,12 @@ def test_errors_and_ranks_are_told_apart(empty: Stack) -> None:
         "ValueError: no",
         "INFO:     0 errors",
     ]
-    empty.shell(
+    stack.shell(
         f"records = [f'{AT} o {{text}}'.encode() for text in {lines!r}]\n"
-        f"LogChunk.objects.append({empty.run}, 0, records)"
+        f"LogChunk.objects.append({stack.run}, 0, records)"
     )
-    with socket_of(empty, empty.run) as socket:
-        socket.recv(timeout=20)
+    with socket_of(stack, stack.run) as socket:
+        socket.recv(timeout=PATIENCE)
         assert search(socket, level="error").numbers == [2, 5, 6, 7]
         assert search(socket, level="warning").numbers == [2, 4, 5, 6, 7]
         assert search(socket, rank="TP1").numbers == [2, 3]
@@ -264,5 +252,5 @@ def test_who_may_not_look_is_told_to_stay_away(
 ) -> None:
     with socket_of(stack, run or stack.run, session=session) as socket:
         with pytest.raises(ConnectionClosed):
-            socket.recv(timeout=20)
+            socket.recv(timeout=PATIENCE)
         assert socket.close_code == code

@@ -2,6 +2,7 @@ import pytest
 
 from servers.judge.loglevel import Level, level, levels
 from servers.judge.logscan import Outline, PatternError, Query, Scan
+from tests.cases import table
 
 AT = "2026-11-21T08:00:00.000000001Z"
 VLLM = "(EngineCore_DP0 pid=212) "
@@ -36,7 +37,7 @@ def test_a_pattern_that_is_none_is_named() -> None:
         Scan(Query(text="[a-", is_pattern=True))
 
 
-@pytest.mark.parametrize(
+@table(
     ("line", "wanted"),
     [
         (VLLM + "ERROR 11-21 10:00:00 [core.py:12] failed", Level.ERROR),

@@ -4,6 +4,7 @@ import pytest
 
 from servers.host import lookup
 from servers.host.lookup import Found, look
+from tests.box_files import anywhere
 
 
 @pytest.fixture
@@ -18,33 +19,35 @@ ROOTS = ("/models", "/home/ada")
 
 
 def test_what_is_there_is_not_searched_for(box: Path) -> None:
-    assert look("/models/GLM-5-FP8", ROOTS, root=box) == Found(lies="there")
-    assert look("/models/latest", ROOTS, root=box) == Found(lies="there")
+    assert look("/models/GLM-5-FP8", ROOTS, anywhere(box)) == Found(lies="there")
+    assert look("/models/latest", ROOTS, anywhere(box)) == Found(lies="there")
 
 
 def test_a_missing_name_is_found_elsewhere_in_whatever_case(box: Path) -> None:
-    assert look("/data/minimax-m2", ROOTS, root=box) == Found(
+    assert look("/data/minimax-m2", ROOTS, anywhere(box)) == Found(
         lies="missing", elsewhere=("/home/ada/weights/MiniMax-M2",)
     )
 
 
 def test_hidden_folders_and_other_roots_are_left_alone(box: Path) -> None:
-    assert look("/data/GLM-5-FP8", ROOTS, root=box).elsewhere == ("/models/GLM-5-FP8",)
-    assert look("/data/GLM-5-FP8", ("/home/ada",), root=box).elsewhere == ()
+    assert look("/data/GLM-5-FP8", ROOTS, anywhere(box)).elsewhere == ("/models/GLM-5-FP8",)
+    assert look("/data/GLM-5-FP8", ("/home/ada",), anywhere(box)).elsewhere == ()
 
 
 def test_a_root_that_is_not_there_is_passed_over(box: Path) -> None:
-    assert look("/data/GLM-5-FP8", ("/srv", *ROOTS), root=box).elsewhere == ("/models/GLM-5-FP8",)
+    assert look("/data/GLM-5-FP8", ("/srv", *ROOTS), anywhere(box)).elsewhere == (
+        "/models/GLM-5-FP8",
+    )
 
 
 def test_a_search_has_an_end(box: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lookup, "MOST_ENTRIES", 1)
 
-    assert look("/data/MiniMax-M2", ROOTS, root=box) == Found(lies="missing")
-    assert look("/data/GLM-5-FP8", ROOTS, root=box, seconds=0) == Found(lies="missing")
+    assert look("/data/MiniMax-M2", ROOTS, anywhere(box)) == Found(lies="missing")
+    assert look("/data/GLM-5-FP8", ROOTS, anywhere(box), seconds=0) == Found(lies="missing")
 
 
 def test_nothing_below_a_link_is_searched_twice(box: Path) -> None:
     (box / "models" / "again").symlink_to(box / "models")
 
-    assert look("/x/GLM-5-FP8", ("/models",), root=box).elsewhere == ("/models/GLM-5-FP8",)
+    assert look("/x/GLM-5-FP8", ("/models",), anywhere(box)).elsewhere == ("/models/GLM-5-FP8",)

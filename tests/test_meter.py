@@ -9,6 +9,7 @@ import pytest
 
 from servers.judge import meterbook
 from servers.judge.meter import MOST, Meter, Rule
+from tests.cases import table
 
 EXAMPLES = [
     pytest.param(engine, example, id=f"{engine}-{rule['id']}-{number}")
@@ -23,7 +24,7 @@ def rules(engine: str) -> list[Rule]:
     return [Rule.from_json(each) for each in meterbook.by_engine()[engine].rules]
 
 
-@pytest.mark.parametrize(("engine", "example"), EXAMPLES)
+@table(("engine", "example"), EXAMPLES)
 def test_an_example_gives_its_figures(engine: str, example: dict[str, Any]) -> None:
     line = example["line"]
     first = next(rule for rule in rules(engine) if rule.near in line)

@@ -1,11 +1,9 @@
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
+from tests.nested import run_pytest
 
 TESTS = """
 import pytest
@@ -28,19 +26,7 @@ MODULE = 'import pytest\npytest.skip("none of it", allow_module_level=True)\n'
 
 def run(folder: Path, *options: str, **environment: str) -> subprocess.CompletedProcess[str]:
     (folder / "test_sample.py").write_text(TESTS)
-    (folder / "pytest.ini").write_text(
-        f"[pytest]\npythonpath = {ROOT}\naddopts = -p tests.parts\nmarkers =\n    docker: -\n"
-    )
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:django", "-p", "no:cacheprovider"]
-    command += options
-    return subprocess.run(
-        command,
-        cwd=folder,
-        env=os.environ | {"PYTHONPATH": str(ROOT)} | environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return run_pytest(folder, ("tests.parts",), "-q", *options, **environment)
 
 
 @pytest.mark.parametrize("processes", [0, 2])
@@ -61,3 +47,12 @@ def test_allow_missing_passes_and_still_names_them(tmp_path: Path) -> None:
 
     assert result.returncode == 0
     assert "test_that_skips_itself" in result.stdout.partition("NOT RUN")[2]
+
+
+def test_a_failure_is_told_before_the_end(tmp_path: Path) -> None:
+    (tmp_path / "test_failing.py").write_text("def test_wrong():\n    assert 1 == 2, 'no'\n")
+
+    before, _title, _after = run(tmp_path, "-n", "1").stdout.partition("= FAILURES =")
+
+    assert "test_failing.py::test_wrong failed (call):" in before
+    assert "assert 1 == 2" in before

@@ -8,6 +8,7 @@ import pytest
 from servers.judge import logtext, phases
 from servers.judge.phases import Bar, Progress, Rank, Reader
 from servers.judge.phases.rules import Rule, by_engine
+from tests.cases import table
 
 LOGS = Path(__file__).parent / "phases"
 STARTS = Path(__file__).parent / "engine" / "starts"
@@ -18,7 +19,7 @@ RULES = [
 ]
 
 
-@pytest.mark.parametrize(("engine", "rule"), RULES)
+@table(("engine", "rule"), RULES)
 def test_every_rule_knows_its_examples(engine: str, rule: Rule) -> None:
     assert rule.examples
     for example in rule.examples:
@@ -27,7 +28,7 @@ def test_every_rule_knows_its_examples(engine: str, rule: Rule) -> None:
         assert rule.phase in phases.read([example], engine).seen, example
 
 
-@pytest.mark.parametrize(("engine", "rule"), RULES)
+@table(("engine", "rule"), RULES)
 def test_no_rule_of_a_phase_takes_the_lines_of_another(engine: str, rule: Rule) -> None:
     for example in rule.examples:
         assert set(phases.read([example], engine).seen) <= {rule.phase}, example
@@ -219,7 +220,7 @@ def test_a_draft_model_does_not_move_a_start_back() -> None:
     assert reader.progress.phase == "capturing"
 
 
-@pytest.mark.parametrize(
+@table(
     "line",
     [
         "Please wait until you see: Application startup complete.",

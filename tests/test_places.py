@@ -63,7 +63,7 @@ def test_a_mount_without_a_home_is_told() -> None:
 
 @pytest.fixture
 def root(root: Path) -> Path:
-    for folder in ("data/models/GLM-5", "home/ada/GLM-6", "etc"):
+    for folder in ("data/models/GLM-5", "home/ada/models/GLM-6", "etc"):
         (root / folder).mkdir(parents=True)
     return root.parent
 
@@ -111,7 +111,7 @@ def test_the_form_tells_what_its_box_has(eva: Client, monkeypatch: pytest.Monkey
         assert "<code>/data/models</code> is there" in text
         assert (
             "<code>/data/GLM-6</code> is not there; the same name lies at "
-            "<code>/home/ada/GLM-6</code>" in text
+            "<code>/home/ada/models/GLM-6</code>" in text
         )
         assert "<code>/etc</code> will not be mounted: /etc lies outside" in text
 

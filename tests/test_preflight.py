@@ -310,6 +310,7 @@ def run_command(*words: str) -> tuple[str, int]:
 
 
 @pytest.mark.django_db
+@pytest.mark.takes(60)
 def test_the_command_says_the_same_and_its_exit_code_whether_it_may_start(server: Server) -> None:
     sample(server.box, 94.0, 94.0)
     text, code = run_command("coder")

@@ -12,7 +12,10 @@ import pytest
 
 from servers.host import connections, probes, prometheus
 from servers.host.probes import Endpoint, EngineError, Health, Kind
+from tests.cases import table
+from tests.ports import free_port
 from tests.scripted_engine import METRICS, MODEL, ScriptedEngine
+from tests.waiting import PATIENCE
 
 
 @pytest.fixture
@@ -29,9 +32,7 @@ def endpoint(engine: ScriptedEngine) -> Endpoint:
 @pytest.fixture
 def nobody() -> Endpoint:
     """A port on which nothing listens."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return Endpoint(address="127.0.0.1", port=taken.getsockname()[1])
+    return Endpoint(address="127.0.0.1", port=free_port())
 
 
 def question(**script: Any) -> dict[str, Any]:
@@ -212,7 +213,7 @@ def test_closing_the_chat_tells_the_engine_to_stop(
 
     asyncio.run(first_piece())
 
-    assert engine.outcomes.get(timeout=5) == "cancelled"
+    assert engine.outcomes.get(timeout=PATIENCE) == "cancelled"
 
 
 def test_cancelling_before_the_first_token_tells_the_engine_to_stop(
@@ -220,12 +221,12 @@ def test_cancelling_before_the_first_token_tells_the_engine_to_stop(
 ) -> None:
     async def impatient() -> None:
         reading = asyncio.ensure_future(whole(endpoint, question(first_delay=3600)))
-        await asyncio.to_thread(engine.arrived.get, timeout=5)
+        await asyncio.to_thread(engine.arrived.get, timeout=PATIENCE)
         reading.cancel()
         with pytest.raises(asyncio.CancelledError):
             await reading
         # The connection is closed beside who has hung up, while the loop goes on.
-        assert await asyncio.to_thread(engine.outcomes.get, timeout=5) == "cancelled"
+        assert await asyncio.to_thread(engine.outcomes.get, timeout=PATIENCE) == "cancelled"
 
     asyncio.run(impatient())
 
@@ -249,7 +250,7 @@ def test_a_refusal_carries_the_engines_words_in_every_shape(
     )
 
 
-@pytest.mark.parametrize(
+@table(
     ("status", "words", "advice"),
     [
         (400, "This model's maximum context length is 4096 tokens.", "new conversation"),
@@ -272,6 +273,7 @@ def test_a_refusal_carries_the_engines_words_in_every_shape(
         ),
         (400, "At most 0 image(s) may be provided in one prompt.", "whose model takes them"),
     ],
+    shared=("endpoint",),
 )
 def test_a_refusal_says_what_to_do_next(
     endpoint: Endpoint, status: int, words: str, advice: str

@@ -7,6 +7,7 @@ from docker.errors import ImageNotFound
 
 from servers.host.containers import ContainerError, Docker, Progress
 from tests.registry import Registry, registry
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.docker
 
@@ -46,7 +47,7 @@ def test_a_pull_that_is_given_up_ends_at_docker_too(docker: Docker, shelf: Regis
         docker.pull(shelf.image, lambda progress: not progress.total)
 
     assert caught.value.kind == "given_up"
-    assert shelf.left.wait(20)
+    assert shelf.left.wait(PATIENCE)
     assert docker.image(shelf.image) is None
 
 

@@ -64,7 +64,7 @@ def test_a_box_that_does_not_allow_it_says_so(worker: Path, cached: Callable[[],
     run = started()
 
     assert run.state == State.FAILED
-    assert "reclaim = true in box.toml" in run.failure
+    assert "allow reclaim`" in run.failure
     assert cached() == PAGES
 
 

@@ -98,7 +98,7 @@ def test_a_box_that_does_not_allow_it_says_what_to_type(
 
     done, _told = asked(box, level=2)
 
-    assert "reclaim = true in box.toml" in done.said
+    assert "allow reclaim`" in done.said
     assert done.command == "sudo sh -c 'sync; echo 2 > /proc/sys/vm/drop_caches'"
     assert cached() == PAGES
 
@@ -160,7 +160,7 @@ def test_the_page_offers_it_with_the_commands_for_now_and_for_good(box: Box) -> 
 
 def test_the_question_says_what_stands_against_it(box: Box) -> None:
     factories.tell(box, verdict("reclaimable"))
-    assert "reclaim = true" in page(client(), "/boxes/spark-1/actions/reclaim/level-2/ask/")
+    assert "allow reclaim" in page(client(), "/boxes/spark-1/actions/reclaim/level-2/ask/")
     factories.run(factories.server(box, "coder"), State.READY)
 
     said = page(client(), "/boxes/spark-1/actions/reclaim/level-2/ask/")

@@ -1,10 +1,19 @@
 """What the log of a process leaves out."""
 
 import logging
+from typing import Any
 
 import pytest
+from django.test import Client
 
-from inferdash.records import IS_OVER, KEPT, SAID_AGAIN, WithoutRepeats
+from inferdash.records import (
+    IS_OVER,
+    KEPT,
+    REFUSED_HOST,
+    SAID_AGAIN,
+    BoundedVisitors,
+    WithoutRepeats,
+)
 
 ROUND = 8.0  # seconds
 
@@ -59,3 +68,53 @@ def test_what_is_new_each_time_does_not_fill_the_memory(quiet: WithoutRepeats) -
         assert quiet.filter(record(str(number), number / 100))
     assert quiet.filter(record("0", 10.0))  # forgotten
     assert not quiet.filter(record(str(KEPT), 10.0))
+
+
+def visitor(
+    at: float, by: str = "django.request", *, level: int = logging.WARNING, text: str = "100 %d"
+) -> logging.LogRecord:
+    made = logging.LogRecord(by, level, __file__, 1, "Not Found: %s", (text,), None)
+    made.created = at
+    return made
+
+
+def refused_host(at: float) -> logging.LogRecord:
+    return visitor(at, REFUSED_HOST, level=logging.ERROR)
+
+
+def test_a_refused_host_is_one_line_a_minute() -> None:
+    bounded = BoundedVisitors()
+    said = [each for at in range(121) if bounded.filter(each := refused_host(at))]
+
+    assert [each.created for each in said] == [0, 60, 120]
+    assert said[1].getMessage() == "Not Found: 100 %d (59 more before it were left out)"
+
+
+def test_a_stranger_writes_so_many_lines_a_minute_and_no_more() -> None:
+    bounded = BoundedVisitors()
+    for by in ("django.request", "uvicorn.error", "django.security.csrf"):
+        lines = [visitor(number / 100, by) for number in range(1000)]
+        assert len(list(filter(bounded.filter, lines))) == 30, by
+        assert bounded.filter(visitor(61, by)), by
+
+
+def test_faults_of_ours_are_told_among_any_number_of_visitors() -> None:
+    bounded = BoundedVisitors()
+    for number in range(100):
+        bounded.filter(visitor(number / 100))
+    assert bounded.filter(visitor(2, level=logging.ERROR))
+    assert bounded.filter(visitor(2, "servers.watcher.loop"))
+
+
+@pytest.mark.django_db
+def test_requests_by_a_strange_name_write_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    client = Client()
+    for _ in range(20):
+        assert client.get("/login/", headers={"host": "evil.test"}).status_code == 400
+    assert len(caplog.records) >= 20
+    bounded = BoundedVisitors()
+    assert len(list(filter(bounded.filter, caplog.records))) == 1
+
+
+def test_each_process_bounds_what_visitors_make_it_write(settings: Any) -> None:
+    assert "bounded_visitors" in settings.LOGGING["handlers"]["console"]["filters"]

@@ -27,6 +27,7 @@ def test_pages_stay_while_redis_is_away(client: Client, path: str) -> None:
     assert client.get(path).status_code == 200
 
 
+@pytest.mark.takes(30)
 def test_an_outage_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         for _ in range(5):

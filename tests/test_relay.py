@@ -12,12 +12,12 @@ from servers.host import connections, probes
 from servers.host.probes import Endpoint
 from servers.host.relay import relay
 from tests.scripted_engine import MODEL, ScriptedEngine
+from tests.waiting import wait_until_async
 
 type Ask = Callable[[Endpoint, bytes], Coroutine[Any, Any, None]]
 
 TRIES, MOST = 400, 1_000_000
 ENOUGH = 20  # that came to their end, so that all their steps were among those tried
-SETTLES_WITHIN = 5.0  # seconds
 
 
 @pytest.fixture(scope="module")
@@ -26,15 +26,14 @@ def engine() -> Iterator[ScriptedEngine]:
         yield engine
 
 
-async def settled() -> bool:
-    """Whether no connection is left that nobody uses any more and that is not idle either."""
+async def settles(what: str) -> None:
+    """Until no connection is left that nobody uses any more and that is not idle either."""
     pool = connections.client()._transport._pool  # type: ignore[attr-defined]
-    deadline = asyncio.get_running_loop().time() + SETTLES_WITHIN
-    while not all(each.is_idle() or each.is_closed() for each in pool.connections):
-        if asyncio.get_running_loop().time() > deadline:
-            return False
-        await asyncio.sleep(0.01)
-    return True
+    await wait_until_async(
+        lambda: all(each.is_idle() or each.is_closed() for each in pool.connections),
+        f"no connection is left of {what}",
+        every=0.01,
+    )
 
 
 async def relayed(endpoint: Endpoint, body: bytes) -> None:
@@ -67,7 +66,7 @@ async def test_a_request_that_is_cancelled_at_any_step_leaves_no_connection(
         ends += asking.done()
         asking.cancel()
         await asyncio.gather(asking, return_exceptions=True)
-        assert await settled(), f"cancelled at step {steps}"
+        await settles(f"the request that was cancelled at step {steps}")
         # A machine that is busy with something else needs more of them to the end.
         steps += 1 if steps < TRIES else steps
         assert steps < MOST, "it did not come to its end"
@@ -92,7 +91,7 @@ async def test_a_connection_on_which_an_engine_has_failed_is_not_used_again() ->
         for _ in range(2):
             async with relay(endpoint, "POST", "/v1/chat/completions", [], b"{}") as answer:
                 seen.append((answer.status, b"".join([piece async for piece in answer.pieces])))
-        assert await settled()
+        await settles("the two requests")
         await connections.forget(asyncio.get_running_loop())  # else the server waits for its end
 
     assert seen == [(500, b"{}"), (200, b"{}")]

@@ -12,6 +12,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.scripted_engine import MODEL, Script, ScriptedEngine
+from tests.waiting import PATIENCE
 
 
 def is_closed(client: socket.socket) -> bool:
@@ -35,7 +36,7 @@ def test_who_connects_in_the_turn_in_which_it_ends(monkeypatch: pytest.MonkeyPat
 
     def hold() -> None:
         held.set()
-        told.wait(30)
+        told.wait(PATIENCE)
 
     with ScriptedEngine() as engine:
         tell = engine._loop.call_soon_threadsafe
@@ -45,7 +46,7 @@ def test_who_connects_in_the_turn_in_which_it_ends(monkeypatch: pytest.MonkeyPat
             told.set()
 
         tell(hold)
-        assert held.wait(30)
+        assert held.wait(PATIENCE)
         client = connected(engine)
         monkeypatch.setattr(engine._loop, "call_soon_threadsafe", tell_it)
 
@@ -70,7 +71,7 @@ def test_who_does_not_read_what_it_is_told() -> None:
     head = f"POST /v1/chat/completions HTTP/1.1\r\ncontent-length: {len(body)}\r\n\r\n"
     with ScriptedEngine(plan=lambda _body: told) as engine:
         client = connected(engine, head.encode() + body)
-        engine.arrived.get(timeout=30)
+        engine.arrived.get(timeout=PATIENCE)
     with client:
         assert is_closed(client)
     gc.collect()

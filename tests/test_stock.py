@@ -105,10 +105,11 @@ def test_the_usual_folders_are_looked_into(box: Box, root: Path) -> None:
     assert told(box) == {"org/one": "complete", "two": "partial", "Qwen/Qwen3-8B": "complete"}
     assert [each["path"] for each in seen.roots] == [
         "/home/ada/.cache/huggingface", "/home/ada/models", "/home/ada/.cache/modelscope",
-        "/mnt", "/data", "/models", "/srv",
+        "/home/ada/.cache/llama.cpp", "/models", "/data", "/mnt", "/srv", "/raid",
     ]  # fmt: skip
     assert [each["path"] for each in seen.roots if each["absent"]] == [
-        "/home/ada/.cache/modelscope", "/data", "/models", "/srv",
+        "/home/ada/.cache/modelscope", "/home/ada/.cache/llama.cpp",
+        "/models", "/data", "/srv", "/raid",
     ]  # fmt: skip
     assert seen.looked_at is not None
     assert seen.looking_since is None

@@ -11,6 +11,7 @@ from servers.models import Run
 from servers.models.run import State
 from servers.watcher.starts import Starts
 from tests import factories, samples
+from tests.cases import table
 from tests.test_phases import started
 from tests.test_starts import fresh, page, starting_run, write
 
@@ -23,7 +24,7 @@ def minutes(count: float) -> datetime:
     return NOW - timedelta(minutes=count)
 
 
-@pytest.mark.parametrize(
+@table(
     ("card", "says"),
     [
         (samples.card(0, [(1, 60.0)], **WEDGED), True),

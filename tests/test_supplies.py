@@ -20,6 +20,8 @@ from servers.watcher.images import Images
 from tests import factories, samples
 from tests.images import BASE, ENGINE
 
+ROUNDED = 0.001  # seconds; of a clock that is read on its own terms
+
 NEEDY = "inferdash-test/needy:1"
 ABSENT = "inferdash-test/absent:1"
 MACHINE = {"x86_64": "amd64", "aarch64": "arm64"}[platform.machine()]
@@ -124,7 +126,8 @@ def test_what_docker_says_of_images_and_of_itself_stops_a_start(
     assert known.found["architecture"] == platform.machine()
     assert "runc" in known.found["runtimes"]
     assert known.found["disks"]["images"]["free"] > 0
-    assert abs(known.found["clock"]["seconds"]) < 1  # Redis runs on this machine
+    # Redis runs on this machine: however long it takes to answer, its clock is ours.
+    assert abs(known.found["clock"]["seconds"]) <= known.found["clock"]["within"] + ROUNDED
     told = {}
     for server in servers:
         checked = preflight.check(server.profile.launch, box, server.profile, server)

@@ -4,11 +4,12 @@ from servers.lifecycle import secrets
 from servers.models.secret import MASK
 from servers.models.tokens import mask_tokens, masked
 from tests import factories
+from tests.cases import table
 
 LETTERS = "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7cF0hLxRuYiO"
 
 
-@pytest.mark.parametrize(
+@table(
     ("line", "masked"),
     [
         (f"token hf_{LETTERS[:34]} given", f"token hf_{MASK} given"),
@@ -47,7 +48,7 @@ def test_what_looks_like_a_token_is_masked(line: str, masked: str) -> None:
     assert mask_tokens([line.encode()])[0].decode() == masked
 
 
-@pytest.mark.parametrize(
+@table(
     "line",
     [
         "loading hf_quant_config.json of disk-0123456789abcdefghijk",

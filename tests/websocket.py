@@ -10,8 +10,7 @@ from django.test import AsyncClient
 
 from inferdash.asgi import application
 from servers.models import User
-
-PATIENCE = 10.0
+from tests.waiting import PATIENCE
 
 
 class Socket:

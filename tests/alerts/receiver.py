@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from tests.waiting import PATIENCE
+
 
 @dataclass(frozen=True, kw_only=True)
 class Got:
@@ -51,7 +53,7 @@ def receiver() -> Iterator[Receiver]:
                 Got(method=self.command, path=self.path, headers=dict(self.headers), body=body)
             )
             told.came.set()
-            told.holds.wait(30)
+            told.holds.wait(PATIENCE)
             said = told.answers.pop(0) if told.answers else Answer()
             self.send_response(said.status)
             for name, value in said.headers.items():

@@ -11,6 +11,7 @@ from servers.models import Alert, Box, Delivery, Outlet
 from servers.watcher.sending import Sending
 from tests import factories
 from tests.alerts.receiver import Receiver
+from tests.waiting import PATIENCE
 
 DIED = Case(
     kind="died",
@@ -36,7 +37,7 @@ def send(box: Box) -> None:
     """A watcher's round, of a watcher that has just begun."""
     sending = Sending(box)
     sending.step()
-    sending.finish(10)
+    sending.finish(PATIENCE)
 
 
 def all_due() -> None:

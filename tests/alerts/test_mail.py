@@ -11,6 +11,7 @@ from servers.watcher.sending import Sending
 from tests import factories
 from tests.alerts.receiver import Receiver, postbox
 from tests.alerts.rounds import HOT, outlet, raised, send
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -73,9 +74,9 @@ def test_a_sign_of_life_is_given_every_minute_and_not_by_a_box_that_is_silent(
     outlet(there, "Of another box", kind="ping", box=factories.box("spark-1"))
     sending = Sending(box)
     sending.step()
-    sending.finish(10)
+    sending.finish(PATIENCE)
     sending.step()
-    sending.finish(10)
+    sending.finish(PATIENCE)
 
     assert [(each.method, each.path) for each in there.got] == [("GET", "/hook")]
     made.refresh_from_db()

@@ -12,7 +12,7 @@ from servers.lifecycle import alerts, outlets
 from servers.models import Alert, Box, Delivery, Outlet
 from servers.models.outlet import PATIENCE, What
 from servers.watcher.sending import Sending
-from tests import factories
+from tests import factories, waiting
 from tests.alerts.receiver import Answer, Receiver, receiver
 from tests.alerts.rounds import DIED, HOT, all_due, outlet, raised, send
 
@@ -121,7 +121,7 @@ def test_two_watchers_send_it_once(there: Receiver, box: Box) -> None:
     for each in both:
         each.step()
     for each in both:
-        each.finish(10)
+        each.finish(waiting.PATIENCE)
 
     assert events(there) == ["raised"]
 
@@ -256,10 +256,10 @@ def test_one_that_hangs_makes_no_other_wait(there: Receiver, box: Box) -> None:
         sending = Sending(box)
         sending.step()
 
-        assert there.came.wait(10)
-        assert slow.came.wait(10)
+        assert there.came.wait(waiting.PATIENCE)
+        assert slow.came.wait(waiting.PATIENCE)
         slow.holds.set()
-        sending.finish(10)
+        sending.finish(waiting.PATIENCE)
     assert Delivery.objects.waiting().count() == 0
 
 

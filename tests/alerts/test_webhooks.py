@@ -15,6 +15,8 @@ from servers.host import payloads, webhooks
 from servers.host.payloads import Message
 from servers.host.webhooks import WebhookError
 from tests.alerts.receiver import Answer, Receiver, receiver
+from tests.cases import table
+from tests.ports import free_port
 
 DIED = Message(
     id="0123abcd-7",
@@ -139,6 +141,14 @@ def test_who_asks_to_be_left_alone_is_left_alone(there: Receiver) -> None:
     assert refused(there, Answer(status=503, headers={"Retry-After": "soon"})).wait is None
 
 
+@table("said", ["Fri, 31 Dec 99999999999999999999 23:59:59 GMT", "nan", "-1", "soon", "1" * 500])
+def test_nonsense_about_when_to_come_back_breaks_nothing(said: str) -> None:
+    with receiver() as there:
+        error = refused(there, Answer(status=429, headers={"Retry-After": said}))
+        assert error.may_pass
+        assert error.wait is None or 0.0 <= error.wait <= webhooks.LONGEST_WAIT
+
+
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 410])
 def test_what_will_not_pass_is_given_up_with_the_services_own_words(
     there: Receiver, status: int
@@ -162,14 +172,12 @@ def test_a_redirect_is_not_followed(there: Receiver) -> None:
 def test_nobody_there_and_nobody_answering_may_pass(
     there: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        free = probe.getsockname()[1]
+    free = free_port()
     with pytest.raises(WebhookError, match="cannot be reached") as caught:
         webhooks.post(f"http://127.0.0.1:{free}/", b"", {})
     assert caught.value.may_pass
 
-    monkeypatch.setattr(webhooks, "TIMEOUT", 0.2)
+    monkeypatch.setattr(webhooks, "WITHIN", 0.2)
     there.holds.clear()
     with pytest.raises(WebhookError, match="no answer within") as caught:
         send(there)

@@ -1,6 +1,6 @@
 """What tests of the API begin with: a box, a server, and keys."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -8,8 +8,7 @@ from django.test import Client
 
 from servers.models import Box, Key, Role, Server, User
 from tests import factories
-from tests.installation import Installation, installation
-from tests.nvml import profiles
+from tests.installation import Installation
 
 type ClientOf = Callable[[Role], Client]
 
@@ -41,13 +40,7 @@ def client_of() -> ClientOf:
     return made
 
 
-@pytest.fixture(scope="package")
-def place(docker_host: str) -> Iterator[Installation]:
-    with installation(docker_host, profiles.rtx_pro_6000()) as made:
-        yield made
-
-
-@pytest.fixture(scope="package")
+@pytest.fixture
 def token(place: Installation) -> str:
     """An admin's key."""
     said = place.ask(

@@ -1,5 +1,6 @@
 """What openapi.json promises holds for requests that nobody thought of."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -9,7 +10,8 @@ from schemathesis.core.result import Ok
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
 from tests.api.test_operations import ROLES
-from tests.installation import Installation
+from tests.installation import Installation, installation
+from tests.nvml import profiles
 
 pytestmark = pytest.mark.docker
 
@@ -21,6 +23,14 @@ WITH_DOCUMENTS = (
 )
 
 
+@pytest.fixture(scope="module")
+def place(docker_host: str) -> Iterator[Installation]:
+    """Its own: what was asked of it, pulls and downloads of anything, may go on afterwards."""
+    with installation(docker_host, profiles.rtx_pro_6000()) as made:
+        yield made
+
+
+@pytest.mark.takes(90)
 def test_answers_are_as_described(place: Installation, token: str) -> None:
     described = schemathesis.openapi.from_url(f"{place.url}/api/v1/openapi.json")
     tried = set()

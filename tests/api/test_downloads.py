@@ -1,7 +1,6 @@
 """The API's part in downloads, and answers that are held back until something changes."""
 
 import threading
-import time
 from typing import Any
 
 import pytest
@@ -12,6 +11,7 @@ from servers.models import Action, Box, Download, Role, Run, Server
 from servers.models.run import State
 from tests import factories
 from tests.api.conftest import ClientOf
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("own_redis")]
 
@@ -71,11 +71,13 @@ def held(client: Client, address: str) -> tuple[threading.Thread, list[Any]]:
 
 def until_answered(thread: threading.Thread, nudge: Any) -> None:
     """A nudge before anybody listens is heard by nobody, and the row read anew all the same."""
-    deadline = time.monotonic() + 20
-    while thread.is_alive() and time.monotonic() < deadline:
+
+    def is_answered() -> bool:
         nudge()
         thread.join(0.1)
-    assert not thread.is_alive()
+        return not thread.is_alive()
+
+    wait_until(is_answered, "the request is answered", every=0)
 
 
 def test_an_answer_about_a_download_is_held_back(client_of: ClientOf, box: Box) -> None:

@@ -3,9 +3,13 @@
 from datetime import timedelta
 
 import pytest
+from asgiref.sync import async_to_sync
 from django.test import Client
+from django.urls import reverse
 from django.utils import timezone
 
+from servers.gateway.callers import Callers
+from servers.gateway.refusal import Refusal
 from servers.models import Entry, Key, Role
 from servers.models.key import PREFIX, digest_of
 from tests import factories
@@ -51,17 +55,17 @@ def test_a_key_keeps_which_models_it_may_ask_and_how_often() -> None:
     assert "30 requests a minute" in page
 
 
-def test_from_the_gateways_page_a_key_asks_models_only() -> None:
+def test_a_new_key_has_the_least_right_unless_more_is_chosen() -> None:
     ada = Client()
     ada.force_login(factories.person())
-    asks, operates = '<option value="0" selected>ask models only', '<option value="4" selected>'
-    assert asks in ada.get("/keys/?for=models").content.decode()
-    plain = ada.get("/keys/").content.decode()
-    assert operates in plain
-    assert '<option value="0">ask models only' in plain
+    asks = '<option value="0" selected>ask models only'
+    page = ada.get("/keys/").content.decode()
+    assert asks in page
+    assert '<option value="90" selected>90 days' in page
+    assert '<option value="4">do what an admin may' in page
 
     said = {"name": "Open WebUI", "role": "0", "lives": "30", "models_allowed": "glm-5"}
-    page = ada.post("/keys/?for=models", {**said, "requests_per_minute": "9"}).content.decode()
+    page = ada.post("/keys/", {**said, "requests_per_minute": "9"}).content.decode()
     key = Key.objects.get()
     assert (key.only_asks, key.role) == (True, Role.OPERATOR)
     assert (key.models_allowed, key.requests_per_minute) == (["glm-5"], 9)
@@ -75,7 +79,9 @@ def test_from_the_gateways_page_a_key_asks_models_only() -> None:
 def test_who_may_not_ask_models_makes_no_key_for_that() -> None:
     page = Client()
     page.force_login(factories.person("vic", Role.VIEWER))
-    assert "ask models only" not in page.get("/keys/?for=models").content.decode()
+    shown = page.get("/keys/").content.decode()
+    assert "ask models only" not in shown
+    assert '<option value="1" selected>' in shown
     said = page.post("/keys/", {"name": "x", "role": "0", "lives": "30"}).content.decode()
     assert "Select a valid choice" in said
     assert not Key.objects.exists()
@@ -158,3 +164,42 @@ def test_the_form_offers_no_higher_role_than_ones_own() -> None:
     text = page.post("/keys/", {"name": "x", "role": "4", "lives": "30"}).content.decode()
     assert "Select a valid choice" in text
     assert not Key.objects.exists()
+
+
+@pytest.mark.parametrize("kind", ["of a role", "only asks"])
+def test_a_key_falls_with_its_person(kind: str) -> None:
+    """Whoever keeps the key of a higher role does nothing with it that the person may not."""
+    server = factories.server(factories.box())
+    eva = factories.person("eva", Role.ADMIN)
+    _key, token = Key.make(eva, "x", Role.ADMIN, expires_at=None, only_asks=kind == "only asks")
+    headers = [(b"authorization", f"Bearer {token}".encode())]
+    client = Client(headers={"authorization": f"Bearer {token}"})
+    assert async_to_sync(Callers().of)(headers).person == eva.pk
+
+    ada = Client()
+    ada.force_login(factories.person())
+    ada.post(reverse("person_role", args=[eva.pk]), {"role": Role.VIEWER.value})
+
+    for path in (f"servers/{server.slug}/start", f"servers/{server.slug}/stop", "downloads"):
+        answer = client.generic("POST", f"/api/v1/{path}", "{}", content_type="application/json")
+        assert answer.status_code == 403, path
+    with pytest.raises(Refusal):
+        async_to_sync(Callers().of)(headers)
+
+
+def test_a_person_is_told_of_a_key_that_ends_soon() -> None:
+    ada, eva = factories.person(), factories.person("eva", Role.EDITOR)
+    now = timezone.now()
+    for name, days in (("nightly", 13), ("laptop", 15), ("old", -1)):
+        Key.make(ada, name, Role.VIEWER, expires_at=now + timedelta(days=days))
+    Key.objects.revoke(Key.make(ada, "gone", Role.VIEWER, expires_at=now + timedelta(days=1))[0])
+    shown = {}
+    for person in (ada, eva):
+        client = Client()
+        client.force_login(person)
+        shown[person.username] = client.get("/").content.decode()
+        keys = client.get("/keys/").content.decode()
+        assert keys.count("ends soon") == (person == ada)
+    assert "What uses this key of yours stops then" not in shown["eva"]
+    assert shown["ada"].count("What uses this key of yours stops then") == 1
+    assert ">nightly</a>" in shown["ada"]

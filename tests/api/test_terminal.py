@@ -12,9 +12,10 @@ from urllib.request import urlopen
 import pytest
 
 from tests.images import ENGINE
-from tests.installation import Installation, free_port
+from tests.installation import Installation
+from tests.ports import free_port
 from tests.registry import registry
-from tests.shelf.steps import within
+from tests.waiting import PATIENCE, wait_until
 
 pytestmark = pytest.mark.docker
 
@@ -28,14 +29,16 @@ gpus: none
 env: {{ENGINE_SECONDS: "0.5"}}
 """
 
+
 type Terminal = Callable[..., subprocess.CompletedProcess[str]]
 
 
-@pytest.fixture(scope="module")
-def program(place: Installation, tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture
+def program(place: Installation, tmp_path: Path) -> Path:
     """Downloaded as the page “Keys” says, and away from the checkout."""
-    file = tmp_path_factory.mktemp("bin") / "inferdash"
-    with urlopen(f"{place.url}/inferdash.pyz", timeout=30) as answer:  # noqa: S310
+    file = tmp_path / "bin" / "inferdash"
+    file.parent.mkdir()
+    with urlopen(f"{place.url}/inferdash.pyz", timeout=PATIENCE) as answer:  # noqa: S310
         file.write_bytes(answer.read())
     file.chmod(0o755)
     return file
@@ -57,7 +60,7 @@ def bare(program: Path, tmp_path: Path) -> Terminal:
             cwd=tmp_path,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=PATIENCE,
         )
 
     return run
@@ -149,19 +152,28 @@ def test_an_image_is_pulled_listed_held_cancelled_and_removed(
             each for each in of(terminal("images", "jobs", "--json")) if each["kind"] == "pull"
         ]
         # The watcher looks when the pull has ended.
-        within(20, lambda: store.image in terminal("images", "list", "--all").stdout)
+        wait_until(
+            lambda: store.image in terminal("images", "list", "--all").stdout,
+            "the terminal says so",
+        )
         assert store.image not in terminal("images", "list").stdout
 
         removed = terminal("images", "rm", job["image_id"])
         assert removed.stdout.startswith("Images on rtx8: done. Removed 1"), removed.stdout
-        within(20, lambda: store.image not in terminal("images", "list", "--all").stdout)
+        wait_until(
+            lambda: store.image not in terminal("images", "list", "--all").stdout,
+            "the terminal says so",
+        )
         assert terminal("images", "rm", store.image).returncode == 3
         missing = terminal("images", "pull", store.image.removesuffix(":1") + ":2")
         assert (missing.returncode, "no such tag" in missing.stdout) == (1, True)
 
         store.hold = True
         slow = of(terminal("images", "pull", store.image, "--detach", "--json"))
-        within(20, lambda: bool(of(terminal("images", "jobs", "--json"))[0]["layers"]))
+        wait_until(
+            lambda: bool(of(terminal("images", "jobs", "--json"))[0]["layers"]),
+            "the terminal says so",
+        )
         ended = terminal("images", "cancel", str(slow["id"]))
         assert ended.returncode == 0, ended.stderr
         assert "cancelled. " in ended.stdout
@@ -173,7 +185,10 @@ def test_an_image_is_pulled_listed_held_cancelled_and_removed(
         assert "--despite" in held.stdout
         beside = terminal("images", "pull", other.image, "--despite")
         assert beside.returncode == 0, beside.stdout + beside.stderr
-        within(20, lambda: other.image in terminal("images", "list", "--all").stdout)
+        wait_until(
+            lambda: other.image in terminal("images", "list", "--all").stdout,
+            "the terminal says so",
+        )
         assert "Say --yes" in terminal("images", "prune").stderr
         pruned = terminal("images", "prune", "--yes")
         assert pruned.returncode == 0, pruned.stdout

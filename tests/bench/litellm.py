@@ -23,7 +23,7 @@ from tests.bench.result import Result, progress
 from tests.bench.streams import Way
 from tests.chat_stack import chat_stack
 from tests.docker_engine import FOLDER
-from tests.up.programs import free_port
+from tests.ports import free_port
 
 NAME = "gateway beside LiteLLM"
 STREAMS = (1, 16, 64)

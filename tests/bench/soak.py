@@ -41,7 +41,13 @@ class Told:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=30)
-    minutes = parser.parse_args().minutes
+    results = run(parser.parse_args().minutes)
+    for result in results:
+        print(result.line())
+    return 0 if all(each.ok for each in results) else 1
+
+
+def run(minutes: float) -> list[Result]:
     with streams.engine() as port, chat_stack(port) as stack:
         web = psutil.Process(stack.web.processes["web"].pid)
         ours = asked_by_key(stack, stack.shell(KEY).strip())
@@ -58,9 +64,7 @@ def main() -> int:
     for each in told.broken[:10]:
         progress(each)
     progress(f"{told.begun} requests, {told.hung_up} of them hung up on")
-    for result in results:
-        print(result.line())
-    return 0 if all(each.ok for each in results) else 1
+    return results
 
 
 async def _soak(web: psutil.Process, ours: Way, seconds: float) -> tuple[Told, list[float]]:

@@ -53,13 +53,12 @@ def client() -> httpx.AsyncClient:
 def engine() -> Iterator[int]:
     """The port of an engine in a process of its own."""
     program = [sys.executable, "-m", "tests.scripted_engine"]
-    running = subprocess.Popen(program, stdout=subprocess.PIPE, text=True)
-    try:
-        assert running.stdout is not None
-        yield int(running.stdout.readline())
-    finally:
-        running.terminate()
-        running.wait()
+    with subprocess.Popen(program, stdout=subprocess.PIPE, text=True) as running:
+        try:
+            assert running.stdout is not None
+            yield int(running.stdout.readline())
+        finally:
+            running.terminate()
 
 
 def direct(port: int) -> Way:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.bench.result import Result, progress
-from tests.installation import free_port
+from tests.ports import free_port
 from tests.terminal import Started
 
 ROUNDS = 3

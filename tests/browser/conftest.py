@@ -5,37 +5,23 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Page
 
-from tests.browser.chromium import chromium, new_page
-from tests.browser.steps import log_in
-from tests.installation import Installation, installation
-from tests.nvml import profiles
-from tests.web_stack import WebStack, web_stack
-
-
-@pytest.fixture(scope="module")
-def stack() -> Iterator[WebStack]:
-    with web_stack() as stack:
-        yield stack
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as browser:
-        yield browser
-
-
-@pytest.fixture(scope="module")
-def place(docker_host: str) -> Iterator[Installation]:
-    with installation(docker_host, profiles.rtx_pro_6000()) as made:
-        yield made
+from tests.browser.chromium import new_page
+from tests.browser.steps import admitted
+from tests.installation import Installation
+from tests.web_stack import WebStack
 
 
 @pytest.fixture
-def page(place: Installation) -> Iterator[Page]:
-    """Its first admin's, in whichever of the tests that comes first: no complaint of the browser."""
+def stack(web: WebStack) -> WebStack:
+    return web
+
+
+@pytest.fixture
+def page(browser: Browser, place: Installation) -> Iterator[Page]:
+    """The first admin's, who has the dashboard before her: no complaint of the browser."""
     complaints: list[str] = []
-    with chromium() as browser:
-        page = new_page(browser.new_context(), complaints)
-        log_in(page, place)
-        yield page
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    page = new_page(admitted(context, place), complaints)
+    page.goto(f"{place.url}/")
+    yield page
     assert complaints == []

@@ -1,12 +1,14 @@
 """What several walks do alike."""
 
-import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Protocol
 
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import BrowserContext, Locator, Page, expect
 
-from tests.browser.chromium import PATIENCE
+from tests.installation import Installation
+from tests.waiting import wait_until
+from tests.web_stack import log_in
 
 
 class Place(Protocol):
@@ -18,13 +20,7 @@ class Place(Protocol):
     def link(self) -> str: ...
 
 
-class Asked(Place, Protocol):
-    def ask(self, expression: str) -> object: ...
-
-
 PASSWORD = "correct horse battery"
-
-expect.set_options(timeout=PATIENCE)
 
 
 def join(page: Page, place: Place, name: str = "ana") -> None:
@@ -38,16 +34,42 @@ def join(page: Page, place: Place, name: str = "ana") -> None:
     page.goto(f"{place.url}/")
 
 
+def create_profile(page: Page) -> None:
+    """Until its page is there: who goes elsewhere before that may take the request back."""
+    page.get_by_role("button", name="Create profile").click()
+    page.wait_for_url(lambda url: not url.endswith("/profiles/new/"))
+
+
+def allow_mounts(place: Installation, folder: Path) -> None:
+    """Let profiles of its box mount what lies in this folder, too."""
+    limits = place.data / "box.toml"
+    before = limits.read_text()
+    limits.write_text(before.replace("mount_roots = [", f'mount_roots = ["{folder}", ', 1))
+    assert limits.read_text() != before
+
+
 def card(page: Page, slug: str) -> Locator:
     return page.locator("article").filter(has=page.get_by_text(slug, exact=True))
 
 
+def stop(page: Page, card: Locator, *, within: float) -> None:
+    """By its card; milliseconds. What has served a moment ago is asked about first."""
+    card.get_by_role("button", name="Stop").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog.or_(card.get_by_text("stopped")).first).to_be_visible()
+    if dialog.is_visible():
+        dialog.get_by_role("button", name="Stop now").click()
+    expect(card).to_have_attribute("data-state", "stopped", timeout=within)
+
+
 def eventually(page: Page, holds: Callable[[], bool]) -> None:
-    """Wait for something that the page does not show."""
-    deadline = time.monotonic() + PATIENCE / 1000
-    while not holds():
-        assert time.monotonic() < deadline, "it never came to be"
-        page.wait_for_timeout(100)
+    """Wait for something that the page does not show, and let it go on meanwhile."""
+    wait_until(
+        holds,
+        "what was waited for",
+        every=0.1,
+        pause=lambda seconds: page.wait_for_timeout(1000 * seconds),
+    )
 
 
 def key(page: Page, place: Place) -> str:
@@ -60,13 +82,10 @@ def key(page: Page, place: Place) -> str:
     return token.strip()
 
 
-def log_in(page: Page, place: Asked) -> None:
-    """As who has joined in the test before, or joins now."""
-    page.goto(f"{place.url}/login/")
-    if not place.ask("User.objects.count()"):
-        join(page, place)
-        return
-    page.get_by_label("Name").fill("ana")
-    page.get_by_label("Password").fill(PASSWORD)
-    with page.expect_navigation():
-        page.locator("main form button").click()
+def admitted(
+    context: BrowserContext, place: Installation, name: str = "ana", role: str = "ADMIN"
+) -> BrowserContext:
+    """The browser of a person who has logged in."""
+    cookie = log_in(place.shell, place.url, name, role)
+    context.add_cookies([cookie])  # type: ignore[list-item]
+    return context

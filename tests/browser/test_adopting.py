@@ -11,20 +11,21 @@ from typing import Any
 import docker
 import pytest
 from docker.errors import NotFound
+from playwright.sync_api import Browser, Locator, Page, expect
 from playwright.sync_api import Error as PlaywrightError
-from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.axe import faults
-from tests.browser.chromium import chromium, new_page
+from tests.browser.chromium import PATIENCE, new_page
 from tests.browser.steps import PASSWORD, card, eventually
 from tests.found.bare import engine
 from tests.images import ENGINE
-from tests.installation import Installation, free_port
+from tests.installation import Installation
+from tests.ports import free_port
 from tests.test_inventory import folder, weights
 
 pytestmark = [pytest.mark.browser, pytest.mark.docker]
 
-WITHIN = 90_000  # ms: rounds of the watcher are part of it
+WITHIN = 2 * PATIENCE  # rounds of the watcher are part of it
 WORDS = ["vllm", "serve", "Qwen/Qwen3-8B", "--host", "0.0.0.0"]
 KEPT = ("Id", "Name", "Created", "Config", "HostConfig", "Mounts", "RestartCount", "State", "Image")
 
@@ -95,11 +96,10 @@ def full(place: Installation, tmp_path: Path) -> Iterator[Full]:
 
 
 @pytest.fixture
-def newcomer(place: Installation) -> Iterator[Page]:
+def newcomer(browser: Browser) -> Iterator[Page]:
     """The page of somebody who has not joined yet."""
     complaints: list[str] = []
-    with chromium() as browser:
-        yield new_page(browser.new_context(), complaints)
+    yield new_page(browser.new_context(), complaints)
     assert complaints == []
 
 
@@ -126,6 +126,7 @@ def faults_of(page: Page) -> list[str]:
         return faults(page)
 
 
+@pytest.mark.takes(60)
 def test_the_first_page_names_all_and_only_what_was_asked_for_changes(
     newcomer: Page, full: Full
 ) -> None:

@@ -8,13 +8,14 @@ from playwright.sync_api import Page, expect
 
 from tests.alerts.receiver import Answer, Receiver, receiver
 from tests.browser.axe import faults
-from tests.browser.steps import card, eventually
+from tests.browser.chromium import PATIENCE
+from tests.browser.steps import card, create_profile, eventually
 from tests.images import ENGINE
 from tests.installation import Installation
 
 pytestmark = [pytest.mark.browser, pytest.mark.docker]
 
-WITHIN = 90_000  # ms
+WITHIN = 2 * PATIENCE
 TITLE = "tight on rtx8 failed to start"
 
 
@@ -62,7 +63,7 @@ def test_a_failed_start_reaches_the_page_the_title_and_a_webhook_once(
     page.goto(f"{place.url}/profiles/new/")
     for field, value in values.items():
         page.locator(f"#id_{field}").fill(value)
-    page.get_by_role("button", name="Create profile").click()
+    create_profile(page)
     page.goto(f"{place.url}/")
     expect(page).to_have_title("Dashboard · inferdash")
     card(page, "tight").get_by_role("button", name="Start", exact=True).click()

@@ -10,23 +10,20 @@ from playwright.sync_api import Browser, Page, expect
 from tests.browser.axe import faults
 from tests.browser.chromium import new_page
 from tests.factories import ASKED
-from tests.web_stack import WebStack, web_stack
+from tests.web_stack import WebStack
 
 pytestmark = pytest.mark.browser
 
 
-@pytest.fixture(scope="module")
-def stack() -> Iterator[WebStack]:
-    with web_stack() as stack:
-        stack.run("factories.box()")
-        stack.run(f"factories.server(Box.objects.get(), 'coder', 'gpt-oss-120b', image='{ASKED}')")
-        yield stack
+@pytest.fixture
+def stack(web: WebStack) -> WebStack:
+    web.run(f"factories.server(factories.box(), 'coder', 'gpt-oss-120b', image='{ASKED}')")
+    return web
 
 
 @pytest.fixture
 def eva(browser: Browser, stack: WebStack) -> Iterator[Page]:
     complaints: list[str] = []
-    stack.run("ImageFacts.objects.all().delete()")
     context = browser.new_context(viewport={"width": 1280, "height": 900})
     context.add_cookies([stack.cookie("eva", "EDITOR")])  # type: ignore[list-item]
     yield new_page(context, complaints)

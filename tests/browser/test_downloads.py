@@ -47,6 +47,7 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModelHub]:
 
 @pytest.fixture(scope="module")
 def place(docker_host: str, hub: ModelHub) -> Iterator[Installation]:
+    """Its own: whose Hub it asks stands in the environment of its processes."""
     with installation(docker_host, profiles.rtx_pro_6000(), INFERDASH_HUB=hub.url) as made:
         yield made
 
@@ -61,6 +62,7 @@ def models(place: Installation) -> Path:
     return found
 
 
+@pytest.mark.takes(60)
 def test_a_model_is_downloaded_seen_used_and_deleted(
     page: Page, place: Installation, hub: ModelHub, models: Path
 ) -> None:

@@ -8,7 +8,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.axe import faults
 from tests.browser.chromium import new_page
-from tests.web_stack import WebStack, web_stack
+from tests.web_stack import WebStack
 
 pytestmark = pytest.mark.browser
 
@@ -19,11 +19,10 @@ factories.server(box, "target", "gpt-oss-120b", env={"NCCL_P2P_LEVEL": "PHB"})
 """
 
 
-@pytest.fixture(scope="module")
-def stack() -> Iterator[WebStack]:
-    with web_stack() as stack:
-        stack.run(PREPARE)
-        yield stack
+@pytest.fixture
+def stack(web: WebStack) -> WebStack:
+    web.run(PREPARE)
+    return web
 
 
 @pytest.fixture

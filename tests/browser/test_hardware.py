@@ -41,7 +41,7 @@ sample["unseen"] = {"kernel_log": "The kernel's log is not here: give the watche
 
 @pytest.fixture(params=[DESK, PHONE], ids=["desk", "phone"])
 def page(stack: WebStack, browser: Browser, request: pytest.FixtureRequest) -> Iterator[Page]:
-    stack.run("factories.clear(); factories.busy_team()")
+    stack.run("factories.busy_team()")
     complaints: list[str] = []
     context = browser.new_context(viewport=request.param)
     context.add_cookies([stack.cookie("ada")])  # type: ignore[list-item]

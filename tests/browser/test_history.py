@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, Page, Route, expect
 
 from tests.browser.axe import faults
 from tests.browser.chromium import new_page
-from tests.web_stack import WebStack, web_stack
+from tests.web_stack import WebStack
 
 pytestmark = pytest.mark.browser
 
@@ -28,11 +28,10 @@ past.fill(box, int(time.time()) - 30, gpus=2, kept={1: 600, 10: 7200, 60: 86400,
 """
 
 
-@pytest.fixture(scope="module")
-def stack() -> Iterator[WebStack]:
-    with web_stack() as stack:
-        stack.run(FILL)
-        yield stack
+@pytest.fixture
+def stack(web: WebStack) -> WebStack:
+    web.run(FILL)
+    return web
 
 
 @pytest.fixture

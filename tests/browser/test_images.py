@@ -38,6 +38,7 @@ def store(place: Installation) -> Iterator[Registry]:
                         client.remove_image(name)
 
 
+@pytest.mark.takes(90)
 def test_images_are_pulled_moved_built_and_removed(
     page: Page, place: Installation, store: Registry
 ) -> None:

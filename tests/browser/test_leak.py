@@ -8,14 +8,15 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests import page_cache
-from tests.browser.steps import card
+from tests.browser.chromium import PATIENCE
+from tests.browser.steps import card, create_profile
 from tests.images import ENGINE
 from tests.installation import Installation, installation
 from tests.spark import Spark
 
 pytestmark = [pytest.mark.browser, pytest.mark.docker]
 
-WITHIN = 60_000  # ms
+WITHIN = 2 * PATIENCE
 # As on a real one, where each lasts for minutes.
 SOON = "grace=6 falling_grace=6 enter_after=3 leave_after=2 reclaim_takes=4 booting=0"
 
@@ -27,6 +28,7 @@ def spark(tmp_path: Path) -> Spark:
 
 @pytest.fixture
 def place(docker_host: str, spark: Spark, tmp_path: Path) -> Iterator[Installation]:
+    """Its own: another box, whose kernel and patience stand in the environment of its processes."""
     limits = tmp_path / "box.toml"
     # The Hugging Face cache, which a machine may have or not, is in the home.
     limits.write_text(f'reclaim = true\nmount_roots = ["{Path.home()}"]\n')
@@ -46,6 +48,7 @@ def verdict(page: Page) -> Locator:
     return page.locator("[data-verdict]")
 
 
+@pytest.mark.takes(60)
 def test_a_crash_that_takes_memory_with_it_is_followed_to_the_reboot(
     page: Page, place: Installation, spark: Spark
 ) -> None:
@@ -53,7 +56,7 @@ def test_a_crash_that_takes_memory_with_it_is_followed_to_the_reboot(
     values = {"name": "Coder", "checkpoint": "a/b", "image": ENGINE, "env": "ENGINE_SECONDS=0"}
     for field, value in values.items():
         page.locator(f"#id_{field}").fill(value)
-    page.get_by_role("button", name="Create profile").click()
+    create_profile(page)
     page.goto(f"{place.url}/")
     server = card(page, "coder")
     server.get_by_role("button", name="Start", exact=True).click()

@@ -37,7 +37,7 @@ live.box_sampled("rtx8", box.pk, sample)
 
 @pytest.fixture(params=[DESK, PHONE], ids=["desk", "phone"])
 def page(stack: WebStack, browser: Browser, request: pytest.FixtureRequest) -> Iterator[Page]:
-    stack.run("factories.clear(); factories.busy_team()")
+    stack.run("factories.busy_team()")
     complaints: list[str] = []
     context = browser.new_context(viewport=request.param)
     context.add_cookies([stack.cookie("ada")])  # type: ignore[list-item]

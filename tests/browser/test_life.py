@@ -3,15 +3,17 @@
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.browser.chromium import PATIENCE
 from tests.browser.steps import card
 from tests.images import ENGINE
 from tests.installation import Installation
 
 pytestmark = [pytest.mark.browser, pytest.mark.docker]
 
-WITHIN = 60_000  # ms: pauses between tries are part of it
+WITHIN = 2 * PATIENCE  # pauses between tries are part of it
 
 
+@pytest.mark.takes(60)
 def test_an_engine_that_dies_is_started_again_until_the_tries_or_patience_are_over(
     page: Page, place: Installation
 ) -> None:

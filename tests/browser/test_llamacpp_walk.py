@@ -1,90 +1,77 @@
 """The main job with llama.cpp itself: a profile, a start, its phases, a chat, a failure, a stop."""
 
 import re
-import time
-from collections.abc import Iterator
 
 import anthropic
 import openai
 import pytest
 from openai.types.chat import ChatCompletionMessageParam
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 from tests import llamacpp
 from tests.browser.chat.talk import ask, finished
-from tests.browser.chromium import chromium, new_page
-from tests.browser.steps import card, join
+from tests.browser.chromium import PATIENCE, new_page
+from tests.browser.steps import allow_mounts, card, join, stop
 from tests.browser.vllm_talk import call_a_tool, follow_a_schema
-from tests.installation import Installation, installation
+from tests.installation import Installation
 from tests.llamacpp.make_model import ANSWER, THOUGHT
-from tests.nvml import profiles
 
-pytestmark = [pytest.mark.docker, pytest.mark.browser]
+pytestmark = [pytest.mark.docker, pytest.mark.browser, pytest.mark.llamacpp]
 
-ENROLLED_WITHIN = 30.0  # s
-START_WITHIN = 60_000  # ms; about a second on two idle cores
+START_WITHIN = 2 * PATIENCE
 MODEL = "/models/tiny-qwen3.gguf"
 
 
-@pytest.fixture(scope="module")
-def place(docker_host: str) -> Iterator[Installation]:
+@pytest.fixture
+def place(place: Installation, docker_host: str) -> Installation:
+    """Whose box has the image, and lets profiles mount the model."""
     llamacpp.provide(docker_host)
-    with installation(docker_host, profiles.rtx_pro_6000()) as made:
-        limits = made.data / "box.toml"
-        deadline = time.monotonic() + ENROLLED_WITHIN
-        while not limits.exists():  # the watcher's first deed, beside the web's start
-            assert time.monotonic() < deadline
-            time.sleep(0.2)
-        folder = f'["{llamacpp.MODEL.parent}", '
-        limits.write_text(limits.read_text().replace("[", folder, 1))
-        yield made
+    allow_mounts(place, llamacpp.MODEL.parent)
+    return place
 
 
+@pytest.mark.takes(240)
 def test_llama_cpp_is_started_watched_talked_to_and_stopped(
-    place: Installation, capsys: pytest.CaptureFixture[str]
+    place: Installation, browser: Browser, capsys: pytest.CaptureFixture[str]
 ) -> None:
     complaints: list[str] = []
-    with chromium() as browser:
-        context = browser.new_context(viewport={"width": 1280, "height": 900})
-        page = new_page(context, complaints)
-        join(page, place)
-        fill_in(page, place)
-        expect(page.locator("main")).to_contain_text("flags, asked", timeout=START_WITHIN)
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    page = new_page(context, complaints)
+    join(page, place)
+    fill_in(page, place)
+    expect(page.locator("main")).to_contain_text("flags, asked", timeout=START_WITHIN)
 
-        known = place.ask("list(ImageFacts.objects.values_list('version', 'count'))")
-        assert isinstance(known, list)
-        [(version, flags)] = known
-        assert re.fullmatch(r"b\d+-\S+", version)
-        assert flags > 200
+    known = place.ask(
+        "list(ImageFacts.objects.filter(reference='" + llamacpp.TAG + "')"
+        ".values_list('version', 'count'))"
+    )
+    assert isinstance(known, list)
+    [(version, flags)] = known
+    assert re.fullmatch(r"b\d+-\S+", version)
+    assert flags > 200
 
-        page.goto(f"{place.url}/")
-        tiny = card(page, "tiny-qwen3")
-        tiny.get_by_role("button", name="Start").click()
-        expect(tiny).to_contain_text("works with flash attention only", timeout=START_WITHIN)
-        tiny.get_by_role("link", name="Why").click()
-        why = page.get_by_role("region", name="Why it failed")
-        expect(why).to_contain_text("requires flash_attn")
-        why.get_by_role("button", name="Change it and start: --flash-attn on").click()
-        head = page.locator("main header [data-state]")
-        expect(head).to_have_attribute("data-state", "ready", timeout=START_WITHIN)
-        page.goto(f"{place.url}/servers/tiny-qwen3/")
-        expect(page.locator("run-log")).to_contain_text("listening on http")
-        facts = page.get_by_role("region", name="This run")
-        expect(facts).to_contain_text("35 tokens, the first after", timeout=START_WITHIN)
+    page.goto(f"{place.url}/")
+    tiny = card(page, "tiny-qwen3")
+    tiny.get_by_role("button", name="Start").click()
+    expect(tiny).to_contain_text("works with flash attention only", timeout=START_WITHIN)
+    tiny.get_by_role("link", name="Why").click()
+    why = page.get_by_role("region", name="Why it failed")
+    expect(why).to_contain_text("requires flash_attn")
+    why.get_by_role("button", name="Change it and start: --flash-attn on").click()
+    head = page.locator("main header [data-state]")
+    expect(head).to_have_attribute("data-state", "ready", timeout=START_WITHIN)
+    page.goto(f"{place.url}/servers/tiny-qwen3/")
+    expect(page.locator("run-log")).to_contain_text("listening on http")
+    facts = page.get_by_role("region", name="This run")
+    expect(facts).to_contain_text("35 tokens, the first after", timeout=START_WITHIN)
 
-        talk(page, place)
-        programs_ask(place)
+    talk(page, place)
+    programs_ask(place)
 
-        page.goto(f"{place.url}/")
-        expect(tiny).to_contain_text("last request")
-        expect(tiny).not_to_contain_text("none yet")
-        tiny.get_by_role("button", name="Stop").click()
-        dialog = page.get_by_role("dialog")
-        stopped = tiny.get_by_text("stopped")
-        expect(dialog.or_(stopped).first).to_be_visible()
-        if dialog.is_visible():
-            dialog.get_by_role("button", name="Stop now").click()
-        expect(tiny).to_have_attribute("data-state", "stopped", timeout=START_WITHIN)
+    page.goto(f"{place.url}/")
+    expect(tiny).to_contain_text("last request")
+    expect(tiny).not_to_contain_text("none yet")
+    stop(page, tiny, within=START_WITHIN)
 
     assert complaints == []
     seen = place.ask(

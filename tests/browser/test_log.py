@@ -7,37 +7,33 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.browser.axe import faults
-from tests.chat_stack import Stack, chat_stack
+from tests.browser.chromium import PATIENCE
+from tests.chat_stack import Stack, seeded
+from tests.web_stack import WebStack
 
 pytestmark = pytest.mark.browser
 
 AT = "2026-11-21T08:00:00.000000001Z"
 
 
-@pytest.fixture(scope="module")
-def stack() -> Iterator[Stack]:
-    with chat_stack(9) as stack:
-        yield stack
+@pytest.fixture
+def stack(web: WebStack) -> Stack:
+    return seeded(web, 9)
 
 
 @pytest.fixture
 def context(stack: Stack, browser: Browser) -> Iterator[BrowserContext]:
     context = browser.new_context(viewport={"width": 1280, "height": 800})
+    context.set_default_timeout(PATIENCE)
     context.add_cookies([{"name": stack.cookie, "value": stack.session, "url": stack.url}])
     yield context
     context.close()
 
 
 @pytest.fixture
-def page(context: BrowserContext, stack: Stack) -> Iterator[Page]:
-    stack.shell(
-        f"LogChunk.objects.filter(run={stack.run}).delete()\n"
-        f"run = Run.objects.filter(pk={stack.run})\n"
-        "run.update(log_lines=0, log_size=0, log_gap=None, log_complete=False)"
-    )
+def page(context: BrowserContext) -> Iterator[Page]:
     complaints: list[str] = []
     page = context.new_page()
-    page.set_default_timeout(15_000)
     page.on("pageerror", lambda error: complaints.append(str(error)))
     page.on(
         "console",
@@ -168,13 +164,13 @@ def test_no_line_is_lost_or_doubled_when_the_socket_drops(
     open_log(page, stack)
     expect(page.locator(".log-number").last).to_have_text("50")
 
-    page.evaluate("document.querySelector('run-log').socket.socket.close()")
+    page.evaluate("document.querySelector('run-log').reader.socket.socket.close()")
     expect(page.locator(".log-status")).not_to_have_text("live")
     write(stack, numbered(30))
 
     expect(page.locator(".log-number").last).to_have_text("80")
     expect(page.locator(".log-status")).to_have_text("live")
-    lines = page.evaluate("document.querySelector('run-log').model.lines.map(l => l.number)")
+    lines = page.evaluate("document.querySelector('run-log').reader.model.lines.map(l => l.number)")
     assert lines == list(range(1, 81))
 
 

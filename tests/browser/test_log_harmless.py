@@ -57,4 +57,3 @@ def test_in_a_run_that_failed_no_line_is_called_harmless(page: Page, stack: Stac
     expect(page.locator(".log-row.is-warning .log-number")).to_have_text("2")
     expect(page.locator(".is-harmless")).to_have_count(0)
     expect(page.locator("[data-action=harmless]")).to_be_hidden()
-    stack.shell(f"{run}.update(state='ready', diagnosis={{}})")

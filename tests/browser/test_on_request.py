@@ -7,6 +7,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.axe import faults
+from tests.browser.chromium import PATIENCE
 from tests.browser.steps import eventually, key
 from tests.images import ENGINE
 from tests.installation import Installation
@@ -15,7 +16,7 @@ from tests.nvml import profiles
 pytestmark = [pytest.mark.browser, pytest.mark.docker]
 
 GIB = 2**30
-WITHIN = 90_000  # ms
+WITHIN = 2 * PATIENCE
 
 
 def made(page: Page, place: Installation, name: str) -> None:
@@ -39,6 +40,7 @@ def fills_the_card(page: Page, place: Installation) -> None:
     expect(page.get_by_role("group", name="GPU 0 ")).to_contain_text("61.0", timeout=WITHIN)
 
 
+@pytest.mark.takes(30)
 def test_a_request_starts_its_server_and_takes_the_place_of_an_idle_one(
     page: Page, place: Installation
 ) -> None:
@@ -103,6 +105,7 @@ Server.objects.create(slug="dozer", profile=profile, box=Box.objects.get())
 CONTAINER = "Run.objects.filter(server__slug='dozer').latest('pk').container_id"
 
 
+@pytest.mark.takes(60)
 def test_an_idle_one_goes_to_sleep_and_a_request_wakes_it(page: Page, place: Installation) -> None:
     headers = {"Authorization": f"Bearer {key(page, place)}"}
     place.run(DOZER.format(image=ENGINE))

@@ -1,21 +1,22 @@
 """The dashboard, box and server pages in a browser: live, by keyboard, for everybody's eyes."""
 
 import json
-import time
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, Route, expect
 
-from tests.browser.axe import faults
-from tests.browser.chromium import new_page
+from tests.browser.axe import COLOURS, faults
+from tests.browser.chromium import PATIENCE, new_page
+from tests.browser.steps import eventually
 from tests.web_stack import WebStack
 
 pytestmark = pytest.mark.browser
 
 DESK = {"width": 1440, "height": 900}
 PHONE = {"width": 390, "height": 844}
+SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 PAGES = (
     "/",
     "/boxes/rtx8/",
@@ -36,14 +37,14 @@ PAGES = (
 )
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def ada(stack: WebStack) -> Any:
     return stack.cookie("ada")
 
 
 @pytest.fixture
 def busy(stack: WebStack) -> WebStack:
-    stack.run("factories.clear(); factories.busy_team()")
+    stack.run("factories.busy_team()")
     return stack
 
 
@@ -69,32 +70,37 @@ def page(context: BrowserContext, complaints: list[str]) -> Page:
 
 def until(page: Page, claim: str) -> None:
     """Wait for a claim in JavaScript to hold; Playwright's own way needs an eval in the page."""
-    deadline = time.monotonic() + 20
-    while not page.evaluate(claim):
-        assert time.monotonic() < deadline, claim
-        page.wait_for_timeout(50)
+    eventually(page, lambda: bool(page.evaluate(claim)))
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("paths", [PAGES[::2], PAGES[1::2]], ids=["half", "other-half"])
 @pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
+@pytest.mark.takes(60)
 def test_axe_finds_nothing_on_any_page(
-    busy: WebStack, browser: Browser, ada: Any, complaints: list[str], scheme: Any, size: Any
+    busy: WebStack,
+    browser: Browser,
+    ada: Any,
+    complaints: list[str],
+    paths: Sequence[str],
+    size: Any,
 ) -> None:
-    context = browser.new_context(viewport=size, color_scheme=scheme)
+    context = browser.new_context(viewport=size)
     context.add_cookies([ada])
     page = new_page(context, complaints)
-    for path in PAGES:
+    for path in paths:
         page.goto(busy.url + path)
         expect(page.locator("main")).to_be_visible()
-        assert faults(page) == [], f"{path} {scheme}"
-    context.close()
+        for scheme in SCHEMES:
+            page.emulate_media(color_scheme=scheme)
+            rules = COLOURS if scheme == "dark" else None
+            assert faults(page, rules) == [], f"{path} {scheme}"
 
 
 @pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
 def test_long_names_missing_figures_and_old_values_fit_and_can_be_read(
     stack: WebStack, browser: Browser, ada: Any, complaints: list[str], size: Any
 ) -> None:
-    box = stack.run("factories.clear(); print(factories.awkward().slug)").strip()
+    box = stack.run("print(factories.awkward().slug)").strip()
     context = browser.new_context(viewport=size)
     context.add_cookies([ada])
     page = new_page(context, complaints)
@@ -107,7 +113,7 @@ def test_long_names_missing_figures_and_old_values_fit_and_can_be_read(
 
 
 def test_hostile_text_in_a_failure_is_only_text(stack: WebStack, page: Page) -> None:
-    stack.run("factories.clear(); factories.awkward()")
+    stack.run("factories.awkward()")
     requests: list[str] = []
     page.on("request", lambda request: requests.append(request.url))
 
@@ -121,8 +127,6 @@ def test_hostile_text_in_a_failure_is_only_text(stack: WebStack, page: Page) -> 
 
 
 def test_a_box_without_servers_says_what_to_do_next(stack: WebStack, page: Page) -> None:
-    stack.clear()
-
     page.goto(stack.url)
 
     expect(page.get_by_text("No box yet.")).to_be_visible()
@@ -194,8 +198,8 @@ def test_a_new_sample_moves_the_meter_and_adds_a_point(busy: WebStack, page: Pag
     page.goto(busy.url)
     chart = page.locator("gpu-chart").first
     expect(chart.locator("canvas")).to_be_visible()
-    until(page, "document.querySelector('gpu-chart').points[0].length > 800")
-    last = page.evaluate("document.querySelector('gpu-chart').points[0].at(-1)")
+    until(page, "document.querySelector('gpu-chart').times.length > 800")
+    last = page.evaluate("document.querySelector('gpu-chart').times.at(-1)")
 
     busy.run(
         "box = Box.objects.get(slug='rtx8'); sample = live.sample('rtx8')\n"
@@ -203,16 +207,20 @@ def test_a_new_sample_moves_the_meter_and_adds_a_point(busy: WebStack, page: Pag
         "live.box_sampled('rtx8', box.pk, sample)"
     )
 
-    until(page, f"document.querySelector('gpu-chart').points[0].at(-1) > {last}")
-    assert page.evaluate("document.querySelector('gpu-chart').points[1].at(-1)") == 99
+    until(page, f"document.querySelector('gpu-chart').times.at(-1) > {last}")
+    assert page.evaluate("document.querySelector('gpu-chart').percents.at(-1)") == 99
     expect(page.locator(".gpu").first).to_contain_text("99 %")
     expect(chart.locator("canvas")).to_be_visible()
 
 
 def test_values_that_stop_coming_are_greyed(busy: WebStack, page: Page) -> None:
+    page.clock.install()
     page.goto(busy.url)
+    expect(page.locator("gpu-chart canvas").first).to_be_visible()
 
-    expect(page.get_by_text("No new values for").first).to_be_visible(timeout=20_000)
+    page.clock.run_for(15_000)
+
+    expect(page.get_by_text("No new values for").first).to_be_visible()
     expect(page.locator(".box").first).to_have_class("box is-stale")
 
 
@@ -224,7 +232,7 @@ def test_a_box_that_falls_silent_is_marked_without_a_reload(busy: WebStack, page
     busy.run("Box.objects.filter(slug='spark-1').update(seen_at=None)")
 
     silent = page.get_by_role("link", name="spark-1 (silent)")
-    expect(silent).to_be_visible(timeout=30_000)
+    expect(silent).to_be_visible()
     expect(page.locator("#attention")).to_contain_text("spark-1")
 
 
@@ -317,17 +325,18 @@ def test_a_lost_connection_is_said_and_the_page_catches_up_by_itself(
     busy.run("Run.objects.filter(server__slug='gpt-oss-120b').update(state=State.READY)")
     busy.start_web()
 
-    expect(card).to_have_attribute("data-state", "ready", timeout=60_000)
+    expect(card).to_have_attribute("data-state", "ready")
     expect(page.locator("#connection")).to_be_hidden()
 
 
 def test_a_refused_button_says_why(busy: WebStack, context: BrowserContext) -> None:
     page = context.new_page()
     page.on("dialog", lambda asked: asked.accept())
+    # Somebody else starts it in the same moment, and the card here has not heard of it yet.
+    page.route_web_socket("**/ws/live/**", lambda silent: None)
     page.goto(busy.url)
     card = page.locator("article", has=page.get_by_role("heading", name="gemma-tiny"))
     expect(card).to_have_attribute("data-state", "stopped")
-    # Somebody else starts it in the same moment, and the card here has not heard of it yet.
     busy.run("factories.run(Server.objects.get(slug='gemma-tiny'), State.STARTING)")
 
     card.get_by_role("button", name="Remove").click()
@@ -353,7 +362,7 @@ def test_a_page_whose_script_did_not_arrive_is_loaded_again(
     context: BrowserContext, busy: WebStack
 ) -> None:
     page = context.new_page()
-    page.set_default_timeout(30_000)
+    page.set_default_timeout(PATIENCE)
     refused: list[str] = []
 
     def refuse_once(route: Route) -> None:

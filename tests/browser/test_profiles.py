@@ -1,13 +1,10 @@
 """From what a guide says to a running server and back: pasted, mended, saved, compared, started,
 rolled back. Against Docker, in a browser."""
 
-from collections.abc import Iterator
-
 import pytest
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import Page, expect
 
-from tests.browser.chromium import chromium, new_page
-from tests.browser.steps import card, join
+from tests.browser.steps import card
 from tests.images import ENGINE
 from tests.installation import Installation
 
@@ -20,27 +17,6 @@ $ docker run -d --rm --gpus 2 \\
     {ENGINE} vllm serve Qwen/Qwen3-8B --served-model-name coder \\
     --tensor-parallel-size 2  # two cards
 """
-
-
-@pytest.fixture(scope="module")
-def admin(place: Installation) -> Iterator[BrowserContext]:
-    with chromium() as browser:
-        context = browser.new_context(viewport={"width": 1280, "height": 900})
-        page = new_page(context, [])
-        join(page, place)
-        # Only now the watcher knows the cards, and the check with it.
-        expect(page.get_by_text("RTX PRO 6000").first).to_be_visible()
-        page.close()
-        yield context
-
-
-@pytest.fixture
-def page(admin: BrowserContext) -> Iterator[Page]:
-    complaints: list[str] = []
-    page = new_page(admin, complaints)
-    yield page
-    page.close()
-    assert complaints == []
 
 
 def test_a_guides_command_becomes_a_server_and_every_version_can_come_back(

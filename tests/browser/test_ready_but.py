@@ -1,22 +1,21 @@
 """A server that is slow is “ready, but …”; a dead one is unhealthy, with a colour of its own."""
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.axe import faults
-from tests.browser.chromium import new_page
+from tests.browser.chromium import PATIENCE, new_page
 from tests.browser.steps import card
 from tests.images import ENGINE
 from tests.installation import Installation
-from tests.web_stack import WebStack, web_stack
+from tests.web_stack import WebStack
 
 pytestmark = [pytest.mark.browser]
 
-WITHIN = 120_000  # ms: a start and two slow answers
+WITHIN = 2 * PATIENCE  # a start and two slow answers
 BECAUSE = "answers /health, but has generated nothing with 3 requests running"
 UNHEALTHY = f"""
 from datetime import timedelta
@@ -66,15 +65,15 @@ def test_an_engine_that_is_slower_than_its_profile_expects_is_ready_but(
     assert faults(page) == []
 
 
-@pytest.fixture(scope="module")
-def stack() -> Iterator[WebStack]:
-    with web_stack() as stack:
-        stack.run("factories.busy_team()")
-        yield stack
+@pytest.fixture
+def stack(web: WebStack) -> WebStack:
+    web.run("factories.busy_team()")
+    return web
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1440, 390])
+@pytest.mark.takes(60)
 def test_an_engine_that_dies_inside_turns_unhealthy_without_a_reload_and_well_again(
     stack: WebStack, browser: Browser, scheme: Any, width: int
 ) -> None:

@@ -27,7 +27,6 @@ live.server_changed(Server.objects.get().pk)
 
 
 def test_it_comes_changes_and_goes_without_a_reload(stack: WebStack, browser: Browser) -> None:
-    stack.clear()
     complaints: list[str] = []
     pages = []
     for name in ("ada", "grace"):

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.browser.chromium import chromium, new_page
-from tests.browser.steps import card, eventually, join
+from tests.browser.chromium import PATIENCE
+from tests.browser.steps import card, create_profile, eventually
 from tests.images import ENGINE
 from tests.installation import Installation
 from tests.nvml import Machine, profiles
@@ -16,18 +16,7 @@ from tests.orphans import has_ended, orphans
 pytestmark = [pytest.mark.browser, pytest.mark.docker]
 
 GIB = 2**30
-WITHIN = 60_000  # ms
-
-
-@pytest.fixture(scope="module")
-def page(place: Installation) -> Iterator[Page]:
-    """One for all walks: the first link makes one admin only."""
-    complaints: list[str] = []
-    with chromium() as browser:
-        page = new_page(browser.new_context(), complaints)
-        join(page, place)
-        yield page
-    assert complaints == []
+WITHIN = 2 * PATIENCE
 
 
 @pytest.fixture
@@ -60,7 +49,7 @@ def made(page: Page, place: Installation) -> Locator:
     values = {"name": "Held", "checkpoint": "a/b", "image": ENGINE, "env": "ENGINE_SECONDS=0"}
     for field, value in values.items():
         page.locator(f"#id_{field}").fill(value)
-    page.get_by_role("button", name="Create profile").click()
+    create_profile(page)
     page.goto(f"{place.url}/")
     return card(page, "held")
 
@@ -85,6 +74,7 @@ def stopped(page: Page, server: Locator) -> None:
     expect(server).to_have_attribute("data-state", "stopped", timeout=WITHIN)
 
 
+@pytest.mark.takes(120)
 def test_a_stop_counts_the_memory_down_and_what_was_left_is_ended_from_the_page(
     page: Page, place: Installation, orphan: Callable[[str], int]
 ) -> None:
@@ -131,11 +121,11 @@ def test_a_stop_counts_the_memory_down_and_what_was_left_is_ended_from_the_page(
     expect(page.get_by_role("row", name="kill done")).to_contain_text("has ended after SIGTERM")
 
 
+@pytest.mark.takes(60)
 def test_a_container_that_an_older_database_does_not_know_is_adopted(
     page: Page, place: Installation
 ) -> None:
-    page.goto(f"{place.url}/")
-    server = card(page, "held")
+    server = made(page, place)
     server.get_by_role("button", name="Start", exact=True).click()
     expect(server).to_have_attribute("data-state", "ready", timeout=WITHIN)
     place.run("Server.objects.update(run=None); Run.objects.all().delete()")

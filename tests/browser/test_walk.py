@@ -7,42 +7,16 @@ from pathlib import Path
 from typing import cast
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, ViewportSize, expect
 
 from tests.browser.chromium import new_page
-from tests.browser.steps import PASSWORD, Place, card, eventually, join
+from tests.browser.steps import Place, admitted, allow_mounts, card, eventually
 from tests.images import ENGINE
 from tests.installation import Installation
 
 pytestmark = [pytest.mark.browser, pytest.mark.docker]
 
-
-@pytest.fixture(scope="module")
-def admin(browser: Browser, place: Installation) -> Iterator[BrowserContext]:
-    """The browser of ana, who opened the first link."""
-    context = browser.new_context(viewport={"width": 1280, "height": 900})
-    page = new_page(context, [])
-    join(page, place)
-    expect(page.get_by_text("RTX PRO 6000").first).to_be_visible()
-    page.close()
-    yield context
-    context.close()
-
-
-@pytest.fixture(scope="module")
-def operator(browser: Browser, place: Installation) -> Iterator[BrowserContext]:
-    """The browser of a second person."""
-    place.run(f"User.objects.create_user('ben', password='{PASSWORD}', role=Role.OPERATOR)")
-    context = browser.new_context(viewport={"width": 1280, "height": 900})
-    page = new_page(context, [])
-    page.goto(f"{place.url}/login/")
-    page.get_by_label("Name").fill("ben")
-    page.get_by_label("Password").fill(PASSWORD)
-    page.locator("main form button").click()
-    page.wait_for_url(f"{place.url}/")
-    page.close()
-    yield context
-    context.close()
+DESK: ViewportSize = {"width": 1280, "height": 900}
 
 
 @pytest.fixture
@@ -53,17 +27,25 @@ def complaints() -> Iterator[list[str]]:
 
 
 @pytest.fixture
-def page(admin: BrowserContext, complaints: list[str]) -> Iterator[Page]:
-    page = new_page(admin, complaints)
-    yield page
-    page.close()
+def admin(browser: Browser, place: Installation) -> BrowserContext:
+    """The browser of ana, who opened the first link."""
+    return admitted(browser.new_context(viewport=DESK), place)
 
 
 @pytest.fixture
-def second(operator: BrowserContext, complaints: list[str]) -> Iterator[Page]:
-    page = new_page(operator, complaints)
-    yield page
-    page.close()
+def operator(browser: Browser, place: Installation) -> BrowserContext:
+    """The browser of a second person."""
+    return admitted(browser.new_context(viewport=DESK), place, "ben", "OPERATOR")
+
+
+@pytest.fixture
+def page(admin: BrowserContext, complaints: list[str]) -> Page:
+    return new_page(admin, complaints)
+
+
+@pytest.fixture
+def second(operator: BrowserContext, complaints: list[str]) -> Page:
+    return new_page(operator, complaints)
 
 
 @pytest.fixture
@@ -92,8 +74,7 @@ def test_the_form_asks_the_box_which_folders_it_has(
     page: Page, place: Installation, tmp_path: Path
 ) -> None:
     (tmp_path / "GLM-5").mkdir()
-    limits = place.data / "box.toml"
-    limits.write_text(limits.read_text().replace("[", f'["{tmp_path}", ', 1))
+    allow_mounts(place, tmp_path)
     page.goto(f"{place.url}/profiles/new/")
     page.locator("#id_name").fill("Mounted")
     page.locator("#id_checkpoint").fill("/models/GLM-5")
@@ -161,8 +142,8 @@ def test_start_in_two_browsers_at_once_makes_one_container(
 def test_a_folder_that_is_not_there_is_told_and_not_made(
     page: Page, place: Installation, make: Callable[..., str]
 ) -> None:
-    gone = Path.home() / "not-there-at-all"
-    slug = make("Missing folder", volumes="~/not-there-at-all:/models:ro")
+    gone = Path.home() / "models/not-there-at-all"
+    slug = make("Missing folder", volumes="~/models/not-there-at-all:/models:ro")
     expect(page.locator("main")).to_contain_text(str(gone))
 
     failed = start(page, place, slug, until="failed")
@@ -280,15 +261,17 @@ def test_restart_and_remove_and_the_log_stays(
     eventually(page, lambda: slug not in servers_with_containers(place))
 
 
+@pytest.mark.takes(60)
 def test_engines_outlive_inferdash_and_no_line_is_lost(
     page: Page, place: Installation, make: Callable[..., str]
 ) -> None:
     slug = make("Outlives", env="ENGINE_SCRIPT=flood\nENGINE_LINES=20000")
     start(page, place, slug)
+    before = place.up.said.count("starting it again")
     parts = place.up.children()
     for name in ("inferdash.up.web", "celery", "manage.py watch", "redis.sock"):
         parts[name].kill()
-    place.up.waits_for("starting it again", times=4)
+    place.up.waits_for("starting it again", times=before + 4)
 
     expect(card(page, slug)).to_have_attribute("data-state", "ready")
     page.goto(f"{place.url}/servers/{slug}/")

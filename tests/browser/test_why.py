@@ -3,13 +3,14 @@
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.browser.chromium import PATIENCE
 from tests.browser.steps import card
 from tests.images import ENGINE
 from tests.installation import Installation
 
 pytestmark = [pytest.mark.browser, pytest.mark.docker]
 
-WITHIN = 60_000  # ms
+WITHIN = 2 * PATIENCE
 
 
 def test_a_start_that_fails_for_memory_is_mended_by_one_click(

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.axe import faults
-from tests.browser.chromium import chromium, new_page
-from tests.web_stack import WebStack, web_stack
+from tests.browser.chromium import new_page
+from tests.web_stack import WebStack
 
 pytestmark = pytest.mark.browser
 
@@ -30,20 +30,18 @@ diagnoses.look(box)
 """
 
 
-@pytest.fixture(scope="module")
-def stack() -> Iterator[WebStack]:
-    with web_stack() as stack:
-        stack.run(SEED)
-        yield stack
+@pytest.fixture
+def stack(web: WebStack) -> WebStack:
+    web.run(SEED)
+    return web
 
 
 @pytest.fixture
-def page(stack: WebStack) -> Iterator[Page]:
+def page(stack: WebStack, browser: Browser) -> Iterator[Page]:
     complaints: list[str] = []
-    with chromium() as browser:
-        context = browser.new_context(viewport={"width": 390, "height": 844})
-        context.add_cookies([stack.cookie("ada")])  # type: ignore[list-item]
-        yield new_page(context, complaints)
+    context = browser.new_context(viewport={"width": 390, "height": 844})
+    context.add_cookies([stack.cookie("ada")])  # type: ignore[list-item]
+    yield new_page(context, complaints)
     assert complaints == []
 
 

@@ -8,9 +8,9 @@ import pytest
 from servers.models import Run
 from servers.models.run import State
 from tests.chaos.place import Place
-from tests.installation import free_port
+from tests.ports import free_port
 
-pytestmark = pytest.mark.docker
+pytestmark = [pytest.mark.docker, pytest.mark.chaos, pytest.mark.takes(60)]
 
 
 @pytest.fixture

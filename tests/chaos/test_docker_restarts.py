@@ -11,7 +11,7 @@ from tests import docker_engine
 from tests.chaos.place import Place
 from tests.docker_engine import RESTARTED, Engine
 
-pytestmark = pytest.mark.docker
+pytestmark = [pytest.mark.docker, pytest.mark.chaos, pytest.mark.takes(60)]
 
 TALKS = """
 import time
@@ -81,10 +81,13 @@ def test_runs_are_what_docker_says_afterwards(
 @pytest.mark.parametrize("live_restore", [False])
 def test_docker_goes_away_while_it_makes_a_container(place: Place, engine: Engine) -> None:
     """Its answer is lost, and nobody knows whether there is a container."""
+    place.watcher()
+    # Before its first start a watcher tries what Docker takes from containers.
+    first = place.start(place.server("first"), nudged=False)
+    place.waits_for_state(first, State.READY)
     place.proxy.stop_at(
         ("POST /containers/create", "after"), lambda: engine.end_dockerd(signal.SIGKILL)
     )
-    place.watcher()
     run = place.start(place.server("begun"), nudged=False)
     place.waits_for("the start waits for Docker", lambda: place.outlook(run) != "")
     assert run.state == State.CREATING
@@ -92,4 +95,6 @@ def test_docker_goes_away_while_it_makes_a_container(place: Place, engine: Engin
     engine.start_dockerd()
 
     place.waits_for_state(run, State.READY)
-    assert [each.id for each in place.docker.list_ours()] == [run.container_id]
+    first.refresh_from_db()
+    ours = {each.id for each in place.docker.list_ours()}
+    assert ours == {run.container_id, first.container_id}

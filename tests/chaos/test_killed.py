@@ -5,9 +5,9 @@ import pytest
 from servers.models import Run
 from servers.models.run import State
 from tests.chaos.docker_proxy import Step
-from tests.chaos.place import PATIENCE, Place
+from tests.chaos.place import Place
 
-pytestmark = pytest.mark.docker
+pytestmark = [pytest.mark.docker, pytest.mark.chaos, pytest.mark.takes(180)]
 
 # A watcher asks these all day, start or no start.
 ALWAYS = {"GET /version", "GET /info", "GET /events", "GET /volumes"}
@@ -37,6 +37,8 @@ def check_one_and_its_log(place: Place, run: Run, at: object) -> None:
 
 def test_the_worker_is_killed_at_any_step_of_a_start(place: Place) -> None:
     place.worker()
+    place.waits_until_tried()
+    place.proxy.calls.clear()
     undisturbed = place.start(place.server("undisturbed"))
     place.waits_for_state(undisturbed, State.STARTING)
     steps = steps_of(place.proxy.calls)
@@ -48,6 +50,7 @@ def test_the_worker_is_killed_at_any_step_of_a_start(place: Place) -> None:
     worker = place.worker()
     for number, at in enumerate(steps):
         killed = worker
+        place.waits_until_tried()
         place.proxy.stop_at(at, lambda killed=killed: place.kill(killed))  # type: ignore[misc]
         run = place.start(place.server(f"killed-{number}"))
         place.waits_for_end(killed)
@@ -91,5 +94,5 @@ def test_both_are_killed_as_soon_as_a_state_is_seen(place: Place, state: State) 
 
     place.watcher()
 
-    place.waits_for_state(run, State.READY, within=PATIENCE)
+    place.waits_for_state(run, State.READY)
     check_one_and_its_log(place, run, state)

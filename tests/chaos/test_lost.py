@@ -18,7 +18,7 @@ from servers.models.run import State
 from tests.chaos.docker_proxy import Moment
 from tests.chaos.place import Place
 
-pytestmark = pytest.mark.docker
+pytestmark = [pytest.mark.docker, pytest.mark.chaos, pytest.mark.takes(60)]
 
 
 @pytest.mark.parametrize("call", ["create", "ID/start"])
@@ -27,6 +27,7 @@ def test_a_stop_ends_what_a_killed_worker_has_begun(
     place: Place, call: str, moment: Moment
 ) -> None:
     worker = place.worker()
+    place.waits_until_tried()
     place.proxy.stop_at((f"POST /containers/{call}", moment), lambda: place.kill(worker))
     run = place.start(place.server("begun"))
     place.waits_for_end(worker)

@@ -16,7 +16,7 @@ from pathlib import Path
 import httpx
 
 from tests.docker_engine import FOLDER
-from tests.installation import free_port
+from tests.ports import free_port
 
 VERSION = "0.12.4"
 HOME = FOLDER / f"open-webui-{VERSION}"

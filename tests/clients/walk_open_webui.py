@@ -10,10 +10,9 @@ from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 from servers.gateway.clients import KEY, clients
-from tests.browser.chromium import chromium
 from tests.browser.steps import join, key
 from tests.browser.test_on_request import WITHIN, made
 from tests.chat_stack import Stack, chat_stack
@@ -70,13 +69,15 @@ def asked(stack: Stack) -> Iterator[Recorder]:
 
 
 @pytest.fixture(scope="module")
-def page(stack: Stack, asked: Recorder) -> Iterator[Page]:
+def page(stack: Stack, asked: Recorder, only_chromium: Browser) -> Iterator[Page]:
     """Its first admin's, where it was started with the lines of our page “Gateway”."""
     lines = next(each.lines for each in clients(asked.url, MODEL) if each.slug == "open-webui")
     lines = lines.replace(KEY, stack.shell(MAKE_KEY).strip())
     told = dict(line.split("=", 1) for line in lines.splitlines())
-    with open_webui(told) as url, chromium() as browser:
-        page = browser.new_context(base_url=url, viewport={"width": 1280, "height": 900}).new_page()
+    with open_webui(told) as url:
+        page = only_chromium.new_context(
+            base_url=url, viewport={"width": 1280, "height": 900}
+        ).new_page()
         page.set_default_timeout(PATIENCE)
         page.goto("/auth")
         page.get_by_role("button", name="Get started").click()

@@ -7,8 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from servers.commandline import budget
+from servers.commandline.blanks import fill
 from servers.commandline.command import PasteError
-from servers.commandline.read import LONGEST, read
+from servers.commandline.paste import normalized, unfenced
+from servers.commandline.read import LONGEST, _read, read
+from tests.cases import table
+from tests.commandline.pastes import cases
 
 _PARTS = """docker run|vllm serve|sudo |-it |--gpus all |-e A=b |img/x |bash -c |$(|${A|:-|}|)|'|"|`|\\|
 |<<EOF|EOF|services:|  a:|    image: x|    command: |- |#|# |$ |> |if |fi|for |done|;|&&|export A=1|A=(
@@ -46,6 +51,54 @@ def test_any_text_is_read_or_refused(parts: list[str]) -> None:
 def test_a_paste_made_to_be_slow_is_refused(paste: str) -> None:
     with pytest.raises(PasteError):
         read(paste)
+
+
+LONG = "x" * 6600
+
+
+@table(
+    "paste",
+    [
+        f"A={LONG}\n" + "B=$A$A$A\n" * 2000 + "vllm serve $B",
+        "A=(x)\n" + 'A+=("${A[@]}" "${A[@]}")\n' * 40 + "vllm serve ${A[@]}",
+        f"A={'a' * 19_000}\nvllm serve ${{A//a/{'b' * 30_000}}}",
+        f"A={'a' * 19_000}\nvllm serve ${{A#*b}}",
+        f"A={'a' * 3_000}\nvllm serve ${{A#{'*a' * 200}b}}",
+        "".join(f"cat <<E{n}\nx\nE{n}\n" for n in range(3500)) + "vllm serve x",
+        "vllm serve " + "x " * 29_000,
+        "vllm " + "&&" * 29_000,
+        f"alias a=vllm{LONG}\n" * 8,
+        "services:\n  a:\n    image: x\n    command: " + "${A:-" * 9000 + "}" * 9000,
+    ],
+)
+def test_a_paste_that_grows_while_it_is_read_is_refused(paste: str) -> None:
+    """By what is counted, and so on every machine alike."""
+    with pytest.raises(PasteError, match="more than any launch command"):
+        read(paste[:LONGEST])
+
+
+def test_guides_are_far_from_the_bounds() -> None:
+    for each in cases("gives"):
+        with budget.counted(steps=budget.STEPS // 20, written=budget.WRITTEN // 20):
+            _read(unfenced(normalized(each.paste)))
+
+
+def test_what_a_person_fills_in_does_not_grow_either() -> None:
+    [command] = read("docker run -e A vllm/vllm-openai --x " + "$A " * 2000)
+    assert fill(command, {"A": "value"}).command[-1] == "value"
+    with pytest.raises(PasteError, match="more than any launch command"):
+        fill(command, {"A": "x" * 10_000})
+
+
+def test_what_is_no_paste_is_not_counted() -> None:
+    with budget.counted(steps=1, written=1):
+        budget.step()
+        with pytest.raises(budget.TooMuchError):
+            budget.step()
+        with pytest.raises(budget.TooMuchError):
+            budget.write(2)
+    budget.step(10**9)
+    budget.write(10**9)
 
 
 def test_nothing_of_a_paste_is_run(tmp_path: Path) -> None:

@@ -2,14 +2,16 @@
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
 
 import pytest
 
 from servers.commandline.command import PasteError
 from servers.commandline.read import read
-from tests.commandline.pastes import Case, cases
+from tests.cases import table
+from tests.commandline.pastes import cases
 
 
 def params(outcome: str) -> list[Any]:
@@ -31,12 +33,12 @@ def said(paste: str) -> list[dict[str, Any]]:
     ]
 
 
-@pytest.mark.parametrize(("paste", "match", "expected"), params("gives"))
+@table(("paste", "match", "expected"), lambda: params("gives"))
 def test_a_paste_is_read(paste: str, match: re.Match[str], expected: str) -> None:
     assert said(paste) == [json.loads(line) for line in expected.splitlines()]
 
 
-@pytest.mark.parametrize(("paste", "match", "expected"), params("fails"))
+@table(("paste", "match", "expected"), lambda: params("fails"))
 def test_a_paste_is_refused(paste: str, match: re.Match[str], expected: str) -> None:
     with pytest.raises(PasteError) as caught:
         read(paste)
@@ -72,17 +74,20 @@ _DISGUISES: dict[str, Callable[[str], str]] = {
 _LITERAL = ("line numbers of a listing", "bash -c over several lines")
 
 
-@pytest.mark.parametrize("disguise", _DISGUISES)
-@pytest.mark.parametrize(
-    "case",
-    [
-        pytest.param(each, id=each.name)
-        for each in cases("gives")
-        if not any(words in each.name for words in _LITERAL)
-    ],
-)
-def test_a_paste_says_the_same_in_disguise(case: Case, disguise: str) -> None:
-    assert said(_DISGUISES[disguise](case.paste)) == said(case.paste)
+def disguised() -> Iterator[Any]:
+    for case in cases("gives"):
+        if not any(words in case.name for words in _LITERAL):
+            for disguise in _DISGUISES:
+                yield pytest.param(case.paste, disguise, id=f"{case.name}, {disguise}")
+
+
+# One paste has many disguises.
+said_plainly = cache(said)
+
+
+@table(("paste", "disguise"), disguised)
+def test_a_paste_says_the_same_in_disguise(paste: str, disguise: str) -> None:
+    assert said(_DISGUISES[disguise](paste)) == said_plainly(paste)
 
 
 def test_the_column_of_an_error_counts_what_stands_before_every_line() -> None:

@@ -1,13 +1,16 @@
 """A pasted command as a profile's draft."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from servers.commandline import export
 from servers.commandline.blanks import fill
 from servers.commandline.draft import Draft, DraftError, UnknownEngineError, draft
 from servers.commandline.read import read
 from servers.engines import ENGINES
+from tests.cases import table
 
 
 def drafted(text: str) -> Draft:
@@ -89,7 +92,7 @@ def test_values_that_look_like_tokens_become_secrets() -> None:
     assert "MY_KEY has no value" in remarks(made, "unresolved")
 
 
-@pytest.mark.parametrize(
+@table(
     "value",
     ["<secret>", "your_token_here", "hf_xxxxxxxx", "***", "hf_...", "${HF_TOKEN:?set it}",
      "${HF_TOKEN:-}", "$TOKEN", ""],
@@ -180,7 +183,7 @@ def test_llama_cpp_has_moved_to_another_port(words: str, inside: int, outside: i
     assert (ENGINES["llamacpp"].port(launch), launch.host_port) == (inside, outside)
 
 
-@pytest.mark.parametrize(
+@table(
     ("option", "gpus"),
     [
         ("--gpus all", "all"),
@@ -366,3 +369,91 @@ def test_a_restart_policy_that_docker_does_not_have_is_told() -> None:
 
     assert made.launch.restart == ""
     assert "--restart sometimes: Docker has no such policy" in remarks(made, "unresolved")
+
+
+GUIDE = (
+    "docker run --gpus all --network host {options} vllm/vllm-openai:v0.20.2 --model Qwen/Qwen3-8B "
+    "--host 0.0.0.0 --port 5000 {flags}"
+)
+
+
+def guide(options: str = "", flags: str = "") -> Draft:
+    return drafted(GUIDE.format(options=options, flags=flags))
+
+
+def test_the_hosts_network_of_a_guide_becomes_a_published_port_and_that_is_said() -> None:
+    made = guide()
+
+    assert made.launch.network == "bridge"
+    assert (made.launch.host_address, made.launch.host_port) == ("127.0.0.1", 5000)
+    assert ENGINES["vllm"].port(made.launch) == 5000
+    assert "port 5000, published on this box’s 127.0.0.1" in remarks(made, "assumed")
+    assert "past ufw" in remarks(made, "assumed")
+
+
+@table(
+    ("options", "flags", "says"),
+    [
+        ("", "--nnodes 2 --node-rank 1 --master-addr 10.0.0.1", "--nnodes 2"),
+        ("", "--data-parallel-address 10.0.0.1 -dp 16", "--data-parallel-address 10.0.0.1"),
+        ("", "--headless -dpr 8", "-dpr"),
+        ("-e NCCL_SOCKET_IFNAME=enp1s0", "", "NCCL_SOCKET_IFNAME=enp1s0"),
+    ],
+)
+def test_an_engine_of_a_cluster_stays_on_the_hosts_network(
+    options: str, flags: str, says: str
+) -> None:
+    made = guide(options, flags)
+
+    assert made.launch.network == "host"
+    assert f"--network host stays, because of {says}" in remarks(made, "trusts")
+
+
+@table(
+    ("options", "flags"),
+    [
+        ("", "--nnodes 1 --node-rank 0"),
+        ("", "--master-addr 127.0.0.1"),
+        ("-e NCCL_SOCKET_IFNAME=lo", ""),
+    ],
+)
+def test_an_engine_alone_on_its_box_is_no_cluster(options: str, flags: str) -> None:
+    assert guide(options, flags).launch.network == "bridge"
+
+
+def test_what_inferdash_wrote_out_itself_keeps_the_hosts_network() -> None:
+    launch = replace(guide().launch, network="host", host_port=0)
+
+    for written in (export.docker_run(launch), export.compose(launch)):
+        [command] = read(written)
+        again = draft(command, text=written).launch
+        assert (again.network, again.host_port) == ("host", 0), written
+
+
+def test_privileged_and_a_whole_home_are_explained_with_what_is_enough() -> None:
+    made = drafted(
+        "docker run --privileged --security-opt no-new-privileges --cap-drop NET_RAW --gpus all "
+        "-v /home/ada:/home/ada lmsysorg/sglang:v0.5.12 "
+        "python3 -m sglang.launch_server --model-path /home/ada/models/glm-5 "
+        "--chat-template=/home/ada/templates/glm.jinja"
+    )
+
+    trusts = remarks(made, "trusts")
+    assert "devices /dev/infiniband, capability IPC_LOCK" in trusts
+    assert "/home/ada:/home/ada: a whole home" in trusts
+    for narrow in ("models/glm-5", "templates/glm.jinja", ".cache/huggingface"):
+        assert f"/home/ada/{narrow}:/home/ada/{narrow}" in trusts
+    assert made.launch.privileged
+    assert made.launch.security_opt == ()
+    assert "every container here has it" in remarks(made, "assumed")
+    assert "takes rights from every container itself" in remarks(made, "ignored")
+
+
+@pytest.mark.parametrize("source", ["~", "$HOME", "/root", "/root/", "/home/bob"])
+def test_every_way_to_write_a_home_is_seen(source: str) -> None:
+    made = drafted(
+        f"docker run --gpus all -v {source}:/mine vllm/vllm-openai --model Qwen/Qwen3-8B"
+    )
+
+    assert "a whole home" in remarks(made, "trusts")
+    assert "/.cache/huggingface:/mine/.cache/huggingface" in remarks(made, "trusts")

@@ -5,11 +5,12 @@ import pytest
 from servers.commandline.engine_flags import EngineFlags, split
 from servers.commandline.engine_words import engine_words
 from servers.commandline.read import read
+from tests.cases import table
 
 _MODEL = ("--model", "acme/Plum-8B")
 
 
-@pytest.mark.parametrize(
+@table(
     ("paste", "words"),
     [
         ("vllm serve acme/Plum-8B --port 8000", ("acme/Plum-8B", "--port", "8000")),

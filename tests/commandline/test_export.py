@@ -11,6 +11,7 @@ from servers.commandline import export
 from servers.commandline.draft import DraftError, draft
 from servers.commandline.read import read
 from servers.engines.launch import Launch
+from tests.cases import table
 from tests.commandline.pastes import Case, cases
 
 WORD = st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=1, max_size=8)
@@ -119,7 +120,7 @@ def test_comments_of_a_paste_become_reasons(text: str, why: dict[str, str]) -> N
     assert draft(command, text=text).launch.reasons == why
 
 
-@pytest.mark.parametrize("case", [pytest.param(each, id=each.name) for each in cases("gives")])
+@table("case", lambda: cases("gives"), ids=lambda case: case.name)
 def test_every_pasted_launch_says_the_same_when_it_is_exported(case: Case) -> None:
     for command in read(case.paste):
         try:

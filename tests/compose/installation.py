@@ -7,8 +7,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,15 +20,15 @@ from servers.host.containers import Docker
 from tests import images
 from tests.compose.sources import build_arguments
 from tests.docker_engine import FOLDER
-from tests.installation import free_port
+from tests.ports import free_port
 from tests.terminal import ROOT
+from tests.waiting import PATIENCE, wait_until
 
 HERE = Path(__file__).resolve().parent
 BASE = "debian:trixie-slim"
 INCLUDE = "debconf"  # essential anyway: nothing beyond the base
 STAND_INS = {"REDIS_IMAGE": "inferdash-test/redis:1", "POSTGRES_IMAGE": "inferdash-test/postgres:1"}
 SERVICES = ("redis", "postgres", "web", "worker", "watcher")
-PATIENCE = 60.0
 SHELL = "import django; django.setup()\nimport json\nfrom servers.models import *\n"
 PLUGINS = ("/usr/libexec/docker", "/usr/lib/docker", "/usr/local/lib/docker")
 
@@ -106,7 +105,7 @@ class Installation:
         return bool(state.get("Health", {}).get("Status", "healthy") == "healthy")
 
     def is_up(self) -> bool:
-        connection = http.client.HTTPConnection(self.url.removeprefix("http://"), timeout=10)
+        connection = http.client.HTTPConnection(self.url.removeprefix("http://"), timeout=PATIENCE)
         with closing(connection):
             try:
                 connection.request("GET", "/login/")
@@ -117,14 +116,6 @@ class Installation:
     @cached_property
     def _api(self) -> APIClient:
         return APIClient(self.compose.docker_host, version="auto")
-
-
-def wait_until(is_so: Callable[[], bool], what: str, *, patience: float = PATIENCE) -> None:
-    deadline = time.monotonic() + patience
-    while not is_so():
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"not within {patience:.0f} s: {what}")
-        time.sleep(0.1)
 
 
 def build(compose: Compose) -> None:

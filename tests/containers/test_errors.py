@@ -1,7 +1,6 @@
 import gc
 import os
 import socket
-import time
 import uuid
 from contextlib import closing
 from pathlib import Path
@@ -14,6 +13,7 @@ from servers.host.docker_errors import translate
 from servers.host.probes import Endpoint
 from tests.containers.specs import shell, spec
 from tests.images import BASE, ENGINE
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.docker
 
@@ -45,12 +45,8 @@ def test_a_port_taken_by_a_program_names_the_program(docker: Docker) -> None:
 
 def _served(port: int) -> list[str] | None:
     """Docker accepts connections before the engine does, and resets them."""
-    deadline = time.monotonic() + 30
     endpoint = Endpoint(address="127.0.0.1", port=port)
-    while (names := probes.models(endpoint)) is None:
-        assert time.monotonic() < deadline, "the engine never answered"
-        time.sleep(0.1)
-    return names
+    return wait_until(lambda: probes.models(endpoint), "the engine answers")
 
 
 def test_ports_are_published_on_loopback_only(docker: Docker) -> None:

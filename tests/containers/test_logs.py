@@ -4,6 +4,7 @@ import pytest
 
 from servers.host.containers import Docker
 from tests.containers.specs import shell, spec, wait_for_end
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.docker
 
@@ -61,9 +62,9 @@ def test_a_follower_can_be_closed_from_another_thread(docker: Docker) -> None:
 
     thread = threading.Thread(target=follow)
     thread.start()
-    assert seen.wait(20)
+    assert seen.wait(PATIENCE)
     stream.close()
-    thread.join(20)
+    thread.join(PATIENCE)
 
     assert not thread.is_alive()
     assert read == [b"here"]

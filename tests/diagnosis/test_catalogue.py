@@ -1,6 +1,8 @@
 """Every entry of the catalogue: words that it is recognised by, and near misses that it is not."""
 
 from dataclasses import replace
+from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +13,17 @@ from servers.judge import failurebook
 from servers.judge.diagnosis import Ending, diagnose, head_and_tail
 from servers.judge.facts import Facts
 from servers.judge.failurebook import FailureError
+from tests.cases import table
 from tests.lint.subjects import GIB, subject
 
-CASES: dict[str, dict[str, Any]] = yaml.safe_load(
-    (Path(__file__).parent / "cases.yaml").read_text()
-)
-FAILURES = failurebook.by_id()
-KINDS = {"12.1": "unified", "12.0": "discrete"}
+
+@cache
+def written() -> dict[str, dict[str, Any]]:
+    """The words of cases.yaml, by entry."""
+    found: dict[str, dict[str, Any]] = yaml.safe_load(
+        (Path(__file__).parent / "cases.yaml").read_text()
+    )
+    return found
 
 
 def cause_of(text: str, said: dict[str, Any], *, ready: bool = False) -> str | None:
@@ -47,19 +53,19 @@ def _subject(around: dict[str, Any]) -> Any:
 
 
 def test_every_entry_has_cases() -> None:
-    assert set(CASES) == set(FAILURES)
+    assert set(written()) == set(failurebook.by_id())
 
 
-@pytest.mark.parametrize("name", FAILURES)
+@table("name", failurebook.by_id)
 def test_it_is_recognised(name: str) -> None:
-    case = CASES[name]
+    case = written()[name]
     for text in case["is"]:
         assert cause_of(text, case.get("launch", {}), ready=case.get("ready", False)) == name, text
 
 
-@pytest.mark.parametrize("name", FAILURES)
+@table("name", failurebook.by_id)
 def test_a_near_miss_is_not_taken_for_it(name: str) -> None:
-    case = CASES[name]
+    case = written()[name]
     assert case["not"]
     for text in case["not"]:
         found = cause_of(text, case.get("launch", {}), ready=case.get("ready", False))
@@ -69,9 +75,9 @@ def test_a_near_miss_is_not_taken_for_it(name: str) -> None:
             assert cause_of(text, {}, ready=case.get("ready", False)) != name
 
 
-@pytest.mark.parametrize("name", FAILURES)
+@table("name", failurebook.by_id)
 def test_it_says_what_to_do_and_where_that_is_known_from(name: str) -> None:
-    failure = FAILURES[name]
+    failure = failurebook.by_id()[name]
 
     assert failure.says.endswith((".", "}", ":"))
     assert failure.remedies
@@ -79,13 +85,15 @@ def test_it_says_what_to_do_and_where_that_is_known_from(name: str) -> None:
     assert all(each.text({"args": "--foo", "arg": "--foo"}).strip() for each in failure.remedies)
 
 
-@pytest.mark.parametrize("engine", ["vllm", "sglang", "llamacpp"])
-@pytest.mark.parametrize("name", FAILURES)
+@table(
+    ("name", "engine"),
+    lambda: product(failurebook.by_id(), ["vllm", "sglang", "llamacpp"]),
+)
 def test_its_changes_can_be_applied(name: str, engine: str) -> None:
     facts = Facts(subject({"engine": engine, "version": "0.5.12" if engine == "sglang" else ""}))
     groups = {"est": "4096", "max": "8192", "args": "--foo 1 --bar", "arg": "--foo", "n": "2"}
     groups |= {"fits": "0.8", "blocks": "64", "len": "4096", "rank": "64"}
-    for remedy in FAILURES[name].remedies:
+    for remedy in failurebook.by_id()[name].remedies:
         if remedy.fits(engine, groups) and (made := remedy.applied(facts, groups)):
             assert made.apply(facts.launch) != facts.launch
 

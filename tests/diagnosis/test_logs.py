@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 
 from servers.judge.logreport import report
+from tests.cases import table
 
 FOLDER = Path(__file__).parent / "logs"
 EXPECTED: dict[str, dict[str, Any]] = yaml.safe_load((FOLDER / "expected.yaml").read_text())
@@ -17,7 +17,7 @@ def test_every_log_is_expected_to_mean_something() -> None:
     assert len(EXPECTED) >= 20
 
 
-@pytest.mark.parametrize("name", EXPECTED)
+@table("name", EXPECTED)
 def test_a_whole_log_is_told_apart(name: str) -> None:
     wanted = dict(EXPECTED[name])
     line = wanted.pop("line", None)

@@ -2,12 +2,14 @@
 
 import json
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 
 import pytest
 
 from servers.judge.logreport import report
 from servers.judge.logwrap import unwrapped
+from tests.cases import table
 
 _LOGS = Path(__file__).parent / "logs"
 _NAMES = (
@@ -50,8 +52,7 @@ def _told(text: str) -> list[object]:
     return [told[name] for name in ("engine", "phases", "outcome", "cause", "evidence")]
 
 
-@pytest.mark.parametrize("name", _NAMES)
-@pytest.mark.parametrize("shape", _SHAPES)
+@table(("shape", "name"), product(_SHAPES, _NAMES))
 def test_a_wrapping_changes_nothing(shape: str, name: str) -> None:
     text = (_LOGS / name).read_text()
     wrap = _SHAPES[shape]

@@ -1,10 +1,13 @@
 """What two readings of an engine's metrics say: rates, shares, latencies, whatever they lack."""
 
-import random
 from math import inf
 from pathlib import Path
+from random import Random
 
+import hypothesis
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from servers.engines import ENGINES
 from servers.host.prometheus import Exposed, read
@@ -250,9 +253,9 @@ def test_figures_survive_being_kept() -> None:
     assert found.rounded().rounded() == found.rounded()
 
 
-@pytest.mark.parametrize("seed", range(200))
-def test_quantiles_lie_within_what_was_seen_and_rise(seed: int) -> None:
-    chance = random.Random(seed)  # noqa: S311
+@hypothesis.settings(max_examples=200)
+@given(st.randoms())
+def test_quantiles_lie_within_what_was_seen_and_rise(chance: Random) -> None:
     bounds = sorted({round(chance.uniform(0.001, 50), 3) for _ in range(chance.randint(1, 12))})
     values = [chance.expovariate(0.3) for _ in range(chance.randint(1, 60))]
     buckets = {bound: float(sum(value <= bound for value in values)) for bound in bounds}
@@ -268,9 +271,8 @@ def test_quantiles_lie_within_what_was_seen_and_rise(seed: int) -> None:
     assert all(0 <= value <= bounds[-1] for value in told)
 
 
-@pytest.mark.parametrize("seed", range(100))
-def test_no_rate_is_ever_negative_and_no_share_beyond_its_whole(seed: int) -> None:
-    chance = random.Random(seed)  # noqa: S311
+@given(st.randoms())
+def test_no_rate_is_ever_negative_and_no_share_beyond_its_whole(chance: Random) -> None:
     engine = chance.choice(list(figurebook.by_engine()))
     mine = book(engine)
 

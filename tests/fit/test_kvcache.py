@@ -5,11 +5,12 @@ from typing import Any
 import pytest
 
 from servers.judge.fit.attention import cache
+from tests.cases import table
 from tests.fit import models
 from tests.fit.models import GIB
 
 
-@pytest.mark.parametrize(
+@table(
     ("config", "tp", "bytes_a_token"),
     [
         (models.LLAMA_8B, 1, 131_072),

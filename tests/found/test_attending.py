@@ -11,6 +11,7 @@ from servers.host.kernel import Kernel
 from servers.judge.origin import Origin
 from servers.watcher.attending import NOBODY, Attendant, Attending
 from tests import proc
+from tests.cases import table
 
 UNIT = "0::/system.slice/vllm.service"
 
@@ -30,7 +31,7 @@ def other(name: str, **labels: str) -> Other:
     return Other(container=Container.of(inspected), inspected=inspected)
 
 
-@pytest.mark.parametrize(
+@table(
     ("words", "cgroup", "unit"),
     [
         (("/usr/bin/docker", "run", "--rm", "--name", "llm", "vllm/x"), UNIT, "vllm.service"),
@@ -62,7 +63,7 @@ SPEECH = {
 }
 
 
-@pytest.mark.parametrize(
+@table(
     ("says", "is_its"),
     [
         ("WorkingDirectory=/srv/speech\nExecStart=/usr/bin/docker compose up -d", True),
@@ -184,7 +185,7 @@ exec docker run --rm --name "$NAME" \\
 """
 
 
-@pytest.mark.parametrize(
+@table(
     ("start", "script", "is_its"),
     [
         ("/opt/start.sh", RUNS, True),

@@ -8,6 +8,7 @@ from servers.commandline.inspect import draft_of
 from servers.commandline.process import draft_of_process
 from servers.engines import placement
 from servers.engines.placement import Site
+from servers.judge import hardening
 
 ENTRYPOINT = ("vllm", "serve")
 IMAGE: dict[str, Any] = {
@@ -226,3 +227,32 @@ def test_a_process_is_compared_flag_by_flag() -> None:
     assert rows["$HF_TOKEN"].verdict == "same"
     assert rows["model"].theirs == "./models/Qwen3-8B"
     assert not any("hush" in text for row in rows.values() for text in row.to_json())
+
+
+def test_rights_that_inferdash_takes_away_are_told_as_what_changes() -> None:
+    """Of a container that was taken over: it has them until it is started again."""
+    made = draft_of(CONTAINER, IMAGE)
+    spec = placement.spec(
+        made.launch,
+        Site(secrets=made.secrets),
+        name="",
+        labels={},
+        host_port=8000,
+        entrypoint=ENTRYPOINT,
+        kernels_volume="",
+    )
+    spec = hardening.harden(spec, pids=100)
+    theirs = CONTAINER["HostConfig"] | {"CapDrop": ["CAP_MKNOD", "NET_RAW"], "PidsLimit": 100}
+    theirs |= {"SecurityOpt": ["no-new-privileges=true"]}
+
+    before, after = (
+        {row.what: row for row in of_container(each, IMAGE, spec, ENTRYPOINT)}
+        for each in (CONTAINER, CONTAINER | {"HostConfig": theirs})
+    )
+
+    for what in ("without the capability NET_RAW", "without the capability MKNOD", "--pids-limit"):
+        assert (before[what].theirs, before[what].verdict) == ("", "differs"), what
+        assert after[what].verdict == "same", what
+    assert before["security option no-new-privileges"].verdict == "differs"
+    assert after["security option no-new-privileges"].verdict == "same"
+    assert after["without the capability SYS_CHROOT"].verdict == "differs"

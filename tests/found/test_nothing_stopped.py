@@ -18,6 +18,7 @@ from servers.lifecycle.takeover import TakeOverError
 from servers.models import Action, Server
 from servers.models.action import Kind
 from tests import factories
+from tests.waiting import PATIENCE
 
 
 @contextmanager
@@ -66,7 +67,7 @@ def test_who_has_got_the_number_of_an_ended_worker_is_not_ended() -> None:
 
         takeover._end(found(engine.pid, worker, stranger.pid))
 
-        assert engine.wait(10) is not None
+        assert engine.wait(PATIENCE) is not None
         left = Kernel().life(worker)
         assert left is None or left.state == "Z"
         assert stranger.poll() is None

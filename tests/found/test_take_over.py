@@ -16,6 +16,7 @@ from tests import factories
 from tests.chaos.place import Place
 from tests.found.bare import bare
 from tests.images import ENGINE
+from tests.waiting import PATIENCE
 from tests.watched.hands import Hands
 
 pytestmark = pytest.mark.docker
@@ -116,6 +117,7 @@ def test_what_is_watched_becomes_ours(place: Place, hands: Hands) -> None:
     hands.sees(container, "ended")
 
 
+@pytest.mark.takes(60)
 def test_what_would_be_refused_stops_nothing(place: Place, hands: Hands) -> None:
     place.watcher()
     container = hands.run("mounts", binds=["/etc:/etc-of-box:ro"])
@@ -134,7 +136,7 @@ def test_what_would_be_refused_stops_nothing(place: Place, hands: Hands) -> None
     assert runs(hands, container)
 
     # What only an admin may give a container.
-    opens = hands.run("opens", security_opt=["no-new-privileges"])
+    opens = hands.run("opens", cap_add=["NET_ADMIN"])
     said = takes_over(place, hands.sees(opens), by=factories.person("eva", Role.EDITOR))
     assert (said.state, "only an admin" in said.said) == ("refused", True)
     assert runs(hands, opens)
@@ -151,6 +153,7 @@ def test_what_would_be_refused_stops_nothing(place: Place, hands: Hands) -> None
     assert runs(hands, container)
 
 
+@pytest.mark.takes(60)
 def test_a_start_that_fails_leaves_the_way_back(place: Place, hands: Hands) -> None:
     place.watcher()
     place.worker()
@@ -222,7 +225,7 @@ def test_a_process_becomes_a_profile_and_ours(place: Place, hands: Hands, tmp_pa
         said = takes_over(place, seen)
 
         assert said.state == "done", said.said
-        assert process.wait(timeout=10) != 0
+        assert process.wait(timeout=PATIENCE) != 0
         server = Server.objects.get(profile=profile)
         place.waits_for_state(latest(server), State.READY)
         assert "vllm serve Qwen/Qwen3-8B" in server.took_over["command"]

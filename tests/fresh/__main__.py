@@ -8,7 +8,6 @@ import argparse
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -21,7 +20,9 @@ from pathlib import Path
 import redis
 
 from tests.fresh import bare
+from tests.ports import free_port
 from tests.terminal import Started
+from tests.waiting import PATIENCE, wait_until
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 HOME = Path("home/person")
@@ -94,7 +95,7 @@ def comes_up(root: Path, port: int, title: str) -> None:
     try:
         up.waits_for(f"ready at http://127.0.0.1:{port}")
         took = time.monotonic() - started_at
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/login/", timeout=30) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/login/", timeout=PATIENCE) as answer:
             assert answer.status == 200
         wait_for_worker(root, up)
         assert "starting it again" not in up.said, up.said
@@ -102,7 +103,8 @@ def comes_up(root: Path, port: int, title: str) -> None:
         stopped_at = time.monotonic()
         if up.process.poll() is None:
             up.press_ctrl_c()
-        up.ends(within=15)
+        up.ends()
+    assert "did not stop by itself" not in up.said, up.said
     print(up.said.replace("\r", ""))
     stop = time.monotonic() - stopped_at
     print(f"{title}: ready after {took:.1f} s; Ctrl-C ended it in {stop:.1f} s", flush=True)
@@ -111,10 +113,7 @@ def comes_up(root: Path, port: int, title: str) -> None:
 def wait_for_worker(root: Path, up: Started) -> None:
     """A worker that lacks a package dies after web is ready: it is there when its queue is."""
     queues = redis.Redis(unix_socket_path=str(root / CHECKOUT / "var/redis/redis.sock"))
-    deadline = time.monotonic() + 60
-    while not queues.keys("_kombu.binding.box.*"):
-        assert time.monotonic() < deadline, up.said
-        time.sleep(0.1)
+    wait_until(lambda: queues.keys("_kombu.binding.box.*"), lambda: f"a worker listens:\n{up.said}")
     queues.close()
 
 
@@ -123,12 +122,6 @@ def lints(root: Path) -> None:
     if result.returncode:
         print(result.stdout, result.stderr)
         sys.exit(f"make lint failed on the fresh machine with exit code {result.returncode}")
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 """A web process with two engines behind it, and keys for it."""
 
 import json
-import time
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ import pytest
 
 from tests.chat_stack import Stack, chat_stack
 from tests.scripted_engine import ScriptedEngine
+from tests.waiting import PATIENCE, wait_until
 
 KEYS = """
 import json
@@ -39,7 +39,6 @@ for name, port, state in (("twin-1", {one}, State.READY), ("twin-2", {two}, Stat
     server.save()
 """
 REMOVE = "print(Request.objects.filter(model='{}').delete()[0])"
-PATIENCE = 30  # seconds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,12 +64,13 @@ class Address:
             f"{self.url}/v1/completions",
             json={"model": last},
             headers={"authorization": f"Bearer {self.token}"},
+            timeout=PATIENCE,
         )
         assert asked.status_code == 404
-        deadline = time.monotonic() + PATIENCE
-        while self.stack.shell(REMOVE.format(last)).strip() != "1":
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        wait_until(
+            lambda: self.stack.shell(REMOVE.format(last)).strip() == "1",
+            "the last request is written down",
+        )
 
     def requests(self) -> list[dict[str, object]]:
         """Those that were written down, the latest first."""
@@ -83,8 +83,9 @@ class Address:
         return list(json.loads(found))
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def address() -> Iterator[Address]:
+    """Its own web process: its tests look at what the gateway remembers from one to the next."""
     with ScriptedEngine() as one, ScriptedEngine() as two, chat_stack(one.port) as stack:
         stack.shell(SECOND.format(one=one.port, two=two.port))
         yield Address(stack=stack, engines=(one, two), **json.loads(stack.shell(KEYS)))

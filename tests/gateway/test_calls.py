@@ -10,6 +10,7 @@ from servers.gateway import calls
 from servers.gateway.calls import TAIL, Call
 from servers.models import OldPort, Request, Usage
 from tests import factories
+from tests.cases import table
 
 
 def counts(*pieces: bytes) -> dict[str, int]:
@@ -60,7 +61,7 @@ def test_anthropics_streams_say_it_at_both_ends() -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@table(
     "said",
     [
         b"",

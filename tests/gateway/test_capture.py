@@ -55,6 +55,7 @@ class Program:
         scope = {
             "type": "http", "method": method, "path": path, "raw_path": path.encode(),
             "query_string": b"", "headers": self._headers, "client": ("127.0.0.1", 1),
+            "server": ("127.0.0.1", 8484),
         }  # fmt: skip
         await asyncio.wait_for(self.gateway(scope, receive, send), 60)
         return answer

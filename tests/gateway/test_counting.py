@@ -8,13 +8,14 @@ from openai import OpenAI
 from openai.types.chat import ChatCompletionMessageParam
 
 from servers.gateway import counting
+from tests.cases import table
 from tests.gateway.conftest import Address
 
 CHAT = "/v1/chat/completions"
 ASKED = {"stream_options": {"include_usage": True}}
 
 
-@pytest.mark.parametrize(
+@table(
     ("path", "said", "engine", "more"),
     [
         pytest.param(CHAT, {"stream": True}, "vllm", ASKED, id="chat"),

@@ -10,6 +10,7 @@ import pytest
 
 from tests.gateway.conftest import Address
 from tests.scripted_engine import MODEL
+from tests.waiting import PATIENCE
 
 CHAT = "/v1/chat/completions"
 
@@ -17,7 +18,7 @@ CHAT = "/v1/chat/completions"
 @pytest.fixture
 def program(address: Address) -> Iterator[httpx.Client]:
     headers = {"Authorization": f"Bearer {address.token}"}
-    with httpx.Client(base_url=address.url, headers=headers, timeout=30) as client:
+    with httpx.Client(base_url=address.url, headers=headers, timeout=PATIENCE) as client:
         yield client
 
 
@@ -33,7 +34,7 @@ def events(body: str) -> list[Any]:
 
 
 def last_outcome(address: Address) -> str:
-    return address.engines[0].outcomes.get(timeout=20)
+    return address.engines[0].outcomes.get(timeout=PATIENCE)
 
 
 def test_a_stream_is_passed_on_as_the_engine_sends_it(

@@ -8,6 +8,7 @@ import pytest
 from servers.gateway.app import _Speaking, _until_gone
 from servers.gateway.calls import Call
 from servers.gateway.question import GoneError
+from tests.waiting import PATIENCE
 
 
 class Client:
@@ -15,9 +16,11 @@ class Client:
 
     def __init__(self) -> None:
         self.gone = asyncio.Event()
+        self.told = asyncio.Event()
 
     async def receive(self) -> dict[str, Any]:
         await self.gone.wait()
+        self.told.set()  # whoever waits for it goes on in a later turn than who is told here
         return {"type": "http.disconnect"}
 
     async def send(self, message: Any) -> None:
@@ -40,7 +43,9 @@ async def test_who_has_heard_everything_has_not_hung_up() -> None:
 
     async with _until_gone(client.receive, said):
         await said.say_json({"all": True})
-        await asyncio.sleep(0.05)  # what is still to be done, such as giving a connection back
+        # What is still to be done, such as giving a connection back, while who listens for the
+        # end hears the same words as of one who hangs up.
+        await client.told.wait()
         cleaned = True
 
     assert cleaned
@@ -57,4 +62,4 @@ async def test_who_hangs_up_in_the_middle_ends_it() -> None:
             await asyncio.Event().wait()
 
     with pytest.raises(GoneError):
-        await asyncio.wait_for(hang_up(), 20)
+        await asyncio.wait_for(hang_up(), PATIENCE)

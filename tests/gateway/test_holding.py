@@ -3,7 +3,6 @@
 import asyncio
 import json
 import threading
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,7 +14,9 @@ from servers.gateway import routes
 from tests.gateway.conftest import Address
 from tests.gateway.test_gateway import CHAT, ask
 from tests.scripted_engine import MODEL
+from tests.waiting import PATIENCE, wait_until
 
+HOLD = 600  # seconds: nobody is to be let go before what he waits for has come
 SLEEPER = """
 from servers.engines.launch import Launch
 launch = Launch(
@@ -27,11 +28,10 @@ profile.save_version(launch, by=User.objects.get())
 Server.objects.create(slug="{slug}", profile=profile, box=Box.objects.get())
 """
 STARTED = """
-import time
-deadline = time.monotonic() + 20
-while not (run := Run.objects.filter(server__slug="{slug}").first()):
-    assert time.monotonic() < deadline, "no request has started it"
-    time.sleep(0.05)
+from tests.waiting import wait_until
+run = wait_until(
+    lambda: Run.objects.filter(server__slug="{slug}").first(), "a request has started it"
+)
 print(run.pk, run.on_request, run.state)
 """
 READY = """
@@ -47,14 +47,14 @@ live.server_changed(Server.objects.get(slug="{slug}").pk)
 @pytest.fixture
 def program(address: Address) -> Iterator[httpx.Client]:
     headers = {"Authorization": f"Bearer {address.token}"}
-    with httpx.Client(base_url=address.url, headers=headers, timeout=60) as client:
+    with httpx.Client(base_url=address.url, headers=headers, timeout=PATIENCE) as client:
         yield client
 
 
 def test_it_is_started_by_its_alias_and_the_request_is_answered_once_it_is_ready(
     program: httpx.Client, address: Address
 ) -> None:
-    made(address, "sleeper", 60)
+    made(address, "sleeper", HOLD)
     listed = {each["id"]: each for each in program.get("/v1/models").json()["data"]}
     assert listed["sleeper-alias"]["ready"] is False
     assert listed["sleeper-alias"]["why"] == "sleeper is not running; a request starts it."
@@ -71,13 +71,14 @@ def test_it_is_started_by_its_alias_and_the_request_is_answered_once_it_is_ready
         each.start()
     assert address.stack.shell(STARTED.format(slug="sleeper")).split()[1:] == ["True", "queued"]
     assert not answers
-    deadline = time.monotonic() + 20
-    while (now := program.get("/v1/models/sleeper").json())["why"] != "sleeper is queued.":
-        assert time.monotonic() < deadline, now
-        time.sleep(0.05)
+
+    def why() -> str:
+        return str(program.get("/v1/models/sleeper").json()["why"])
+
+    wait_until(lambda: why() == "sleeper is queued.", why)
     address.stack.shell(READY.format(slug="sleeper", port=address.engines[0].port))
     for each in waits:
-        each.join(timeout=30)
+        each.join(PATIENCE)
 
     assert [each.status_code for each in answers] == [200, 200, 200]
     assert runs_of(address, "sleeper") == 1
@@ -86,7 +87,7 @@ def test_it_is_started_by_its_alias_and_the_request_is_answered_once_it_is_ready
 
 
 def test_the_openai_package_waits_for_it_too(address: Address) -> None:
-    made(address, "waiter", 60)
+    made(address, "waiter", HOLD)
     said: list[str | None] = []
 
     def talk() -> None:
@@ -100,7 +101,7 @@ def test_the_openai_package_waits_for_it_too(address: Address) -> None:
     talking.start()
     address.stack.shell(STARTED.format(slug="waiter"))
     address.stack.shell(READY.format(slug="waiter", port=address.engines[0].port))
-    talking.join(timeout=30)
+    talking.join(PATIENCE)
 
     assert "".join(each or "" for each in said) == "You said: hi "
 
@@ -115,12 +116,10 @@ server.run = Run.objects.create(
 server.save()
 """
 WOKEN = """
-import time
 from servers import live
-deadline = time.monotonic() + 20
-while not Run.objects.filter(server__slug="{slug}", wake_wanted_at__isnull=False):
-    assert time.monotonic() < deadline, "nobody wants it awake"
-    time.sleep(0.05)
+from tests.waiting import wait_until
+wanted = Run.objects.filter(server__slug="{slug}", wake_wanted_at__isnull=False)
+wait_until(wanted.exists, "somebody wants it awake")
 Run.objects.filter(server__slug="{slug}").update(sleep="", wake_wanted_at=None)
 live.server_changed(Server.objects.get(slug="{slug}").pk)
 """
@@ -129,7 +128,7 @@ live.server_changed(Server.objects.get(slug="{slug}").pk)
 def test_one_that_sleeps_is_woken_and_who_is_not_held_is_told_how_it_is(
     program: httpx.Client, address: Address
 ) -> None:
-    for slug, hold in (("dozer", 60), ("hasty", 0)):
+    for slug, hold in (("dozer", HOLD), ("hasty", 0)):
         made(address, slug, hold)
         address.stack.shell(ASLEEP.format(slug=slug, port=address.engines[0].port))
     answers: list[httpx.Response] = []
@@ -139,7 +138,7 @@ def test_one_that_sleeps_is_woken_and_who_is_not_held_is_told_how_it_is(
     )
     waits.start()
     address.stack.shell(WOKEN.format(slug="dozer"))
-    waits.join(timeout=30)
+    waits.join(PATIENCE)
     assert [each.status_code for each in answers] == [200]
 
     status, error = refused(program.post(CHAT, json=ask("hello", "hasty")))
@@ -152,10 +151,11 @@ def made(address: Address, slug: str, hold: int) -> None:
     """A server that requests start, once the gateway knows of it."""
     address.stack.shell(SLEEPER.format(slug=slug, hold=hold))
     headers = {"x-api-key": address.token}
-    deadline = time.monotonic() + 20
-    while httpx.get(f"{address.url}/v1/models/{slug}", headers=headers).status_code != 200:
-        assert time.monotonic() < deadline, "the gateway does not list it"
-        time.sleep(0.05)
+    where = f"{address.url}/v1/models/{slug}"
+    wait_until(
+        lambda: httpx.get(where, headers=headers, timeout=PATIENCE).status_code == 200,
+        "the gateway lists it",
+    )
 
 
 def runs_of(address: Address, slug: str) -> int:
@@ -192,7 +192,7 @@ def test_a_key_for_other_models_starts_nothing(address: Address) -> None:
 def test_who_is_stopped_by_hand_meanwhile_is_refused_with_the_name(
     program: httpx.Client, address: Address
 ) -> None:
-    made(address, "halted", 60)
+    made(address, "halted", HOLD)
     answers: list[httpx.Response] = []
     waits = threading.Thread(
         target=lambda: answers.append(program.post(CHAT, json=ask("hello", "halted")))
@@ -206,7 +206,7 @@ def test_who_is_stopped_by_hand_meanwhile_is_refused_with_the_name(
         "lifecycle.stop(run, by=User.objects.get())\n"
         "Run.objects.filter(pk=run.pk).update(state=State.STOPPED)\n"
     )
-    waits.join(timeout=30)
+    waits.join(PATIENCE)
 
     status, error = refused(answers[0])
     assert (status, error["code"]) == (503, "model_not_started")

@@ -8,8 +8,10 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
+from tests.cases import table
 from tests.gateway.conftest import Address
 from tests.scripted_engine import MODEL
+from tests.waiting import PATIENCE
 
 HELLO = {"messages": [{"role": "user", "content": "hello"}]}
 
@@ -17,7 +19,9 @@ HELLO = {"messages": [{"role": "user", "content": "hello"}]}
 def raw(address: Address, request: bytes) -> bytes:
     """The beginning of the answer to bytes that no client would send; b"" without one."""
     place = urlsplit(address.url)
-    with socket.create_connection((place.hostname or "", place.port or 0), timeout=30) as sending:
+    with socket.create_connection(
+        (place.hostname or "", place.port or 0), timeout=PATIENCE
+    ) as sending:
         sending.sendall(request)
         with sending.makefile("rb") as answer:
             return answer.readline()
@@ -143,3 +147,32 @@ def test_one_request_stays_one_at_the_engine(address: Address) -> None:
 def test_a_head_without_end_is_cut_off(address: Address) -> None:
     with pytest.raises((ConnectionError, AssertionError)):
         assert raw(address, b"GET /v1/models HTTP/1.1\r\nX-A: " + b"a" * (4 << 20)) != b""
+
+
+@table(
+    ("host", "status"),
+    [
+        ("evil.test", 400), ("127.0.0.1.evil.test", 400), ("localhost@evil.test", 400), ("", 400),
+        ("evil.test:8470", 400), ("[::2]:8470", 400), ("localhost evil.test", 400), ("*", 400),
+        ("localhost", 200), ("LOCALHOST:1", 200), ("[::1]:8470", 200), ("127.0.0.1", 200),
+    ],
+    shared=("address",),
+)  # fmt: skip
+def test_engines_are_asked_by_names_that_the_pages_have(
+    host: str, status: int, address: Address
+) -> None:
+    """A page of the internet may have its name lead here (DNS rebinding)."""
+    lines = [f"Host: {host}", f"Authorization: Bearer {address.token}", "Connection: close"]
+    for path in ("/v1/models", "/models"):
+        asked = "\r\n".join([f"GET {path} HTTP/1.1", *lines, "", ""]).encode()
+        expected = 404 if (path, status) == ("/models", 200) else status
+        assert f" {expected} ".encode() in raw(address, asked)
+
+
+def test_a_refused_name_says_what_to_set(address: Address) -> None:
+    said = httpx.get(
+        f"{address.url}/v1/models", headers={"host": "rtx8.lan:8470"}, timeout=PATIENCE
+    )
+
+    assert said.status_code == 400
+    assert "INFERDASH_ALLOWED_HOSTS=rtx8.lan," in said.json()["error"]["message"]

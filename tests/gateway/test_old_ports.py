@@ -2,7 +2,6 @@
 
 import json
 import socket
-import time
 from collections.abc import Iterator
 
 import httpx
@@ -15,7 +14,9 @@ from servers.models import Entry, OldPort, Role, User
 from tests import factories
 from tests.gateway.conftest import Address
 from tests.gateway.test_gateway import CHAT, ask
+from tests.ports import free_port
 from tests.scripted_engine import MODEL
+from tests.waiting import PATIENCE, wait_until
 
 OPEN = """
 from servers import live
@@ -25,27 +26,22 @@ OldPort.objects.create(
 )
 live.ports_changed()
 """
-WITHIN = 20.0
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
 
 
 def opened(address: Address, *, model: str = "", sources: tuple[str, ...] = ("127.0.0.1",)) -> str:
     port = free_port()
     address.stack.shell(OPEN.format(port=port, model=model, sources=list(sources)))
     url = f"http://127.0.0.1:{port}"
-    deadline = time.monotonic() + WITHIN
-    while True:
-        try:
-            httpx.get(url)
-        except httpx.ConnectError:
-            assert time.monotonic() < deadline, "the port was not opened"
-            time.sleep(0.05)
-        else:
-            return url
+    wait_until(lambda: is_open(url), "the port is opened")
+    return url
+
+
+def is_open(url: str) -> bool:
+    try:
+        httpx.get(url, timeout=PATIENCE)
+    except httpx.TransportError:
+        return False
+    return True
 
 
 @pytest.fixture(autouse=True)
@@ -154,14 +150,7 @@ def test_a_closed_port_is_closed_and_may_be_opened_again(address: Address) -> No
     address.stack.shell(
         "from servers import live\nOldPort.objects.all().delete()\nlive.ports_changed()"
     )
-    deadline = time.monotonic() + WITHIN
-    while True:
-        try:
-            httpx.get(url)
-        except httpx.TransportError:
-            break
-        assert time.monotonic() < deadline, "the port was not closed"
-        time.sleep(0.05)
+    wait_until(lambda: not is_open(url), "the port is closed")
     port = url.rpartition(":")[2]
     with socket.create_server(("127.0.0.1", int(port))):
         pass  # it is free for whoever wants it now
@@ -172,10 +161,8 @@ def test_a_port_that_somebody_has_is_said_with_who(address: Address) -> None:
         port = taken.getsockname()[1]
         address.stack.shell(OPEN.format(port=port, model="", sources=[]))
         said = address.stack.shell(
-            "import time\ndeadline = time.monotonic() + 20\n"
-            f"while not (found := OldPort.objects.get(port={port})).problem:\n"
-            "    assert time.monotonic() < deadline\n    time.sleep(0.05)\n"
-            "print(found.problem)"
+            "from tests.waiting import wait_until\n"
+            f"print(wait_until(lambda: OldPort.objects.get(port={port}).problem, 'it is told'))"
         )
 
     assert said.startswith(f"port {port} is taken by ")

@@ -11,9 +11,9 @@ import pytest
 from tests.engine import answers
 from tests.gateway.conftest import Address
 from tests.scripted_engine import MODEL, ScriptedEngine
+from tests.waiting import PATIENCE
 
 RECORDED: dict[str, Any] = json.loads(Path(__file__).with_name("open_webui.json").read_text())
-PATIENCE = 30  # seconds
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from inferdash.terminal.answer import SPEAKS, THINKS, Answer
 from tests.gateway.conftest import Address
 from tests.scripted_engine import Script, ScriptedEngine
 from tests.terminal import Started
+from tests.waiting import PATIENCE
 
 COMMAND = [sys.executable, "-m", "inferdash.terminal", "chat"]
 
@@ -32,7 +33,7 @@ def chat(env: dict[str, str]) -> Chat:
     def run(*words: str, given: str = "", **more: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [*COMMAND, *words], env=env | more, input=given, capture_output=True, text=True,
-            timeout=60,
+            timeout=PATIENCE,
         )  # fmt: skip
 
     return run
@@ -49,7 +50,7 @@ def test_a_key_that_asks_models_only_chats_and_does_nothing_else(
 
     logs_in = subprocess.run(
         [*COMMAND[:-1], "login", address.url], env={"HOME": str(tmp_path)}, input=address.asks,
-        capture_output=True, text=True, timeout=60,
+        capture_output=True, text=True, timeout=PATIENCE,
     )  # fmt: skip
     assert logs_in.returncode == 4
     assert "may ask models only" in logs_in.stderr
@@ -168,7 +169,7 @@ def test_ctrl_c_ends_a_single_question_at_the_engine_too(
     asked.waits_for("Well")
     asked.press_ctrl_c()
     assert asked.ends() == 130
-    assert address.engines[0].outcomes.get(timeout=20) == "cancelled"
+    assert address.engines[0].outcomes.get(timeout=PATIENCE) == "cancelled"
 
 
 def heard(*contents: str) -> list[tuple[str, str]]:

@@ -9,8 +9,8 @@ from typing import Any
 from servers.host.collector import Collector
 from tests import proc
 from tests.nvml import Machine, StandIn
+from tests.waiting import wait_until
 
-DEADLINE = 60.0
 KMSG = "dev/kmsg"
 
 
@@ -41,12 +41,12 @@ class Watched:
 
     def until(self, wanted: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
         """The first sample that is as wanted."""
-        end = time.monotonic() + DEADLINE
-        while time.monotonic() < end:
+
+        def found() -> dict[str, Any] | None:
             sample = self._collector.next_sample(timeout=1.0)
-            if sample is not None and wanted(sample):
-                return sample
-        raise AssertionError("No such sample came.")
+            return sample if sample is not None and wanted(sample) else None
+
+        return wait_until(found, "a sample that is as wanted", every=0)
 
     def __enter__(self) -> "Watched":
         self._collector.start()

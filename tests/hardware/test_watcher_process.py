@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,8 +12,8 @@ from servers.judge.hardware import RULES
 from tests import migrated
 from tests.nvml import Machine, StandIn, profiles
 from tests.terminal import ROOT
+from tests.waiting import PATIENCE, wait_until
 
-PATIENCE = 180
 LOOK = """
 import json
 import django; django.setup()
@@ -55,16 +54,15 @@ def rows(env: dict[str, str]) -> list[tuple[int, list[str] | None]]:
 
 
 def test_an_xid_reaches_the_boxs_row(tmp_path: Path, machine: Machine, env: dict[str, str]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not ((known := rows(env)) and known[0][0] == 2 and known[0][1] is not None):
-        assert time.monotonic() < deadline, known
-        time.sleep(0.5)
-    assert "xid" not in known[0][1]
+    def faults() -> list[str] | None:
+        """None until both cards and what is wrong with the box are known."""
+        return next((found for gpus, found in rows(env) if gpus == 2), None)
+
+    wait_until(lambda: faults() is not None, "the box is known", every=0.5)
+    assert "xid" not in (faults() or [])
 
     machine.cards[1].xid(79)
     StandIn(tmp_path).show(machine)
 
-    while "xid" not in ((known := rows(env))[0][1] or []):
-        assert time.monotonic() < deadline, known
-        time.sleep(0.5)
-    assert set(known[0][1] or []) <= set(RULES)
+    wait_until(lambda: "xid" in (faults() or []), faults, every=0.5)
+    assert set(faults() or []) <= set(RULES)

@@ -2,11 +2,10 @@
 
 import re
 
-import pytest
-
 from servers.judge.hardware import RULES, SEVERITIES
 from servers.judge.hardware.judge import ALL
 from servers.judge.hardware.xidbook import ORIGINS, Xid, shipped
+from tests.cases import table
 from tests.terminal import ROOT
 
 ASKED = (13, 31, 43, 45, 48, 63, 64, 74, 79, 92, 94, 95, 109, 119, 120, 140, 154)
@@ -22,7 +21,7 @@ def test_every_rule_has_its_judge() -> None:
     assert sorted(ids) == sorted(RULES)
 
 
-@pytest.mark.parametrize("xid", shipped().values(), ids=lambda xid: str(xid.number))
+@table("xid", shipped().values(), ids=lambda xid: str(xid.number))
 def test_an_xid_is_whole(xid: Xid) -> None:
     assert xid.severity in SEVERITIES
     assert xid.origin in ORIGINS

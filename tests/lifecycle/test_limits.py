@@ -4,10 +4,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.management import call_command
 
+from servers import lifecycle
 from servers.host.containers import Docker
 from servers.models import Run, Secret, Server
 from servers.models.run import State
+from tests import ports
 from tests.lifecycle.starts import started
 
 pytestmark = [pytest.mark.docker, pytest.mark.django_db(transaction=True)]
@@ -116,6 +119,30 @@ def test_on_the_boxs_network_nobody_else_passes_for_the_engine(
 
     assert f"Port {port} of this box is taken by" in run.failure
     assert docker.list_ours() == []
+
+
+def test_a_running_engine_keeps_the_hosts_network_and_the_next_start_is_told_the_line(
+    server: Callable[..., Server], docker: Docker, settings: Any
+) -> None:
+    """An older box.toml goes on to allow it; whoever tightens it stops nobody."""
+    settings.MANAGE = "inferdash-manage"
+    settings.BOX_FILE.write_text("# without a word on networks, as before\n")
+    wanted = {"network": "host", "env": {"ENGINE_SECONDS": "30"}}
+
+    run = started(server(name="old", flags=("--port", str(ports.free_port())), **wanted))
+    assert run.state == State.STARTING, run.failure
+    call_command("forbid", "host_network")
+    lifecycle.observe(run)
+    run.refresh_from_db()
+    later = started(server(name="new", flags=("--port", str(ports.free_port())), **wanted))
+
+    assert run.state == State.STARTING
+    assert docker.inspect(run.container_id).state == "running"  # type: ignore[union-attr]
+    assert "`inferdash-manage allow host_network`" in later.failure
+
+    call_command("allow", "host_network")
+    again = started(server(name="newer", flags=("--port", str(ports.free_port())), **wanted))
+    assert again.state == State.STARTING, again.failure
 
 
 def test_secrets_reach_the_container_and_nothing_else(

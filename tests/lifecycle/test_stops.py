@@ -11,6 +11,7 @@ from servers.models import Run, Server
 from servers.models.run import State, Wanted
 from tests import factories
 from tests.lifecycle.starts import started
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.docker, pytest.mark.django_db(transaction=True)]
 
@@ -44,6 +45,27 @@ def test_a_stop_sends_sigterm_and_says_how_it_ended(
     assert ended(run).state == State.STOPPED
     assert run.failure == ""
     assert run.time_to_stop is not None
+
+
+def test_a_stop_while_somebody_looks_at_the_run_is_no_failure(
+    server: Callable[..., Server], ended: Callable[[Run], Run]
+) -> None:
+    run = started(server())
+    before = Run.objects.get(pk=run.pk)
+    lifecycle.stop(run, by=factories.person())
+    lifecycle.advance(Run.objects.get(pk=run.pk))
+    wait_until(lambda: _has_ended(run), "the engine ends")
+
+    lifecycle.observe(before)
+
+    run.refresh_from_db()
+    assert run.state == State.STOPPED
+    assert run.failure == ""
+
+
+def _has_ended(run: Run) -> bool:
+    found = creation.docker().inspect(run.container_id)
+    return found is not None and found.has_ended
 
 
 def test_a_drained_stop_waits_for_the_requests(server: Callable[..., Server]) -> None:

@@ -9,6 +9,7 @@ import yaml
 from servers.judge.conditions import ConditionError, compiled
 from servers.judge.facts import Facts
 from servers.judge.rulebook import RuleError, load
+from tests.cases import table
 from tests.lint.subjects import subject
 
 YES: dict[str, Any] = {"engine": "sglang"}
@@ -20,7 +21,7 @@ def judged(when: Any, **said: Any) -> bool | None:
     return compiled(when)(Facts(subject(said)))
 
 
-@pytest.mark.parametrize(
+@table(
     ("when", "truth"),
     [
         ([YES, YES], True),
@@ -41,7 +42,7 @@ def test_unknown_stays_unknown_unless_the_rest_decides(when: Any, truth: bool | 
     assert judged(when) is truth
 
 
-@pytest.mark.parametrize(
+@table(
     ("test", "flags", "truth"),
     [
         ("--tp", "--tensor-parallel-size 4", True),
@@ -63,7 +64,7 @@ def test_flags_are_asked_by_any_spelling(test: str, flags: str, truth: bool | No
     assert judged({"flag": test}, flags=flags) is truth
 
 
-@pytest.mark.parametrize(
+@table(
     ("test", "truth"),
     [
         ("A on", True),
@@ -83,7 +84,7 @@ def test_variables_that_are_secret_or_blank_are_not_known(test: str, truth: bool
     assert judged({"env": test}, **said) is truth
 
 
-@pytest.mark.parametrize(
+@table(
     ("version", "range_", "truth"),
     [
         ("0.5.10.post1", "<0.5.11", True),
@@ -105,7 +106,7 @@ def test_the_version_is_read_off_the_image_where_nobody_asked_it() -> None:
     assert judged({"version": ">=0.5.12"}, image="lmsysorg/sglang:latest-cu130") is None
 
 
-@pytest.mark.parametrize(
+@table(
     ("when", "said", "truth"),
     [
         ({"sm": "12.0, 12.1"}, {"box": "1x12.1"}, True),
@@ -139,7 +140,7 @@ def test_each_kind_of_condition(when: Any, said: dict[str, Any], truth: bool | N
     assert judged(when, **said) is truth
 
 
-@pytest.mark.parametrize(
+@table(
     "when",
     [
         {},
@@ -179,7 +180,7 @@ GOOD = {
 }
 
 
-@pytest.mark.parametrize(
+@table(
     ("change", "message"),
     [
         ({"severity": "fatal"}, "rule x: severity must be one of"),

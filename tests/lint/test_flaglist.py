@@ -7,6 +7,7 @@ import pytest
 
 from servers.engines import ENGINES
 from servers.engines.flaglist import Flag, FlagList, all_shipped, nearest_value, newest, shipped
+from tests.cases import table
 
 NARGS = {"optional": "?", "many": "*"}
 ALL = [each for engine in ENGINES for each in all_shipped(engine)]
@@ -106,7 +107,7 @@ def test_llamacpp_takes_underscores_and_no_beginnings() -> None:
     assert flags.find("--ctx") is None
 
 
-@pytest.mark.parametrize(
+@table(
     ("engine", "version", "typed", "meant"),
     [
         ("sglang", "0.5.12", "--enable-sleep-on-idle", "--sleep-on-idle"),
@@ -131,7 +132,7 @@ def test_did_you_mean_of_values() -> None:
     assert nearest_value("x", ("triton", "flashinfer")) is None
 
 
-@pytest.mark.parametrize(
+@table(
     ("engine", "version", "is_there"),
     [
         ("sglang", "0.5.12", True),

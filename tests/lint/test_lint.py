@@ -13,6 +13,7 @@ from servers.engines.flaglist import newest
 from servers.engines.versions import of_image
 from servers.judge.lint import lint
 from servers.judge.subject import Finding
+from tests.cases import table
 from tests.lint.subjects import subject
 
 
@@ -20,7 +21,7 @@ def found(**said: Any) -> dict[str, Finding]:
     return {finding.rule: finding for finding in lint(subject(said))}
 
 
-@pytest.mark.parametrize(
+@table(
     ("engine", "image", "version"),
     [
         ("sglang", "lmsysorg/sglang:v0.5.12-cu130", "0.5.12"),
@@ -81,7 +82,7 @@ def test_an_image_that_told_its_flags_keeps_the_variables_of_its_release() -> No
     assert "unknown-variable" in rules
 
 
-@pytest.mark.parametrize(
+@table(
     ("flags", "says"),
     [
         ("--tp two", "--tp takes a whole number, not “two”."),

@@ -1,22 +1,31 @@
 """Each rule on one launch that it is for and on one that it must leave alone."""
 
 from dataclasses import replace
+from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
 from servers.judge.lint import lint, rules
 from servers.judge.subject import SEVERITIES, Finding, Subject
+from tests.cases import table
 from tests.lint.subjects import subject
 
-CASES = [
-    case
-    for path in sorted(Path(__file__).with_name("cases").glob("*.yaml"))
-    for case in yaml.safe_load(path.read_text())
-]
-each_case = pytest.mark.parametrize("case", CASES, ids=[case["rule"] for case in CASES])
+
+@cache
+def written() -> list[dict[str, Any]]:
+    return [
+        case
+        for path in sorted(Path(__file__).with_name("cases").glob("*.yaml"))
+        for case in yaml.safe_load(path.read_text())
+    ]
+
+
+each_case = table("case", written, ids=lambda case: case["rule"])
 
 
 def fires(case: dict[str, Any]) -> Subject:
@@ -34,7 +43,7 @@ def of(rule: str, found: list[Finding]) -> list[Finding]:
 
 
 def test_every_rule_has_a_case() -> None:
-    assert {case["rule"] for case in CASES} == set(rules())
+    assert {case["rule"] for case in written()} == set(rules())
 
 
 @each_case
@@ -80,10 +89,31 @@ def test_findings_come_worst_first(case: dict[str, Any]) -> None:
     assert order == sorted(order)
 
 
-@pytest.mark.parametrize("rule", rules().values(), ids=list(rules()))
+def test_launches_here_have_findings_of_every_severity_to_be_put_in_order() -> None:
+    found = [{each.severity for each in lint(fires(case))} for case in written()]
+
+    assert set(SEVERITIES) in found
+
+
+any_case = st.deferred(lambda: st.sampled_from(written()))
+
+
+@given(any_case, any_case)
+def test_findings_of_flags_of_two_rules_come_worst_first(
+    one: dict[str, Any], other: dict[str, Any]
+) -> None:
+    flags = [str(case["fires"].get("flags", "")) for case in (one, other)]
+
+    found = lint(subject({**one["fires"], "flags": " ".join(flags)}))
+
+    order = [SEVERITIES.index(each.severity) for each in found]
+    assert order == sorted(order)
+
+
+@table("rule", lambda: rules().values(), ids=lambda rule: rule.id)
 def test_nothing_is_an_error_while_what_decides_is_not_known(rule: Any) -> None:
     """Without GPUs and version, rules that ask for them stay below an error."""
-    case = next(each for each in CASES if each["rule"] == rule.id)
+    case = next(each for each in written() if each["rule"] == rule.id)
     kinds: frozenset[str] = getattr(rule, "kinds", frozenset())
     if not kinds & {"version", "sm", "sm_other_than", "gpu", "driver", "others"}:
         return
@@ -95,8 +125,10 @@ def test_nothing_is_an_error_while_what_decides_is_not_known(rule: Any) -> None:
     assert all(each.severity != "error" and each.unknown for each in of(rule.id, lint(blind)))
 
 
-@pytest.mark.parametrize("engine", ["vllm", "sglang", "llamacpp"])
-@pytest.mark.parametrize("box", [None, "1x9.0", "1x12.0", "1x12.1"])
+@table(
+    ("engine", "box"),
+    product(["vllm", "sglang", "llamacpp"], [None, "1x9.0", "1x12.0", "1x12.1"]),
+)
 def test_a_plain_launch_has_nothing_worse_than_advice(engine: str, box: str | None) -> None:
     flags = {
         "vllm": "--max-model-len 8192 --gpu-memory-utilization 0.8",

@@ -11,6 +11,7 @@ from tests.vllm import build, image
 pytestmark = pytest.mark.vllm
 
 
+@pytest.mark.takes(60)
 def test_vllm_in_its_image_lists_the_flags_that_are_shipped(docker_host: str) -> None:
     image.provide(docker_host)
     run = ["docker", "-H", docker_host, "run", "--rm", "--network", "none", build.TAG]

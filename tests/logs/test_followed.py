@@ -1,16 +1,19 @@
 import threading
+from contextlib import closing
+from itertools import batched
 from pathlib import Path
 
 import pytest
 
 from servers.host import logstream
-from servers.host.containers import Docker
+from servers.host.containers import Container, Docker
 from servers.models import LogChunk, Run
 from servers.models.log import NOTE
 from servers.models.secret import MASK
 from servers.watcher import logs
 from servers.watcher.loglines import LONGEST, records
 from servers.watcher.logs import Follower
+from tests.containers.specs import wait_for_end
 from tests.cutting_proxy import CuttingProxy
 from tests.logs.store import append, container, stored
 
@@ -123,6 +126,30 @@ def test_no_line_is_lost_or_doubled_when_the_connection_to_docker_breaks(
 
 
 @pytest.mark.docker
+@pytest.mark.parametrize(
+    "cuts",
+    [[400_000], [400_000, 1_000_000, 2_500_000]],
+    ids=["while it is followed", "while it is compared too"],
+)
+def test_a_connection_that_breaks_in_the_middle_of_a_line_leaves_no_half_of_it(
+    run: Run, docker: Docker, short_path: Path, cuts: list[int]
+) -> None:
+    made = container(docker, "for n in range(10): print(n, 'x' * 300_000)\nprint('end', end='')")
+    wait_for_end(docker, made)
+
+    with CuttingProxy(short_path / "docker.sock", docker.host, cuts=cuts) as proxy:
+        through = Docker(docker.install, proxy.host)
+        follow(run, made, through)
+        through.close()
+
+    assert cuts == []
+    texts = [line.text for line in stored(run)]
+    assert [text[:9] for text in texts[:-1:2]] == [f"{n} xxxxxxx" for n in range(10)]
+    assert [sum(map(len, parts)) for parts in batched(texts[:-1], 2)] == [300_002] * 10
+    assert texts[-1] == "end"
+
+
+@pytest.mark.docker
 def test_rotation_doubles_no_line_and_loses_none_of_a_reader_who_keeps_up(
     run: Run, docker: Docker
 ) -> None:
@@ -166,6 +193,49 @@ def test_lines_that_were_rotated_away_meanwhile_leave_a_note(run: Run, docker: D
     assert lines[1].stream == "i"
     assert "Docker had rotated them away" in lines[1].text
     assert lines[-1].text == "a line of the log 5999"
+
+
+class RemovedAtItsEnd(Docker):
+    """Somebody has removed the container when the follower has read all of its log."""
+
+    looks = 0
+
+    def inspect(self, container_id: str) -> Container | None:
+        self.looks += 1
+        return super().inspect(container_id) if self.looks == 1 else None
+
+
+@pytest.mark.docker
+def test_the_last_words_of_a_container_that_is_removed_at_its_end_are_kept(
+    run: Run, docker: Docker
+) -> None:
+    made = container(docker, "print('first')\nprint('last words of hf_sesame', end='')")
+    wait_for_end(docker, made)
+
+    with closing(RemovedAtItsEnd(docker.install, docker.host)) as through:
+        follow(run, made, through, "hf_sesame")
+
+    assert run.log_complete
+    *lines, last = stored(run)
+    assert [line.text for line in lines] == ["first", f"last words of {MASK}"]
+    assert (last.stream, last.number) == (NOTE, 3)
+
+
+@pytest.mark.docker
+def test_last_words_that_are_stored_are_not_stored_again_when_the_container_goes(
+    run: Run, docker: Docker
+) -> None:
+    made = container(docker, "print('first')\nprint('last words', end='')")
+    wait_for_end(docker, made)
+    follow(run, made, docker)
+    Run.objects.filter(pk=run.pk).update(log_complete=False)  # as if it had been ended before that
+
+    with closing(RemovedAtItsEnd(docker.install, docker.host)) as through:
+        follow(run, made, through)
+
+    *lines, last = stored(run)
+    assert [line.text for line in lines] == ["first", "last words"]
+    assert last.stream == NOTE
 
 
 @pytest.mark.docker

@@ -14,6 +14,7 @@ from django.core.management import call_command
 from servers.models.run import State
 from servers.watcher import snapshots
 from tests import factories
+from tests.cases import table
 from tests.memory.scenes import GIB, Scene, crashed
 
 
@@ -59,7 +60,7 @@ def test_people_read_only_what_changes(tmp_path: Path) -> None:
     assert "GPU-1" in lines[0]
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "said"),
     [
         ("{}\n", "line 1 has no “t”"),

@@ -1,11 +1,13 @@
 """Recordings of other boxes: several GPUs, GPUs that vanish, fields that are missing."""
 
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import pytest
 
 from servers.judge.memory import Judge
+from tests.cases import table
 from tests.memory.scenes import BEGAN, GIB, Scene, served
 
 type Snapshot = dict[str, Any]
@@ -109,8 +111,7 @@ FIELDS = [name for name in SERVES if name != "t"]
 FIELDS += [f"gpu {name}" for name in SERVES["gpus"][0]]
 
 
-@pytest.mark.parametrize("is_null", [True, False], ids=["null", "left out"])
-@pytest.mark.parametrize("where", FIELDS)
+@table(("where", "is_null"), product(FIELDS, [True, False]))
 def test_a_field_that_is_missing_neither_breaks_nor_alarms(where: str, is_null: bool) -> None:
     def box(t: float) -> Snapshot:
         made = SERVES | {"t": BEGAN + t, "gpus": [dict(SERVES["gpus"][0])]}

@@ -14,6 +14,7 @@ from servers.engines.launch import Launch
 from servers.engines.placement import Site
 from servers.host.containers import Docker
 from servers.host.docker_request import creation
+from servers.judge.hardening import PIDS, harden
 from servers.recipes.catalogue import catalogue
 from tests.images import ENGINE
 
@@ -109,7 +110,7 @@ def created(
         kernels_volume="",
         image=ENGINE,
     )
-    made = api.create_container(**creation(spec))
+    made = api.create_container(**creation(harden(spec, pids=PIDS)))
     found: dict[str, Any] = api.inspect_container(made["Id"])
     host = found["HostConfig"]
     # Written differently by different releases of Docker.
@@ -180,7 +181,7 @@ def differences(launch: Launch, port: int) -> dict[str, Any]:
         said["NetworkMode"] = launch.network
     if launch.ipc:
         # Docker's own: labels of SELinux would keep the box's segments out of reach.
-        said |= {"IpcMode": launch.ipc, "SecurityOpt": ["label=disable"]}
+        said |= {"IpcMode": launch.ipc, "SecurityOpt": ["no-new-privileges", "label=disable"]}
     if launch.shm_size:
         said["ShmSize"] = launch.shm_size
     if launch.ulimits:
@@ -191,7 +192,7 @@ def differences(launch: Launch, port: int) -> dict[str, Any]:
         said["CapAdd"] = list(launch.cap_add)
     if launch.privileged:
         said |= {"Privileged": True, "SecurityOpt": ["label=disable"]}
-        said |= {"MaskedPaths": None, "ReadonlyPaths": None}
+        said |= {"MaskedPaths": None, "ReadonlyPaths": None, "CapDrop": []}
     if launch.gpus == "none":
         said["DeviceRequests"] = []
     return said

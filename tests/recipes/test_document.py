@@ -12,6 +12,7 @@ from servers.engines.launch import Launch
 from servers.host import durations, sizes
 from servers.recipes import notation
 from servers.recipes.document import KEYS, Document, DocumentError, Source, read, write
+from tests.cases import table
 
 LEAST = "name: a\nengine: vllm\nimage: vllm/vllm-openai:v0.20.2\ncheckpoint: Qwen/Qwen3-8B\n"
 
@@ -174,7 +175,7 @@ def test_flags_may_be_a_list_of_words() -> None:
     assert read(LEAST + "flags: [--tp, '2', 'a b']", where="x").launch.flags == ("--tp", "2", "a b")
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "says"),
     [
         ("", "Nothing is written here"),

@@ -4,6 +4,7 @@ from servers.engines.launch import Launch
 from servers.recipes import hardware
 from servers.recipes.document import Document
 from servers.recipes.hardware import Gpu, Hardware, fits
+from tests.cases import table
 
 PRO: Gpu = ("NVIDIA RTX PRO 6000 Blackwell Server Edition", "12.0")
 MAX_Q: Gpu = ("NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition", "12.0")
@@ -32,7 +33,7 @@ def test_hardware_is_a_count_and_a_name(text: str, read: Hardware | None) -> Non
     assert hardware.parse(text) == read
 
 
-@pytest.mark.parametrize(
+@table(
     ("name", "gpu", "is_so"),
     [
         ("RTX PRO 6000", PRO, True),
@@ -59,7 +60,7 @@ def test_a_gpu_is_known_by_its_name_or_its_compute_capability(
     assert Hardware(count=1, name=name).fits(gpu) is is_so
 
 
-@pytest.mark.parametrize(
+@table(
     ("wanted", "gpus", "is_fit", "sentence"),
     [
         (document("4x RTX PRO 6000"), [PRO, PRO, PRO, MAX_Q], True, "fits this box"),

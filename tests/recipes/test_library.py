@@ -12,6 +12,7 @@ from servers.engines.launch import Launch
 from servers.recipes import hardware
 from servers.recipes.catalogue import Overlay, Recipe, catalogue
 from servers.recipes.document import read, write
+from tests.cases import table
 
 CATALOGUE = catalogue()
 RECIPES = {recipe.id: recipe for recipe in CATALOGUE.recipes}
@@ -82,7 +83,7 @@ def test_every_file_that_ships_can_be_read() -> None:
     assert len(OVERLAYS) == 9
 
 
-@pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES)
+@table("recipe", RECIPES.values(), ids=RECIPES)
 def test_a_recipe_says_what_its_guide_prints(recipe: Recipe) -> None:
     launch = recipe.published.launch
     flags = split_flags(launch.flags)
@@ -104,7 +105,7 @@ def test_a_recipe_says_what_its_guide_prints(recipe: Recipe) -> None:
         assert kept_elsewhere not in names
 
 
-@pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES)
+@table("recipe", RECIPES.values(), ids=RECIPES)
 def test_a_recipe_can_be_understood_and_shared(recipe: Recipe) -> None:
     published = recipe.published
     launch = published.launch
@@ -120,7 +121,7 @@ def test_a_recipe_can_be_understood_and_shared(recipe: Recipe) -> None:
     assert set(launch.reasons) <= explained | set(launch.cap_add)
 
 
-@pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES)
+@table("recipe", RECIPES.values(), ids=RECIPES)
 def test_the_tensor_parallel_size_is_the_number_of_cards(recipe: Recipe) -> None:
     launch = recipe.published.launch
     wanted = hardware.parse(launch.hardware)
@@ -129,7 +130,7 @@ def test_the_tensor_parallel_size_is_the_number_of_cards(recipe: Recipe) -> None
     assert int(said or 1) == (wanted.count if wanted else 1)
 
 
-@pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES)
+@table("recipe", RECIPES.values(), ids=RECIPES)
 def test_what_todays_engine_refuses_is_migrated(recipe: Recipe) -> None:
     if recipe.id not in REFUSED:
         assert recipe.migrated == ()
@@ -156,7 +157,7 @@ def versioned() -> Iterator[Any]:
                 yield pytest.param(launch, version, id=f"{recipe.id} with {version}")
 
 
-@pytest.mark.parametrize(("launch", "version"), list(versioned()))
+@table(("launch", "version"), list(versioned()))
 def test_the_image_of_a_recipe_has_its_flags_and_values(launch: Launch, version: str) -> None:
     listed = flaglist.shipped(launch.engine, version)
     assert listed is not None
@@ -169,7 +170,7 @@ def test_the_image_of_a_recipe_has_its_flags_and_values(launch: Launch, version:
             assert set(values) <= set(flag.choices), name
 
 
-@pytest.mark.parametrize("overlay", OVERLAYS.values(), ids=OVERLAYS)
+@table("overlay", OVERLAYS.values(), ids=OVERLAYS)
 def test_every_release_that_is_known_has_the_flags_of_an_overlay(overlay: Overlay) -> None:
     for listed in flaglist.all_shipped(overlay.engine or "sglang"):
         for name, value in overlay.change.set_flags.items():
@@ -193,7 +194,7 @@ def laid() -> Iterator[tuple[Overlay, Recipe]]:
                 yield overlay, recipe
 
 
-@pytest.mark.parametrize(
+@table(
     ("overlay", "recipe"), [pytest.param(*each, id=f"{each[0].id}-{each[1].id}") for each in laid()]
 )
 def test_an_overlay_can_be_laid_over_every_recipe_of_its_engine(

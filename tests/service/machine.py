@@ -5,7 +5,6 @@ It is on the engine's bridge, which leads nowhere: whatever it installs comes fr
 
 import os
 import subprocess
-import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,11 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests import images
+from tests.waiting import wait_until
 
 SUITE = "trixie"
 IMAGE = f"inferdash-test/systemd:{SUITE}"
 PACKAGES = "python3,systemd,systemd-sysv,ca-certificates,make,procps"
-PATIENCE = 60.0
 # systemd wants the newer control groups, whichever the machine below has.
 # What it is given beside Docker's usual: not all, which the machine below may not have itself.
 CAPABILITIES = ("SYS_ADMIN", "NET_ADMIN", "SYS_PTRACE", "SYSLOG", "DAC_READ_SEARCH", "SYS_BOOT")
@@ -42,12 +41,11 @@ class Machine:
         return self._docker("exec", self.name, "sh", "-c", command).returncode == 0
 
     def waits_until(self, command: str) -> None:
-        deadline = time.monotonic() + PATIENCE
-        while not self.asks(command):
-            if time.monotonic() > deadline:
-                journal = self._docker("exec", self.name, "journalctl", "-n", "60", "--no-pager")
-                raise AssertionError(f"never: {command}\n{journal.stdout}")
-            time.sleep(0.2)
+        def journal() -> str:
+            words = ("exec", self.name, "journalctl", "-n", "60", "--no-pager")
+            return f"{command}\n{self._docker(*words).stdout}"
+
+        wait_until(lambda: self.asks(command), journal, every=0.2)
 
     def boots(self) -> None:
         self.waits_until("systemctl is-system-running | grep -Eq 'running|degraded'")

@@ -13,7 +13,14 @@ from inferdash.service.layout import ServiceError
 from inferdash.up import pip
 
 # Of the checkout alone: for who works on inferdash.
-NOT_SHIPPED = {".ci", "tests", "CONTRIBUTING.md", ".gitignore", ".dockerignore", ".python-version"}
+NOT_SHIPPED = {
+    ".ci",
+    "tests",
+    "CONTRIBUTING.md",
+    ".gitignore",
+    ".dockerignore",
+    ".python-version",
+} | {"tsconfig.json"}
 
 
 def small(folder: Path) -> Path:

@@ -1,5 +1,6 @@
 """What systemd is told; whether it works is tried in test_machine.py."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -97,3 +98,47 @@ def test_systemd_itself_finds_no_fault_with_them(made: dict[str, str], tmp_path:
 
     ours = [line for line in done.stderr.splitlines() if "inferdash" in line]
     assert (done.returncode, ours) == (0, [])
+
+
+def manage(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """inferdash-manage as it is installed, with a runuser that says what it was asked."""
+    programs = folder / "bin"
+    programs.mkdir(exist_ok=True)
+    runuser = programs / "runuser"
+    runuser.write_text(
+        f'#!/bin/sh\necho "$@" >>{folder}/asked\ncase "$*" in\n'
+        "*/bad*) echo refused >&2; exit 1;;\n*--as-text*) echo 'host_network = true';;\nesac\n"
+    )
+    script = folder / "inferdash-manage"
+    account = Account(user="root", group="root", is_ours=True, docker_group="docker")
+    script.write_text(units.manage_script(account))
+    for program in (runuser, script):
+        program.chmod(0o755)
+    path = f"{programs}:/usr/sbin:/usr/bin:/sbin:/bin"
+    return subprocess.run(
+        [str(script), *words], env={"PATH": path}, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="the script is root's")
+def test_root_writes_what_the_services_say_of_box_toml(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The services themselves cannot: it is root's, and they only read it."""
+    file = tmp_path / "box.toml"
+    monkeypatch.setattr(layout, "BOX_FILE", file)
+    file.write_text("host_network = false\n")
+
+    done = manage(tmp_path, "allow", "host_network")
+    assert done.returncode == 0, done.stderr
+    assert file.read_text() == "host_network = true\n"
+    assert file.stat().st_mode & 0o777 == 0o640
+    asked = (tmp_path / "asked").read_text().splitlines()
+    assert [line.rpartition("host_network ")[2] for line in asked] == ["--as-text", "--note-only"]
+
+    assert "says so already" in manage(tmp_path, "allow", "host_network").stdout
+    refused = manage(tmp_path, "allow", "mount", "/bad")
+    assert refused.returncode == 1
+    assert file.read_text() == "host_network = true\n"
+    assert not list(tmp_path.glob("box.toml.*"))
+    assert manage(tmp_path, "backup", "x y").returncode == 0

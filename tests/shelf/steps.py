@@ -1,8 +1,5 @@
 """What the tests of images do over and over."""
 
-import time
-from collections.abc import Callable
-
 from servers.host.containers import Docker
 from servers.lifecycle.images import jobs, pruning
 from servers.models import Box, ImageJob
@@ -29,11 +26,3 @@ def newer(store: Registry, docker: Docker) -> str:
     with registry(docker.facts().architecture, layers=2) as made:
         store.blobs, store.manifest = made.blobs, made.manifest
     return store.image
-
-
-def within(seconds: float, is_so: Callable[[], bool]) -> None:
-    """Wait until it is so, of what other threads and Docker do."""
-    deadline = time.monotonic() + seconds
-    while not is_so():
-        assert time.monotonic() < deadline, "It has not come about."
-        time.sleep(0.05)

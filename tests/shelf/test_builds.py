@@ -1,9 +1,12 @@
 """Images built from the Dockerfile that a profile keeps."""
 
+import io
 import uuid
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
+from docker import APIClient
 
 from servers.engines.launch import Launch
 from servers.host.containers import Docker
@@ -19,8 +22,10 @@ from servers.models import (
 )
 from servers.models.run import State
 from tests import factories
+from tests.hostile_server import hostile_server
 from tests.images import BASE
-from tests.shelf.steps import done, look, within
+from tests.shelf.steps import done, look
+from tests.waiting import wait_until
 
 pytestmark = [
     pytest.mark.docker,
@@ -83,9 +88,32 @@ def test_a_build_that_fails_says_where(box: Box) -> None:
     assert "about to fail" in log
 
     missing = build(patched(box, "FROM 127.0.0.1:1/nobody:1\n"))
-    assert "Step 1 of 3 failed. The registry cannot be reached" in missing.said
+    assert "The build failed. The registry cannot be reached" in missing.said
     refused = build(patched(box, "FROM x\nADD http://169.254.169.254/ /x\n"))
-    assert "ADD may not fetch" in refused.said
+    assert "ADD is not taken" in refused.said
+
+
+def test_what_a_base_image_adds_to_a_build_is_read_before_it(box: Box, docker: Docker) -> None:
+    """Its ONBUILD would have the daemon fetch from the box's own network."""
+    name = f"onbuild-{uuid.uuid4().hex[:8]}:1"
+    with hostile_server() as inside, closing(APIClient(docker.host, version="auto")) as client:
+        inside.otherwise = lambda talk: talk.send("200 OK", b"LOOPBACK-SECRET")
+        text = f"FROM {BASE}\nONBUILD ADD {inside.url}/meta /stolen\nONBUILD RUN cat /stolen\n"
+        for _line in client.build(fileobj=io.BytesIO(text.encode()), tag=name, rm=True):
+            pass
+        try:
+            for dockerfile in (
+                f"FROM {name}\nRUN true\n",
+                f"ARG B={name}\nFROM ${{B}}\n",
+                f"FROM scratch AS a\nFROM {name} AS b\nFROM {BASE}\n",
+            ):
+                job = build(patched(box, dockerfile))
+                assert job.state == "failed"
+                assert f"{name} adds to every build" in job.said
+                assert "ADD is not taken" in job.said
+        finally:
+            client.remove_image(name, force=True)
+    assert not inside.asked
 
 
 def test_a_build_is_cancelled(box: Box, docker: Docker) -> None:
@@ -98,7 +126,7 @@ def test_a_build_is_cancelled(box: Box, docker: Docker) -> None:
     assert job is not None
     jobs.obey(box)
     said = JobLog.objects.filter(job=job, text__regex="(?m)^it waits$")
-    within(60, said.exists)
+    wait_until(said.exists, "it was said")
     jobs.cancel(job, by=factories.person())
     jobs.obey(box)
     jobs.wait_for_threads()

@@ -16,7 +16,8 @@ from servers.models import (
 from servers.watcher.shelf import Shelves
 from tests import factories, shelves
 from tests.registry import Registry, registry
-from tests.shelf.steps import done, within
+from tests.shelf.steps import done
+from tests.waiting import PATIENCE, wait_until
 
 pytestmark = [
     pytest.mark.docker,
@@ -58,7 +59,7 @@ def test_a_pull_is_cancelled_and_begun_again(box: Box, store: Registry, docker: 
     assert job is not None
     assert jobs.ask_to_pull(box, store.image, by=ada) is None  # one at a time
     jobs.obey(box)
-    within(20, lambda: begun(job))
+    wait_until(lambda: begun(job), "the pull has begun")
     store.left.clear()
 
     assert jobs.cancel(job, by=ada)
@@ -69,7 +70,7 @@ def test_a_pull_is_cancelled_and_begun_again(box: Box, store: Registry, docker: 
     assert job.state == "cancelled"
     # The store of the tests' Docker is its own.
     assert "pulling again begins anew" in job.said
-    assert store.left.wait(20)
+    assert store.left.wait(PATIENCE)
     assert docker.image(store.image) is None
 
     store.go_on.set()

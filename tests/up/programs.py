@@ -1,17 +1,11 @@
-import socket
 import urllib.request
 from pathlib import Path
 
 import psutil
 
+from tests.waiting import PATIENCE
+
 ROOT = Path(__file__).resolve().parents[2]
-PATIENCE = 60.0
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def settings(data: Path, port: int, **more: str) -> dict[str, str]:
@@ -30,10 +24,17 @@ def settings(data: Path, port: int, **more: str) -> dict[str, str]:
 
 def alive(processes: list[psutil.Process]) -> list[psutil.Process]:
     """Those that a signal can still reach; one may be a zombie until init has looked."""
-    _gone, left = psutil.wait_procs(processes, timeout=0.5)
-    return [each for each in left if each.status() != psutil.STATUS_ZOMBIE]
+    _gone, left = psutil.wait_procs(processes, timeout=0)
+    return [each for each in left if not _has_ended(each)]
+
+
+def _has_ended(process: psutil.Process) -> bool:
+    try:
+        return bool(process.status() == psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:  # since the others were looked at
+        return True
 
 
 def status(port: int) -> int:
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/login/", timeout=20) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/login/", timeout=PATIENCE) as answer:
         return int(answer.status)

@@ -3,14 +3,14 @@ import socket
 import stat
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import psutil
 import pytest
 
 from inferdash.up import claim, redis
-from tests.up.programs import PATIENCE, ROOT
+from tests.up.programs import ROOT
+from tests.waiting import wait_until
 
 
 def test_a_recent_redis_server_is_used_and_an_old_one_is_not(
@@ -42,9 +42,7 @@ def test_a_private_redis_listens_on_a_socket_of_its_owner_only(
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
         sock = tmp_path / "redis/redis.sock"
         with socket.socket(socket.AF_UNIX) as client:
-            deadline = time.monotonic() + PATIENCE
-            while client.connect_ex(str(sock)) and time.monotonic() < deadline:
-                time.sleep(0.02)
+            wait_until(lambda: not client.connect_ex(str(sock)), "it listens")
             client.sendall(b"PING\r\n")
             assert client.recv(100) == b"+PONG\r\n"
         listening = [

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from inferdash.up import plan, ports
-from tests.up.programs import ROOT, free_port
+from tests.ports import free_port
+from tests.up.programs import ROOT
 
 
 def test_one_address_of_the_machine_comes_with_loopback() -> None:

@@ -2,19 +2,23 @@ import os
 import socket
 import stat
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import psutil
 import pytest
 
+from tests.ports import free_port
 from tests.terminal import Started
-from tests.up.programs import PATIENCE, alive, free_port, settings, status
+from tests.up.programs import alive, settings, status
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.up
 
 UP = [sys.executable, "-m", "inferdash.up"]
 
 
+@pytest.mark.takes(60)
 def test_make_up_answers_and_ctrl_c_leaves_nothing(
     start: Callable[..., Started], data: Path
 ) -> None:
@@ -30,12 +34,13 @@ def test_make_up_answers_and_ctrl_c_leaves_nothing(
     children = psutil.Process(up.process.pid).children(recursive=True)
 
     up.press_ctrl_c()
-    up.ends(within=10)
+    up.ends()
 
-    assert alive(children) == []
+    wait_until(lambda: not alive(children), "all that it started has ended")
     assert not (data / "redis/redis.sock").exists()
 
 
+@pytest.mark.takes(60)
 def test_a_killed_program_comes_back_and_the_log_says_so(
     start: Callable[..., Started], data: Path
 ) -> None:
@@ -51,10 +56,7 @@ def test_a_killed_program_comes_back_and_the_log_says_so(
     for name in ("web", "worker", "watcher", "redis"):
         up.waits_for(f"{name} was killed by SIGKILL; starting it again in 0.5 s")
     assert status(port) == 200  # the socket stayed open meanwhile: asked now, answered soon
-    deadline = time.monotonic() + PATIENCE
-    while set(up.children()) != set(killed) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert set(up.children()) == set(killed)
+    wait_until(lambda: set(up.children()) == set(killed), lambda: f"all are back, not {up.said}")
 
 
 def test_nothing_outlives_a_killed_supervisor(start: Callable[..., Started], data: Path) -> None:
@@ -65,12 +67,10 @@ def test_nothing_outlives_a_killed_supervisor(start: Callable[..., Started], dat
 
     up.process.kill()
 
-    deadline = time.monotonic() + 20
-    while alive(children) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert alive(children) == []
+    wait_until(lambda: not alive(children), "the last of them ends")
 
 
+@pytest.mark.takes(60)
 def test_a_second_make_up_says_where_the_first_one_is(
     start: Callable[..., Started], data: Path
 ) -> None:
@@ -137,6 +137,7 @@ def test_nonsense_ends_with_a_sentence_and_no_traceback(
     assert "Traceback" not in up.said
 
 
+@pytest.mark.takes(60)
 def test_for_the_team_the_admins_link_is_on_loopback_and_tls_is_missed(
     start: Callable[..., Started], data: Path
 ) -> None:

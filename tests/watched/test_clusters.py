@@ -12,6 +12,7 @@ from servers.judge import clusters
 from servers.models import Neighbours, Role, Run, Server, Supplies
 from servers.models.run import State
 from tests import factories
+from tests.cases import table
 from tests.watched import rows
 
 RANKS = "--nnodes 2 --node-rank {} --dist-init-addr 10.0.0.1:20000"
@@ -100,7 +101,7 @@ def test_the_follower_stands_on_the_card_of_its_head() -> None:
     assert live.clusters.with_others([follower.server_id]) == {follower.server_id, head.server_id}
 
 
-@pytest.mark.parametrize(
+@table(
     ("words", "told"),
     [
         (["ray", "start", "--address=10.0.0.1:6379", "--block"], "10.0.0.1:6379"),

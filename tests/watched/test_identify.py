@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from servers.watcher.identify import Heard, identify
-from tests.installation import free_port
+from tests.ports import free_port
 from tests.scripted_engine import ScriptedEngine
 
 

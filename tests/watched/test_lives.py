@@ -1,5 +1,7 @@
 """A watched container ends, is started again, is replaced: each life is a run of its own."""
 
+import re
+
 import pytest
 
 from servers.models import Run
@@ -10,6 +12,7 @@ from tests.watched.hands import WORDS, Hands
 pytestmark = pytest.mark.docker
 
 
+@pytest.mark.takes(60)
 def test_one_that_is_restarted_by_hand_has_a_new_run_with_its_own_log(
     place: Place, hands: Hands
 ) -> None:
@@ -29,12 +32,14 @@ def test_one_that_is_restarted_by_hand_has_a_new_run_with_its_own_log(
     place.waits_until_whole(second)
     one, two = place.lines(first), place.lines(second)
     assert one + two == place.dockers_lines(container)
-    assert "engine pid" in one[0]
-    assert "engine pid" in two[0]
+    # Which of an engine's two outputs Docker hears first is not said.
+    for lines in (one, two):
+        assert sum("engine pid" in line for line in lines) == 1
     assert second.version_id == first.version_id
     assert second.saw_start
 
 
+@pytest.mark.takes(60)
 def test_one_that_dies_has_failed_with_a_reason_and_is_followed_when_docker_starts_it(
     place: Place, hands: Hands
 ) -> None:
@@ -46,13 +51,15 @@ def test_one_that_dies_has_failed_with_a_reason_and_is_followed_when_docker_star
 
     place.waits_for_state(first, State.FAILED)
 
-    assert "exit code 3" in first.failure
+    # Docker starts it again at once: the watcher saw the end itself, or says that nobody did.
+    assert re.search("exit code 3|restart policy .* ended in between", first.failure)
     second = hands.next_run(first)
     assert second.pk > first.pk
     place.waits_for("why is looked for", lambda: bool(_fresh(first).diagnosis))
     assert not Run.objects.exclude(restart_at=None).exists(), "inferdash starts nothing"
 
 
+@pytest.mark.takes(60)
 def test_the_news_that_a_window_was_resized_is_no_wish_for_an_end(
     place: Place, hands: Hands
 ) -> None:
@@ -67,6 +74,7 @@ def test_the_news_that_a_window_was_resized_is_no_wish_for_an_end(
     place.waits_for("it has ended", lambda: not _fresh(run).is_active)
     assert run.state == State.FAILED
     assert "exit code 3" in run.failure
+    assert "exit code 3" in run.failure
 
 
 def _fresh(run: Run) -> Run:
@@ -74,6 +82,7 @@ def _fresh(run: Run) -> Run:
     return run
 
 
+@pytest.mark.takes(60)
 def test_one_that_is_removed_ends_and_one_that_takes_its_place_goes_on(
     place: Place, hands: Hands
 ) -> None:
@@ -93,6 +102,7 @@ def test_one_that_is_removed_ends_and_one_that_takes_its_place_goes_on(
     assert second.version.launch.flags == ("--max-model-len", "4096")
 
 
+@pytest.mark.takes(60)
 def test_a_service_of_compose_is_followed_whatever_its_container_is_called(
     place: Place, hands: Hands
 ) -> None:
@@ -112,6 +122,7 @@ def test_a_service_of_compose_is_followed_whatever_its_container_is_called(
     assert hands.next_run(first).container_id == other
 
 
+@pytest.mark.takes(60)
 def test_what_happened_while_no_watcher_ran_is_found_out(place: Place, hands: Hands) -> None:
     watcher = place.watcher()
     container = hands.run("missed")
@@ -142,6 +153,7 @@ def test_one_that_is_paused_is_said_to_be(place: Place, hands: Hands) -> None:
     assert run.state == State.READY
 
 
+@pytest.mark.takes(30)
 def test_one_that_keeps_dying_is_not_followed_for_ever(place: Place, hands: Hands) -> None:
     place.watcher()
     env = {"ENGINE_SCRIPT": "crash", "ENGINE_SECONDS": "2"}

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +16,8 @@ from servers.host.lives import Life
 from servers.host.printed import PrintedError
 from servers.host.started import started
 from servers.judge.farewell import is_orderly
+from tests.cases import table
+from tests.waiting import wait_until
 
 NOBODY = 65534
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="gives files to another user")
@@ -26,8 +27,9 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="gives files to another u
 def sleeping(**streams: Any) -> Iterator[int]:
     process = subprocess.Popen(["sleep", "600"], **streams, start_new_session=True)
     try:
-        while not Path(f"/proc/{process.pid}/cmdline").read_bytes():
-            time.sleep(0.001)  # a program is shown without its words while it is put in place
+        # A program is shown without its words while it is put in place.
+        words = Path(f"/proc/{process.pid}/cmdline")
+        wait_until(words.read_bytes, "the program has its words", every=0.001)
         yield process.pid
     finally:
         process.kill()
@@ -187,7 +189,7 @@ def test_an_end_is_heard_at_once() -> None:
     assert lives.ends_within(life, 30), "its number may be another's by now"
 
 
-@pytest.mark.parametrize(
+@table(
     ("engine", "lines", "orderly"),
     [
         ("vllm", ["INFO:     Shutting down", "INFO:     Application shutdown complete."], True),

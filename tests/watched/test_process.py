@@ -12,7 +12,7 @@ from servers.models.run import State
 from tests import factories
 from tests.chaos.place import Place
 from tests.found.bare import engine, llama_server
-from tests.installation import free_port
+from tests.ports import free_port
 from tests.watched.hands import Hands
 
 pytestmark = pytest.mark.docker

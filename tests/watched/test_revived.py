@@ -48,7 +48,7 @@ def standing(**values: object) -> Standing:
         "is_root": False,
         "is_in_container": False,
         "may_reclaim": True,
-        "limits_file": "/var/lib/my inferdash/box.toml",
+        "manage": "inferdash-manage",
     }
     return Standing(**(usual | values))  # type: ignore[arg-type]
 
@@ -67,9 +67,9 @@ def test_what_is_not_granted_is_told_with_its_command() -> None:
 
     assert names(found) == ["Containers", "What", "The", "Dropping"]
     assert found[0].command == "sudo usermod -aG docker svc"
-    assert found[3].command.endswith("'/var/lib/my inferdash/box.toml'")
+    assert found[3].command == "inferdash-manage allow reclaim"
     one = together(found)
-    assert one.count("sudo ") == 3
+    assert one.count("sudo ") == 2
     assert one.count(" && ") == 2
 
 

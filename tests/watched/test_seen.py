@@ -15,7 +15,7 @@ from servers.watcher.acquaintances import Known
 from servers.watcher.foreign import Foreign
 from tests.chaos.place import Place
 from tests.images import BASE
-from tests.installation import free_port
+from tests.ports import free_port
 from tests.watched.hands import Hands
 
 pytestmark = pytest.mark.docker

@@ -8,6 +8,7 @@ from tests.browser.axe import faults
 from tests.browser.chat.talk import finished, unfold
 from tests.chat_stack import Stack
 from tests.scripted_engine import Script, ScriptedEngine
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.browser
 
@@ -23,21 +24,14 @@ server.run, server.removed_at = run, None
 server.save()
 live.servers_changed()
 """
-GONE = """
-server = Server.objects.get(slug="other")
-Run.objects.filter(pk=server.run_id).update(state=State.STOPPED)
-Server.objects.filter(pk=server.pk).update(removed_at=timezone.now())
-live.servers_changed()
-"""
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def second(stack: Stack) -> Iterator[ScriptedEngine]:
     """The engine of another server, “other”."""
     with ScriptedEngine() as engine:
         stack.shell(SECOND.format(port=engine.port))
         yield engine
-        stack.shell(GONE)
 
 
 @pytest.fixture
@@ -132,29 +126,23 @@ def test_a_column_that_fails_says_why_and_stop_stops_the_others(
     comparison: Page, engine: ScriptedEngine, second: ScriptedEngine
 ) -> None:
     page = comparison
-    engine.plan, plan = (
-        (lambda _body: Script(deltas=[{"content": "So far"}], then="hang")),
-        engine.plan,
-    )
+    engine.plan = lambda _body: Script(deltas=[{"content": "So far"}], then="hang")
     second.plan = lambda _body: Script(
         deltas=[{"content": "Half of"}], error={"message": "CUDA error: out of memory"}, then="end"
     )
-    try:
-        page.get_by_label("Message", exact=True).fill("hello")
-        page.keyboard.press("Enter")
+    page.get_by_label("Message", exact=True).fill("hello")
+    page.keyboard.press("Enter")
 
-        failed = said(page, 0, "B")
-        expect(failed.get_by_role("alert")).to_contain_text("CUDA error: out of memory")
-        expect(failed.locator(".markdown")).to_have_text("Half of")
-        expect(said(page, 0, "A").locator(".markdown")).to_have_text("So far")
-        expect(page.get_by_role("button", name="Stop", exact=True)).to_be_visible()
-        page.keyboard.press("Escape")
+    failed = said(page, 0, "B")
+    expect(failed.get_by_role("alert")).to_contain_text("CUDA error: out of memory")
+    expect(failed.locator(".markdown")).to_have_text("Half of")
+    expect(said(page, 0, "A").locator(".markdown")).to_have_text("So far")
+    expect(page.get_by_role("button", name="Stop", exact=True)).to_be_visible()
+    page.keyboard.press("Escape")
 
-        assert engine.outcomes.get(timeout=5) == "cancelled"
-        finished(page)
-        expect(said(page, 0, "A").locator(".message-foot")).to_contain_text("stopped by you")
-    finally:
-        engine.plan = plan
+    assert engine.outcomes.get(timeout=PATIENCE) == "cancelled"
+    finished(page)
+    expect(said(page, 0, "A").locator(".message-foot")).to_contain_text("stopped by you")
     # The one that failed alone is asked again.
     second.plan = lambda _body: Script(deltas=[{"content": "All of it"}])
     asked = len(engine.requests)

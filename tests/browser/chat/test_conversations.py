@@ -4,6 +4,7 @@ from playwright.sync_api import Page, expect
 from tests.browser.chat.talk import answer, ask, finished, pieces
 from tests.chat_stack import Stack
 from tests.scripted_engine import ScriptedEngine
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.browser
 
@@ -72,7 +73,7 @@ def test_an_answer_goes_on_while_another_conversation_is_looked_at(
     finished(page)
 
     assert answer(page).locator(".markdown").inner_text().split() == ["word"] * 60
-    assert engine.outcomes.get(timeout=5) == "complete"
+    assert engine.outcomes.get(timeout=PATIENCE) == "complete"
 
 
 def test_servers_come_and_go_in_the_open_page(page: Page, stack: Stack) -> None:

@@ -122,14 +122,21 @@ def test_htmx_ignores_what_is_in_the_conversation(page: Page, stack: Stack) -> N
     ask(page, "hello")
     finished(page)
 
-    page.evaluate(
-        """() => {
-            const place = document.querySelector(".answer .markdown");
-            place.innerHTML = '<p data-hx-post="/evil/" data-hx-trigger="click" id="bait">x</p>';
-            window.htmx?.process(place);
-            document.getElementById("bait").click();
-        }"""
-    )
-    page.wait_for_timeout(200)
+    # The same outside the conversation is obeyed: once that is seen, what came before it is, too.
+    with page.expect_request("**/obeyed/"):
+        page.evaluate(
+            """() => {
+                const bait = (path) =>
+                    `<p data-hx-get="${path}" data-hx-trigger="click" data-hx-swap="none">x</p>`;
+                const beside = document.createElement("div");
+                document.body.append(beside);
+                const said = document.querySelector(".answer .markdown");
+                for (const [place, path] of [[said, "/evil/"], [beside, "/obeyed/"]]) {
+                    place.innerHTML = bait(path);
+                    window.htmx.process(place);
+                    place.firstChild.click();
+                }
+            }"""
+        )
 
     assert not [url for url in asked if "evil" in url]

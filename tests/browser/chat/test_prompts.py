@@ -1,5 +1,4 @@
 import re
-from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
@@ -25,30 +24,12 @@ server.run = Run.objects.create(
 server.save()
 live.servers_changed()
 """
-BACK = """
-server = Server.objects.get(slug="tiny")
-Run.objects.filter(pk=server.run_id).update(state=State.STOPPED)
-server.run = Run.objects.filter(server=server).earliest("pk")
-Run.objects.filter(pk=server.run_id).update(state=State.READY, ended_at=None)
-server.save()
-PromptSet.objects.all().delete()
-live.servers_changed()
-"""
-
-
-@pytest.fixture
-def tidy(stack: Stack, engine: ScriptedEngine) -> Iterator[None]:
-    plan = engine.plan
-    yield
-    engine.plan = plan
-    stack.shell(BACK)
 
 
 def answers(page: Page, column: str) -> Locator:
     return page.get_by_role("group", name=f"Column {column}", exact=True).locator(".markdown")
 
 
-@pytest.mark.usefixtures("tidy")
 def test_a_set_is_asked_before_and_after_a_restart_and_read_side_by_side(
     page: Page, stack: Stack, engine: ScriptedEngine
 ) -> None:

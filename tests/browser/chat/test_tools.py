@@ -144,18 +144,3 @@ def test_a_schema_is_asked_for_and_held_against_the_answer(
     assert faults(page) == []
     page.emulate_media(color_scheme="dark")
     assert faults(page) == []
-
-
-def test_what_is_no_json_is_marked_where_it_ceases_to_be(page: Page) -> None:
-    unfold(page, "Structured output")
-    page.get_by_label("Answers", exact=True).select_option("json")
-    verdict = answer(page).locator(".form-verdict")
-    for text, place in (
-        ('Sure! Here it is: {"a": 1}', '"S" may not stand there (line 1, column 1)'),
-        ('```json\n{"a": 1}\n```', '"`" may not stand there (line 1, column 1)'),
-        ('{"a": 1,\n "b": None}', '"N" may not stand there (line 2, column 7)'),
-        ('{"a": [1, 2', "It ends in the middle (line 1, column 12)"),
-    ):
-        ask(page, deltas=pieces(text))
-        expect(verdict).to_contain_text(place)
-        finished(page)

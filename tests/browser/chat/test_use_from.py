@@ -2,7 +2,6 @@
 
 import json
 import os
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -14,8 +13,9 @@ from playwright.sync_api import BrowserContext, Locator, Page, expect
 
 from tests.browser.axe import faults
 from tests.browser.chromium import new_page
-from tests.chat_stack import Stack
+from tests.chat_stack import Stack, knows_engine
 from tests.scripted_engine import MODEL, Script, ScriptedEngine
+from tests.waiting import PATIENCE, wait_until
 
 pytestmark = pytest.mark.browser
 
@@ -66,9 +66,12 @@ SPOKEN = "".join(
 )
 
 
-@pytest.fixture(scope="module")
-def keys(stack: Stack) -> dict[str, str]:
-    return dict(json.loads(stack.shell(KEYS)))
+@pytest.fixture
+def keys(stack: Stack, engine: ScriptedEngine) -> dict[str, str]:
+    made = dict(json.loads(stack.shell(KEYS)))
+    knows_engine(stack, engine, made["good"])
+    forget(engine)
+    return made
 
 
 @pytest.fixture
@@ -81,15 +84,12 @@ def complaints() -> Iterator[list[str]]:
 
 @pytest.fixture
 def page(
-    context: BrowserContext, stack: Stack, engine: ScriptedEngine, complaints: list[str]
-) -> Iterator[Page]:
-    """The gateway's page; the engine says what it is told to, and as ever afterwards."""
-    forget(engine)
-    plan, answers = engine.plan, dict(engine.answers)
+    context: BrowserContext, stack: Stack, keys: dict[str, str], complaints: list[str]
+) -> Page:
+    """The gateway's page."""
     page = new_page(context, complaints)
     page.goto(f"{stack.url}/gateway/")
-    yield page
-    engine.plan, engine.answers = plan, answers
+    return page
 
 
 def forget(engine: ScriptedEngine) -> None:
@@ -101,7 +101,7 @@ def forget(engine: ScriptedEngine) -> None:
 
 def hears_of_it(engine: ScriptedEngine) -> None:
     """The engine, that who asked has hung up."""
-    while engine.outcomes.get(timeout=20) != "cancelled":
+    while engine.outcomes.get(timeout=PATIENCE) != "cancelled":
         pass  # one before, which was answered
 
 
@@ -112,9 +112,12 @@ def away(stack: Stack, key: str, state: str, wanted: str) -> Iterator[None]:
 
     def comes_to(state: str, wanted: str, count: int) -> None:
         stack.shell(STATE.format(run=stack.run, state=state, wanted=wanted))
-        deadline = time.monotonic() + 20
-        while len(httpx.get(f"{stack.url}/v1/models", headers=headers).json()["data"]) != count:
-            assert time.monotonic() < deadline
+
+        def is_known() -> bool:
+            found = httpx.get(f"{stack.url}/v1/models", headers=headers).json()["data"]
+            return len(found) == count
+
+        wait_until(is_known, f"the gateway lists {count} models")
 
     comes_to(state, wanted, 0)
     try:
@@ -253,13 +256,9 @@ def test_what_is_wrong_is_said_with_what_to_do(
 
 
 @pytest.fixture
-def later(stack: Stack) -> Iterator[None]:
+def later(stack: Stack) -> None:
     """A server that a request has started, on its way."""
     stack.shell(ON_DEMAND)
-    yield
-    stack.shell(
-        "Server.objects.get(slug='later').delete(); Profile.objects.get(slug='later').delete()"
-    )
 
 
 @pytest.mark.usefixtures("later")
@@ -286,7 +285,7 @@ def test_one_waits_for_a_start_and_cancels_what_one_is_tired_of(
     engine.plan = lambda _body: Script(deltas=[{"content": "Once"}], then="hang")
     forget(engine)
     lines.test()
-    engine.arrived.get(timeout=20)
+    engine.arrived.get(timeout=PATIENCE)
     page.clock.fast_forward(61_000)
     expect(lines.steps.nth(1)).to_contain_text("No whole answer within 60 s.")
     expect(lines.steps.nth(1)).to_contain_text("The server’s page says what it has to do")
@@ -296,7 +295,7 @@ def test_one_waits_for_a_start_and_cancels_what_one_is_tired_of(
         lines.test()
         expect(lines.button).to_have_text("Cancel (Esc)")
         expect(lines.steps.nth(1)).to_contain_text("60 s at most")
-        engine.arrived.get(timeout=20)
+        engine.arrived.get(timeout=PATIENCE)
         end()
         expect(lines.outcome).to_contain_text("Cancelled: nothing more is asked.")
         hears_of_it(engine)
@@ -316,21 +315,3 @@ def test_a_new_key_is_tested_beside_itself(page: Page, stack: Stack) -> None:
     expect(webui.steps).to_have_count(3)
     assert faults(page) == []
     picture(page, "use-new-key")
-
-
-def test_lines_that_lead_elsewhere_are_told(page: Page) -> None:
-    said = page.evaluate(
-        """async (pairs) => {
-            const { reach } = await import("/static/js/gateway-reach.js");
-            return pairs.map((pair) => reach(...pair));
-        }""",
-        [
-            ("http://gpu.lan:8000/v1", "http://gpu.lan:8000"),
-            ("http://gpu.lan/v1", "https://gpu.lan"),
-            ("http://[::1]:8000/v1", "http://[::1]:8000"),
-        ],
-    )
-
-    assert said[0] == ""
-    assert said[1].startswith("The lines say http://gpu.lan, and this page is open at https://gpu")
-    assert said[2].startswith("[::1] is a different machine")

@@ -4,25 +4,18 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page
 
-from tests.browser.chromium import chromium, new_page
+from tests.browser.chromium import new_page
 from tests.browser.form.opened import DESK, opened
-from tests.web_stack import WebStack, web_stack
+from tests.web_stack import WebStack
 
 
-@pytest.fixture(scope="package")
-def stack() -> Iterator[WebStack]:
-    with web_stack() as stack:
-        stack.run("factories.busy_team()")
-        yield stack
+@pytest.fixture
+def stack(web: WebStack) -> WebStack:
+    web.run("factories.busy_team()")
+    return web
 
 
-@pytest.fixture(scope="package")
-def browser() -> Iterator[Browser]:
-    with chromium() as browser:
-        yield browser
-
-
-@pytest.fixture(scope="package")
+@pytest.fixture
 def eva(stack: WebStack) -> Any:
     return stack.cookie("eva", "EDITOR")
 

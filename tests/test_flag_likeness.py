@@ -1,8 +1,16 @@
+"""The page understands flags and variables as the lint does: both are asked the same."""
+
+import json
 import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from typing import Any
 
 import pytest
-from playwright.sync_api import Page
+from django.test import Client
 
+from inferdash.up import install
 from servers.commandline import explained
 from servers.engines import ENGINES
 from servers.engines.change import split_flags
@@ -12,11 +20,12 @@ from servers.judge.check import Hit
 from servers.judge.facts import Facts
 from servers.judge.subject import Subject
 from servers.judge.vocabulary import CHECKS
+from servers.models import Role
+from tests import factories
 
-"""Help and completion in the profile form's boxes of flags and variables, in a browser."""
+pytestmark = pytest.mark.django_db
 
-
-pytestmark = pytest.mark.browser
+Listed = Callable[[str, str], dict[str, Any]]
 
 
 # The page and the lint must say the same of one word.
@@ -77,18 +86,38 @@ MARKED_ENV = {
 }
 
 
-@pytest.fixture
-def modules(page: Page) -> Page:
-    page.evaluate(
-        """async () => {
-          for (const name of ["list", "text", "marks"]) {
-            Object.assign((window.flags ??= {}), await import(`/static/js/flag-${name}.js`));
-          }
-          window.flags.of = (engine, image) =>
-            window.flags.fetchList(`/profiles/flags.json?${new URLSearchParams({ engine, image })}`);
-        }"""
+def told(**asked: Any) -> dict[str, Any]:
+    """What the page's own modules say, without a page."""
+    environment = install.environment()
+    node = shutil.which("node", path=environment["PATH"])
+    assert node, "make test installs Node.js; there is none here"
+    done = subprocess.run(
+        [node, install.ROOT / "tests/js/flags.js"],
+        env=environment,
+        input=json.dumps(asked),
+        capture_output=True,
+        text=True,
+        timeout=120,
     )
-    return page
+    assert done.returncode == 0, done.stderr
+    said: dict[str, Any] = json.loads(done.stdout)
+    return said
+
+
+@pytest.fixture
+def listed(client: Client) -> Listed:
+    """The list of an image, as the form asks for it."""
+    client.force_login(factories.person("eva", Role.EDITOR))
+
+    def of(engine: str, version: str) -> dict[str, Any]:
+        query = {"engine": engine, "image": IMAGES[engine].format(version)}
+        response = client.get("/profiles/flags.json", query)
+        assert response.status_code == 200
+        found: dict[str, Any] = response.json()
+        assert found["version"] == version
+        return found
+
+    return of
 
 
 def misspelled(names: list[str]) -> list[str]:
@@ -112,20 +141,14 @@ def proposed(hit: Hit) -> str | None:
 
 @pytest.mark.parametrize(("engine", "version"), VERSIONS)
 def test_the_page_understands_names_as_the_lint_does(
-    modules: Page, engine: str, version: str
+    listed: Listed, engine: str, version: str
 ) -> None:
     known = shipped(engine, version)
     assert known is not None
     others = [name for each in all_shipped(engine) for name in each.names]
     words = [*ODD_WORDS, *others[::7], *misspelled(list(known.names))]
 
-    said = modules.evaluate(
-        """async ([engine, image, words]) => {
-          const list = await window.flags.of(engine, image);
-          return words.map((word) => [list.matches(word), list.nearest(word), list.wasRemoved(word)]);
-        }""",
-        [engine, IMAGES[engine].format(version), words],
-    )
+    said = told(list=listed(engine, version), words=words)["words"]
 
     expected = [
         [
@@ -143,39 +166,24 @@ def test_the_page_understands_names_as_the_lint_does(
     assert differing == []
 
 
-def test_the_page_cuts_texts_into_the_words_that_will_run(modules: Page) -> None:
-    cut = modules.evaluate(
-        """(texts) => texts.map((text) => [
-          window.flags.cut(text).words.map((word) => word.text),
-          window.flags.flags(text).map((flag) => [flag.name, flag.values.map((value) => value.text)]),
-        ])""",
-        list(TEXTS),
-    )
-    named = modules.evaluate(
-        "(texts) => texts.map((text) => window.flags.variables(text).map(({ name }) => name))",
-        list(ENVIRONMENTS),
-    )
+def test_the_page_cuts_texts_into_the_words_that_will_run() -> None:
+    said = told(texts=TEXTS, environments=ENVIRONMENTS)
+    cut, named = said["texts"], said["environments"]
 
     words = [explained.flags(text).words for text in TEXTS]
-    assert [said[0] for said in cut] == [list(each) for each in words]
-    assert [said[1] for said in cut] == [
+    assert [each[0] for each in cut] == [list(each) for each in words]
+    assert [each[1] for each in cut] == [
         [[name, list(values)] for name, values in split_flags(each) if name] for each in words
     ]
     assert named == [list(explained.environment(text).values) for text in ENVIRONMENTS]
 
 
 @pytest.mark.parametrize(("engine", "version"), VERSIONS)
-def test_the_page_marks_what_the_lint_finds(modules: Page, engine: str, version: str) -> None:
+def test_the_page_marks_what_the_lint_finds(listed: Listed, engine: str, version: str) -> None:
     image = IMAGES[engine].format(version)
-    said = modules.evaluate(
-        """async ([engine, image, flags, env]) => {
-          const list = await window.flags.of(engine, image);
-          list.is_exact = true; // as if the image had been asked
-          return [...window.flags.flagMarks(list, flags), ...window.flags.variableMarks(list, env)]
-            .map(({ about, fix }) => [about, fix?.text ?? null]);
-        }""",
-        [engine, image, MARKED[engine], MARKED_ENV[engine]],
-    )
+    # As if the image had been asked.
+    known = listed(engine, version) | {"is_exact": True}
+    said = told(list=known, marked=[MARKED[engine], MARKED_ENV[engine]])["marks"]
 
     launch = Launch(
         engine=engine,

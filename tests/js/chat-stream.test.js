@@ -1,0 +1,92 @@
+// An answer as an engine sends it, in the dialects of vLLM, SGLang and llama.cpp.
+
+import assert from "node:assert/strict";
+import { afterEach, test } from "node:test";
+
+import { ChatError, ask } from "../../static/js/chat-stream.js";
+import { answer as made } from "./chat-messages.js";
+
+const real = globalThis.fetch;
+afterEach(() => (globalThis.fetch = real));
+
+const fresh = () => made("", { chunks: 0, finish: "", firstMs: null, spanMs: null });
+const data = (...events) => events.map((each) => `data: ${typeof each === "string" ? each : JSON.stringify(each)}\n\n`).join("");
+const said = (delta, more = {}) => ({ choices: [{ delta, ...more }] });
+const end = said({}, { finish_reason: "stop" });
+
+async function heard(body, headers = { "Content-Type": "text/event-stream" }, status = 200) {
+  globalThis.fetch = async () => new Response(body, { status, headers });
+  const answer = fresh();
+  let error = null;
+  try {
+    await ask({ url: "/", csrf: "x", body: {}, signal: new AbortController().signal, answer, changed() {} });
+  } catch (fault) {
+    error = fault;
+  }
+  return { answer, error };
+}
+
+const call = (index, more, args) => said({ tool_calls: [{ index, ...more, function: { ...(more.id && { name: "x" }), arguments: args } }] });
+
+const ANSWERS = [
+  ["words", [said({ content: "Hel" }), said({ content: "lo" }), end], { content: "Hello", chunks: 2, finish: "stop" }],
+  ["words in parts", [said({ content: [{ text: "Hi" }] }), end], { content: "Hi" }],
+  ["reasoning", [said({ reasoning: "Hm" }), end], { reasoning: "Hm" }],
+  ["reasoning by its other name", [said({ reasoning_content: "Hm" }), end], { reasoning: "Hm" }],
+  ["usage and figures", [end, { choices: [], usage: { completion_tokens: 3 }, timings: { cache_n: 1 } }], { usage: { completion_tokens: 3 }, timings: { cache_n: 1 } }],
+  ["what stopped it, by vLLM", [said({}, { finish_reason: "stop", stop_reason: "END" })], { matched: "END" }],
+  ["what stopped it, by SGLang", [said({}, { finish_reason: "stop", matched_stop: "END" })], { matched: "END" }],
+  ["a token's number that stopped it, which says nothing", [said({}, { finish_reason: "stop", stop_reason: 7 })], { matched: undefined }],
+  ["a call in pieces", [call(0, { id: "a" }, ""), call(0, {}, '{"n":'), call(0, {}, " 1}"), end], { calls: [{ id: "a", name: "x", arguments: '{"n": 1}' }] }],
+  ["two calls without numbers", [call(undefined, { id: "a" }, "1"), call(undefined, { id: "b" }, "2"), end], { calls: [{ id: "a", name: "x", arguments: "1" }, { id: "b", name: "x", arguments: "2" }] }],
+  ["arguments that are no text", [call(0, { id: "a" }, { n: 1 }), end], { calls: [{ id: "a", name: "x", arguments: '{"n":1}' }] }],
+  ["a number of a call that would fill the memory", [call(1e9, { id: "a" }, "1"), end], { calls: [{ id: "a", name: "x", arguments: "1" }] }],
+  ["probabilities", [said({ content: "a" }, { logprobs: { content: [{ token: "a", logprob: -1, top_logprobs: [{ token: "b", logprob: -2 }, null] }, { token: 5 }] } }), end], { logprobs: [["a", -1, [["b", -2]]]] }],
+  ["an end that only [DONE] tells", [said({ content: "a" }), "[DONE]"], { content: "a", finish: "" }],
+];
+
+for (const [what, events, wanted] of ANSWERS) {
+  test(`an answer of ${what}`, async () => {
+    const { answer, error } = await heard(data(...events));
+    assert.equal(error, null);
+    for (const [name, value] of Object.entries(wanted)) assert.deepEqual(answer[name], value, name);
+  });
+}
+
+test("the request that the engine got is kept", async () => {
+  const { answer } = await heard(`event: request\ndata: {"model": "m"}\n\n${data(end)}`);
+  assert.deepEqual(answer.request, { model: "m" });
+});
+
+const FAULTS = [
+  ["an error by inferdash", `event: error\ndata: {"message": "No run.", "detail": "d"}\n\n`, /^No run\.$/, "d"],
+  ["an error in the stream", data(said({ content: "a" }), { error: { message: "CUDA out of memory" } }), /reported an error in the middle/, "CUDA out of memory"],
+  ["an error in the stream that is a text", data({ error: "CUDA" }), /reported an error in the middle/, "CUDA"],
+  ["an end without a finish", data(said({ content: "a" })), /without finishing/, ""],
+];
+
+for (const [what, body, words, detail] of FAULTS) {
+  test(`an answer ends by ${what}, and what had come is kept`, async () => {
+    const { answer, error } = await heard(body);
+    assert.ok(error instanceof ChatError, String(error));
+    assert.match(error.message, words);
+    assert.equal(error.detail, detail);
+    if (body.includes("content")) assert.equal(answer.content, "a");
+  });
+}
+
+test("a connection that is lost in the middle is said", async () => {
+  const stream = new ReadableStream({
+    start(controller) {
+      controller.enqueue(new TextEncoder().encode(data(said({ content: "a" }))));
+    },
+    pull: (controller) => controller.error(new TypeError("network error")),
+  });
+  const { error } = await heard(stream);
+  assert.match(error.message, /lost in the middle/);
+});
+
+test("what is no stream is said", async () => {
+  assert.match((await heard("", { "Content-Type": "text/html" }, 403)).error.message, /logged out/);
+  assert.match((await heard("", { "Content-Type": "text/html" }, 413)).error.message, /could not take the message \(413\)/);
+});

@@ -1,0 +1,60 @@
+// The layers of a history, the lines of its engines, and spans of time in words.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { relative, span } from "../../static/js/ago.js";
+import { lines } from "../../static/js/history-engines.js";
+import { heights, layers, tone } from "../../static/js/history-stack.js";
+
+const GIB = 2 ** 20; // KiB
+
+test("layers stand in their order, the largest of a kind lowest, and free at the top", () => {
+  const found = layers({
+    "=free": [4 * GIB], "=unattributed": [GIB], "=server:small": [GIB], "=server:large": [8 * GIB], util: [50], "=cache": [0],
+  });
+  assert.deepEqual(found.map(({ name, values }) => [name, ...values]), [
+    ["large", 8], ["small", 1], ["unattributed", 1], ["free", 4],
+  ]);
+});
+
+test("what holds nothing is left out, but free is not", () => {
+  assert.deepEqual(layers({ "=kernel": [0, null], "=free": [0] }).map(({ kind }) => kind), ["free"]);
+});
+
+test("a name may hold colons, and kinds have words of their own", () => {
+  assert.deepEqual(layers({ "=process:a:b": [GIB], "=driver_pool": [GIB] }).map(({ name }) => name), ["a:b", "driver’s page pool"]);
+});
+
+test("a server keeps its shade, and a kind has none", () => {
+  const [one] = layers({ "=server:x": [GIB] });
+  assert.equal(one.tone, tone("=server:x"));
+  assert.equal(layers({ "=kernel": [GIB] })[0].tone, 0);
+});
+
+test("heights are what a layer and those below it hold; silence stays silence", () => {
+  const stack = layers({ "=server:x": [GIB, null, GIB], "=free": [2 * GIB, 2 * GIB, null] });
+  assert.deepEqual(heights(stack), [[1, null, 1], [3, 2, null]]);
+});
+
+const one = { x: { running: [1, null], queued: [0, 2] } };
+const two = { ...one, y: { running: [3, 3], queued: [null, null] } };
+
+test("of one server a chart has all lines, of several one each", () => {
+  assert.deepEqual(lines("requests", { servers: one }).map(({ words }) => words), ["running", "queued"]);
+  assert.deepEqual(lines("requests", { servers: two }).map(({ words }) => words), ["x", "y"]);
+});
+
+test("values are in the unit of their chart, and lines without any are left out", () => {
+  assert.deepEqual(lines("kv", { servers: { x: { kv: [0.5, null] }, y: { kv: [null] }, z: {} } }).map(({ values }) => values), [[50, null]]);
+});
+
+const AGO = [[0, "just now"], [-4, "just now"], [5, "5 s ago"], [59.9, "59 s ago"], [60, "1 min ago"], [7199, "1 h ago"], [86400, "1 d ago"], [-90, "in 1 min"]];
+for (const [seconds, words] of AGO) {
+  test(`${seconds} s are “${words}”`, () => assert.equal(relative(seconds), words));
+}
+
+const SPANS = [[-1, "0 s"], [0, "0 s"], [61, "1 min 1 s"], [3600, "1 h"], [3661, "1 h 1 min"], [86400 + 59, "1 d"], [90000, "1 d 1 h"]];
+for (const [seconds, words] of SPANS) {
+  test(`a span of ${seconds} s is “${words}”`, () => assert.equal(span(seconds), words));
+}

@@ -1,0 +1,11 @@
+// What htmx tells the page.
+
+interface HtmxRequest {
+  ctx?: { response?: Response; text?: string };
+}
+
+interface DocumentEventMap {
+  "htmx:after:request": CustomEvent<{ ctx: NonNullable<HtmxRequest["ctx"]> }>;
+  "htmx:error": CustomEvent<HtmxRequest>;
+  "htmx:ws:close": CustomEvent<{ code: number }>;
+}

@@ -1,0 +1,198 @@
+"""The disk of the data folder is full: people get in, see pages, and are told; all comes back."""
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests import databases
+
+# Before anything is full, a connection of somebody else's, as the watcher's: SQLite's own files
+# beside the database are there.
+SETTLED = """
+import errno, json, logging, os, threading, time
+from django.conf import settings
+settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+settings.ALLOWED_HOSTS = ["testserver"]
+from django.db import connection
+from django.test import Client
+from django.urls import reverse
+from servers.models import *
+from tests import factories
+
+logging.disable(logging.ERROR)
+ada = User.objects.create_user("ada", password="a long enough one", role=Role.ADMIN)
+server = factories.server(factories.box(settings.BOX), "qwen3-8b")
+there = Client(raise_request_exception=False)
+there.force_login(ada)
+
+def other():
+    connection.ensure_connection()
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT count(*) FROM servers_user").fetchone()
+    opened.set()
+    done.wait()
+
+opened, done = threading.Event(), threading.Event()
+thread = threading.Thread(target=other, daemon=True)
+thread.start()
+opened.wait()
+
+def log_in(password="a long enough one"):
+    client = Client(raise_request_exception=False)
+    response = client.post("/login/", {"username": "ada", "password": password})
+    return client, response
+
+def told(response):
+    return response.content.decode()
+"""
+
+ASKED = """
+def ask():
+    client, entered = log_in()
+    wrong = log_in("wrong")[1]
+    started = there.post(reverse("server_start", args=["qwen3-8b"]), headers={"HX-Request": "true"})
+    return {
+        "login": entered.status_code,
+        "page": client.get("/").status_code,
+        "page of an open session": there.get("/").status_code,
+        "wrong": [wrong.status_code, "do not match" in told(wrong)],
+        "start": [started.status_code, told(started)],
+        "settings": client.get("/settings/").status_code,
+        "is told": "disk of inferdash" in told(client.get("/")),
+    }, client
+"""
+
+FULL = (
+    SETTLED
+    + ASKED
+    + """
+from servers.judge.alerts import steady
+from servers.watcher.alerts import Alerts
+
+steady.AFTER["disk"] = steady.CALM["disk"] = 0
+box = Box.objects.get()
+_key, token = Key.make(ada, "laptop", Role.ADMIN, expires_at=None)
+alerts = Alerts(box)
+ballast = settings.DATA / "ballast"
+
+def fill(leave):
+    disk = os.statvfs(settings.DATA)
+    with ballast.open("ab", buffering=0) as file:
+        try:
+            file.write(b"x" * (disk.f_bavail * disk.f_frsize - leave))
+            if not leave:
+                while True:
+                    file.write(b"x")
+        except OSError as error:
+            assert error.errno == errno.ENOSPC
+
+def open_alerts():
+    alerts.step({"t": time.time(), "findings": [], "verdicts": []})
+    return [[each.severity, each.title] for each in Alert.objects.open()]
+
+out = {"alerts before": open_alerts()}
+fill(600 * 1024)
+out["alerts of little room"] = open_alerts()
+fill(0)
+# What SQLite still has of room in its own files.
+from django.db import OperationalError
+try:
+    while True:
+        Entry.note(ada, "x" * 60, "y" * 200, more="z" * 4000)
+except OperationalError:
+    pass
+out["full"], client = ask()
+api = there.post("/api/v1/servers/qwen3-8b/start", headers={"Authorization": f"Bearer {token}"})
+out["api"] = [api.status_code, api.json()["error"]["code"]]
+changed = there.post(reverse("person_invite"), {"role": "1"}, headers={"HX-Request": "true"})
+out["a change"] = [changed.status_code, told(changed)]
+ballast.unlink()
+out["begun while it was full"] = client.get("/").status_code
+client.post("/logout/")
+out["after the logout"] = client.get("/").status_code
+out["alerts after"] = open_alerts()
+out["after"], _client = ask()
+out["runs"] = Run.objects.count()
+print(json.dumps(out))
+"""
+)
+
+SENTENCE = "The disk of inferdash's data folder is full"
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 14 MiB."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=14m", "tests", folder], check=True)
+    yield folder
+    subprocess.run(["umount", folder], check=True)
+
+
+@pytest.mark.docker  # for its root
+@pytest.mark.takes(30)
+def test_a_full_disk_keeps_nobody_out_and_is_told(small: Path, redis_url: str) -> None:
+    with databases.database(databases.SQLITE, small) as environment:
+        environment |= {"REDIS_URL": redis_url}
+        found = json.loads(databases.run(FULL, environment))
+
+    full = found["full"]
+    assert found["alerts before"] == []
+    assert [each[0] for each in found["alerts of little room"]] == ["warning"]
+    assert (full["login"], full["page"], full["page of an open session"]) == (302, 200, 200)
+    assert full["wrong"] == [200, True]
+    assert full["settings"] == 200
+    assert full["is told"]
+    assert full["start"][0] == 503
+    assert full["start"][1].startswith(SENTENCE)
+    assert found["api"] == [503, "disk_full"]
+    assert found["a change"][0] == 503
+    assert found["a change"][1].startswith(SENTENCE)
+    assert found["begun while it was full"] == 200
+    assert found["after the logout"] == 302
+    assert found["alerts after"] == []
+    after = found["after"]
+    assert (after["login"], after["page"], after["start"][0]) == (302, 200, 204)
+    assert not after["is told"]
+    assert found["runs"] == 1
+
+
+POSTGRES_FULL = (
+    SETTLED
+    + ASKED
+    + """
+with connection.cursor() as cursor:
+    cursor.execute(
+        "CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS "
+        "$$ BEGIN RAISE EXCEPTION 'No space left on device' USING ERRCODE = 'disk_full'; END $$"
+    )
+    for model in [Run, LoginFailure, Entry, User]:
+        cursor.execute(
+            f"CREATE TRIGGER full_disk BEFORE INSERT OR UPDATE ON {model._meta.db_table} "
+            "FOR EACH ROW EXECUTE FUNCTION full_disk()"
+        )
+    cursor.execute(
+        "CREATE TRIGGER full_disk BEFORE INSERT OR UPDATE ON django_session "
+        "FOR EACH ROW EXECUTE FUNCTION full_disk()"
+    )
+done.set()
+thread.join()
+print(json.dumps(ask()[0]))
+"""
+)
+
+
+@pytest.mark.docker  # for its root
+@pytest.mark.takes(30)
+def test_what_postgresql_says_of_a_full_disk_is_understood(tmp_path: Path, redis_url: str) -> None:
+    with databases.database(databases.POSTGRESQL, tmp_path) as environment:
+        environment |= {"REDIS_URL": redis_url}
+        found = json.loads(databases.run(POSTGRES_FULL, environment))
+
+    assert (found["login"], found["page"], found["wrong"]) == (302, 200, [200, True])
+    assert found["start"][0] == 503
+    assert found["start"][1].startswith("The disk of inferdash's database is full")

@@ -1,0 +1,139 @@
+import ast
+import json
+import re
+import subprocess
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import pytest
+
+from tests import groups
+from tests.cases import table
+from tests.groups import GROUPS, ROOT, Group, GroupError, changed, hash_inputs, hashes, write
+from tests.nested import run_pytest
+
+SOAK = next(each for each in GROUPS if each.marker == "soak")
+TESTS = """
+import pytest
+
+@pytest.mark.soak
+def test_of_a_group():
+    pass
+
+def test_of_none():
+    pass
+"""
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A repository that has one file for each pattern of each group."""
+    root = tmp_path / "checkout"
+    for pattern in {each for group in GROUPS for each in group.inputs}:
+        file = root / pattern.replace("*", "x")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("1")
+    subprocess.run(["git", "init", "-q", root], check=True)
+    return root
+
+
+def test_a_changed_input_makes_its_group_run_and_no_other(checkout: Path) -> None:
+    proved = checkout / "proved.json"
+    write(hashes(checkout), proved)
+    assert changed(checkout, proved) == set()
+
+    (checkout / "tests/test_soak.py").write_text("2")
+
+    assert changed(checkout, proved) == {"soak"}
+
+
+def test_a_new_a_removed_and_a_renamed_input_count_too(checkout: Path) -> None:
+    seen = [hash_inputs(SOAK, checkout)]
+    new = checkout / "servers/gateway/deep/new.py"
+    new.parent.mkdir()
+    new.write_text("")
+    seen.append(hash_inputs(SOAK, checkout))
+    new.rename(new.with_name("newer.py"))
+    seen.append(hash_inputs(SOAK, checkout))
+    (checkout / "servers/gateway/x").unlink()
+    seen.append(hash_inputs(SOAK, checkout))
+
+    assert len(set(seen)) == len(seen)
+
+
+def test_what_is_never_committed_counts_for_nothing(checkout: Path) -> None:
+    before = hash_inputs(SOAK, checkout)
+    (checkout / ".gitignore").write_text("__pycache__/\n")
+    (checkout / "servers/gateway/__pycache__").mkdir()
+    (checkout / "servers/gateway/__pycache__/x.pyc").write_bytes(b"0")
+
+    assert hash_inputs(SOAK, checkout) == before
+
+
+def test_a_group_that_nobody_has_proved_runs(checkout: Path, tmp_path: Path) -> None:
+    assert changed(checkout, tmp_path / "none.json") == {each.marker for each in GROUPS}
+
+
+def test_a_group_whose_inputs_are_gone_is_an_error(checkout: Path) -> None:
+    with pytest.raises(GroupError, match="The group lost has no inputs"):
+        hash_inputs(Group(marker="lost", about="-", inputs=("nowhere/*",)), checkout)
+
+
+def test_every_pattern_names_a_file_of_this_repository() -> None:
+    assert {each.marker: groups.unused_patterns(each) for each in GROUPS} == {
+        each.marker: [] for each in GROUPS
+    }
+
+
+@table("group", GROUPS, ids=lambda group: group.marker)
+def test_what_the_tests_of_a_group_import_is_an_input(group: Group) -> None:
+    modules = [
+        path
+        for path in sorted((ROOT / "tests").rglob("test_*.py"))
+        if path.name != "test_groups.py" and re.search(rf"mark\.{group.marker}\b", path.read_text())
+    ]
+    used = {str(path.relative_to(ROOT)) for path in modules}
+    used |= {name for path in modules for name in imported(path)}
+
+    assert modules
+    assert {name for name in used if not any(fnmatchcase(name, p) for p in group.inputs)} == set()
+
+
+def imported(path: Path) -> Iterator[str]:
+    """The modules of the tests that it names itself, as files."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        names = []
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tests"):
+            names = [str(node.module), *(f"{node.module}.{each.name}" for each in node.names)]
+        for name in names:
+            file = ROOT / f"{name.replace('.', '/')}.py"
+            if file.is_file():
+                yield str(file.relative_to(ROOT))
+
+
+def run(folder: Path, proved: dict[str, str], *options: str) -> str:
+    (folder / "test_sample.py").write_text(TESTS)
+    (folder / "proved.json").write_text(json.dumps(proved))
+    environment = {groups.VARIABLE: str(folder / "proved.json")}
+    done = run_pytest(folder, ("tests.groups", "tests.parts"), *options, **environment)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("processes", ["0", "2"])
+@pytest.mark.takes(90)
+def test_pytest_leaves_out_what_is_proved_and_says_so(tmp_path: Path, processes: str) -> None:
+    options = ("--changed", "-n", processes)
+
+    said = run(tmp_path, hashes(), *options)
+    assert "1 passed" in said
+    assert f"soak: 1 tests of {SOAK.about}" in said.partition("PROVED BEFORE")[2]
+
+    said = run(tmp_path, hashes() | {"soak": "of other inputs"}, *options)
+    assert "2 passed" in said
+    assert "PROVED BEFORE" not in said
+
+
+def test_without_the_option_every_test_runs(tmp_path: Path) -> None:
+    assert "2 passed" in run(tmp_path, hashes())

@@ -1,0 +1,65 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.terminal import ROOT
+
+pytestmark = pytest.mark.docker
+
+
+def beside_a_foreign_docker(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "tests.untouched", *words],
+        cwd=ROOT,
+        env={name: value for name, value in os.environ.items() if "PYTEST" not in name}
+        | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.takes(60)
+def test_the_tests_own_docker_engines_leave_the_machine_as_it_was(short_path: Path) -> None:
+    """Those of that module have no bridge: with such a one dockerd removes docker0."""
+    done = beside_a_foreign_docker(
+        *(sys.executable, "-m", "pytest", "-q", "tests/test_docker_engine.py"),
+        *("-p", "no:cacheprovider", f"--basetemp={short_path}/t"),
+        INFERDASH_TEST_CACHE=str(short_path / "cache"),
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert " passed" in done.stdout
+
+
+@pytest.mark.takes(60)
+def test_each_change_is_told(short_path: Path) -> None:
+    host = "unix://$(dirname $TMPDIR)/docker.sock"
+    done = beside_a_foreign_docker(
+        "sh",
+        "-c",
+        "set -e; ip link delete docker0; ip link add left0 type bridge; "
+        "iptables -A INPUT -j ACCEPT -i left0; echo 1 > /proc/sys/net/ipv4/conf/default/log_martians; "
+        f"docker -H {host} stop -t 0 theirs; docker -H {host} volume create left; "
+        "mount -t tmpfs left /mnt; touch $TMPDIR/left; "
+        # It ends by itself; nobody else may end it.
+        "setsid --fork sleep 60 </dev/null >/dev/null 2>&1",
+    )
+
+    said = done.stdout
+    assert done.returncode == 1, said + done.stderr
+    for each in (
+        'interfaces: gone: {"ifname": "docker0"',
+        'interfaces: new: {"ifname": "left0"',
+        "iptables-save: new: -A INPUT -i left0 -j ACCEPT",
+        "containers: gone: ",
+        "volumes: new: left",
+        "settings: new: /proc/sys/net/ipv4/conf/default/log_martians 1",
+        "mounts: new: /mnt tmpfs",
+        "temporary files: new: left",
+        "processes: new: ",
+    ):
+        assert f"the machine changed: {each}" in said, said

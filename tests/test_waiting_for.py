@@ -1,0 +1,35 @@
+"""What the tests wait with."""
+
+import asyncio
+
+import pytest
+
+from tests.waiting import wait_until, wait_until_async
+
+
+def test_it_gives_what_came_at_last() -> None:
+    given = iter(["", "", "here"])
+
+    assert wait_until(lambda: next(given), "it comes", every=0) == "here"
+
+
+def test_what_never_came_is_said() -> None:
+    with pytest.raises(AssertionError, match="never within 0 s: the moon is up"):
+        wait_until(lambda: False, "the moon is up", patience=0)
+    with pytest.raises(AssertionError, match="never within 0 s: it is 3 by now"):
+        wait_until(lambda: False, lambda: f"it is {1 + 2} by now", patience=0)
+
+
+@pytest.mark.asyncio
+async def test_the_loop_goes_on_meanwhile() -> None:
+    came: list[str] = []
+    asyncio.get_running_loop().call_later(0, came.append, "here")
+
+    async def look() -> list[str]:
+        return came
+
+    await wait_until_async(lambda: came, "it comes")
+    await wait_until_async(look, "it comes")
+    assert came == ["here"]
+    with pytest.raises(AssertionError, match="never within 0 s: it goes"):
+        await wait_until_async(lambda: not came, "it goes", patience=0)
