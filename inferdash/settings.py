@@ -19,6 +19,7 @@ from django.utils.csp import CSP
 
 from inferdash import redis_address
 from inferdash.dotenv import read_env_file
+from inferdash.up import ports
 from servers.judge import thresholds
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -139,7 +140,33 @@ def database(url: str) -> dict[str, Any]:
 
 def public_url(names: list[str]) -> str:
     host = next((name.lstrip(".") for name in names), "127.0.0.1")
-    return f"https://{host}" if BEHIND_TLS else f"http://{host}:{PORT}"
+    if BEHIND_TLS:
+        return f"https://{host}"
+    if not SERVES_TLS:
+        return f"http://{host}:{PORT}"
+    return f"https://{host}" if PORT == 443 else f"https://{host}:{PORT}"
+
+
+def tls(own: str, certificate: str, key: str) -> bool:
+    """Whether the web process speaks TLS itself. What the files hold, it looks at when it starts."""
+    if own not in ("", "self"):
+        raise ImproperlyConfigured(
+            f"TLS is {own!r}: write TLS=self for a certificate of this machine's own, or name yours "
+            "with TLS_CERT and TLS_KEY."
+        )
+    if own and (certificate or key):
+        raise ImproperlyConfigured(
+            "TLS=self makes a certificate, and TLS_CERT or TLS_KEY names one: leave one of them out."
+        )
+    if bool(certificate) != bool(key):
+        missing, there = ("TLS_KEY", "TLS_CERT") if certificate else ("TLS_CERT", "TLS_KEY")
+        raise ImproperlyConfigured(f"{there} is set and {missing} is not: name both files, in PEM.")
+    if BEHIND_TLS and (own or certificate):
+        raise ImproperlyConfigured(
+            "INFERDASH_TLS=True means that a proxy ends TLS, and TLS, TLS_CERT and TLS_KEY that "
+            "inferdash does so itself: leave one of them out."
+        )
+    return bool(own or certificate)
 
 
 def mailers(url: str) -> tuple[dict[str, Any], str]:
@@ -189,6 +216,13 @@ if "*" in ALLOWED_HOSTS:
 
 # True behind a reverse proxy that ends TLS and sets X-Forwarded-Proto.
 BEHIND_TLS = env_bool("INFERDASH_TLS")
+# Files of a certificate and its key, in PEM; TLS=self has inferdash make them.
+TLS_CERT, TLS_KEY = env("TLS_CERT"), env("TLS_KEY")
+SERVES_TLS = tls(env("TLS"), TLS_CERT, TLS_KEY)
+# Where the authority of TLS=self is kept; None: there is none.
+OWN_TLS = Path(env("TLS_DATA", str(DATA / "tls"))) if env("TLS") else None
+# Whoever listens on the way reads passwords and keys: admins are told on the dashboard.
+IS_OPEN_UNENCRYPTED = not (BEHIND_TLS or SERVES_TLS or ports.is_loopback(HOST))
 # What links in messages begin with. Left out: the first name that people may type.
 PUBLIC_URL = env("INFERDASH_URL", public_url(env_list("INFERDASH_ALLOWED_HOSTS"))).rstrip("/")
 if not PUBLIC_URL.startswith(("http://", "https://")):
@@ -196,10 +230,16 @@ if not PUBLIC_URL.startswith(("http://", "https://")):
         f"INFERDASH_URL is {PUBLIC_URL!r}: write the whole address, such as https://rtx8.example.org."
     )
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if BEHIND_TLS else None
+# Off where inferdash ends TLS itself: browsers keep HSTS by name and for every port, so that
+# engines and whatever else this machine serves by plain HTTP would be out of reach; and no browser
+# would let anybody past a certificate of the machine's own that is not trusted yet.
 SECURE_HSTS_SECONDS = 3600 if BEHIND_TLS else 0
-SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = BEHIND_TLS
-SESSION_COOKIE_NAME = f"inferdash_{PORT}"  # cookies ignore ports: two installs on one host
-CSRF_COOKIE_NAME = f"inferdash_csrf_{PORT}"
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = BEHIND_TLS or SERVES_TLS
+# Cookies ignore ports: two installs on one host. And a page that came by plain HTTP cannot write
+# over a Secure cookie: without a name of its own, nobody could log in once TLS is switched off.
+COOKIES = f"tls_{PORT}" if SERVES_TLS else str(PORT)
+SESSION_COOKIE_NAME = f"inferdash_{COOKIES}"
+CSRF_COOKIE_NAME = f"inferdash_csrf_{COOKIES}"
 SESSION_COOKIE_AGE = 14 * 24 * 3600
 SESSION_ENGINE = "servers.live.sessions"
 SECURE_CSP = {

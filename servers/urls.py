@@ -16,6 +16,7 @@ from servers.views import (
     dashboard,
     discards,
     downloads,
+    encryption,
     environments,
     exports,
     figures,
@@ -53,6 +54,7 @@ from servers.views.api import urls as api_urls
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("", dashboard.dashboard, name="dashboard"),
+    path("ca.crt", encryption.download, name="authority"),
     path("boxes/<slug:slug>/", boxes.box, name="box"),
     path("boxes/<slug:slug>/history.json", boxes.box_history, name="box_history"),
     path("boxes/<slug:slug>/history/", history.history, name="history"),

@@ -24,6 +24,7 @@ class Row:
 
 ROWS = [
     Row(name="dashboard", role=Role.VIEWER),
+    Row(name="authority", role=PUBLIC),
     Row(name="box", role=Role.VIEWER, args=("box",)),
     Row(name="box_history", role=Role.VIEWER, args=("box",)),
     Row(

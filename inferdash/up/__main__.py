@@ -3,9 +3,14 @@
 import os
 import sys
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from inferdash.up import claim, plan, ports, redis
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from inferdash.tls.chosen import Certificates
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -45,24 +50,32 @@ def prepare() -> int:
             "Name another one: INFERDASH_DATA=/path make up."
         ) from error
 
-    address = plan.address(settings.HOST, settings.PORT)
+    is_tls = settings.SERVES_TLS
+    address = plan.address(settings.HOST, settings.PORT, is_tls=is_tls)
     lock = claim.take(settings.DATA, address)
+    certificates = _certificates(settings) if is_tls else None
     sockets = ports.listen(settings.HOST, settings.PORT)
     own_redis = redis.choose(settings.REDIS_URL, settings.DATA, chosen=redis.is_chosen())
 
     from inferdash.up import database
 
     try:
-        link = database.migrate_and_invite(plan.loopback(settings.HOST, settings.PORT))
+        link = database.migrate_and_invite(_where_to_begin(settings))
     except database.DatabaseError as error:
         raise StartError(str(error)) from error
 
     inherited = [listening.detach() for listening in sockets]
     whole = plan.Plan(
         address=address,
-        loopback=plan.loopback(settings.HOST, settings.PORT),
+        loopback=plan.loopback(settings.HOST, settings.PORT, is_tls=is_tls),
         admin_link=link,
-        warnings=plan.warnings(settings.HOST, settings.PORT, settings.BEHIND_TLS),
+        warnings=[
+            *plan.warnings(
+                settings.HOST, settings.PORT, is_encrypted=is_tls or settings.BEHIND_TLS
+            ),
+            *(certificates.warnings() if certificates else []),
+        ],
+        notes=certificates.said() if certificates else [],
         programs=plan.programs(
             python=sys.executable,
             root=ROOT,
@@ -73,6 +86,23 @@ def prepare() -> int:
         ),
     )
     return plan.write(whole, keep_open=[lock, *inherited])
+
+
+def _certificates(settings: "ModuleType") -> "Certificates":
+    from inferdash.tls.chosen import Certificates
+    from inferdash.tls.pair import CertificateError
+
+    try:
+        return Certificates(settings)
+    except CertificateError as error:
+        raise StartError(str(error)) from error
+
+
+def _where_to_begin(settings: "ModuleType") -> str:
+    """The address of the first admin's link: on this machine, unless its certificate is for a name."""
+    if settings.TLS_CERT and not ports.is_loopback(settings.HOST):
+        return str(settings.PUBLIC_URL)
+    return plan.loopback(settings.HOST, settings.PORT, is_tls=settings.SERVES_TLS)
 
 
 if __name__ == "__main__":

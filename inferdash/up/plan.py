@@ -4,7 +4,7 @@ import getpass
 import json
 import os
 import socket
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from inferdash.up import ports
@@ -30,15 +30,17 @@ class Plan:
     admin_link: str  # empty where an admin exists
     warnings: list[str]
     programs: list[Program]
+    notes: list[str] = field(default_factory=list)
 
 
-def address(host: str, port: int) -> str:
-    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+def address(host: str, port: int, *, is_tls: bool = False) -> str:
+    scheme = "https" if is_tls else "http"
+    return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
 
 
-def loopback(host: str, port: int) -> str:
+def loopback(host: str, port: int, *, is_tls: bool = False) -> str:
     """The address that only this machine can open."""
-    return address(host if ports.is_loopback(host) else "127.0.0.1", port)
+    return address(host if ports.is_loopback(host) else "127.0.0.1", port, is_tls=is_tls)
 
 
 def programs(
@@ -74,7 +76,8 @@ def programs(
     return started
 
 
-def warnings(host: str, port: int, behind_tls: bool) -> list[str]:
+def warnings(host: str, port: int, *, is_encrypted: bool) -> list[str]:
+    """`is_encrypted`: by inferdash itself, or by a proxy on this machine."""
     if ports.is_loopback(host):
         return []
     named = os.environ.get("INFERDASH_ALLOWED_HOSTS", "").strip()
@@ -84,12 +87,17 @@ def warnings(host: str, port: int, behind_tls: bool) -> list[str]:
             f"nobody can open it by this machine's name yet: say which names people type, such as "
             f"INFERDASH_ALLOWED_HOSTS={socket.gethostname()},{_own_address()} (in .env)"
         )
-    if not behind_tls:
-        said.append(
-            f"port {port} is open to the network without TLS: whoever listens on the way reads "
-            "passwords. SECURITY.md shows a reverse proxy and a tunnel"
-        )
+    if not is_encrypted:
+        said.append(without_tls(port))
     return said
+
+
+def without_tls(port: int) -> str:
+    return (
+        f"port {port} is open to the network without TLS: whoever listens on the way reads passwords "
+        "and keys. Write TLS=self into the settings and start again, or TLS_CERT and TLS_KEY for a "
+        "certificate that you have; SECURITY.md shows more ways"
+    )
 
 
 def tunnel(port: int) -> str | None:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from inferdash.up import health
 from inferdash.up.console import Console
 from inferdash.up.plan import Plan, Program, read, tunnel
 
@@ -121,6 +122,8 @@ class Supervisor:
         self.say(f"ready at {self.plan.address}")
         if command := tunnel(urlsplit(self.plan.address).port or 0):
             self.say(f"from your own machine: {command}   then open {self.plan.loopback}")
+        for note in self.plan.notes:
+            self.say(note)
         for warning in self.plan.warnings:
             self.say(f"warning: {warning}")
         if self.plan.admin_link:
@@ -132,7 +135,11 @@ class Supervisor:
         request = f"GET /login/ HTTP/1.1\r\nHost: {target.netloc}\r\nConnection: close\r\n\r\n"
         while True:
             with contextlib.suppress(OSError):
-                reader, writer = await asyncio.open_connection(target.hostname, target.port)
+                reader, writer = await asyncio.open_connection(
+                    target.hostname,
+                    target.port,
+                    ssl=health.unverified() if target.scheme == "https" else None,
+                )
                 try:
                     writer.write(request.encode())
                     words = (await reader.readline()).split()

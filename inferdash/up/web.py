@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import logging
 import os
 import socket
 import sys
@@ -11,11 +12,16 @@ from typing import TYPE_CHECKING
 
 import uvicorn
 
-from inferdash.up import ports
+from inferdash.tls.chosen import Certificates
+from inferdash.tls.pair import CertificateError
+from inferdash.up import plan, ports
+from inferdash.up.door import EncryptedServer
 from inferdash.up.heads import BoundedHeads
 
 if TYPE_CHECKING:
     from servers.gateway.oldports import OnPort
+
+log = logging.getLogger(__name__)
 
 
 def main() -> None:
@@ -23,40 +29,68 @@ def main() -> None:
     parser.add_argument("--sockets", help="open descriptors, with commas between")
     parser.add_argument("--proxy-headers", action="store_true", help="believe a local TLS proxy")
     options = parser.parse_args()
-    if options.sockets:
-        sockets = [socket.socket(fileno=int(text)) for text in options.sockets.split(",")]
-        serve(sockets, behind_tls=options.proxy_headers)
-    else:
-        os.environ.setdefault("DJANGO_SETTINGS_MODULE", "inferdash.settings")
-        from django.conf import settings
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "inferdash.settings")
+    from django.conf import settings
 
-        try:
-            sockets = ports.listen(settings.HOST, settings.PORT)
-        except ports.PortError as error:
-            sys.exit(f"inferdash: {error}")
-        serve(sockets, behind_tls=settings.BEHIND_TLS)
+    try:
+        certificates = Certificates(settings) if settings.SERVES_TLS else None
+        if options.sockets:
+            sockets = [socket.socket(fileno=int(text)) for text in options.sockets.split(",")]
+            serve(sockets, behind_tls=options.proxy_headers, certificates=certificates)
+            return
+        sockets = ports.listen(settings.HOST, settings.PORT)
+    except (ports.PortError, CertificateError) as error:
+        sys.exit(f"inferdash: {error}")
+    _tell(certificates)
+    serve(sockets, behind_tls=settings.BEHIND_TLS, certificates=certificates)
 
 
-def serve(sockets: list[socket.socket], *, behind_tls: bool) -> None:
+def _tell(certificates: Certificates | None) -> None:
+    """What the supervisor of make up says."""
+    import django
+    from django.conf import settings
+
+    django.setup()  # for its log
+    for note in certificates.said() if certificates else []:
+        log.info(note)
+    is_encrypted = settings.SERVES_TLS or settings.BEHIND_TLS
+    told = plan.warnings(settings.HOST, settings.PORT, is_encrypted=is_encrypted)
+    for warning in [*told, *(certificates.warnings() if certificates else [])]:
+        log.warning(warning)
+
+
+def serve(
+    sockets: list[socket.socket], *, behind_tls: bool, certificates: Certificates | None
+) -> None:
     config = _config("inferdash.asgi:application", proxy_headers=behind_tls)
     loop = config.get_loop_factory()
-    asyncio.run(_serve(uvicorn.Server(config), sockets), loop_factory=loop)
+    asyncio.run(_serve(config, sockets, certificates), loop_factory=loop)
 
 
-async def _serve(server: uvicorn.Server, sockets: list[socket.socket]) -> None:
+async def _serve(
+    config: uvicorn.Config, sockets: list[socket.socket], certificates: Certificates | None
+) -> None:
     """The pages and the gateway, and beside them the ports that programs knew before."""
     from inferdash.asgi import gateway
     from servers.gateway.oldports import OldPorts
 
-    beside = asyncio.create_task(OldPorts(gateway, _on_port).run())
+    async def on_port(application: "OnPort", port: int) -> None:
+        await _on_port(application, port, certificates)
+
+    beside = [asyncio.create_task(OldPorts(gateway, on_port).run())]
+    server = uvicorn.Server(config)
+    if certificates is not None:
+        server = EncryptedServer(config, certificates.context)
+        beside.append(asyncio.create_task(certificates.run()))
     try:
         await server.serve(sockets)
     finally:
-        beside.cancel()
-        await asyncio.gather(beside, return_exceptions=True)
+        for each in beside:
+            each.cancel()
+        await asyncio.gather(*beside, return_exceptions=True)
 
 
-async def _on_port(application: "OnPort", port: int) -> None:
+async def _on_port(application: "OnPort", port: int, certificates: Certificates | None) -> None:
     from django.conf import settings
 
     from servers.gateway.oldports import PortTakenError
@@ -65,7 +99,8 @@ async def _on_port(application: "OnPort", port: int) -> None:
         bound = ports.listen(settings.HOST, port)
     except ports.PortError as error:
         raise PortTakenError(str(error).partition(" Choose another")[0]) from error
-    server = _Beside(_config(application, proxy_headers=False))
+    config = _config(application, proxy_headers=False)
+    server = _Beside(config) if certificates is None else _EncryptedBeside(config, certificates)
     try:
         await server.serve(bound)
     except asyncio.CancelledError:
@@ -83,6 +118,12 @@ class _Beside(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Generator[None]:
         yield
+
+
+class _EncryptedBeside(_Beside, EncryptedServer):
+    def __init__(self, config: uvicorn.Config, certificates: Certificates) -> None:
+        # Programs go on as they knew the engine there, until they are told https.
+        super().__init__(config, certificates.context, takes_plain=True)
 
 
 def _config(application: "str | OnPort", *, proxy_headers: bool) -> uvicorn.Config:

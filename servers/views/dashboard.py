@@ -2,6 +2,7 @@
 
 from typing import cast
 
+from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
@@ -27,5 +28,6 @@ def dashboard(request: HttpRequest) -> HttpResponse:
             "notices": live.attention(boxes, samples),
             "ending_keys": list(Key.objects.ending_soon(cast(User, request.user))),
             "reboots": live.restarts_told(),
+            "is_open_unencrypted": settings.IS_OPEN_UNENCRYPTED,
         },
     )

@@ -46,7 +46,13 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     host = request.META.get("HTTP_HOST", "") if isinstance(exception, DisallowedHost) else ""
     # Our own sentence; Django's for a request that it does not understand are for no person.
     why = str(exception) if type(exception) is BadRequest else ""
-    context = {"host": host, "name": host.rsplit(":", 1)[0], "port": settings.PORT, "why": why}
+    scheme = "https" if settings.SERVES_TLS else "http"
+    context = {
+        "host": host,
+        "name": host.rsplit(":", 1)[0],
+        "here": f"{scheme}://127.0.0.1:{settings.PORT}",
+        "why": why,
+    }
     return render(request, "400.html", context, status=BAD_REQUEST)
 
 

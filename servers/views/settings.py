@@ -13,6 +13,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from servers.forms.people import BoxForm, RoleForm, SecretForm, SecretValueForm
 from servers.models import Box, Entry, EnvironmentGroup, Invite, Profile, Role, Run, Secret, User
+from servers.views import encryption
 from servers.views.access import allow
 
 
@@ -49,7 +50,7 @@ def page(
 ) -> HttpResponse:
     """The page; with a link that was just made, or with forms that say what is wrong in them."""
     if not cast(User, request.user).may(Role.ADMIN):
-        return render(request, "people/settings.html")
+        return render(request, "people/settings.html", {"authority": encryption.authority()})
     wrong_box = box_form.instance.pk if box_form else None
     boxes = [
         box_form if box.pk == wrong_box else BoxForm(instance=box, prefix=box.slug)
@@ -70,6 +71,7 @@ def page(
             "value_form": value_form and {"secret": value_form[0], "form": value_form[1]},
             "box_forms": boxes,
             "logs": _logs(),
+            "authority": encryption.authority(),
         },
     )
 

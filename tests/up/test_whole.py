@@ -1,17 +1,22 @@
 import os
 import socket
+import ssl
 import stat
 import sys
 from collections.abc import Callable
+from datetime import timedelta
+from hashlib import sha256
 from pathlib import Path
+from urllib.request import urlopen
 
 import psutil
 import pytest
 
 from tests.ports import free_port
 from tests.terminal import Started
+from tests.tls.certificates import make
 from tests.up.programs import alive, settings, status
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE, wait_until
 
 pytestmark = pytest.mark.up
 
@@ -120,6 +125,15 @@ def test_a_redis_of_ones_own_must_answer(start: Callable[..., Started], data: Pa
         ({"INFERDASH_DATA": "/proc/var"}, "data folder cannot be made or written.*INFERDASH_DATA="),
         ({"DATABASE_URL": "mysql://x"}, "DATABASE_URL starts with 'mysql'"),
         ({"INFERDASH_ALLOWED_HOSTS": "*"}, "name the hosts that people type"),
+        ({"TLS": "yes"}, "TLS is 'yes': write TLS=self"),
+        ({"TLS": "self", "TLS_CERT": "/x", "TLS_KEY": "/x"}, "leave one of them out"),
+        ({"TLS": "self", "INFERDASH_TLS": "True"}, "a proxy ends TLS.*leave one of them out"),
+        ({"TLS_CERT": "/nowhere.crt"}, "TLS_CERT is set and TLS_KEY is not"),
+        (
+            {"TLS_CERT": "/nowhere.crt", "TLS_KEY": "/nowhere.key"},
+            "TLS_CERT is /nowhere.crt: there is no such file",
+        ),
+        ({"TLS": "self", "TLS_DATA": "/proc/tls"}, "keeps its certificates in /proc/tls, which"),
         ({"REDIS_URL": "http://x"}, "REDIS_URL is http://x, which is no address of a Redis"),
         (
             {"DATABASE_URL": "postgresql://x@127.0.0.1:9/x"},
@@ -138,6 +152,43 @@ def test_nonsense_ends_with_a_sentence_and_no_traceback(
 
 
 @pytest.mark.takes(60)
+def test_tls_of_its_own_is_made_and_told_with_the_authoritys_fingerprint(
+    start: Callable[..., Started], data: Path
+) -> None:
+    port = free_port()
+    up = start(["make", "up", "TLS=self"], settings(data, port, HOST="0.0.0.0"))
+
+    up.waits_for(f"ready at https://0.0.0.0:{port}")
+    told = up.waits_for(r"SHA-256 fingerprint is ([0-9A-F:]{95})")[1]
+    link = up.waits_for(rf"first admin opens this link.* (https://127.0.0.1:{port}/\S+)")[1]
+
+    context = ssl.create_default_context(cafile=str(data / "tls/ca.crt"))
+    address = f"https://127.0.0.1:{port}"
+    with urlopen(f"{address}/ca.crt", context=context, timeout=PATIENCE) as answer:  # noqa: S310
+        digest = sha256(ssl.PEM_cert_to_DER_cert(answer.read().decode())).digest()
+    assert digest.hex(":").upper() == told
+    with urlopen(link, context=context, timeout=PATIENCE) as answer:  # noqa: S310
+        assert answer.status == 200
+    assert "without TLS" not in up.said
+    assert stat.S_IMODE((data / "tls/ca.key").stat().st_mode) == 0o600
+
+
+@pytest.mark.takes(60)
+def test_a_certificate_for_a_name_is_served_and_the_first_link_is_at_it(
+    start: Callable[..., Started], data: Path, tmp_path: Path
+) -> None:
+    port = free_port()
+    pair = make(tmp_path, hosts=("rtx8.example.org",), ends=timedelta(days=9))
+    named = {"TLS_CERT": str(pair.certificate), "TLS_KEY": str(pair.key)}
+    hosts = {"INFERDASH_ALLOWED_HOSTS": "rtx8.example.org,rtx8"}
+    up = start(UP, settings(data, port, HOST="0.0.0.0", **named, **hosts))
+
+    up.waits_for("warning: TLS_CERT .* is not for rtx8: browsers refuse it")
+    up.waits_for("warning: TLS_CERT .* ends in 8 days")
+    up.waits_for(rf"first admin opens this link.* https://rtx8.example.org:{port}/")
+
+
+@pytest.mark.takes(60)
 def test_for_the_team_the_admins_link_is_on_loopback_and_tls_is_missed(
     start: Callable[..., Started], data: Path
 ) -> None:
@@ -146,5 +197,5 @@ def test_for_the_team_the_admins_link_is_on_loopback_and_tls_is_missed(
 
     up.waits_for(f"ready at http://0.0.0.0:{port}")
     up.waits_for("warning: .*INFERDASH_ALLOWED_HOSTS=")
-    up.waits_for(f"warning: port {port} is open to the network without TLS")
+    up.waits_for(f"warning: port {port} is open to the network without TLS.*Write TLS=self")
     up.waits_for(f"first admin opens this link.* http://127.0.0.1:{port}/")

@@ -17,7 +17,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument(
             "--base-url",
-            default=f"http://127.0.0.1:{settings.PORT}",
+            default=f"{'https' if settings.SERVES_TLS else 'http'}://127.0.0.1:{settings.PORT}",
             help="what people type to reach inferdash: http://rtx8:8470",
         )
         parser.add_argument("--role", default="viewer", choices=[role.label for role in Role])
