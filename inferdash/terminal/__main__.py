@@ -30,6 +30,7 @@ def parser() -> ArgumentParser:
 
     one = verbs.add_parser("login", help="keep an address and a key; the key is asked for")
     one.add_argument("url", help="as in the browser: http://rtx8:8470")
+    one.add_argument("--ca", metavar="FILE", help="its own authority, to be trusted there (ca.crt)")
     one.set_defaults(do=commands.login)
     verbs.add_parser("logout", help="forget them").set_defaults(do=commands.logout)
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import ssl
 import sys
 from http.client import HTTPException, HTTPResponse
 from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlencode, urlsplit
-from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
+from urllib.request import HTTPRedirectHandler, HTTPSHandler, ProxyHandler, Request, build_opener
 
 from inferdash.terminal import safe
 
@@ -36,9 +37,26 @@ class _NoRedirects(HTTPRedirectHandler):
         return None
 
 
+def _context(authority: str) -> ssl.SSLContext:
+    made = ssl.create_default_context()  # SSL_CERT_FILE names others than the machine's
+    if authority:
+        try:
+            made.load_verify_locations(cadata=authority)
+        except ssl.SSLError as error:
+            raise Problem(
+                f"The authority that is to be trusted is no certificate in PEM: {error}.",
+                "Download ca.crt from inferdash’s Settings again.",
+                code=USAGE,
+            ) from error
+    return made
+
+
 class Api:
-    def __init__(self, url: str, key: str) -> None:
-        """Raises Problem for an address that is none."""
+    def __init__(self, url: str, key: str, authority: str = "") -> None:
+        """`authority`: certificates in PEM that are trusted beside the machine's own.
+
+        Raises Problem for an address, or certificates, that are none.
+        """
         parts = urlsplit(url if "//" in url else f"http://{url}")
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise Problem(
@@ -48,10 +66,11 @@ class Api:
             )
         self.url = f"{parts.scheme}://{parts.netloc}"
         self._key = key
-        # Boxes are on the team's own network: a proxy for the internet does not reach them.
         # Whether all that it answers is for somebody who looks at a terminal.
         self.is_shown = sys.stdout.isatty()
-        self._open = build_opener(_NoRedirects(), ProxyHandler({})).open
+        # Boxes are on the team's own network: a proxy for the internet does not reach them.
+        handlers = (_NoRedirects(), ProxyHandler({}), HTTPSHandler(context=_context(authority)))
+        self._open = build_opener(*handlers).open
 
     def get(self, *path: str, **query: Any) -> Any:
         asked = {name: value for name, value in query.items() if value is not None}
@@ -126,6 +145,20 @@ class Api:
         return safe.readable_all(found) if self.is_shown else found
 
     def _away(self, error: Exception) -> Problem:
+        why = getattr(error, "reason", None)
+        if isinstance(why, ssl.SSLCertVerificationError):
+            return Problem(
+                f"{self.url} is not trusted: {why.verify_message}.",
+                "Where its certificate is its machine’s own: download ca.crt there, compare its "
+                f"fingerprint, then: inferdash login --ca ca.crt {self.url}",
+                code=UNREACHABLE,
+            )
+        if isinstance(why, ssl.SSLError) and "WRONG_VERSION_NUMBER" in str(why):
+            return Problem(
+                f"{self.url} speaks no TLS.",
+                f"Log in again by {self.url.replace('https:', 'http:', 1)}",
+                code=UNREACHABLE,
+            )
         return Problem(
             f"{self.url} cannot be reached: {getattr(error, 'reason', None) or error}.",
             "Is inferdash running there, and does this machine reach it?",

@@ -19,11 +19,21 @@ _OVER = ("stopped", "failed")
 
 def login(args: Namespace) -> int:
     key = sys.stdin.readline() if not sys.stdin.isatty() else getpass.getpass("Key: ")
-    made = Api(args.url, key.strip())
+    authority = _authority(args.ca) if args.ca else ""
+    made = Api(args.url, key.strip(), authority)
     count = len(made.get("servers"))
-    kept = config.keep(made.url, key.strip())
+    kept = config.keep(made.url, key.strip(), authority)
     _write(f"Logged in to {made.url}, which has {count} servers. Kept in {kept}.")
     return 0
+
+
+def _authority(file: str) -> str:
+    try:
+        return Path(file).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise Problem(
+            f"{file} cannot be read: {error}.", "Name the ca.crt of inferdash.", code=USAGE
+        ) from error
 
 
 def logout(_args: Namespace) -> int:

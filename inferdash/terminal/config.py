@@ -25,10 +25,11 @@ def api() -> Api:
             "Make a key on its page “Keys”, then: inferdash login http://rtx8:8470",
             code=USAGE,
         )
-    return Api(url, key)
+    # It belongs to the address that it was kept with.
+    return Api(url, key, kept.get("ca", "") if url == kept.get("url") else "")
 
 
-def keep(url: str, key: str) -> Path:
+def keep(url: str, key: str, authority: str = "") -> Path:
     """For this person's eyes alone."""
     file = path()
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -36,7 +37,7 @@ def keep(url: str, key: str) -> Path:
     beside.unlink(missing_ok=True)
     handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(handle, "w") as opened:
-        json.dump({"url": url, "key": key}, opened)
+        json.dump({"url": url, "key": key} | ({"ca": authority} if authority else {}), opened)
     beside.replace(file)
     return file
 
