@@ -83,6 +83,9 @@ def take_over(source: Path, who: Account, release: str) -> None:
         shutil.copy2(path, layout.DATA / path.name)
     if (source / "box.toml").is_file() and not layout.BOX_FILE.exists():
         _write(layout.BOX_FILE, (source / "box.toml").read_text(), who)
+    if (source / "tls").is_dir():
+        # Whoever trusts its authority goes on doing so.
+        shutil.copytree(source / "tls", layout.DATA / "tls", dirs_exist_ok=True)
     run(["chown", "-R", f"{who.user}:{who.group}", str(layout.DATA)])
     say(f"took over the data of {source}, which stay there as they are")
 

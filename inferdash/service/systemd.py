@@ -9,6 +9,7 @@ from pathlib import Path
 from inferdash.service import layout
 from inferdash.service.account import run
 from inferdash.service.layout import ServiceError, say
+from inferdash.up import health
 
 _RUNS = Path("/run/systemd/system")
 
@@ -52,9 +53,12 @@ def services() -> list[str]:
 
 def answers(url: str, *, within: float) -> bool:
     deadline = time.monotonic() + within
+    context = health.unverified() if url.startswith("https:") else None
     while time.monotonic() < deadline:
         try:
-            with urllib.request.urlopen(f"{url}/login/", timeout=10) as answer:  # noqa: S310
+            with urllib.request.urlopen(  # noqa: S310
+                f"{url}/login/", timeout=10, context=context
+            ) as answer:
                 return bool(answer.status == 200)
         except (urllib.error.URLError, OSError):
             time.sleep(0.2)

@@ -25,6 +25,8 @@ def install(*, user: str, data: str, start: bool, snapshot: bool) -> None:
     if data:
         files.take_over(Path(data), who, wanted)
     files.write_settings(who, wanted)
+    # Before anything is stopped.
+    told = as_service(who, wanted, "-m", "inferdash.service.address", "--can-encrypt")
     if before is None and start:
         _check_port(who, wanted)
     if before is not None and before.release != wanted:
@@ -46,6 +48,8 @@ def install(*, user: str, data: str, start: bool, snapshot: bool) -> None:
     if start:
         systemd.start()
         _answer(who, wanted, address, loopback)
+        for note in filter(None, told.splitlines()):
+            say(note)
     else:
         say(
             "installed, and not started: systemctl daemon-reload; systemctl enable --now inferdash.target"
