@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import shutil
 import stat
 from pathlib import Path
 
@@ -35,10 +36,15 @@ def var(tmp_path: Path) -> Path:
 
 
 def test_people_keys_and_limits_come_along_and_the_old_ones_stay(var: Path, me: Account) -> None:
+    (var / "tls").mkdir()
+    (var / "tls/ca.key").touch(0o600)
     before = sorted(each.name for each in var.iterdir())
 
     files.take_over(var, me, "any")
 
+    # Whoever trusts the authority of the make up need not do so again.
+    assert stat.S_IMODE((layout.DATA / "tls/ca.key").stat().st_mode) == 0o600
+    shutil.rmtree(layout.DATA / "tls")
     taken = sorted(each.name for each in layout.DATA.iterdir())
     assert taken == ["inferdash.sqlite3", "inferdash.sqlite3-wal", "install.id", "secrets.key"]
     assert layout.BOX_FILE.read_text() == "reclaim = true\n"

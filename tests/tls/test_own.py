@@ -83,7 +83,10 @@ def test_a_clock_that_was_set_back_is_served_a_certificate_that_counts(tmp_path:
     own.ensure(tmp_path, HERE, NOW)
     before = NOW - timedelta(days=10)
 
-    assert check(own.ensure(tmp_path, HERE, before).pair, before)
+    made = own.ensure(tmp_path, HERE, before)
+
+    assert made.is_new
+    assert check(made.pair, before) == served(made)
 
 
 @pytest.mark.parametrize("name", ["ca.key", "ca.crt"])

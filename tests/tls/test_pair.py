@@ -23,7 +23,9 @@ WRONG: dict[str, tuple[Callable[[Pair], object], str]] = {
     ),
     "no key": (lambda good: good.key.unlink(), r"TLS_KEY is \S+site.key: there is no such file"),
     "a folder": (
-        lambda good: (good.certificate.unlink(), good.certificate.mkdir()),
+        lambda good: (
+            good.certificate.rename(good.key.parent / "away").with_name("site.crt").mkdir()
+        ),
         r"TLS_CERT \S+site.crt cannot be read \(Is a directory\)",
     ),
     "another key": (
@@ -76,7 +78,7 @@ def test_a_group_such_as_ssl_cert_may_read_the_key(tmp_path: Path) -> None:
     good = make(tmp_path)
     good.key.chmod(0o640)
 
-    assert pair.context(good, NOW)
+    assert pair.context(good, NOW).get_ciphers()
 
 
 def test_names_and_addresses_are_covered_as_browsers_see_it(tmp_path: Path) -> None:

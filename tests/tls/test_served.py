@@ -1,5 +1,6 @@
 """A web process that speaks TLS by itself, as browsers and programs meet it."""
 
+import contextlib
 import json
 import os
 import re
@@ -15,16 +16,26 @@ import httpx
 import pytest
 from cryptography import x509
 from websockets.sync.client import connect
+from websockets.typing import Origin
 
 from inferdash.tls import names, own
+from tests.ports import free_port
 from tests.tls.certificates import make
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, wait_until
 from tests.web_stack import ROOT, WebStack, web_stack
 
 KEY = """
 from datetime import timedelta
 person = factories.person("ada", Role.OPERATOR)
 print(Key.make(person, "a program", Role.OPERATOR, expires_at=None)[1])
+"""
+
+OLD_PORT = """
+from servers import live
+box, _ = Box.objects.get_or_create(slug="rtx8")
+person = User.objects.get(username="otto")
+OldPort.objects.create(box=box, port={port}, sources=["127.0.0.1"], made_by=person)
+live.ports_changed()
 """
 
 
@@ -118,9 +129,9 @@ def test_a_socket_over_tls_is_open_to_its_own_page_alone(stack: WebStack, author
     context = ssl.create_default_context(cafile=str(authority))
     head = {"Cookie": f"{cookie['name']}={cookie['value']}"}
 
-    with connect(address, ssl=context, origin=stack.url, additional_headers=head) as opened:
+    own_page, foreign = Origin(stack.url), Origin(stack.url.replace("https:", "http:"))
+    with connect(address, ssl=context, origin=own_page, additional_headers=head) as opened:
         assert opened.recv(timeout=PATIENCE)
-    foreign = stack.url.replace("https:", "http:")
     with pytest.raises(Exception, match="403"):
         connect(address, ssl=context, origin=foreign, additional_headers=head)
 
@@ -131,6 +142,23 @@ def test_programs_reach_the_gateway_over_tls(stack: WebStack, trusting: httpx.Cl
     answer = trusting.get("/v1/models", headers={"Authorization": f"Bearer {key}"})
 
     assert (answer.status_code, answer.json()["object"]) == (200, "list")
+
+
+def test_a_port_that_programs_knew_before_speaks_both(stack: WebStack, authority: Path) -> None:
+    key = stack.run(KEY.replace('"ada"', '"otto"')).strip()
+    where = free_port()
+    stack.run(OLD_PORT.format(port=where))
+    context = ssl.create_default_context(cafile=str(authority))
+
+    def status(scheme: str) -> int | None:
+        address = f"{scheme}://127.0.0.1:{where}/v1/models"
+        with contextlib.suppress(httpx.TransportError):
+            asked = {"Authorization": f"Bearer {key}"}
+            return httpx.get(address, headers=asked, verify=context, timeout=PATIENCE).status_code
+        return None
+
+    assert wait_until(lambda: status("http"), "the port is opened") == 200
+    assert status("https") == 200
 
 
 def test_the_authority_is_for_everybody_and_its_fingerprint_is_told(
