@@ -1,5 +1,7 @@
 # One image for web, worker, watcher and migrate. x86-64 and aarch64.
-FROM debian:trixie-slim AS build
+# make compose-pin puts its digest here.
+ARG BASE=debian:trixie-20260918-slim
+FROM $BASE AS build
 RUN apt-get update && apt-get install -y --no-install-recommends ca-certificates python3 python3-venv \
     && rm -rf /var/lib/apt/lists/*
 # How the machine that builds reaches its packages, where that is not the usual way. Nothing of
@@ -21,13 +23,14 @@ RUN python3 -m venv /opt/node \
     && /opt/node/bin/pip install --no-cache-dir --require-hashes -r node-requirements.txt \
     && PATH=/opt/node/bin:$PATH npm ci --omit=dev --ignore-scripts --no-audit --no-fund
 
-FROM debian:trixie-slim
+FROM $BASE
 RUN apt-get update && apt-get install -y --no-install-recommends ca-certificates python3 \
     && rm -rf /var/lib/apt/lists/*
 # The person whose folders profiles mount: who may not look into a home cannot check its mounts.
 ARG UID=10001
 RUN useradd --create-home --uid "$UID" inferdash \
-    && install -d -m 0700 -o inferdash -g inferdash /data /limits
+    && install -d -m 0700 -o inferdash -g inferdash /data /limits /own-tls \
+    && install -d -m 0755 -o inferdash -g inferdash /database
 WORKDIR /app
 COPY --from=build /opt/venv /opt/venv
 COPY --from=build /app/node_modules ./node_modules

@@ -4,7 +4,7 @@ UV := uv
 # The tests start some hundred processes of Python: compiling all of it anew takes as long as they.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: up install uninstall rollback bundle test test-all test-fast test-vllm test-clients test-fresh bench soak lint format lock install-dev
+.PHONY: up compose-pin install uninstall rollback bundle test test-all test-fast test-vllm test-clients test-fresh bench soak lint format lock install-dev
 
 # Installs what the lock files say, then starts Redis, web, worker and watcher and stays in front.
 up:
@@ -19,6 +19,10 @@ install:
 # Engines keep running, data stay; PURGE=1 takes them away.
 uninstall:
 	@INFERDASH_PROGRAM=inferdash.service exec sh inferdash/up/up.sh uninstall $(if $(PURGE),--purge)
+
+# docker compose takes the very images that its tags are today, until this is said again.
+compose-pin:
+	@INFERDASH_PROGRAM=inferdash.compose.pin exec sh inferdash/up/up.sh
 
 # Back to the release and the database before the last upgrade.
 rollback:
