@@ -86,7 +86,8 @@ def env_list(name: str) -> list[str]:
 # else on the machine may read it.
 DATA = Path(env("INFERDASH_DATA", str(BASE_DIR / "var"))).expanduser().resolve()
 DATA.mkdir(mode=0o700, parents=True, exist_ok=True)
-DATA.chmod(0o700)
+if DATA.stat().st_mode & 0o777 != 0o700:  # in a container web may only read it
+    DATA.chmod(0o700)
 
 
 def kept_secret(name: str, make: Callable[[], str] = lambda: secrets.token_urlsafe(48)) -> str:

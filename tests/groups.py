@@ -45,7 +45,10 @@ PAGES = (
     *("tests/nvml/*", "tests/running.py", "tests/scripted_engine.py", "tests/shell.py"),
     "tests/web_stack.py",
 )
-PRODUCT = ("manage.py", "inferdash/*.py", "inferdash/up/*", "servers/migrations/*")
+PRODUCT = (
+    *("manage.py", "inferdash/*.py", "inferdash/tls/*", "inferdash/up/*", "inferdash/compose/*"),
+    "servers/migrations/*",
+)
 GROUPS = (
     Group(
         marker="fresh",
@@ -61,7 +64,7 @@ GROUPS = (
         inputs=(
             *(*ALL, *PRODUCT, "tests/test_install.py", "tests/up/conftest.py"),
             *("tests/up/programs.py", "tests/up/test_whole.py"),
-            *("inferdash/tls/*", "tests/tls/certificates.py"),
+            "tests/tls/certificates.py",
         ),
     ),
     Group(

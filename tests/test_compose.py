@@ -3,7 +3,9 @@
 import os
 import re
 import signal
+import ssl
 from collections.abc import Callable, Iterator
+from urllib.request import urlopen
 
 import psutil
 import pytest
@@ -27,9 +29,9 @@ from tests.browser.test_walk import (  # noqa: F401 - the same steps, against th
     test_the_playground_streams_an_answer_of_the_ready_server,
     test_two_browsers_see_a_start_and_a_stop_without_a_reload,
 )
-from tests.compose.installation import SERVICES, Installation, installation
+from tests.compose.installation import SERVICES, SHELL, ComposeError, Installation, installation
 from tests.compose.sources import build_arguments
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE, wait_until
 
 pytestmark = [pytest.mark.compose, pytest.mark.docker, pytest.mark.browser, pytest.mark.takes(480)]
 
@@ -97,6 +99,40 @@ def test_only_worker_and_watcher_reach_docker_and_the_limits(place: Installation
     assert not place.inspect("web")["HostConfig"]["GroupAdd"]
 
 
+def test_web_can_read_the_keys_and_put_no_others_in_their_place(place: Installation) -> None:
+    for name in ("secrets.key", "install.id", "django.key"):
+        assert place.compose("exec", "-T", "web", "cat", f"/data/{name}").strip()
+        with pytest.raises(ComposeError, match="Read-only file system"):
+            place.compose("exec", "-T", "web", "sh", "-c", f"echo another >>/data/{name}")
+    with pytest.raises(ComposeError, match="Read-only file system"):
+        place.compose("exec", "-T", "web", "touch", "/data/another", "/database/another")
+
+
+def test_the_role_in_the_database_is_no_superuser_and_has_a_password(place: Installation) -> None:
+    code = """
+import psycopg
+from django.db import connection
+with connection.cursor() as cursor:
+    cursor.execute("select current_user, rolsuper or rolcreaterole or rolcreatedb from pg_roles where rolname = current_user")
+    print(cursor.fetchone())
+for words in ("user=inferdash_app", "user=inferdash_app password=guessed", "user=inferdash", "user=postgres"):
+    try:
+        psycopg.connect(f"host=/run/postgresql dbname=inferdash {words}")
+    except psycopg.OperationalError as error:
+        print(words, "-", error)
+    else:
+        print(words, "is let in")
+"""
+    for service in ("web", "worker"):
+        said = place.compose("exec", "-T", service, "python", "-c", SHELL + code)
+        first, no_password, guessed, superuser, nobody = re.split(r"\n(?=\(|user=)", said.strip())
+        assert first == "('inferdash_app', False)"
+        assert "no password supplied" in no_password
+        assert "password authentication failed" in guessed
+        assert "eer authentication failed" in superuser
+        assert "no pg_hba.conf entry" in nobody
+
+
 def test_the_collector_sees_the_processes_of_the_box(place: Installation) -> None:
     def sample() -> object:
         return place.ask("__import__('servers.live').live.sample('rtx8')")
@@ -161,3 +197,24 @@ def test_data_and_engines_outlive_down_and_up(
     expect(card(page, slug)).to_have_attribute("data-state", "stopped")
     text = page.request.get(f"{place.url}/runs/{run}/log/").text()
     assert len(re.findall("Application startup complete", text)) == 1
+
+
+def test_tls_of_its_own_is_served_and_the_container_is_healthy(place: Installation) -> None:
+    settings = place.compose.settings
+    before = settings.read_text()
+    authorities = []
+    try:
+        settings.write_text(f"{before}TLS=self\n")
+        for _again in range(2):
+            place.compose("up", "-d", "--force-recreate", "--no-deps", "web")
+            wait_until(lambda: place.is_healthy("web"), "web is healthy")
+            authorities.append(place.compose("exec", "-T", "web", "cat", "/own-tls/ca.crt"))
+            context = ssl.create_default_context(cadata=authorities[-1])
+            address = f"https://127.0.0.1:{place.compose.port}/ca.crt"
+            with urlopen(address, context=context, timeout=PATIENCE) as answer:  # noqa: S310
+                assert answer.read().decode() == authorities[-1]
+        assert authorities[0] == authorities[1]
+    finally:
+        settings.write_text(before)
+        place.compose("up", "-d", "--no-deps", "web")
+        wait_until(place.is_up, "web answers without TLS")

@@ -4,6 +4,7 @@ import fcntl
 import http.client
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -25,7 +26,7 @@ from tests.terminal import ROOT
 from tests.waiting import PATIENCE, wait_until
 
 HERE = Path(__file__).resolve().parent
-BASE = "debian:trixie-slim"
+BASE = re.findall(r"^ARG BASE=(\S+)$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)[0]
 INCLUDE = "debconf"  # essential anyway: nothing beyond the base
 STAND_INS = {"REDIS_IMAGE": "inferdash-test/redis:1", "POSTGRES_IMAGE": "inferdash-test/postgres:1"}
 SERVICES = ("redis", "postgres", "web", "worker", "watcher")
@@ -44,6 +45,7 @@ class Compose:
     project: str
     settings: Path
     docker_host: str
+    port: int
 
     def __call__(self, *words: str) -> str:
         done = subprocess.run(
@@ -129,7 +131,12 @@ def build(compose: Compose) -> None:
                 folder = HERE / tag.partition("/")[2].partition(":")[0]
                 said = list(
                     client.build(
-                        path=str(folder), tag=tag, network_mode="host", rm=True, decode=True
+                        path=str(folder),
+                        tag=tag,
+                        network_mode="host",
+                        rm=True,
+                        decode=True,
+                        buildargs={"BASE": BASE},
                     )
                 )
                 if "error" in said[-1]:
@@ -144,6 +151,14 @@ def build(compose: Compose) -> None:
 
 @contextmanager
 def installation(docker_host: str) -> Iterator[Installation]:
+    with project(docker_host) as compose:
+        compose("up", "-d")
+        yield from _installed(compose)
+
+
+@contextmanager
+def project(docker_host: str) -> Iterator[Compose]:
+    """One with all that it needs, of which nothing runs yet."""
     with tempfile.TemporaryDirectory(prefix="inferdash-compose-") as folder:
         port = free_port()
         box_root = Path(folder) / "root"
@@ -162,15 +177,17 @@ def installation(docker_host: str) -> Iterator[Installation]:
         settings = Path(folder) / "settings"
         settings.write_text("".join(f"{name}={value}\n" for name, value in variables.items()))
         compose = Compose(
-            project=f"inferdash-test-{port}", settings=settings, docker_host=docker_host
+            project=f"inferdash-test-{port}",
+            settings=settings,
+            docker_host=docker_host,
+            port=port,
         )
         build(compose)
         with _shared(box_root):
             # As much of the box as its worker looks at.
             (box_root / Path.home().relative_to("/")).mkdir(parents=True)
             try:
-                compose("up", "-d")
-                yield from _installed(compose, port)
+                yield compose
             except BaseException:
                 print(compose("logs", "--no-color", "--tail=60"))
                 raise
@@ -178,8 +195,8 @@ def installation(docker_host: str) -> Iterator[Installation]:
                 compose("down", "-v", "-t", "5")
 
 
-def _installed(compose: Compose, port: int) -> Iterator[Installation]:
-    url = f"http://127.0.0.1:{port}"
+def _installed(compose: Compose) -> Iterator[Installation]:
+    url = f"http://127.0.0.1:{compose.port}"
     command = ("python", "manage.py", "invite", "--first-admin")
     link = compose("exec", "-T", "web", *command).strip()
     install = compose("exec", "-T", "web", "cat", "/data/install.id").strip()
