@@ -21,7 +21,7 @@ from inferdash.up.heads import BoundedHeads
 if TYPE_CHECKING:
     from servers.gateway.oldports import OnPort
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("inferdash.web")  # it runs as __main__
 
 
 def main() -> None:

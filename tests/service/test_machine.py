@@ -1,6 +1,9 @@
 """inferdash from a bundle, without internet, as services of a real systemd."""
 
 import ast
+import hashlib
+import re
+import ssl
 import subprocess
 import sys
 import tomllib
@@ -18,6 +21,11 @@ pytestmark = [pytest.mark.docker, pytest.mark.service, pytest.mark.takes(150)]
 
 SERVICES = ("redis", "web", "worker", "watcher")
 UP = "python3 -c \"import urllib.request as r; r.urlopen('http://127.0.0.1:8470/login/')\""
+UP_BY_TLS = (
+    'python3 -c "import ssl, urllib.request as r; '
+    "trusting = ssl.create_default_context(cafile='/var/lib/inferdash/tls/ca.crt'); "
+    "r.urlopen('https://127.0.0.1:8470/login/', context=trusting)\""
+)
 START = f"""
 from servers.engines.launch import Launch
 from servers import lifecycle
@@ -168,6 +176,36 @@ def test_an_upgrade_copies_the_database_and_a_rollback_brings_it_back(box: Machi
     assert box.run(PEOPLE).strip() == "[('ada',)]"
     box.run(UP)
     box.run(f"rm {migration}")
+
+
+def test_a_line_in_the_settings_has_the_services_speak_tls(box: Machine) -> None:
+    box.run("echo TLS=self >>/etc/inferdash/inferdash.env && systemctl restart inferdash.target")
+
+    box.waits_until(UP_BY_TLS)
+    assert box.run("stat -c '%U %a' /var/lib/inferdash/tls/ca.key").strip() == "inferdash 600"
+    told = re.search(
+        "fingerprint is ([0-9A-F:]{95})", box.run("journalctl -u inferdash-web --no-pager")
+    )
+    certificate = box.run("cat /var/lib/inferdash/tls/ca.crt")
+    digest = hashlib.sha256(ssl.PEM_cert_to_DER_cert(certificate)).digest()
+    assert told
+    assert told[1] == digest.hex(":").upper()
+    # The installer waits for it, too, and says the same.
+    said = box.run("cd /root/inferdash && make install")
+    assert "ready at https://127.0.0.1:8470" in said
+    assert f"fingerprint is {told[1]}" in said
+
+
+def test_a_certificate_that_cannot_be_served_stops_nothing(box: Machine) -> None:
+    settings = "/etc/inferdash/inferdash.env"
+    box.run(f"sed -i 's|^TLS=self$|TLS_CERT=/nowhere.crt\\nTLS_KEY=/nowhere.key|' {settings}")
+
+    said = box.run("cd /root/inferdash && make install", fails=True)
+
+    assert "TLS_CERT is /nowhere.crt: there is no such file" in said
+    box.run(UP_BY_TLS)
+    box.run(f"sed -i '/^TLS_/d' {settings} && systemctl restart inferdash.target")
+    box.waits_until(UP)
 
 
 def test_an_upgrade_that_fails_leaves_what_was_there_running(box: Machine) -> None:
