@@ -25,7 +25,7 @@ class Certificates:
         """Raises CertificateError. `settings` are Django's, or their module."""
         self._folder: Path | None = settings.OWN_TLS
         self._typed: list[str] = [*settings.ALLOWED_HOSTS, settings.HOST]
-        self.authority: own.Own | None = None
+        self.authority: own.Issued | None = None
         self._pair = Pair(certificate=Path(settings.TLS_CERT), key=Path(settings.TLS_KEY))
         self.renew(now)
         self._state = self._pair.state()

@@ -35,7 +35,7 @@ _SERVED = "server.pem"  # key and certificate in one file: they change in one st
 
 
 @dataclass(frozen=True, kw_only=True)
-class Own:
+class Issued:
     authority: Path
     fingerprint: str  # of the authority's certificate, as browsers write it
     pair: Pair
@@ -43,7 +43,7 @@ class Own:
     is_new: bool  # the certificate that is served was made just now
 
 
-def ensure(folder: Path, names: Names, now: datetime) -> Own:
+def ensure(folder: Path, names: Names, now: datetime) -> Issued:
     """What is there, as far as it still serves these names; the rest anew. Raises CertificateError."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -56,7 +56,7 @@ def ensure(folder: Path, names: Names, now: datetime) -> Own:
             f"TLS=self keeps its certificates in {folder}, which cannot be used ({error.strerror}). "
             "Let the account that runs inferdash write there."
         ) from error
-    return Own(
+    return Issued(
         authority=folder / CERTIFICATE,
         fingerprint=fingerprint(authority),
         pair=Pair(certificate=folder / _SERVED, key=folder / _SERVED),

@@ -9,6 +9,7 @@ from django.views.decorators.http import require_GET
 
 from servers import live
 from servers.models import Box, Key, Role, Server, User
+from servers.views import encryption
 from servers.views.access import allow
 
 
@@ -29,5 +30,6 @@ def dashboard(request: HttpRequest) -> HttpResponse:
             "ending_keys": list(Key.objects.ending_soon(cast(User, request.user))),
             "reboots": live.restarts_told(),
             "is_open_unencrypted": settings.IS_OPEN_UNENCRYPTED,
+            "certificate_days": encryption.days_left(),
         },
     )

@@ -3,11 +3,16 @@
 import hashlib
 import ssl
 from dataclasses import dataclass
+from pathlib import Path
 
+from cryptography import x509
 from django.conf import settings
 from django.contrib.auth.decorators import login_not_required
 from django.http import Http404, HttpRequest, HttpResponse
+from django.utils import timezone
 from django.views.decorators.http import require_GET
+
+ENDS_SOON = 14  # days: whoever renews by a program does so 30 days before
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,6 +28,22 @@ def authority() -> Authority | None:
     text = (settings.OWN_TLS / "ca.crt").read_text()
     digest = hashlib.sha256(ssl.PEM_cert_to_DER_cert(text)).digest()
     return Authority(certificate=text, fingerprint=digest.hex(":").upper())
+
+
+def days_left() -> int | None:
+    """Until the certificate of TLS_CERT ends, where that is soon; None: it is not, or there is none.
+
+    One of the machine's own is renewed by itself. Below 0: it has ended.
+    """
+    if not settings.TLS_CERT:
+        return None
+    try:
+        data = Path(settings.TLS_CERT).read_bytes()
+        certificate = x509.load_pem_x509_certificate(data)
+    except (OSError, ValueError):
+        return None  # it is being put in place: the log tells what is wrong with it
+    left = (certificate.not_valid_after_utc - timezone.now()).days
+    return left if left < ENDS_SOON else None
 
 
 @require_GET

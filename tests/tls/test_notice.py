@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from django.test import Client
 
 from servers.models import Role, User
+from tests.tls.certificates import make
 from tests.web_stack import ROOT
 
 OPEN = "inferdash is open to the network without TLS"
@@ -28,6 +30,26 @@ def test_admins_are_told_on_the_dashboard_with_the_line_that_mends_it(
 
     assert (OPEN in page) is (role == Role.ADMIN)
     assert ("<code>TLS=self</code>" in page) is (role == Role.ADMIN)
+
+
+@pytest.mark.parametrize(
+    ("days", "said"),
+    [(90, None), (14, None), (13, "ends in 13 days"), (1, "ends in 1 day."), (-1, "has ended")],
+)
+def test_admins_are_told_of_a_certificate_that_nobody_has_renewed(
+    db: None, own_redis: object, settings: Any, tmp_path: Path, days: int, said: str | None
+) -> None:
+    client = Client()
+    client.force_login(User.objects.create(username="ada", role=Role.ADMIN))
+    begins, ends = timedelta(days=-200), timedelta(days=days, minutes=5)
+    settings.TLS_CERT = str(make(tmp_path, begins=begins, ends=ends).certificate)
+
+    page = client.get("/").text
+
+    assert ("inferdash's certificate" in page) is (said is not None)
+    assert said is None or said in page
+    Path(settings.TLS_CERT).write_text("half of a")
+    assert client.get("/").status_code == 200
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 HERE = named(["rtx8", "rtx8.lan", "localhost", "127.0.0.1", "::1", "192.168.1.20"])
 
 
-def served(made: own.Own) -> x509.Certificate:
+def served(made: own.Issued) -> x509.Certificate:
     return x509.load_pem_x509_certificate(made.pair.certificate.read_bytes())
 
 
