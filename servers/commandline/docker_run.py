@@ -13,6 +13,7 @@ from servers.commandline.docker_options import Option
 from servers.commandline.engine_words import engine_of, program
 from servers.commandline.tokens import ShellError
 from servers.commandline.variables import ALWAYS_SET, Argument, Value
+from servers.host import numbers
 
 _IMAGE = re.compile(r"(?=[\w$<{\[(])(?:\{\{[^{}]*\}\}|[^\s,;|&='])*(?<![:/@])\Z")
 _CUT = re.compile(r"--\w[\w-]*-|[\w.-]+/[\w./-]*-")  # a line was broken at a hyphen
@@ -305,9 +306,9 @@ def _fields(text: str) -> list[str]:
 def _count(text: str, offset: int) -> str | int:
     if text in ("all", "-1"):
         return "all"
-    if not text.isdigit():
+    if (count := numbers.whole(text)) is None:
         raise ShellError(f"“{text}” is not all, a number, or device=0,1.", offset)
-    return int(text)
+    return count
 
 
 def _mounted(text: str) -> str | None:

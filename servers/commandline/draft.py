@@ -19,6 +19,7 @@ from servers.commandline import (
 from servers.commandline.command import Command, EngineKey
 from servers.commandline.export import HF_TOKEN, HOST_STAYS
 from servers.commandline.reasons import reasons
+from servers.commandline.words import ulimit
 from servers.engines import ENGINES, official_image
 from servers.engines.engine import SECRET_FLAGS, flag_value
 from servers.engines.launch import Launch
@@ -372,15 +373,15 @@ class _Drafter:
         found = {}
         for name, text in self.command.ulimits.items():
             soft, _colon, hard = text.partition(":")
-            limit = hard or soft
-            if not re.fullmatch(r"-?\d+", limit):
-                self._remark("unresolved", f"--ulimit {name}={text}: {limit} is no number.")
+            limit = ulimit(hard or soft)
+            if limit is None:
+                self._remark("unresolved", f"--ulimit {name}={text[:60]} is no number.")
                 continue
             if hard and hard != soft:
                 self._remark(
                     "assumed", f"--ulimit {name}={text}: {hard} counts, as soft and hard limit."
                 )
-            found[name] = int(limit)
+            found[name] = limit
         return found
 
     def _tell_rest(self, launch: Launch) -> None:

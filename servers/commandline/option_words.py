@@ -37,7 +37,7 @@ def kept_script(command: Command) -> tuple[str, ...]:
 def port(text: str) -> tuple[str, int, int] | None:
     """Address, port on the host, port in the container; None for ranges and other protocols."""
     match = re.fullmatch(
-        r"(?:(\[[0-9a-fA-F:]+\]|\d+\.[\d.]+|localhost):)?(?:(\d*):)?(\d+)(?:/tcp)?", text
+        r"(?:(\[[0-9a-fA-F:]+\]|\d+\.[\d.]+|localhost):)?(?:(\d{0,5}):)?(\d{1,5})(?:/tcp)?", text
     )
     if match is None:
         return None

@@ -16,6 +16,7 @@ from servers.commandline.tokens import (
     Variable,
     Word,
 )
+from servers.host import numbers
 
 # They differ from box to box and are always set: never a blank that a person must fill.
 ALWAYS_SET = ("HOME", "PWD", "USER", "cd", "CD")
@@ -282,9 +283,8 @@ class Scope:
             items = self.arrays.get(variable.name)
             return items[0] if items else self.values.get(variable.name)
         items = self.arrays.get(variable.name, ())
-        if variable.index.isdigit() and int(variable.index) < len(items):
-            return items[int(variable.index)]
-        return None
+        index = numbers.whole(variable.index)
+        return None if index is None or index >= len(items) else items[index]
 
 
 def _is_unquoted(piece: Piece) -> bool:

@@ -4,11 +4,12 @@ import re
 
 from servers.engines import cards
 from servers.engines import parameters as engine_parameters
-from servers.host import durations, sizes
+from servers.host import durations, numbers, sizes
 from servers.recipes import notation
 
 _TOKEN = re.compile(r"(hf_|sk-|nvapi-|ghp_)[A-Za-z0-9_-]{8,}\Z")
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+UNLIMITED = -1  # of a --ulimit
 _SECRET = re.compile(r"(^|_)(TOKEN|KEY|SECRET|PASSWORD|PASSWD|CREDENTIALS?)($|_)", re.IGNORECASE)
 
 
@@ -156,8 +157,10 @@ def gpus(text: str) -> str:
     if cleaned in ("none", "no"):
         return "none"
     indices = cleaned.split(",")
-    if not all(index.isdigit() for index in indices):
-        raise WordsError(f"“{text}” is not all, none, indices such as 0,1, or 2x RTX PRO 6000.")
+    if any(numbers.whole(index) is None for index in indices):
+        raise WordsError(
+            f"“{text[:60]}” is not all, none, indices such as 0,1, or 2x RTX PRO 6000."
+        )
     if len(set(indices)) != len(indices):
         raise WordsError(f"“{text}” names a GPU twice.")
     return ",".join(str(int(index)) for index in indices)
@@ -168,7 +171,13 @@ def ulimits(text: str) -> dict[str, int]:
     found: dict[str, int] = {}
     for line in lines(text):
         name, equals, value = line.removeprefix("--ulimit").strip(" =").partition("=")
-        if not equals or not re.fullmatch(r"-?\d+", value):
-            raise WordsError(f"“{line}” is not name=number, such as memlock=-1.")
-        found[name] = int(value)
+        limit = ulimit(value)
+        if not equals or limit is None:
+            raise WordsError(f"“{line[:60]}” is not name=number, such as memlock=-1.")
+        found[name] = limit
     return found
+
+
+def ulimit(text: str) -> int | None:
+    """A limit of `--ulimit`; -1 is unlimited, None what is none."""
+    return UNLIMITED if text == str(UNLIMITED) else numbers.whole(text)

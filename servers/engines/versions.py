@@ -12,7 +12,7 @@ _REPOSITORIES = {
 # Their tags count container releases: 26.05-py3.
 _OTHER_NUMBERS = ("nvcr.io/",)
 _TAG = re.compile(r"v?([0-9]+\.[0-9]+(?:\.[0-9]+)?(?:\.?(?:post|rc)[0-9]+)?)(?:-.*)?")
-_RELEASE = re.compile(r"v?([0-9]+(?:\.[0-9]+)+)")
+_RELEASE = re.compile(r"v?([0-9]{1,9}(?:\.[0-9]{1,9})+)(?![0-9])")
 
 
 def of_image(engine: str, image: str) -> str:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from servers.forms.chat_messages import MESSAGES_LIMIT
+from servers.host import numbers
 
 # Bytes. One message with its pictures; one request, which inferdash.limits bounds as well.
 MESSAGE_LIMIT = 6 * 2**20
@@ -114,9 +115,10 @@ def whole(said: Any) -> Any:
 
 
 def _place(at: str, count: int) -> int:
-    if not at.isdecimal() or int(at) >= count:
+    place = numbers.whole(at)
+    if place is None or place >= count:
         raise KeepError("A message has no place in the conversation. Reload the page.")
-    return int(at)
+    return place
 
 
 def message(at: str, said: Any) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Literal
 from django.http import QueryDict
 from django.utils import timezone
 
+from servers.host import numbers
 from servers.lifecycle import Patience
 
 type Answer = Literal["", "wait", "drain", "stop", "beside"]
@@ -42,7 +43,9 @@ def read(post: QueryDict) -> Choice:
     answer, seconds = post.get("do", ""), post.get("wait", "")
     if answer not in ANSWERS:
         return Choice()
-    chosen = int(seconds) if seconds.isdecimal() and int(seconds[:9]) in TIMES else USUALLY
+    wanted = numbers.whole(seconds)
+    chosen = USUALLY if wanted is None or wanted not in TIMES else wanted
     stops = answer in ("drain", "stop")
-    runs = [int(pk[:18]) for pk in post.getlist("holder") if pk.isdecimal()] if stops else []
+    named = [numbers.whole(pk) for pk in post.getlist("holder")] if stops else []
+    runs = [pk for pk in named if pk is not None]
     return Choice(answer=answer, seconds=chosen, runs=tuple(runs))

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
+from servers.host import numbers
 from servers.host.docker_client import server_address, translated
 from servers.host.docker_socket import Answer
 from servers.host.images import Images, Stream
@@ -58,8 +59,7 @@ def _step(text: str) -> tuple[int | None, int | None]:
     words = text.split()
     if len(words) > 1 and words[0] == "Step" and words[1].count("/") == 1:
         step, _slash, steps = words[1].partition("/")
-        if step.isdigit() and steps.isdigit():
-            return int(step), int(steps)
+        return numbers.whole(step), numbers.whole(steps)
     return None, None
 
 

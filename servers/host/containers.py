@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 
 import requests
 
+from servers.host import numbers
 from servers.host.builds import Builds
 from servers.host.docker_client import APIError, Login, NotFound, translated
 from servers.host.docker_errors import ContainerError, port_taken, translate
@@ -196,8 +197,8 @@ class Docker(Builds):
         }
         with translated("a list of containers"):
             found = self._api.containers(all=True, filters=wanted)
-        numbers = ((each["Labels"]["inferdash.run"], each["Id"]) for each in reversed(found))
-        return {int(number): made for number, made in numbers if number.isdigit()}
+        labels = ((each["Labels"]["inferdash.run"], each["Id"]) for each in reversed(found))
+        return {n: made for label, made in labels if (n := numbers.whole(label)) is not None}
 
     def keep_kernels(self, image_id: str) -> str:
         """The volume for the kernels that engines of this image compile; made if need be.

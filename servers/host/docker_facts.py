@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from servers.host import numbers
 from servers.host.spec import Mount, Port
 
 # Docker's JSON.
@@ -152,10 +153,10 @@ class Event:
         return cls(
             action=found["Action"],
             container_id=found["Actor"]["ID"],
-            run=int(run) if run.isdecimal() else None,
+            run=numbers.whole(run),
             at=f"{seconds}.{nanoseconds:09}",
-            exit_code=int(code) if code.isdecimal() else None,
-            signal=int(signal) if signal.isdecimal() else None,
+            exit_code=numbers.whole(code),
+            signal=numbers.whole(signal),
         )
 
 

@@ -2,7 +2,7 @@
 
 import re
 
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)i?b?\Z", re.IGNORECASE | re.ASCII)
+_SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,15})?)\s*([kmgt]?)i?b?\Z", re.IGNORECASE | re.ASCII)
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 
@@ -13,7 +13,7 @@ def read(text: str) -> int:
     """
     match = _SIZE.match(text.strip())
     if match is None:
-        raise ValueError(f"“{text}” is not a size. Write 64g or 512m.")
+        raise ValueError(f"“{text[:40]}” is not a size. Write 64g or 512m.")
     return int(float(match[1]) * _UNITS[match[2].lower()])
 
 

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable
 
 from servers.engines.versions import release
+from servers.host import numbers
 
 _CUDA_OF = (
     (450, (11, 0)), (455, (11, 1)), (460, (11, 2)), (465, (11, 3)), (470, (11, 4)),
@@ -52,6 +53,8 @@ def needed(require: str) -> str:
 def first_for(cuda: str) -> str:
     """The first driver branch that brought a CUDA version, "570"; "" where it is not known."""
     wanted = _numbers(cuda)
+    if not wanted:
+        return ""
     return next((str(branch) for branch, brought in _CUDA_OF if brought >= wanted), "")
 
 
@@ -83,4 +86,6 @@ def _cuda(branch: int, how: str, wanted: tuple[int, ...]) -> bool | None:
 
 
 def _numbers(text: str) -> tuple[int, ...]:
-    return tuple(int(each) for each in re.findall(r"[0-9]+", text))
+    """Nothing where one of them is none: then nothing is known of all."""
+    found = [numbers.whole(each) for each in re.findall(r"[0-9]+", text)]
+    return tuple(each for each in found if each is not None) if None not in found else ()

@@ -10,6 +10,7 @@ from django.utils import timezone
 from servers import live
 from servers.engines import ENGINES, parameters
 from servers.engines.launch import Launch
+from servers.host import numbers
 from servers.host.containers import Container
 from servers.lifecycle import creation, secrets
 from servers.lifecycle.byhand import NO_END
@@ -81,10 +82,10 @@ def _made(server: Server, container: Container, by: User | None, digests: str) -
         fields["gpus"] = launch.gpus
     asked = container.labels.get("inferdash.asked", "")
     fields["created_at"] = _moment(asked) or container.started_at or timezone.now()
-    number = container.labels.get("inferdash.run", "")
-    if number.isdigit() and not Run.objects.filter(pk=int(number)).exists():
+    number = numbers.whole(container.labels.get("inferdash.run", ""))
+    if number and not Run.objects.filter(pk=number).exists():
         # Docker's events and the container's name go by this number.
-        made = Run.objects.create(pk=int(number), **fields)
+        made = Run.objects.create(pk=number, **fields)
         _go_on_counting()
         return made
     return Run.objects.create(**fields)
@@ -92,9 +93,9 @@ def _made(server: Server, container: Container, by: User | None, digests: str) -
 
 def _version(server: Server, container: Container) -> ProfileVersion:
     """What it was started with; the newest where that is not known, or is not there any more."""
-    number = container.labels.get("inferdash.version", "")
-    if number.isdigit():
-        found = server.profile.versions.filter(number=int(number)).first()
+    number = numbers.whole(container.labels.get("inferdash.version", ""))
+    if number is not None:
+        found = server.profile.versions.filter(number=number).first()
         if found is not None:
             return found
     if server.profile.current is None:

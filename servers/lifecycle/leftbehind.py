@@ -9,7 +9,7 @@ from django.conf import settings
 from django.db.models import Q
 from django.utils import timezone
 
-from servers.host import shm
+from servers.host import numbers, shm
 from servers.host.containers import Container
 from servers.host.kernel import Kernel
 from servers.host.shm import Segment
@@ -92,8 +92,9 @@ def _with_runs(box: Box, found: list[Container]) -> Iterator[tuple[Container, Kn
         .select_related("server")
         .defer("reader", "last_lines", "failure_detail")
     }
-    numbers = [int(n) for each in found if (n := each.labels.get("inferdash.run", "")).isdigit()]
-    making = set(Run.objects.filter(pk__in=numbers, state__in=_MAKING).values_list("pk", flat=True))
+    named = [numbers.whole(each.labels.get("inferdash.run", "")) for each in found]
+    pks = [pk for pk in named if pk is not None]
+    making = set(Run.objects.filter(pk__in=pks, state__in=_MAKING).values_list("pk", flat=True))
     slugs = {each.labels.get("inferdash.server", "") for each in found}
     servers = {each.slug: each for each in Server.objects.filter(box=box, slug__in=slugs)}
     busy = dict(
@@ -102,8 +103,7 @@ def _with_runs(box: Box, found: list[Container]) -> Iterator[tuple[Container, Kn
     for one in found:
         run = by_id.get(one.id)
         slug = one.labels.get("inferdash.server", "")
-        number = one.labels.get("inferdash.run", "")
-        is_making = run is None and number.isdigit() and int(number) in making
+        is_making = run is None and numbers.whole(one.labels.get("inferdash.run", "")) in making
         yield (
             one,
             Known(

@@ -7,6 +7,7 @@ from django.db import models
 from django.db.models import Q
 from django.utils import timezone
 
+from servers.host import numbers
 from servers.models.key import Key
 from servers.models.oldport import OldPort
 from servers.models.run import Run
@@ -30,7 +31,8 @@ class RequestQuerySet(models.QuerySet["Request"]):
             known = Q(model__icontains=word) | Q(server__icontains=word) | Q(path__icontains=word)
             known |= Q(person__username__icontains=word) | Q(key__name__icontains=word)
             known |= Q(error__icontains=word) | Q(source__icontains=word)
-            found = found.filter(known | Q(status=int(word)) if word.isdecimal() else known)
+            status = numbers.whole(word)
+            found = found.filter(known if status is None else known | Q(status=status))
         return found
 
     def forget_old(self) -> None:

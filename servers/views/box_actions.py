@@ -11,6 +11,7 @@ from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_GET, require_POST
 
 from servers import live
+from servers.host import numbers
 from servers.judge.leftbehind import Left
 from servers.lifecycle import actions, reclaiming
 from servers.live.care import may
@@ -81,10 +82,11 @@ def _level(key: str) -> int:
 def _image(box: Box, key: str) -> str:
     """The image that a server would run next, by the server's key; never one that was typed."""
     word, _hyphen, number = key.partition("-")
-    if word != "server" or not number.isdecimal():
+    pk = numbers.whole(number)
+    if word != "server" or pk is None:
         raise Http404("There is no such server.")
     servers = box.servers.select_related("profile__current")
-    server = get_object_or_404(servers, pk=int(number[:9]), profile__current__isnull=False)
+    server = get_object_or_404(servers, pk=pk, profile__current__isnull=False)
     return server.launch.image
 
 

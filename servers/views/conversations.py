@@ -13,6 +13,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from servers.forms.conversation import BODY_LIMIT, KEY, KeepError, Kept, read
+from servers.host import numbers
 from servers.models import Conversation, Message, Role
 from servers.models.conversation import ConversationQuerySet, text_of, title_of
 from servers.views.access import PersonRequest, allow
@@ -31,9 +32,10 @@ def conversations(request: PersonRequest) -> JsonResponse:
     """The newest, or those before ?before=, as far as they match ?q=."""
     mine = Conversation.objects.of(request.user).matching(request.GET.get("q", "")[:200]).once()
     before, _, pk = request.GET.get("before", "").partition("-")
-    if before.isdecimal() and pk.isdecimal():
-        at = datetime.fromtimestamp(int(before[:17]) / 1e6, UTC)
-        earlier = Q(updated_at__lt=at) | Q(updated_at=at, pk__lt=int(pk[:18]))
+    micros, last = numbers.whole(before[:17]), numbers.whole(pk)
+    if micros is not None and last is not None:
+        at = datetime.fromtimestamp(micros / 1e6, UTC)
+        earlier = Q(updated_at__lt=at) | Q(updated_at=at, pk__lt=last)
         mine = mine.filter(earlier)
     found = list(mine.listed().select_related(None)[: A_PAGE + 1])
     shown = found[:A_PAGE]

@@ -14,6 +14,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_GET, require_POST
 
 from servers import tasks
+from servers.host import numbers
 from servers.host.fetch.choice import Group
 from servers.judge import stock as judge
 from servers.lifecycle import downloading
@@ -158,9 +159,10 @@ def _wish(request: PersonRequest, typed: str, names: list[str]) -> Wish:
 def _pace(request: PersonRequest) -> int:
     """Bytes a second. Raises ValueError."""
     given = request.POST.get("limit", "0")
-    if not given.isdecimal() or int(given) not in (0, *PACES):
+    pace = numbers.whole(given)
+    if pace is None or pace not in (0, *PACES):
         raise ValueError(f"{given[:20]} is none of the paces: {', '.join(map(str, PACES))} MiB/s.")
-    return int(given) * MIB
+    return pace * MIB
 
 
 @require_GET

@@ -10,6 +10,7 @@ from servers.engines import ENGINES
 from servers.engines.flaglist import Flag, FlagList, all_shipped, newest, shipped
 from servers.engines.launch import Launch
 from servers.engines.versions import of_image
+from servers.host import numbers
 from servers.judge.vocabulary import ENV_PREFIXES
 from servers.models import Box, ImageFacts, Role
 from servers.views.access import allow
@@ -57,7 +58,7 @@ def _box(request: HttpRequest) -> Box | None:
     if slug:
         server = find(request, slug).servers.select_related("box").order_by("pk").first()
         return server.box if server else None
-    return Box.objects.filter(pk=box).first() if box.isdecimal() else None
+    return Box.objects.filter(pk=numbers.whole(box) or 0).first()
 
 
 def _lean(known: ImageFlags) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_GET, require_POST
 
 from servers.forms.image import PullForm
+from servers.host import numbers
 from servers.judge import dockerfile, logtext
 from servers.lifecycle.images import built, jobs, shelf
 from servers.live import shelves
@@ -54,8 +55,7 @@ def image_job(request: HttpRequest, pk: int) -> HttpResponse:
 def image_job_log(request: HttpRequest, pk: int) -> HttpResponse:
     """The lines of a build after a number, and where the next ones are asked for."""
     job = _seen(request, pk)
-    after = request.GET.get("after", "")
-    after_number = int(after[:9]) if after.isdecimal() else 0
+    after_number = numbers.whole(request.GET.get("after", "")) or 0
     lines: list[tuple[int, str]] = []
     begun = JobLog.objects.filter(job=job, first__lte=after_number + 1).last()
     for piece in JobLog.objects.filter(job=job, first__gte=begun.first if begun else 0):

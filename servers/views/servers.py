@@ -7,6 +7,7 @@ from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_GET
 
 from servers import live
+from servers.host import numbers
 from servers.lifecycle import untouched
 from servers.models import Role, Round, Run, Server, User
 from servers.views.access import allow
@@ -35,7 +36,7 @@ def _chosen(server: Server, asked: str) -> Run | None:
     if not asked:
         return server.run
     runs = server.runs.select_related("started_by", "stopped_by", "version")
-    return get_object_or_404(runs, pk=int(asked[:18]) if asked.isdecimal() else 0)
+    return get_object_or_404(runs, pk=numbers.whole(asked))
 
 
 @require_GET

@@ -121,4 +121,5 @@ def _safe_next(request: HttpRequest) -> str:
     is_ours = url_has_allowed_host_and_scheme(
         target, allowed_hosts={request.get_host()}, require_https=request.is_secure()
     )
-    return target if is_ours else "/"
+    # What has no slash would be taken for the name of a view.
+    return target if is_ours and target.startswith("/") else "/"

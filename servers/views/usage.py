@@ -10,6 +10,7 @@ from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.http import require_GET
 
+from servers.host import numbers
 from servers.judge import usechart
 from servers.models import Role, Usage
 from servers.models.usage import COUNTS, GROUPS
@@ -73,5 +74,5 @@ def _read(since: date) -> list[tuple[object, ...]]:
 
 
 def _days(request: PersonRequest) -> int:
-    said = request.GET.get("days", "")
-    return int(said) if said.isdecimal() and int(said[:4]) in SPANS else USUALLY
+    said = numbers.whole(request.GET.get("days", ""))
+    return said if said in SPANS else USUALLY

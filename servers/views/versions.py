@@ -6,6 +6,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_GET, require_POST
 
 from servers.engines import diff
+from servers.host import numbers
 from servers.models import Role
 from servers.views.access import allow
 from servers.views.profiles import find, save_launch
@@ -18,8 +19,8 @@ def profile_version(request: HttpRequest, slug: str, number: int) -> HttpRespons
     found = find(request, slug)
     versions = found.versions.select_related("author")
     version = get_object_or_404(versions, number=number)
-    wanted = request.GET.get("against", "")
-    against = versions.filter(number=int(wanted[:9]) if wanted.isdecimal() else number - 1).first()
+    wanted = numbers.whole(request.GET.get("against", ""))
+    against = versions.filter(number=number - 1 if wanted is None else wanted).first()
     return render(
         request,
         "profiles/version.html",

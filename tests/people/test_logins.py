@@ -47,6 +47,8 @@ def test_after_the_login_one_is_where_one_wanted_to_be(ada: User) -> None:
         "///evil.example",
         "\x00//evil.example",
         "http://testserver@evil.example/",
+        "profiles/",
+        "-1",
     ],
 )
 def test_a_login_does_not_lead_to_another_site(target: str, ada: User) -> None:

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from django.conf import settings
+from django.core.validators import slug_re
 from django.db import transaction
 from django.db.models import Max
 from django.utils import timezone
@@ -132,12 +133,14 @@ def _values(each: Listed, containers: list[Used], engines: dict[str, str]) -> di
 def _lasting(each: Listed, inspected: Image) -> dict[str, Any]:
     """What an image's id stands for: it never changes."""
     is_built = each.labels.get(BUILT) == settings.INSTALL
+    # Whoever makes an image writes its labels, and this one becomes part of an address.
+    profile = each.labels.get(PROFILE, "")[:63]
     return {
         "made_at": inspected.created_at if each.created_at else None,
         "architecture": inspected.architecture[:20],
         "cuda": inspected.env.get(_CUDA, "")[:30],
         "version": judge.version_of(each.labels),
-        "built_for": each.labels.get(PROFILE, "")[:63] if is_built else "",
+        "built_for": profile if is_built and slug_re.fullmatch(profile) else "",
     }
 
 

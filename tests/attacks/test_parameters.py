@@ -1,0 +1,76 @@
+"""Every parameter that any view reads, with nonsense in it, at every address: none breaks."""
+
+import re
+from collections.abc import Iterator
+from urllib.parse import urlencode
+
+import pytest
+from django.db import transaction
+from django.test import Client
+from django.urls import reverse
+
+from servers.models import Role, User
+from tests.access_rows import ROWS, Row, Things, made
+from tests.cases import Cases
+from tests.terminal import ROOT
+
+_READ = re.compile(r"""\b(GET|POST|post)(?:\.get(?:list)?\(|\[)"([^"]+)\"""")
+_FIELD = re.compile(r"^    (\w+) = forms\.", re.MULTILINE)
+FORM = "application/x-www-form-urlencoded"
+STRANGE = ("9" * 5000, "²", "-1", "nan", "\0\ud83d", "['\"><b>")
+
+
+def parameters() -> dict[str, set[str]]:
+    """Those that views and forms read, by the method that brings them."""
+    found: dict[str, set[str]] = {"get": set(), "post": set()}
+    for folder in ("views", "forms"):
+        for module in (ROOT / "servers" / folder).rglob("*.py"):
+            text = module.read_text()
+            for method, name in _READ.findall(text):
+                found[method.lower()].add(name)
+            found["post"] |= {*_FIELD.findall(text)}
+    return found
+
+
+def requests(things: Things) -> Iterator[tuple[str, Row, str, dict[str, str]]]:
+    names = {method: sorted(found) for method, found in parameters().items()}
+    for strange in STRANGE:
+        for row in ROWS:
+            address = reverse(row.name, args=[things[key] for key in row.args])
+            # With nothing but nonsense, and with the data that it needs.
+            kept = dict.fromkeys(names[row.method], strange)
+            yield f"{row.method} {row.name} {strange[:12]!r}", row, address, kept
+            if row.data:
+                yield (
+                    f"{row.method} {row.name} {strange[:12]!r} besides",
+                    row,
+                    address,
+                    kept | row.data,
+                )
+
+
+def test_parameters_are_found() -> None:
+    found = parameters()
+
+    assert {"days", "after", "q", "against"} <= found["get"]
+    assert {"limit", "wait", "name", "role"} <= found["post"]
+
+
+@pytest.mark.takes(60)
+def test_no_parameter_breaks_a_view(db: None, own_redis: object) -> None:
+    things = made()
+    client = Client(raise_request_exception=False)
+    client.force_login(User.objects.create(username="mallory", role=Role.ADMIN))
+    session = dict(client.cookies)
+
+    with Cases() as cases:
+        for named, row, address, data in requests(things):
+            with cases.named(named), transaction.atomic():
+                text = urlencode(data, errors="surrogatepass")
+                if row.method == "post":
+                    status = client.post(address, text, content_type=FORM).status_code
+                else:
+                    status = client.get(f"{address}?{text}").status_code
+                transaction.set_rollback(True)
+                client.cookies.update(session)
+                assert status < 500
