@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from django.conf import settings
 from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -49,4 +50,5 @@ def use_from(request: HttpRequest) -> dict[str, Any]:
         "offered": offered,
         "ready": ready,
         "absent": absent,
+        "has_own_authority": settings.OWN_TLS is not None,
     }

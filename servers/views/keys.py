@@ -2,6 +2,7 @@
 
 from typing import cast
 
+from django.conf import settings
 from django.contrib import messages
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse
@@ -42,6 +43,7 @@ def keys(request: HttpRequest) -> HttpResponse:
             "form": form,
             "made": made,
             "token": token,
+            "has_own_authority": settings.OWN_TLS is not None,
             "site": request.build_absolute_uri("/").rstrip("/"),
             **(use_from(request) if made and made.may >= Role.OPERATOR else {}),
             "mine": [key for key in shown if key.person_id == person.pk],

@@ -175,6 +175,9 @@ def test_the_authority_is_for_everybody_and_its_fingerprint_is_told(
     page = trusting.get("/settings/")
     assert fingerprint in page.text
     assert 'href="/ca.crt"' in page.text
+    # Whoever copies the lines for programs is told what these need.
+    trusting.cookies.set(cookie["name"], stack.cookie("odo", "OPERATOR")["value"])
+    assert "has to trust its authority first" in trusting.get("/gateway/").text
 
 
 def test_a_page_without_tls_is_sent_to_the_one_with(stack: WebStack) -> None:
