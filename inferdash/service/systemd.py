@@ -9,7 +9,7 @@ from pathlib import Path
 from inferdash.service import layout
 from inferdash.service.account import run
 from inferdash.service.layout import ServiceError, say
-from inferdash.up import health
+from inferdash.tls import oneself
 
 _RUNS = Path("/run/systemd/system")
 
@@ -53,7 +53,7 @@ def services() -> list[str]:
 
 def answers(url: str, *, within: float) -> bool:
     deadline = time.monotonic() + within
-    context = health.unverified() if url.startswith("https:") else None
+    context = oneself.unverified() if url.startswith("https:") else None
     while time.monotonic() < deadline:
         try:
             with urllib.request.urlopen(  # noqa: S310

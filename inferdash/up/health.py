@@ -2,18 +2,11 @@
 
 import http.client
 import os
-import ssl
 import sys
 
+from inferdash.tls import oneself
+
 PATIENCE = 5.0  # seconds
-
-
-def unverified() -> ssl.SSLContext:
-    """For a question to oneself on loopback, which a certificate for a name does not cover."""
-    made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    made.check_hostname = False
-    made.verify_mode = ssl.CERT_NONE
-    return made
 
 
 def main() -> int:
@@ -23,7 +16,7 @@ def main() -> int:
     port = int(os.environ.get("PORT") or 8470)
     is_tls = os.environ.get("TLS") or os.environ.get("TLS_CERT")
     connection = (
-        http.client.HTTPSConnection(where, port, timeout=PATIENCE, context=unverified())
+        http.client.HTTPSConnection(where, port, timeout=PATIENCE, context=oneself.unverified())
         if is_tls
         else http.client.HTTPConnection(where, port, timeout=PATIENCE)
     )

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from inferdash.up import health
+from inferdash.tls import oneself
 from inferdash.up.console import Console
 from inferdash.up.plan import Plan, Program, read, tunnel
 
@@ -138,7 +138,7 @@ class Supervisor:
                 reader, writer = await asyncio.open_connection(
                     target.hostname,
                     target.port,
-                    ssl=health.unverified() if target.scheme == "https" else None,
+                    ssl=oneself.unverified() if target.scheme == "https" else None,
                 )
                 try:
                     writer.write(request.encode())
