@@ -155,29 +155,20 @@ def reopened(path: str, inode: tuple[int, int]) -> "RawIOBase | None":
     """A file that was read before, after its process has ended; None when another one has its
     name. Raises PrintedError.
 
-    Rule: this process has opened it as opened() does, or everybody may read it. A row alone, which
-    says what an earlier one has opened, is no reason to read to people what root may.
+    Rule: this process has opened it as opened() does. A row alone, which says what an earlier one
+    has opened, is no reason to open anything: whoever can write rows may have written it.
     """
+    if inode not in _shown:
+        raise PrintedError(
+            f"Its output went to {path}, and its process ended while inferdash did not watch it: "
+            "nobody can tell any more whether the file was its own."
+        )
     file = _open(Path(path))
     said = os.fstat(file.fileno())
     if (said.st_dev, said.st_ino) != inode:
         file.close()
         return None
-    if inode not in _shown and not _everybody_may_read(Path(path), said):
-        file.close()
-        raise PrintedError(
-            f"Its output went to {path}, which not everybody may read, and its process has ended: "
-            "nobody can tell any more whether it was its own."
-        )
     return file
-
-
-def _everybody_may_read(path: Path, said: os.stat_result) -> bool:
-    try:
-        folders = [each.stat().st_mode for each in path.resolve().parents]
-    except OSError:
-        return False
-    return bool(said.st_mode & stat.S_IROTH) and all(mode & stat.S_IXOTH for mode in folders)
 
 
 def _may_be_shown(pid: int, said: os.stat_result, kernel: Kernel) -> bool:

@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -135,25 +134,31 @@ def test_what_a_row_names_is_not_read_to_people_unless_a_process_has_shown_it(
     again = printed.reopened(str(printed_to), inode(printed_to))
     assert again is not None
     again.close()
-    with pytest.raises(PrintedError, match="not everybody may read"):
+    with pytest.raises(PrintedError, match="nobody can tell any more"):
         printed.reopened(str(secret), inode(secret))
 
 
-def test_what_everybody_may_read_is_read_although_its_process_was_not_seen() -> None:
-    with tempfile.TemporaryDirectory(dir="/tmp") as name:  # noqa: S108 - not below a folder of pytest's
-        folder, path = Path(name), Path(name) / "nohup.out"
-        path.write_bytes(b"its last words\n")
-        path.chmod(0o644)
-        with pytest.raises(PrintedError, match="not everybody may read"):
-            printed.reopened(str(path), inode(path))
-        folder.chmod(0o755)
+def test_a_name_in_a_row_opens_nothing_that_its_process_did_not_write(tmp_path: Path) -> None:
+    path = tmp_path / "notes"
+    path.write_bytes(b"of somebody else\n")
+    path.chmod(0o644)
 
-        file = printed.reopened(str(path), inode(path))
+    with pytest.raises(PrintedError, match="nobody can tell any more"):
+        printed.reopened(str(path), inode(path))
+    # Not even to see whether it is there.
+    with pytest.raises(PrintedError, match="nobody can tell any more"):
+        printed.reopened(str(tmp_path / "none"), (0, 1))
 
-        assert file is not None
-        assert file.read() == b"its last words\n"
-        file.close()
-        assert printed.reopened(str(path), (0, 1)) is None
+
+def test_another_file_under_the_name_of_the_one_that_was_read_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "out.log"
+    with path.open("ab") as file, sleeping(stdout=file) as pid:
+        printed.opened(pid, 1).close()
+    was = inode(path)
+    path.rename(tmp_path / "out.log.1")
+    path.write_bytes(b"a new one\n")
+
+    assert printed.reopened(str(path), was) is None
 
 
 def inode(path: Path) -> tuple[int, int]:
