@@ -1,5 +1,6 @@
 """The main job with vLLM itself: a profile, a start, its log, a chat, a stop."""
 
+import re
 import time
 from pathlib import Path
 
@@ -44,7 +45,7 @@ def test_vllm_is_started_watched_talked_to_and_stopped(
     page = new_page(context, complaints)
     join(page, place)
     fill_in(page, place)
-    wait_until_asked(page)
+    wait_until_asked(page, place)
     expect(page.locator("pre.command")).to_contain_text(f"{QUIET} /health,/metrics")
 
     page.goto(f"{place.url}/")
@@ -204,6 +205,14 @@ def fill_in(page: Page, place: Installation) -> None:
     expect(page.get_by_role("heading", name=NAME, level=1)).to_be_visible()
 
 
-def wait_until_asked(page: Page) -> None:
+def wait_until_asked(page: Page, place: Installation) -> None:
     """The profile's page says what the image has, once the watcher has asked it."""
-    expect(page.locator("main")).to_contain_text("flags, asked", timeout=ASKED_WITHIN)
+    said = page.locator(".image-says")
+    expect(said).to_contain_text(
+        re.compile("flags, asked|could not be asked"), timeout=ASKED_WITHIN
+    )
+    if "could not be asked" in said.inner_text():
+        # From a cold disk beside all the other tests it may take longer than the watcher waits. The
+        # libraries are in memory now, and tomorrow it would ask again.
+        place.run("ImageFacts.objects.all().delete()")
+    expect(said).to_contain_text("flags, asked", timeout=ASKED_WITHIN)

@@ -33,6 +33,7 @@ MAY = {
         *("judge/limits.py", "lifecycle/backups/archive.py", "lifecycle/making.py"),
         *("lifecycle/permits.py", "watcher/boxes.py"),
     },
+    "the certificates that the settings name": {"views/encryption.py"},
     "what somebody names at a terminal, with that person's rights": {
         *("management/commands/box.py", "management/commands/diagnose.py"),
         *("management/commands/leave.py", "management/commands/profile.py"),
