@@ -179,18 +179,9 @@ class _Look:
     def _nothing_but_parts(
         self, repository: PurePosixPath, name: str, unfinished: list[File]
     ) -> Checkpoint:
-        size = sum(each.size for each in unfinished)
-        return Checkpoint(
-            path=str(repository),
-            name=name,
-            is_hub=True,
-            format="",
-            weights=0,
-            size=size,
-            files=0,
-            state="partial",
-            because=stored.in_part(len(unfinished)),
-            fingerprint="",
+        return replace(
+            self._unread(repository, name, stored.in_part(len(unfinished))),
+            size=sum(each.size for each in unfinished),
             changed=max(each.changed for each in unfinished),
         )
 
