@@ -51,7 +51,8 @@ def test_an_engine_that_is_slower_than_its_profile_expects_is_ready_but(
     page.goto(f"{place.url}/")
     found = card(page, "crawler")
     found.get_by_role("button", name="Start", exact=True).click()
-    slow = re.compile(r"Ready, but [345](\.\d+)? tok/s; expected 30-35\.")
+    # Beside load its first token comes late, and what follows in fewer seconds: above its 5 tok/s.
+    slow = re.compile(r"Ready, but 1?\d(\.\d+)? tok/s; expected 30-35\.")
     expect(found).to_contain_text(slow, timeout=WITHIN)
     expect(found).to_have_attribute("data-state", "ready")
     expect(found).to_contain_text("none yet")  # its last request: nobody has asked it anything

@@ -78,11 +78,26 @@ class Hands:
 
     def watches(self, container: str, answer: str = "serves") -> Run:
         """Press Watch, and wait for what comes of it."""
+        wish = self.presses_watch(container, answer)
+        assert wish.state == "done", wish.said
+        return self.run_of(container)
+
+    def watches_one_that_dies(self, container: str, answer: str = "serves") -> Run:
+        """Press Watch until it was alive when the worker looked."""
+
+        def is_watched() -> bool:
+            wish = self.presses_watch(container, answer)
+            assert wish.state == "done" or "does not run any more" in wish.said, wish.said
+            return bool(wish.state == "done")
+
+        self.place.waits_for("it is watched between two of its ends", is_watched)
+        return self.run_of(container)
+
+    def presses_watch(self, container: str, answer: str) -> Action:
         found = self.sees(container, answer)
         assert actions.ask_to_watch(self.place.box, found, by=factories.person())
         self.place.waits_for("the wish is obeyed", lambda: self.last_wish().is_over)
-        assert self.last_wish().state == "done", self.last_wish().said
-        return self.run_of(container)
+        return self.last_wish()
 
     def kills_engine(self, container: str) -> None:
         """It ends by itself, with exit code 3, before it has answered."""

@@ -74,7 +74,6 @@ def test_the_news_that_a_window_was_resized_is_no_wish_for_an_end(
     place.waits_for("it has ended", lambda: not _fresh(run).is_active)
     assert run.state == State.FAILED
     assert "exit code 3" in run.failure
-    assert "exit code 3" in run.failure
 
 
 def _fresh(run: Run) -> Run:
@@ -159,7 +158,7 @@ def test_one_that_keeps_dying_is_not_followed_for_ever(place: Place, hands: Hand
     env = {"ENGINE_SCRIPT": "crash", "ENGINE_SECONDS": "2"}
     container = hands.run("loops", env=env, restart_policy={"Name": "always"})
 
-    run = hands.watches(container, "silent")
+    run = hands.watches_one_that_dies(container, "silent")
 
     place.waits_for(
         "that it loops is said",
