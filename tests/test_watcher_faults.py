@@ -3,8 +3,10 @@
 import importlib
 import logging
 import threading
+import time
 from collections.abc import Callable
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ from servers import live
 from servers.host.containers import ContainerError
 from servers.models import Box, Run
 from servers.models.run import State
-from servers.watcher import boxes, faults
+from servers.watcher import boxes, faults, loop
 from servers.watcher.loop import Watcher
 from servers.watcher.runs import Runs
 from tests import factories
@@ -185,3 +187,24 @@ def test_a_database_that_is_away_ends_the_round_at_once() -> None:
         for_each(["one", "two"], does)
 
     assert done == ["one"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_containers_that_come_and_go_do_not_keep_the_watcher_looking(
+    watcher: Watcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_at: list[float] = []
+
+    def look(_sample: object) -> None:
+        looked_at.append(time.monotonic())
+        watcher.around.set()  # as each of Docker's events does
+        if len(looked_at) == 3:
+            watcher.stop()
+
+    monkeypatch.setattr(watcher.foreign, "look", look)
+    watcher.boot_is_noted.set()
+
+    on_thread("looking_around", watcher._looking_around)
+
+    gaps = [after - before for before, after in pairwise(looked_at)]
+    assert all(gap >= loop.AROUND_AT_MOST * 0.99 for gap in gaps), gaps

@@ -18,7 +18,7 @@ MOST = 200
 MOST_ENDED = 50
 _ENDED = ("exited", "dead", "created")
 # What a life of a container begins or ends with, and what asks it to end.
-_HAPPENINGS = ("start", "die", "kill", "rename", "destroy", "pause", "unpause")
+_HAPPENINGS = ("start", "die", "kill", "rename", "destroy", "pause", "unpause", "update")
 _EVERYWHERE = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
 
 
@@ -105,12 +105,16 @@ class Foreign(Client):
 
     install: str
 
-    def others(self) -> list[Other]:
-        """Those that run and are not of this install, the newest first. Raises ContainerError."""
+    def others(self, known: Mapping[str, Other] | None = None) -> list[Other]:
+        """Those that run and are not of this install, the newest first. Raises ContainerError.
+
+        `known` are those of an earlier look by their ids, to which nothing has happened since.
+        """
         with translated("a list of containers"):
             listed = self._api.containers()
         theirs = [each for each in listed if (each["Labels"] or {}).get(INSTALL) != self.install]
-        found = (self.other(each["Id"]) for each in theirs[:MOST])
+        kept = known or {}
+        found = (kept.get(each["Id"]) or self.other(each["Id"]) for each in theirs[:MOST])
         return [each for each in found if each is not None]
 
     def ended(self, known: Mapping[str, Other]) -> list[Other]:

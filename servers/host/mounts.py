@@ -41,8 +41,9 @@ def table(*, root: Path = Path("/")) -> list[MountPoint]:
 
 def around(path: str, mounts: list[MountPoint]) -> MountPoint | None:
     """The mount that a path of the box lies on; None where none is known."""
-    pure = PurePosixPath(path)
-    holding = [each for each in mounts if pure.is_relative_to(each.path)]
+    inside = f"{PurePosixPath(path)}/"
+    # A box of many containers has hundreds: letters compare sooner than paths.
+    holding = [each for each in mounts if inside.startswith(f"{each.path.rstrip('/')}/")]
     # Of two on one folder the later one hides the other.
     return (
         max(enumerate(holding), key=lambda each: (len(each[1].path), each[0]))[1]

@@ -7,7 +7,7 @@ takes over the web still cannot mount / into a container.
 import re
 import shlex
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -278,16 +278,23 @@ def mount_refusal(
     where = source if str(real) == source else f"{source} (in truth {real})"
     roots = ", ".join(limits.mount_roots) or "none"
     says = f"{where} lies outside the folders that this box lets profiles mount ({roots})."
-    if held := held_in(str(real), own, root=root):
+    if held := held_in(str(real), account_places(own, root=root), root=root):
         return f"{says} {whole_home(held)}"
     return f"{says} {granted_by(manage, 'mount', str(real))}"
 
 
-def held_in(folder: str, own: Iterable[str], *, root: Path = Path("/")) -> tuple[str, ...]:
-    """Which parts of an account a folder holds. Raises PathError."""
+def account_places(own: Iterable[str], *, root: Path = Path("/")) -> dict[str, PurePosixPath]:
+    """The parts of an account and where each leads, for held_in(). Raises PathError."""
     account = own.account if isinstance(own, Own) else ()
+    return {each: paths.followed(each, root=root) for each in account}
+
+
+def held_in(
+    folder: str, account: Mapping[str, PurePosixPath], *, root: Path = Path("/")
+) -> tuple[str, ...]:
+    """Which parts of an account a folder holds. Raises PathError."""
     real = paths.resolve(folder, root=root)
-    return tuple(each for each in account if paths.followed(each, root=root).is_relative_to(real))
+    return tuple(each for each, place in account.items() if place.is_relative_to(real))
 
 
 def whole_home(held: tuple[str, ...]) -> str:

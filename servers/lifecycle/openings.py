@@ -31,13 +31,17 @@ def found(box: str, allowed: limits.Limits, left_out: dict[str, str]) -> list[di
 
 
 def _roots(allowed: limits.Limits) -> Iterator[Root]:
-    own, seen = own_paths(), mounts.table(root=settings.HOST_ROOT)
+    root, seen = settings.HOST_ROOT, mounts.table(root=settings.HOST_ROOT)
+    try:
+        account = limits.account_places(own_paths(), root=root)
+    except paths.PathError:
+        account = {}
     for path in allowed.mount_roots:
         try:
-            held = limits.held_in(path, own, root=settings.HOST_ROOT)
+            held = limits.held_in(path, account, root=root)
         except paths.PathError:
             held = ()
-        place = mounts.real_place(path, seen, root=settings.HOST_ROOT)
+        place = mounts.real_place(path, seen, root=root)
         point = mounts.around(place, seen) if place else None
         lacks = tuple(each for each in WANTED if point and each not in point.options)
         yield Root(path=path, held=held, lacks=lacks, point=point.path if point else "")

@@ -171,7 +171,8 @@ def _mount(value: str) -> None:
     if refused := limits.mount_refusal(value, everything, root=settings.HOST_ROOT, own=own):
         raise PermitError(refused)
     try:
-        held = limits.held_in(value, own, root=settings.HOST_ROOT)
+        account = limits.account_places(own, root=settings.HOST_ROOT)
+        held = limits.held_in(value, account, root=settings.HOST_ROOT)
     except paths.PathError as error:
         raise PermitError(str(error)) from error
     if held:

@@ -31,6 +31,7 @@ from servers.watcher.bare import Bare
 from servers.watcher.belonging import Belonging
 from servers.watcher.ended import Ended
 from servers.watcher.identify import Heard
+from servers.watcher.neighbour_looks import NeighbourLooks
 from servers.watcher.neighbours import Around
 from servers.watcher.unwatched import Unwatched
 
@@ -76,6 +77,7 @@ class Foreign:
         self._acquaintances = Acquaintances()
         self._images: dict[str, Mapping[str, Any] | None] = {}
         self._bare = Bare()
+        self._looks = NeighbourLooks()
         self._ended = Ended(box)
         self._unwatched = Unwatched(box)
         self._attending = Attending()
@@ -88,7 +90,7 @@ class Foreign:
     def look(self, sample: Mapping[str, Any] | None) -> None:
         """One round: the watched ones, then whatever else runs."""
         try:
-            others = creation.docker().others()
+            others = self._looks.running()
             self._processes = list(self._bare.found())
             self._study(others)
             self._units = self._attending.units(others)
@@ -142,9 +144,14 @@ class Foreign:
             found.append(replace(each, running=runs, waiting=waits))
         return found
 
+    def listens_anew(self) -> None:
+        """What happened until now was perhaps not heard."""
+        self._looks.forget_all()
+
     def happened(self, event: Event) -> None:
         """Somebody's container has begun or ended."""
         self._ended.forget(event.container_id)
+        self._looks.forget(event.container_id)
         if event.action == "kill":  # "stop" comes after the end, perhaps when it runs again
             if event.signal not in _NO_WISH:
                 watched.asked_to_end(event.container_id)

@@ -47,6 +47,7 @@ IMAGES_EVERY = 10.0
 CHECKPOINTS_EVERY = 60.0
 LEFT_BEHIND_EVERY = 15.0
 AROUND_EVERY = 8.0
+AROUND_AT_MOST = 1.0
 ALERTS_EVERY = 2.0
 OTHERS_EVERY = 10.0
 LAST_WORDS = 5.0  # for messages that are on their way when the watcher ends
@@ -231,9 +232,12 @@ class Watcher:
         """Apart from everything else: what others run may hang when it is asked."""
         self.boot_is_noted.wait()
         while not self.stopping.is_set():
+            began = time.monotonic()
             self.around.clear()
             self._surviving(lambda: self.foreign.look(self.sample))
             self._surviving(self.runs.follow_logs)
+            # Where containers come and go all the time, their events would keep it looking.
+            self.stopping.wait(max(0.0, began + AROUND_AT_MOST - time.monotonic()))
             self.around.wait(AROUND_EVERY)
 
     def _others_events(self) -> None:
@@ -241,11 +245,15 @@ class Watcher:
         self.boot_is_noted.wait()
         while not self.stopping.is_set():
             try:
-                for event in creation.docker().happenings():
+                events = creation.docker().happenings()
+                self.foreign.listens_anew()
+                self.around.set()
+                for event in events:
                     self._surviving(partial(self.foreign.happened, event), but=ContainerError)
                     self.around.set()
             except ContainerError as error:
                 log.warning("Docker's events of others: %s", error)
+            self.foreign.listens_anew()
             self.around.set()
             self.stopping.wait(RETRY)
 

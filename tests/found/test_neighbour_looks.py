@@ -1,0 +1,90 @@
+"""Docker is asked anew only of containers to which something has happened."""
+
+import pytest
+
+from servers.host.containers import Docker
+from servers.host.foreign import Other
+from servers.lifecycle import creation
+from servers.watcher.neighbour_looks import NeighbourLooks
+from tests.watched.hands import Hands
+
+pytestmark = pytest.mark.docker
+
+
+class Counted:
+    """Docker, and which containers it was asked to describe."""
+
+    def __init__(self, asked: Docker, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.described: list[str] = []
+        self.meanwhile = lambda container: None
+        really = asked.other
+
+        def other(container: str) -> Other | None:
+            self.described.append(container)
+            found = really(container)
+            self.meanwhile(container)
+            return found
+
+        monkeypatch.setattr(asked, "other", other)
+
+
+@pytest.fixture
+def counted(asking: Docker, monkeypatch: pytest.MonkeyPatch) -> Counted:
+    return Counted(creation.docker(), monkeypatch)
+
+
+def name_of(container: str, found: list[Other]) -> str | None:
+    return next((each.container.name for each in found if each.container.id == container), None)
+
+
+def test_a_container_to_which_nothing_happens_is_described_once(
+    hands: Hands, counted: Counted
+) -> None:
+    container, looks = hands.run("quiet"), NeighbourLooks()
+
+    first = name_of(container, looks.running())
+    second = name_of(container, looks.running())
+
+    assert first == second == hands.name("quiet")
+    assert counted.described.count(container) == 1
+
+
+def test_what_happened_to_one_is_seen(hands: Hands, counted: Counted) -> None:
+    container, looks = hands.run("old"), NeighbourLooks()
+    looks.running()
+    hands.client.rename(container, hands.name("new"))
+
+    looks.forget(container)
+
+    assert name_of(container, looks.running()) == hands.name("new")
+    hands.client.remove_container(container, force=True)
+    assert name_of(container, looks.running()) is None, "the list tells it, also unheard"
+
+
+def test_what_happens_while_docker_answers_is_seen_the_next_time(
+    hands: Hands, counted: Counted
+) -> None:
+    container, looks = hands.run("during"), NeighbourLooks()
+    counted.meanwhile = looks.forget
+
+    looks.running()
+    looks.running()
+
+    assert counted.described.count(container) == 2
+
+
+def test_after_news_were_lost_all_are_looked_at_again(hands: Hands, counted: Counted) -> None:
+    container, looks = hands.run("lost"), NeighbourLooks()
+    looks.running()
+
+    looks.forget_all()
+    looks.running()
+    assert counted.described.count(container) == 2
+    counted.meanwhile = lambda _container: looks.forget_all()
+    looks.forget_all()
+    looks.running()
+    counted.meanwhile = lambda _container: None
+
+    looks.running()
+
+    assert counted.described.count(container) == 4
