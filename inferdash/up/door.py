@@ -12,6 +12,8 @@ import uvicorn
 from django.conf import settings
 from django.http.request import split_domain_port, validate_host
 
+from inferdash.up.resting import RestingServer
+
 log = logging.getLogger(__name__)
 
 HANDSHAKE = b"\x16"  # what every connection with TLS begins with
@@ -23,7 +25,7 @@ _PAUSE = 1.0  # seconds, where the process has no descriptor left
 type MakeProtocol = Callable[[], asyncio.Protocol]
 
 
-class EncryptedServer(uvicorn.Server):
+class EncryptedServer(RestingServer):
     """Each connection takes the certificate as it is then, so that a renewed one needs no restart."""
 
     def __init__(

@@ -17,6 +17,7 @@ from inferdash.tls.pair import CertificateError
 from inferdash.up import plan, ports
 from inferdash.up.door import EncryptedServer
 from inferdash.up.heads import BoundedHeads
+from inferdash.up.resting import RestingServer
 
 if TYPE_CHECKING:
     from servers.gateway.oldports import OnPort
@@ -78,7 +79,7 @@ async def _serve(
         await _on_port(application, port, certificates)
 
     beside = [asyncio.create_task(OldPorts(gateway, on_port).run())]
-    server = uvicorn.Server(config)
+    server = RestingServer(config)
     if certificates is not None:
         server = EncryptedServer(config, certificates.context)
         beside.append(asyncio.create_task(certificates.run()))
@@ -112,7 +113,7 @@ async def _on_port(application: "OnPort", port: int, certificates: Certificates 
             each.close()
 
 
-class _Beside(uvicorn.Server):
+class _Beside(RestingServer):
     """Signals are for the one whose process it is."""
 
     @contextmanager
