@@ -41,9 +41,9 @@ ALL = (
 )
 PAGES = (
     *("tests/browser/chromium.py", "tests/browser/conftest.py", "tests/browser/steps.py"),
-    *("tests/chat_stack.py", "tests/emptied.py", "tests/installation.py", "tests/migrated.py"),
-    *("tests/nvml/*", "tests/running.py", "tests/scripted_engine.py", "tests/shell.py"),
-    "tests/web_stack.py",
+    *("tests/chat_stack.py", "tests/dying.py", "tests/emptied.py", "tests/installation.py"),
+    *("tests/migrated.py", "tests/nvml/*", "tests/running.py", "tests/scripted_engine.py"),
+    *("tests/shell.py", "tests/web_stack.py"),
 )
 PRODUCT = (
     *("manage.py", "inferdash/*.py", "inferdash/tls/*", "inferdash/up/*", "inferdash/compose/*"),

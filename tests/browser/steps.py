@@ -1,11 +1,13 @@
 """What several walks do alike."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 
+from tests.dying import let_die
 from tests.installation import Installation
 from tests.waiting import wait_until
 from tests.web_stack import log_in
@@ -60,6 +62,13 @@ def stop(page: Page, card: Locator, *, within: float) -> None:
     if dialog.is_visible():
         dialog.get_by_role("button", name="Stop now").click()
     expect(card).to_have_attribute("data-state", "stopped", timeout=within)
+
+
+def kill_engine(card: Locator) -> None:
+    """The scripted one of a server, at the address that its card names."""
+    address = re.search(r"(127\.0\.0\.1):(\d+)", card.text_content() or "")
+    assert address, card.text_content()
+    let_die(address[1], int(address[2]))
 
 
 def eventually(page: Page, holds: Callable[[], bool]) -> None:

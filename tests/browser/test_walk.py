@@ -1,16 +1,14 @@
 """The main job, as people do it: from the first link to the log of a container that is gone."""
 
 import re
-import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import cast
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, ViewportSize, expect
 
 from tests.browser.chromium import new_page
-from tests.browser.steps import Place, admitted, allow_mounts, card, eventually
+from tests.browser.steps import Place, admitted, allow_mounts, card, eventually, kill_engine
 from tests.images import ENGINE
 from tests.installation import Installation
 
@@ -188,12 +186,7 @@ def test_a_death_while_serving_is_seen_with_its_last_lines(
 ) -> None:
     slug = make("Dies later")
     dying = start(page, place, slug)
-    port = place.ask(f"Server.objects.get(slug='{slug}').run.port")
-
-    # The engine answers this by leaving with code 3, so nothing comes back.
-    with socket.create_connection(("127.0.0.1", cast(int, port))) as engine:
-        engine.sendall(b"GET /die HTTP/1.1\r\n\r\n")
-        engine.recv(1)
+    kill_engine(dying)
 
     expect(dying).to_have_attribute("data-state", "failed")
     expect(dying).to_contain_text("exit code 3")

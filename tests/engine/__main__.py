@@ -9,7 +9,6 @@ host, port and metrics, and
     ENGINE_FLAVOR           vllm, sglang, llamacpp; else by the command
     ENGINE_IGNORES_SIGTERM  "loading" or "always". Otherwise as it comes: deadly while it loads,
                             but not to PID 1; when it serves, running requests end first
-    ENGINE_DIES_AFTER       seconds of serving
     ENGINE_FITS             with a larger --gpu-memory-utilization (or none: 0.92) it runs out of
                             memory, as in starts/crash.txt
     ENGINE_TOKENS_PER_SECOND
@@ -95,8 +94,6 @@ class TestEngine:
             loop.add_signal_handler(signal.SIGTERM, lambda: loop.create_task(self.drain()))
         self._be_ready()
         await self.listen()
-        if after := os.environ.get("ENGINE_DIES_AFTER"):
-            loop.call_later(float(after), os._exit, 3)
         await for_ever.wait()
 
     async def listen(self) -> None:

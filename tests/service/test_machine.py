@@ -37,6 +37,18 @@ profile.save_version(launch, by=ada)
 server = Server.objects.create(slug="qwen", profile=profile, box=Box.objects.get())
 lifecycle.start(server, by=ada)
 """
+ON_HOST_NETWORK = f"""
+from servers.engines.launch import Launch
+from servers import lifecycle
+ada = User.objects.get(username="ada")
+profile, is_new = Profile.objects.get_or_create(slug="near", defaults={"name": "Near", "owner": ada})
+if is_new:
+    launch = Launch(engine="vllm", image="{ENGINE}", checkpoint="Qwen/Qwen3-8B", gpus="none",
+                    mount_hf_cache=False, network="host", port=18999)
+    profile.save_version(launch, by=ada)
+server, _ = Server.objects.get_or_create(slug="near", profile=profile, box=Box.objects.get())
+lifecycle.start(server, by=ada)
+"""
 MIGRATION = """
 from django.db import migrations
 class Migration(migrations.Migration):
@@ -91,6 +103,8 @@ def rows(query: str) -> str:
 
 
 RUNS = rows("select container_id, state from servers_run")
+FAILURES = rows("select failure from servers_run order by id")
+NOTES = rows("select action from servers_entry")
 PEOPLE = rows("select username from servers_user order by id")
 FACTS = rows("select facts from servers_box")
 TABLES = rows("select name from sqlite_master")
@@ -153,6 +167,23 @@ def test_an_engine_is_started_and_a_restart_of_the_machine_brings_all_back(box: 
     assert box.run(RUNS) == before
     for service in SERVICES:
         box.waits_until(f"systemctl is-active inferdash-{service}")
+
+
+def test_the_line_that_a_refusal_prints_is_in_effect_at_once(box: Machine) -> None:
+    ask(box, ON_HOST_NETWORK)
+    box.waits_until(f"{FAILURES} | grep -q host_network")
+    line = re.search(r"`(?:sudo )?(inferdash-manage allow host_network)`", box.run(FAILURES))
+    assert line, box.run(FAILURES)
+
+    box.run(line[1])
+
+    assert box.run("stat -c '%U %G %a' /etc/inferdash/box.toml").strip() == "root inferdash 640"
+    assert "says so already" in box.run(line[1])
+    ask(box, ON_HOST_NETWORK)
+    box.waits_until(f"test $({RUNS} | grep -o starting | wc -l) = 2")
+    box.waits_until(f"{NOTES} | grep -q allow")
+    box.run("inferdash-manage forbid host_network")
+    assert "host_network = false" in box.run("cat /etc/inferdash/box.toml")
 
 
 def test_an_upgrade_copies_the_database_and_a_rollback_brings_it_back(box: Machine) -> None:

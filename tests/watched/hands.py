@@ -1,10 +1,7 @@
 """What somebody does with Docker who knows nothing of inferdash, and what inferdash makes of it."""
 
-from contextlib import suppress
 from dataclasses import dataclass, field
-from http.client import HTTPException
 from typing import Any
-from urllib.request import urlopen
 
 import docker
 
@@ -14,6 +11,7 @@ from servers.models import Action, Run, Sighting
 from servers.models.run import State
 from tests import factories
 from tests.chaos.place import Place
+from tests.dying import let_die
 from tests.images import ENGINE
 
 WORDS = ("vllm", "serve", "Qwen/Qwen3-8B", "--host", "0.0.0.0", "--port", "8000")
@@ -103,8 +101,8 @@ class Hands:
         """It ends by itself, with exit code 3, before it has answered."""
         found = self.found(container)
         assert found is not None
-        with suppress(OSError, HTTPException):
-            urlopen(f"http://{found.address}:{found.port}/die", timeout=10)  # noqa: S310
+        assert found.port
+        let_die(found.address, found.port)
 
     def last_wish(self) -> Action:
         return Action.objects.filter(kind="watch").latest("pk")
