@@ -6,6 +6,7 @@ host, port and metrics, and
 
     ENGINE_SCRIPT           a start of starts/, or "stubborn", which also ignores SIGTERM
     ENGINE_SECONDS          how long the start takes
+    ENGINE_HOLDS            "1": after it, it still loads until SIGUSR1 comes
     ENGINE_FLAVOR           vllm, sglang, llamacpp; else by the command
     ENGINE_IGNORES_SIGTERM  "loading" or "always". Otherwise as it comes: deadly while it loads,
                             but not to PID 1; when it serves, running requests end first
@@ -82,6 +83,8 @@ class TestEngine:
     async def run(self, script: str, ignores: str) -> None:
         loop = asyncio.get_running_loop()
         for_ever = asyncio.Event()
+        may_go_on = asyncio.Event()
+        loop.add_signal_handler(signal.SIGUSR1, may_go_on.set)
         # llama.cpp answers 503 from the first moment; the others refuse connections.
         if self.flavor == "llamacpp":
             await self.listen()
@@ -90,6 +93,8 @@ class TestEngine:
             asyncio.run_coroutine_threadsafe(self.listen(), loop).result()
 
         await asyncio.to_thread(Replay(script, warm=warm).play)
+        if os.environ.get("ENGINE_HOLDS"):
+            await may_go_on.wait()
         if ignores != "always":
             loop.add_signal_handler(signal.SIGTERM, lambda: loop.create_task(self.drain()))
         self._be_ready()
