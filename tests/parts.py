@@ -14,6 +14,7 @@ import pytest
 from tests import namespace
 
 _SBIN = ":/usr/sbin:/sbin"
+LAST_WORDS = 3000  # characters of what a failed test and its programs printed
 
 
 def _lacks(*programs: str) -> str | None:
@@ -103,6 +104,8 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
         for terminal in _terminals:
             terminal.write_line("")
             terminal.write_line(f"{report.nodeid} failed ({report.when}):\n{report.longreprtext}")
+            for title, printed in report.sections:
+                terminal.write_line(f"{title}, at its end:\n{printed[-LAST_WORDS:]}")
     if report.skipped and not hasattr(report, "wasxfail"):
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
         _not_run[report.nodeid] = reason.removeprefix("Skipped: ")

@@ -50,9 +50,12 @@ def test_allow_missing_passes_and_still_names_them(tmp_path: Path) -> None:
 
 
 def test_a_failure_is_told_before_the_end(tmp_path: Path) -> None:
-    (tmp_path / "test_failing.py").write_text("def test_wrong():\n    assert 1 == 2, 'no'\n")
+    (tmp_path / "test_failing.py").write_text(
+        "import os\n\ndef test_wrong():\n    os.system('echo its engine ended >&2')\n    assert 1 == 2, 'no'\n"
+    )
 
     before, _title, _after = run(tmp_path, "-n", "1").stdout.partition("= FAILURES =")
 
     assert "test_failing.py::test_wrong failed (call):" in before
     assert "assert 1 == 2" in before
+    assert "Captured stderr call, at its end:\nits engine ended" in before
