@@ -1,5 +1,7 @@
 """Docker is asked anew only of containers to which something has happened."""
 
+from collections.abc import Callable
+
 import pytest
 
 from servers.host.containers import Docker
@@ -16,7 +18,7 @@ class Counted:
 
     def __init__(self, asked: Docker, monkeypatch: pytest.MonkeyPatch) -> None:
         self.described: list[str] = []
-        self.meanwhile = lambda container: None
+        self.meanwhile: Callable[[str], None] = lambda _container: None
         really = asked.other
 
         def other(container: str) -> Other | None:
