@@ -132,7 +132,8 @@ def fill(stack: Stack, count: int, after: int = 0) -> None:
     )
 
 
-HELLO = {"hello": {"lines": 3000, "complete": False, "gap": None}}
+NOTHING_YET = "Nothing yet. Lines appear here as the engine writes them."
+HELLO = {"hello": {"lines": 3000, "complete": False, "gap": None, "empty": NOTHING_YET}}
 
 
 def test_a_browser_gets_the_tail_and_then_every_new_line(stack: Stack) -> None:

@@ -9,12 +9,13 @@ browser: {"tail": n} or {"after": n}                 push lines from there on
          {"pick": [n, ...]}                          these lines, once
          {"outline": true}                           what stands beside the lines, once
 server:  [first, [[timestamp, stream, text], ...]]   pushed lines
-         {"hello": {"lines": n, "complete": bool, "gap": [first, last]}}
+         {"hello": {"lines": n, "complete": bool, "gap": [first, last], "empty": text}}
                                                      on connect; the line that a gap begins with
-                                                     stands for all up to its last
+                                                     stands for all up to its last; `empty` is to
+                                                     be said while there is no line
          {"gap": [first, last]}                      more was cut out meanwhile
          {"anew": true}                              it is shorter now: a database was restored
-         {"complete": n}                             at the log's end
+         {"complete": n, "empty": text}              at the log's end
          {"window": [first, [...]]}
          {"picked": [[n, timestamp, stream, text], ...]}
          {"outline": {"errors", "warnings": [n, ...], "ranks": [text, ...],
@@ -75,6 +76,7 @@ class LogConsumer(GuardedConsumer):
             "lines": self.feed.upto,
             "complete": self.feed.is_complete,
             "gap": self.feed.gap,
+            "empty": self.feed.empty,
         }
         await self._tell({"hello": hello})
         self.start(self._send_until_closed())
@@ -150,7 +152,7 @@ class LogConsumer(GuardedConsumer):
                 await self.send(text_data=batch.text)
             elif feed.is_complete and not has_told_end:
                 has_told_end = True
-                await self._tell({"complete": feed.upto})
+                await self._tell({"complete": feed.upto, "empty": feed.empty})
             else:
                 await feed.news(within=RECHECK)
 

@@ -47,6 +47,7 @@ class Feed:
         self.upto = 0
         self.is_complete = False
         self.gap: list[int] | None = None  # the first and the last line that were cut out
+        self.empty = ""  # what is to be said while there is no line
         self.outline = log_search.Outline(run_id)
         self._batches: OrderedDict[int, Batch] = OrderedDict()
         self._length = 0
@@ -71,8 +72,8 @@ class Feed:
         async with self._starting:
             if self._task is None:
                 run = await Run.objects.aget(pk=self.run_id)
-                self.upto, self.is_complete = run.log_lines, run.log_complete
-                self.gap = _ends(run.log_gap)
+                self.upto, self.is_complete = run.log_lines, run.has_whole_log
+                self.gap, self.empty = _ends(run.log_gap), run.without_lines
                 self._task = asyncio.create_task(self._listen())
 
     async def leave(self) -> None:
@@ -119,7 +120,7 @@ class Feed:
     async def _read_on(self) -> None:
         while True:
             news = await database_sync_to_async(_read)(self.run_id, self.upto)
-            upto, is_complete, gap, lines = news
+            upto, is_complete, gap, self.empty, lines = news
             is_cut = gap != self.gap
             # Somebody restored the database: these lines are others.
             is_shorter = upto < self.upto
@@ -151,16 +152,15 @@ class Feed:
             self._length -= len(dropped.text)
 
 
-def _read(run_id: int, after: int) -> tuple[int, bool, list[int] | None, list[Line]]:
-    wanted = ("log_lines", "log_complete", "log_gap")
-    run = Run.objects.filter(pk=run_id).values_list(*wanted).first()
+def _read(run_id: int, after: int) -> tuple[int, bool, list[int] | None, str, list[Line]]:
+    wanted = ("log_lines", "log_complete", "log_gap", "state", "container_id", "origin")
+    run = Run.objects.filter(pk=run_id).only(*wanted).first()
     if run is None:
-        return after, True, None, []  # deleted
-    upto, is_complete, gap = run
+        return after, True, None, "", []  # deleted
     lines = []
-    if upto > after:
+    if run.log_lines > after:
         lines = LogChunk.objects.lines(run_id, after, MOST_LINES, most=MOST_CHUNKS)
-    return upto, is_complete, _ends(gap), lines
+    return run.log_lines, run.has_whole_log, _ends(run.log_gap), run.without_lines, lines
 
 
 def _ends(gap: dict[str, Any] | None) -> list[int] | None:

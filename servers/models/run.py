@@ -249,6 +249,22 @@ class Run(Starting, Serving, Sleeping, Diagnosed, Releasing, Waiting, Watched):
         return self.state in ACTIVE
 
     @property
+    def has_whole_log(self) -> bool:
+        """Whether no line can come any more."""
+        return self.log_complete or not (self.is_active or self.container_id)
+
+    @property
+    def without_lines(self) -> str:
+        """What stands where its lines would, as long as none is stored."""
+        if self.keeps_no_log:
+            return "Its log cannot be read here: above it says why."
+        if self.is_active:
+            return "Nothing yet. Lines appear here as the engine writes them."
+        if self.container_id:
+            return "No line of it was stored."
+        return "It had no container, and so no log."
+
+    @property
     def shown_state(self) -> str:
         """The state in a word for people, who see at once that their wish was heard."""
         if self.sleeps and self.wanted == Wanted.RUNNING:

@@ -4,6 +4,7 @@
 import { LogFind } from "./log-find.js";
 import { LogHits } from "./log-hits.js";
 import { LogModel } from "./log-model.js";
+import { LogNewer } from "./log-newer.js";
 import { LogOutline } from "./log-outline.js";
 import { explain } from "./log-row.js";
 import { remember, remembered } from "./log-choices.js";
@@ -67,6 +68,7 @@ export class LogReader {
       line: (number) => this.model.line(number),
       show: (first, last) => this.#goTo(first, [first, last]),
     });
+    this.newer = new LogNewer(root, () => !this.view.isFollowing || this.isOnly || this.target.lines !== null);
     root.addEventListener("click", this);
     root.addEventListener("keydown", this);
     this.#set("wrap", remembered("log.wrap") !== "no");
@@ -80,6 +82,7 @@ export class LogReader {
     this.view.close();
     this.target.close();
     this.outline.close();
+    this.newer.close();
     this.root.removeEventListener("click", this);
     this.root.removeEventListener("keydown", this);
   }
@@ -90,8 +93,10 @@ export class LogReader {
       const path = link.getAttribute("href") ?? "";
       link.href = path.replace(/\/runs\/\d+\//, `/runs/${this.root.dataset.run}/`);
     }
+    this.scroller.setAttribute("aria-label", `Log of run ${this.root.dataset.run}`);
     this.socket?.close();
     this.target.forget();
+    this.status.lines(1); // until its first word tells
     this.#open();
   }
 
@@ -131,13 +136,13 @@ export class LogReader {
     else if (message.outline) this.outline.tell(message.outline);
     else if (message.picked) this.#picked(message.picked);
     else if (message.hello) this.#hello(message.hello);
-    else if (message.complete) this.#complete();
+    else if (message.complete !== undefined) this.#complete(message.empty);
     else if (message.gap || message.anew) this.#reopen();
   }
 
   // The first word on every connection.
   /** @param {Log.Hello} hello */
-  #hello({ lines, complete, gap }) {
+  #hello({ lines, complete, gap, empty }) {
     const { model } = this;
     if (this.hasTail && gap?.join() !== model.gap?.join()) return this.#reopen();
     model.cut(gap);
@@ -153,7 +158,7 @@ export class LogReader {
     this.find.again();
     this.outline.ask();
     this.view.draw();
-    this.status.lines(lines);
+    this.status.lines(lines, empty);
     if (complete) this.#complete();
   }
 
@@ -163,8 +168,10 @@ export class LogReader {
     this.#open();
   }
 
-  #complete() {
+  /** @param {string} [empty] */
+  #complete(empty) {
     this.isComplete = true;
+    this.status.lines(this.model.upto, empty);
     this.status.state("complete", "complete");
     this.outline.grew();
   }
@@ -348,6 +355,8 @@ export class LogReader {
         return this.target.copy(this.root.classList.contains("has-times"));
       case "copy-link":
         return this.target.copyLink();
+      case "newer":
+        return this.newer.follow();
       case "whole":
         return this.#showWhole(line);
       case "why":

@@ -30,8 +30,9 @@ export class LogStatus {
     this.follow.textContent = `▼ follow${words}`;
   }
 
-  /** @param {number} count */
-  lines(count) {
+  /** @param {number} count @param {string} [words] what stands there while it is none */
+  lines(count, words) {
+    if (words) this.empty.textContent = words;
     this.empty.hidden = count > 0;
   }
 }

@@ -11,6 +11,7 @@ class RunLog extends HTMLElement {
 
   connectedCallback() {
     this.reader = new LogReader(this);
+    this.reader.newer.look(); // one may have begun while the page was on its way
   }
 
   disconnectedCallback() {

@@ -1,8 +1,9 @@
 // @ts-check
 // Tells the page that something of which it shows only a mark has changed: what images say
 // (data-images), what lies on the disks (data-stock), which alert was over last (data-over), what a
-// capture has kept (data-captures), which names programs may ask for (data-names). It is asked for by those who show it, with the trigger
-// "images from:body", "stock from:body", ….
+// capture has kept (data-captures), which names programs may ask for (data-names), which run of a
+// server is the latest and how it does (data-runs). It is asked for by those who show it, with the
+// trigger "images from:body", "stock from:body", ….
 
 import { byId } from "./parts.js";
 
@@ -14,6 +15,7 @@ const MARKS = {
   "data-jobs": "jobs",
   "data-captures": "captures",
   "data-names": "names",
+  "data-runs": "runs",
 };
 
 const main = byId("main", HTMLElement);

@@ -84,7 +84,7 @@ async def log(
 
 @sync_to_async
 def _lines(run_id: int, after: int, limit: int) -> LogOut:
-    is_complete = Run.objects.filter(pk=run_id, log_complete=True).exists()
+    run = Run.objects.filter(pk=run_id).only("log_complete", "state", "container_id").first()
     lines = LogChunk.objects.lines(run_id, after, limit, most=MOST_CHUNKS)
     return LogOut(
         lines=[
@@ -92,7 +92,7 @@ def _lines(run_id: int, after: int, limit: int) -> LogOut:
             for each in lines
         ],
         next=lines[-1].number + 1 if lines else after + 1,
-        is_complete=is_complete and not lines,
+        is_complete=(run is None or run.has_whole_log) and not lines,
     )
 
 

@@ -40,6 +40,7 @@ declare namespace Log {
     lines: number;
     complete: boolean;
     gap: Gap | null;
+    empty: string; // what is to be said while there is no line
   }
 
   interface Found {
@@ -80,6 +81,7 @@ declare namespace Log {
     gap?: Gap;
     anew?: true;
     complete?: number;
+    empty?: string; // with complete
     window?: Pushed;
     picked?: Picked[];
     outline?: Outline;
