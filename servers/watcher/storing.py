@@ -12,7 +12,7 @@ from servers import live
 from servers.host.containers import ContainerError
 from servers.host.logstream import LogStreamError
 from servers.host.printed import PrintedError
-from servers.models import LogChunk, Run
+from servers.models import LogChunk, Run, datafolder
 from servers.models.log import Line, Moved
 
 log = logging.getLogger(__name__)
@@ -73,7 +73,7 @@ class Storing(threading.Thread, ABC):
         except Moved:
             self._tell_once("another watcher stores the same log; is inferdash running twice?")
         except (DatabaseError, InterfaceError) as error:
-            self._tell_once(f"the database is away: {error}")
+            self._tell_once(datafolder.said(error) or f"the database is away: {error}")
             close_old_connections()
         else:
             self._trouble = ""

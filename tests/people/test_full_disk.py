@@ -65,17 +65,8 @@ def ask():
     }, client
 """
 
-FULL = (
-    SETTLED
-    + ASKED
-    + """
-from servers.judge.alerts import steady
-from servers.watcher.alerts import Alerts
-
-steady.AFTER["disk"] = steady.CALM["disk"] = 0
-box = Box.objects.get()
-_key, token = Key.make(ada, "laptop", Role.ADMIN, expires_at=None)
-alerts = Alerts(box)
+# Until the disk has no room left; `leave` bytes of it stay free.
+FILL = """
 ballast = settings.DATA / "ballast"
 
 def fill(leave):
@@ -89,6 +80,28 @@ def fill(leave):
         except OSError as error:
             assert error.errno == errno.ENOSPC
 
+def fill_database():
+    # What SQLite still has of room in its own files.
+    from django.db import OperationalError
+    try:
+        while True:
+            Entry.note(ada, "x" * 60, "y" * 200, more="z" * 4000)
+    except OperationalError:
+        pass
+"""
+
+FULL = (
+    SETTLED
+    + FILL
+    + ASKED
+    + """
+from servers.judge.alerts import steady
+from servers.watcher.alerts import Alerts
+
+steady.AFTER["disk"] = steady.CALM["disk"] = 0
+box = Box.objects.get()
+_key, token = Key.make(ada, "laptop", Role.ADMIN, expires_at=None)
+alerts = Alerts(box)
 def open_alerts():
     alerts.step({"t": time.time(), "findings": [], "verdicts": []})
     return [[each.severity, each.title] for each in Alert.objects.open()]
@@ -97,13 +110,7 @@ out = {"alerts before": open_alerts()}
 fill(600 * 1024)
 out["alerts of little room"] = open_alerts()
 fill(0)
-# What SQLite still has of room in its own files.
-from django.db import OperationalError
-try:
-    while True:
-        Entry.note(ada, "x" * 60, "y" * 200, more="z" * 4000)
-except OperationalError:
-    pass
+fill_database()
 out["full"], client = ask()
 api = there.post("/api/v1/servers/qwen3-8b/start", headers={"Authorization": f"Bearer {token}"})
 out["api"] = [api.status_code, api.json()["error"]["code"]]
@@ -119,6 +126,71 @@ out["runs"] = Run.objects.count()
 print(json.dumps(out))
 """
 )
+
+# A process prints on while nothing of it can be stored; its own log lies on another disk.
+LOG = (
+    SETTLED
+    + FILL
+    + """
+import subprocess, sys, tempfile
+from servers.host.kernel import Kernel
+from servers.host.lives import Life
+from servers.watcher import logs
+from tests.waiting import wait_until
+
+printed = tempfile.NamedTemporaryFile()
+program = "import sys\\nfor line in sys.stdin: print(line, end='', flush=True)"
+process = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=printed, stderr=subprocess.DEVNULL, text=True)
+key = str(Life.of(process.pid, Kernel().life(process.pid).start, Kernel()))
+run = factories.run(server, container_id=key, is_watched=True, log_complete=False)
+troubles = []
+logging.disable(logging.NOTSET)
+storing = logging.getLogger("servers.watcher.storing")
+storing.setLevel(logging.WARNING)
+storing.addFilter(lambda said: troubles.append(said.getMessage()))
+
+def prints(first, count):
+    for number in range(first, first + count):
+        process.stdin.write(f"line {number} " + "x" * 500 + "\\n")
+    process.stdin.flush()
+
+def stored():
+    lines = LogChunk.objects.lines(run.pk, 0, 100_000)
+    return [(line.number, line.text.split(" x")[0]) for line in lines]
+
+prints(1, 10)
+follower = logs.follow(run.pk, key)
+wait_until(lambda: len(stored()) == 11, "the first lines are stored")  # after one that says where
+fill(0)
+fill_database()
+prints(11, 5000)
+wait_until(lambda: troubles, "storing has met the full disk")
+out = {"while it was full": len(stored())}
+process.stdin.close()
+process.wait()
+ballast.unlink()
+follower.join(60)
+out["troubles"] = troubles
+out["lines"] = stored()[1:]
+out["whole"] = Run.objects.get(pk=run.pk).log_complete
+print(json.dumps(out))
+"""
+)
+
+
+@pytest.mark.docker  # for its root
+@pytest.mark.takes(30)
+def test_a_log_goes_on_where_it_was_once_there_is_room(small: Path, redis_url: str) -> None:
+    with databases.database(databases.SQLITE, small) as environment:
+        environment |= {"REDIS_URL": redis_url}
+        found = json.loads(databases.run(LOG, environment))
+
+    assert found["while it was full"] < 5011
+    assert SENTENCE in found["troubles"][0]
+    assert len(found["troubles"]) == 1, "it is told once"
+    assert found["lines"] == [[n + 1, f"line {n}"] for n in range(1, 5011)]
+    assert found["whole"]
+
 
 SENTENCE = "The disk of inferdash's data folder is full"
 
