@@ -237,34 +237,63 @@ POSTGRES_FULL = (
     SETTLED
     + ASKED
     + """
-with connection.cursor() as cursor:
-    cursor.execute(
-        "CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS "
-        "$$ BEGIN RAISE EXCEPTION 'No space left on device' USING ERRCODE = 'disk_full'; END $$"
-    )
-    for model in [Run, LoginFailure, Entry, User]:
-        cursor.execute(
-            f"CREATE TRIGGER full_disk BEFORE INSERT OR UPDATE ON {model._meta.db_table} "
-            "FOR EACH ROW EXECUTE FUNCTION full_disk()"
-        )
-    cursor.execute(
-        "CREATE TRIGGER full_disk BEFORE INSERT OR UPDATE ON django_session "
-        "FOR EACH ROW EXECUTE FUNCTION full_disk()"
-    )
+from itertools import count
+from django.contrib.sessions.backends.db import SessionStore
+from django.db import OperationalError
+
 done.set()
 thread.join()
-print(json.dumps(ask()[0]))
+ballast = os.environ["SMALL_DISK"] + "/ballast"
+with open(ballast, "ab", buffering=0) as file:
+    try:
+        while True:
+            file.write(b"x" * 65536)
+    except OSError as error:
+        assert error.errno == errno.ENOSPC
+
+# A table goes on until the page that it has begun is full, too.
+WRITERS = [
+    lambda number: Entry.note(ada, "x", "y", more="z" * 1500),
+    lambda number: Entry.note(ada, "x", "y"),
+    lambda number: factories.run(server, "failed", failure="x"),
+    lambda number: LoginFailure.objects.create(username=f"u{number}", address="192.0.2.1"),
+    lambda number: SessionStore().save(must_create=True),
+]
+for write in WRITERS:
+    try:
+        for number in count():
+            write(number)
+    except OperationalError as error:
+        assert "No space left on device" in str(error), error
+out = {"full": ask()[0]}
+os.unlink(ballast)
+out["after"], _client = ask()
+out["runs"] = Run.objects.exclude(state="failed").count()
+print(json.dumps(out))
 """
 )
 
 
 @pytest.mark.docker  # for its root
-@pytest.mark.takes(30)
-def test_what_postgresql_says_of_a_full_disk_is_understood(tmp_path: Path, redis_url: str) -> None:
-    with databases.database(databases.POSTGRESQL, tmp_path) as environment:
-        environment |= {"REDIS_URL": redis_url}
-        found = json.loads(databases.run(POSTGRES_FULL, environment))
+@pytest.mark.takes(40)
+def test_postgresql_on_a_full_disk_keeps_nobody_out(
+    tmp_path: Path, short_path: Path, redis_url: str
+) -> None:
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64m,uid=postgres,mode=711", "tests", short_path]
+    subprocess.run(mount, check=True)
+    short_path.chmod(0o711)
+    try:
+        with databases.database(databases.POSTGRESQL, tmp_path) as environment:
+            databases.move(environment, short_path)
+            environment |= {"REDIS_URL": redis_url, "SMALL_DISK": str(short_path)}
+            found = json.loads(databases.run(POSTGRES_FULL, environment))
+    finally:
+        subprocess.run(["umount", short_path], check=True)
 
-    assert (found["login"], found["page"], found["wrong"]) == (302, 200, [200, True])
-    assert found["start"][0] == 503
-    assert found["start"][1].startswith("The disk of inferdash's database is full")
+    full, after = found["full"], found["after"]
+    assert (full["login"], full["page"], full["page of an open session"]) == (302, 200, 200)
+    assert full["wrong"] == [200, True]
+    assert full["start"][0] == 503
+    assert full["start"][1].startswith("The disk of inferdash's database is full")
+    assert (after["login"], after["page"], after["start"][0]) == (302, 200, 204)
+    assert found["runs"] == 1
