@@ -48,7 +48,8 @@ def own_redis(
     settings.CHANNEL_LAYERS = {
         "default": {
             "BACKEND": "channels_redis.core.RedisChannelLayer",
-            "CONFIG": {"hosts": [redis_url], "prefix": "test"},
+            # As in the settings: a quiet socket waits for 5 s at a time, which is redis-py's patience.
+            "CONFIG": {"hosts": [{"address": redis_url, "socket_timeout": 30}], "prefix": "test"},
         }
     }
     channel_layers.backends.clear()

@@ -30,16 +30,19 @@ _ROOT = Path(__file__).resolve().parents[2]
 _LONGEST_MESSAGE = 8 * 1024 * 1024
 
 ENDED = "The search took too much time or memory and was ended. Make it simpler."
+TOO_LONG = f"What is searched for may have at most {LONGEST_TEXT} characters. Make it shorter."
 
 _slots: dict[asyncio.AbstractEventLoop, asyncio.Semaphore] = {}
 
 
 def query(wish: Mapping[str, Any]) -> dict[str, Any]:
     """What may be handed to the child of a browser's wish. Raises ValueError and KeyError."""
+    if not isinstance(wish, Mapping):
+        raise ValueError("a search is an object")
     level = str(wish.get("level") or "info")
     Level[level.upper()]
     return {
-        "text": str(wish.get("text", ""))[:LONGEST_TEXT],
+        "text": str(wish.get("text", "")),
         "regex": bool(wish.get("regex")),
         "case": bool(wish.get("case")),
         "level": level,
@@ -55,6 +58,10 @@ async def search(
     What stands at `near` or below it comes first, then what is above it, upwards: a reader wants
     the next hit. Text without colours is looked at.
     """
+    # Cut short it would be another search, whose hits nobody asked for.
+    if len(wish.get("text", "")) > LONGEST_TEXT:
+        yield _refused(TOO_LONG)
+        return
     slot = _slots.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(_AT_ONCE))
     async with slot:
         child = await asyncio.create_subprocess_exec(
@@ -77,7 +84,7 @@ async def search(
             if feeding.done():
                 feeding.result()
             if not is_done:
-                yield {"numbers": [], "total": 0, "looked": 0, "done": True, "error": ENDED}
+                yield _refused(ENDED)
         finally:
             feeding.cancel()
             with contextlib.suppress(ProcessLookupError):
@@ -85,6 +92,10 @@ async def search(
             with contextlib.suppress(asyncio.CancelledError, OSError):
                 await feeding
             await child.wait()
+
+
+def _refused(why: str) -> dict[str, Any]:
+    return {"numbers": [], "total": 0, "looked": 0, "done": True, "error": why}
 
 
 class Outline:
