@@ -55,6 +55,39 @@ print(json.dumps(left))
     assert outcome(code, environment) == [1] * 20
 
 
+def test_two_admins_who_press_at_once_leave_one(environment: dict[str, str]) -> None:
+    """Each with a page of their own, at themselves or at the other, in every pairing."""
+    code = """
+import logging
+from django.test import Client
+from django.urls import reverse
+
+logging.disable(logging.ERROR)  # there is no Redis to tell of it
+
+def page_of(person):
+    client = Client(headers={"host": "localhost"})
+    client.force_login(person)
+    return client
+
+DEMOTE, DISABLE = ("person_role", {"role": "1"}), ("person_active", {})
+left = []
+for first in (DEMOTE, DISABLE):
+    for second in (DEMOTE, DISABLE):
+        for is_at_the_other in (True, False):
+            User.objects.all().delete()
+            a, b = (User.objects.create(username=name, role=Role.ADMIN) for name in "ab")
+            pages, whom = (page_of(a), page_of(b)), (b, a) if is_at_the_other else (a, b)
+            statuses = at_once(*[
+                lambda page=page, view=view, said=said, at=at:
+                    page.post(reverse(view, args=[at.pk]), said).status_code
+                for page, (view, said), at in zip(pages, (first, second), whom)
+            ])
+            left.append([User.objects.admins().count(), set(statuses) <= {302, 403}])
+print(json.dumps(left))
+"""
+    assert outcome(code, environment) == [[1, True]] * 8
+
+
 def test_a_link_lets_in_one_of_those_who_open_it_together(environment: dict[str, str]) -> None:
     code = """
 winners = []

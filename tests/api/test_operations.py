@@ -1,7 +1,5 @@
 """Each operation of the API, on rows as real boxes make them."""
 
-from typing import Any
-
 import pytest
 import yaml
 from django.test import Client
@@ -12,92 +10,18 @@ from servers.models.run import State
 from servers.views.api import api
 from tests import factories, samples
 from tests.api.conftest import ClientOf
+from tests.api.rows import DOCUMENT
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("own_redis")]
 
 JSON = "application/json"
-# Operation -> the lowest role. A new one without a row here fails.
-ROLES = {
-    "GET /boxes": Role.VIEWER,
-    "GET /boxes/{slug}": Role.VIEWER,
-    "GET /boxes/{slug}/models": Role.VIEWER,
-    "DELETE /boxes/{slug}/models": Role.EDITOR,
-    "GET /boxes/{slug}/images": Role.VIEWER,
-    "DELETE /boxes/{slug}/images": Role.ADMIN,
-    "GET /boxes/{slug}/images/newer": Role.VIEWER,
-    "POST /boxes/{slug}/images/newer": Role.OPERATOR,
-    "POST /boxes/{slug}/images/move": Role.EDITOR,
-    "GET /image-jobs": Role.VIEWER,
-    "POST /image-jobs": Role.EDITOR,
-    "GET /image-jobs/{pk}": Role.VIEWER,
-    "POST /image-jobs/{pk}/cancel": Role.EDITOR,
-    "POST /image-jobs/{pk}/go-on": Role.EDITOR,
-    "GET /servers": Role.VIEWER,
-    "GET /servers/{slug}": Role.VIEWER,
-    "GET /servers/{slug}/runs": Role.VIEWER,
-    "GET /servers/{slug}/fit": Role.VIEWER,
-    "POST /servers/{slug}/start": Role.OPERATOR,
-    "POST /servers/{slug}/stop": Role.OPERATOR,
-    "POST /servers/{slug}/restart": Role.OPERATOR,
-    "GET /runs/{run_id}": Role.VIEWER,
-    "GET /runs/{run_id}/why": Role.VIEWER,
-    "GET /runs/{run_id}/log": Role.VIEWER,
-    "GET /downloads": Role.VIEWER,
-    "POST /downloads": Role.OPERATOR,
-    "GET /downloads/{pk}": Role.VIEWER,
-    "POST /downloads/{pk}/pause": Role.OPERATOR,
-    "POST /downloads/{pk}/resume": Role.OPERATOR,
-    "POST /downloads/{pk}/cancel": Role.OPERATOR,
-    "POST /downloads/{pk}/limit": Role.OPERATOR,
-    "GET /profiles": Role.VIEWER,
-    "GET /profiles/{slug}": Role.VIEWER,
-    "GET /profiles/{slug}/export/{form}": Role.VIEWER,
-    "POST /profiles": Role.EDITOR,
-    "PUT /profiles/{slug}": Role.EDITOR,
-}
-DOCUMENT = """
-name: Coder
-engine: vllm
-image: vllm/vllm-openai:v0.20.2
-checkpoint: Qwen/Qwen3-8B
-flags: [--max-model-len, "8192"]
-"""
 
 
-def operations() -> dict[str, dict[str, Any]]:
-    found = api.get_openapi_schema()["paths"]
-    return {
-        f"{method.upper()} {path.removeprefix('/api/v1')}": operation
-        for path, methods in found.items()
-        for method, operation in methods.items()
-    }
-
-
-def test_every_operation_has_a_role_and_is_described() -> None:
-    assert sorted(operations()) == sorted(ROLES)
-    assert all(each["responses"] and each["summary"] for each in operations().values())
-
-
-@pytest.mark.parametrize("operation", ROLES)
-def test_every_operation_wants_a_key_and_its_role(
-    operation: str, client_of: ClientOf, server: Server
-) -> None:
-    method, path = operation.split()
-    run = factories.run(server, State.FAILED)
-    slug = "rtx8" if path.startswith("/boxes") else server.slug
-    address = "/api/v1" + path.format(
-        slug=slug, run_id=run.pk, form="yaml", pk=factories.download(server.box).pk
-    )
-
-    def ask(client: Client) -> int:
-        status: int = client.generic(method, address, "{}", content_type=JSON).status_code
-        return status
-
-    assert ask(Client()) == 401
-    for role in Role:
-        status = ask(client_of(role))
-        assert (status == 403) == (role < ROLES[operation]), (role, status)
-        assert status < 500
+def test_every_operation_is_described() -> None:
+    for path, methods in api.get_openapi_schema()["paths"].items():
+        for method, operation in methods.items():
+            assert operation["responses"], (method, path)
+            assert operation["summary"], (method, path)
 
 
 def test_the_description_is_there_for_everybody() -> None:
