@@ -3,12 +3,15 @@
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
+from typing import Any
 
 import yaml
 
 # A hand-written profile has some 5 kB. This many take a second, which is as long as a web process
 # may be busy.
 LONGEST_TEXT = 100_000
+# Of what is in it. The library's largest has 154 values and is 6 deep; none has an alias.
+MOST_VALUES, DEEPEST, MOST_ALIASES = 5_000, 30, 100
 
 
 class DocumentError(ValueError):
@@ -21,6 +24,35 @@ class DocumentError(ValueError):
         self.key = key
         place = f"{where}, line {line}" if line else where
         super().__init__(f"{place}: {key}: {problem}" if key else f"{place}: {problem}")
+
+
+class _TooMuchError(Exception):
+    def __init__(self, problem: str, line: int) -> None:
+        super().__init__(problem)
+        self.line = line
+
+
+class _Counted(yaml.BaseLoader):
+    """Ends a text that says much with little while it is read, not when it is understood."""
+
+    values = aliases = depth = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        line = self.peek_event().start_mark.line + 1  # type: ignore[no-untyped-call]
+        self.values += 1
+        self.depth += 1
+        self.aliases += self.check_event(yaml.AliasEvent)
+        for count, most, what in (
+            (self.values, MOST_VALUES, "It has more than {} values"),
+            (self.depth, DEEPEST, "It goes more than {} levels deep"),
+            (self.aliases, MOST_ALIASES, "It has more than {} aliases (*name)"),
+        ):
+            if count > most:
+                raise _TooMuchError(f"{what.format(f'{most:,}')}: no profile does.", line)
+        try:
+            return super().compose_node(parent, index)
+        finally:
+            self.depth -= 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +72,9 @@ class Mapping:
                 f"The text is longer than {LONGEST_TEXT} characters: no profile is.", where=where
             )
         try:
-            node = yaml.compose(text, Loader=yaml.BaseLoader)
+            node = yaml.compose(text, Loader=_Counted)
+        except _TooMuchError as error:
+            raise DocumentError(str(error), where=where, line=error.line) from error
         except yaml.MarkedYAMLError as error:
             line = error.problem_mark.line + 1 if error.problem_mark else 0
             raise DocumentError(

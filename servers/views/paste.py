@@ -1,10 +1,8 @@
 """The door for what a guide says: a pasted command becomes the profile form, filled in."""
 
-import asyncio
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from typing import cast
 
 from asgiref.sync import sync_to_async
@@ -26,6 +24,7 @@ from servers.recipes import vllm_project
 from servers.recipes.document import Document
 from servers.recipes.mapping import DocumentError
 from servers.views.access import allow
+from servers.views.apart import apart
 from servers.views.profile_form import of_document
 
 # Both stand at the beginning of a line in every profile's YAML, and together nowhere else.
@@ -43,15 +42,6 @@ HEADINGS = {
 }
 
 
-# Pastes are read one after the other and beside everybody's requests: in the thread that those
-# share, one person's paste would hold up all pages.
-_reading = ThreadPoolExecutor(max_workers=1, thread_name_prefix="paste")
-
-
-async def _apart[Found](work: Callable[..., Found], *args: object) -> Found:
-    return await asyncio.get_running_loop().run_in_executor(_reading, work, *args)
-
-
 @require_http_methods(["GET", "POST"])
 @allow(Role.EDITOR)
 async def profile_paste(request: HttpRequest) -> HttpResponse:
@@ -60,7 +50,7 @@ async def profile_paste(request: HttpRequest) -> HttpResponse:
     context: dict[str, object] = {"text": text}
     if request.method == "POST":
         try:
-            found = await _apart(_found, text, await sync_to_async(_largest_group)())
+            found = await apart(_found, text, await sync_to_async(_largest_group)())
             chosen = _chosen(request, found)
             if isinstance(chosen, Document):
                 return await sync_to_async(_form_of_document)(request, chosen)
@@ -71,7 +61,7 @@ async def profile_paste(request: HttpRequest) -> HttpResponse:
                 "engine": request.POST.get("engine", ""),
             }
             if chosen is not None and not _asks(request, chosen, context):
-                made = await _apart(_draft, request, chosen, text)
+                made = await apart(_draft, request, chosen, text)
                 return await sync_to_async(_filled_form)(request, made)
         except PasteError as error:
             context |= {"error": str(error), "line": _line(text, error.line)}

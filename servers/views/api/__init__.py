@@ -3,6 +3,7 @@
 from django.contrib.auth.decorators import login_not_required
 from ninja import NinjaAPI
 
+from servers.views.api.bodies import BoundedParser
 from servers.views.api.boxes import router as boxes
 from servers.views.api.downloads import router as downloads
 from servers.views.api.errors import register
@@ -23,6 +24,7 @@ api = NinjaAPI(
     ),
     docs_url=None,  # its page loads scripts from elsewhere, which a box without internet cannot
     urls_namespace="api",
+    parser=BoundedParser(),
 )
 api.add_router("/boxes", boxes, tags=["boxes"])
 api.add_router("/servers", servers, tags=["servers"])

@@ -2,16 +2,17 @@
 
 from typing import Any
 
-from django.core.exceptions import PermissionDenied
+from django.core.exceptions import PermissionDenied, RequestDataTooBig
 from django.db.utils import OperationalError
 from django.http import Http404, HttpRequest, HttpResponse
 from ninja import NinjaAPI, Schema
-from ninja.errors import AuthenticationError, ValidationError
+from ninja.errors import AuthenticationError, HttpError, ValidationError
 
 from servers.models import datafolder
+from servers.views.api import bodies
 
 UNAUTHORIZED, FORBIDDEN, NOT_FOUND, UNPROCESSABLE = 401, 403, 404, 422
-UNAVAILABLE = 503
+TOO_LARGE, UNAVAILABLE = 413, 503
 
 
 class Fault(Schema):
@@ -66,6 +67,19 @@ def register(api: NinjaAPI) -> None:
         if not said:
             raise error
         return answer(request, UNAVAILABLE, Fault(code="disk_full", message=said))
+
+    @api.exception_handler(HttpError)
+    def unread(request: HttpRequest, error: HttpError) -> HttpResponse:
+        """By which Ninja says that the body cannot be read; its cause says why."""
+        why = error.__cause__ if isinstance(error.__cause__, bodies.BodyError) else error
+        is_too_long = isinstance(why, bodies.BodyError) and why.is_too_long
+        status = TOO_LARGE if is_too_long else error.status_code
+        return answer(request, status, Fault(code="invalid", message=str(why)))
+
+    @api.exception_handler(RequestDataTooBig)
+    def too_large(request: HttpRequest, _error: RequestDataTooBig) -> HttpResponse:
+        message = f"The body is longer than {bodies.LONGEST >> 10} KiB."
+        return answer(request, TOO_LARGE, Fault(code="invalid", message=message))
 
     @api.exception_handler(ValidationError)
     def invalid(request: HttpRequest, error: ValidationError) -> HttpResponse:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from asgiref.sync import sync_to_async
 from django.http import Http404, HttpRequest, HttpResponse
 from ninja import Router, Schema, Status
 
@@ -11,7 +12,8 @@ from servers.models.profile import Wanted
 from servers.recipes import document
 from servers.recipes.mapping import DocumentError
 from servers.views import exports, profile_form
-from servers.views.api.auth import ByKey, person
+from servers.views.apart import apart
+from servers.views.api.auth import ByKey, ByKeyAsync, person
 from servers.views.api.boxes import chosen
 from servers.views.api.errors import ApiError, Problem
 from servers.views.profiles import find, save_launch
@@ -76,11 +78,15 @@ def export(request: HttpRequest, slug: str, form: str) -> HttpResponse:
 @router.post(
     "",
     response={201: ProfileOut, 403: Problem, 404: Problem, 422: Problem},
-    auth=ByKey(Role.EDITOR),
+    auth=ByKeyAsync(Role.EDITOR),
 )
-def bring(request: HttpRequest, given: ImportIn) -> Status[ProfileOut]:
+async def bring(request: HttpRequest, given: ImportIn) -> Status[ProfileOut]:
     """Make a profile of a document."""
-    read = _read(given.document)
+    read = await apart(_read, given.document)
+    return await sync_to_async(_bring)(request, given, read)
+
+
+def _bring(request: HttpRequest, given: ImportIn, read: document.Document) -> Status[ProfileOut]:
     box = chosen(given.box)
     form = _form(request, read, box)
     if not form.is_valid():
@@ -91,12 +97,20 @@ def bring(request: HttpRequest, given: ImportIn) -> Status[ProfileOut]:
 @router.put(
     "/{slug}",
     response={200: ProfileOut, 403: Problem, 404: Problem, 422: Problem},
-    auth=ByKey(Role.EDITOR),
+    auth=ByKeyAsync(Role.EDITOR),
 )
-def replace(request: HttpRequest, slug: str, given: ImportIn) -> ProfileOut:
+async def replace(request: HttpRequest, slug: str, given: ImportIn) -> ProfileOut:
     """Make the document's launch the profile's newest version; secrets are kept."""
+    await sync_to_async(find)(request, slug)  # whoever may not see it learns of no mistakes first
+    read = await apart(_read, given.document)
+    return await sync_to_async(_replace)(request, slug, given, read)
+
+
+def _replace(
+    request: HttpRequest, slug: str, given: ImportIn, read: document.Document
+) -> ProfileOut:
     found = find(request, slug)
-    launch = exports.with_secrets(_read(given.document).launch, found.launch)
+    launch = exports.with_secrets(read.launch, found.launch)
     if launch != found.launch:
         message = given.message[:200] or "Brought in from a document"
         save_launch(request, found, launch, message=message, action="import profile")

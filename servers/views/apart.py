@@ -1,0 +1,13 @@
+"""Reads what people send beside everybody's requests, not in the thread that those share."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+# One after the other: in the shared thread, one person's text would hold up all pages.
+_reading = ThreadPoolExecutor(max_workers=1, thread_name_prefix="reading")
+
+
+async def apart[Found](work: Callable[..., Found], *args: object) -> Found:
+    """What `work` returns, or raises."""
+    return await asyncio.get_running_loop().run_in_executor(_reading, work, *args)
