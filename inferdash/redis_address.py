@@ -1,7 +1,8 @@
 """Whether anybody on the network could push messages into a Redis, or read what passes through it."""
 
 import ipaddress
-from urllib.parse import parse_qs, urlsplit
+from pathlib import Path
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 REFUSAL = (
     "REDIS_URL names a Redis on another machine without a password or without TLS: whoever reaches "
@@ -9,16 +10,39 @@ REFUSAL = (
     "Where nobody else reaches that network, set INFERDASH_REDIS_OPEN=True."
 )
 
+_NO = ("false", "f", "no", "n", "0")
+
 
 def is_open(url: str) -> bool:
     """A socket and this machine's own addresses are not."""
     parts = urlsplit(url)
     if parts.scheme not in ("redis", "rediss") or _is_here(parts.hostname or "localhost"):
         return False
-    query = parse_qs(parts.query)
-    has_password = bool(parts.password or query.get("password", [""])[0])
-    is_checked = query.get("ssl_cert_reqs", ["required"])[0].lower() not in ("none", "cert_none")
-    return not (has_password and parts.scheme == "rediss" and is_checked)
+    query = dict(parse_qsl(parts.query))
+    has_password = bool(parts.password or query.get("password", ""))
+    is_checked = query.get("ssl_cert_reqs", "required").lower() not in ("none", "cert_none")
+    is_for_its_host = query.get("ssl_check_hostname", "true").lower() not in _NO
+    return not (has_password and parts.scheme == "rediss" and is_checked and is_for_its_host)
+
+
+def with_tls(url: str, authority: str) -> str:
+    """The address as every client understands it: Celery's looks at a certificate only where the
+    query says so, and would else give the password to whoever stands in the way.
+
+    `authority` is a file with the certificates that are trusted, "" for those of the system. Raises
+    ValueError, with a sentence.
+    """
+    parts = urlsplit(url)
+    if parts.scheme != "rediss":
+        if authority:
+            raise ValueError("REDIS_CA is for a Redis with TLS: write REDIS_URL=rediss://…")
+        return url
+    query = {"ssl_cert_reqs": "required", **dict(parse_qsl(parts.query))}
+    if authority:
+        if not Path(authority).is_file():
+            raise ValueError(f"REDIS_CA names {authority}, which is no file.")
+        query["ssl_ca_certs"] = authority
+    return urlunsplit(parts._replace(query=urlencode(query, safe="/:")))
 
 
 def _is_here(host: str) -> bool:

@@ -319,6 +319,10 @@ LOGOUT_REDIRECT_URL = "login"
 REDIS_URL = env("REDIS_URL", f"unix://{DATA}/redis/redis.sock")
 if redis_address.is_open(REDIS_URL) and not env_bool("INFERDASH_REDIS_OPEN"):
     raise ImproperlyConfigured(redis_address.REFUSAL)
+try:
+    REDIS_URL = redis_address.with_tls(REDIS_URL, env("REDIS_CA", ""))
+except ValueError as error:
+    raise ImproperlyConfigured(str(error)) from error
 CHANNEL_LAYERS = {
     "default": {
         "BACKEND": "channels_redis.core.RedisChannelLayer",
