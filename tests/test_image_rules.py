@@ -132,6 +132,37 @@ def test_a_dockerfile_is_read_for_what_it_may_not() -> None:
     assert "larger than" in dockerfile.faults("FROM x", {"a": "x" * (300 << 10)})[0]
 
 
+IDS = {"a/b:1": "sha256:" + "a" * 64, "c/d": "sha256:" + "c" * 64}
+A, C = IDS.values()
+
+
+@table(
+    ("text", "written"),
+    [
+        ("FROM a/b:1\nRUN true\n", f"FROM {A}\nRUN true\n"),
+        ("# FROM c/d\nfrom a/b:1", f"# FROM c/d\nFROM {A}"),
+        ("ARG B=a/b:1\nFROM ${B} AS one\nFROM $B", f"ARG B=a/b:1\nFROM {A} AS one\nFROM {A}"),
+        ("ARG B='c/d'\nFROM $B", f"ARG B='c/d'\nFROM {C}"),
+        ("FROM \\\n# c/d\n  a/b:1 \\\n\n AS x\nRUN a", f"FROM {A} AS x\n\n\n\n\nRUN a"),
+        ("FROM --platform=$X a/b:1 as X\nFROM x\nFROM X AS y",
+         f"FROM --platform=$X {A} as X\nFROM x\nFROM X AS y"),
+        ("FROM scratch\nFROM c/d AS scratch\nFROM scratch", f"FROM scratch\nFROM {C} AS scratch\nFROM scratch"),
+        ("FROM a/b:1 AS c/d\nFROM c/d\nFROM c/d:2 AS z",  None),
+        ("\ufeffFROM a/b:1\r\nRUN x\r\n", f"FROM {A}\nRUN x\n"),
+        ("FROM a/b:1\nCOPY --from=c/d /a /b\nRUN echo \\\nFROM c/d", f"FROM {A}\nCOPY --from=c/d /a /b\nRUN echo \\\nFROM c/d"),
+    ],
+)  # fmt: skip
+def test_a_build_begins_with_the_images_that_were_looked_at(text: str, written: str | None) -> None:
+    if written is None:
+        with pytest.raises(KeyError):
+            dockerfile.pinned(text, IDS)
+        return
+    assert dockerfile.pinned(text, IDS) == written
+    # And as Docker reads it, it is the same but for that.
+    rests = [each[1:] for each in dockerfile.instructions(text) if each[1] != "FROM"]
+    assert [e[1:] for e in dockerfile.instructions(written) if e[1] != "FROM"] == rests
+
+
 REMOTE = "http://127.0.0.1:8499/meta /stolen"
 
 

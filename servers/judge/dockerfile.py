@@ -6,6 +6,7 @@ its versions differ, or a reader and a parser might, the Dockerfile is refused.
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 LONGEST = 64 << 10  # characters of a Dockerfile
 LONGEST_FILE = 256 << 10
@@ -26,32 +27,50 @@ _VARIABLE = re.compile(r"\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))", re.ASCII)
 _PLAIN = re.compile(r"[A-Za-z0-9._/:@+-]*\Z")
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Stage:
+    """A FROM, on the lines first..last."""
+
+    first: int
+    last: int
+    flags: tuple[str, ...]
+    image: str  # its variables filled in; the name of an earlier stage where is_stage
+    others: tuple[str, ...]  # AS name
+    is_stage: bool
+
+
 def instructions(text: str) -> list[tuple[int, str, str]]:
     """Line, instruction in capitals and what follows it, with continued lines joined; without
     comments."""
-    found: list[tuple[int, str, str]] = []
-    gathered, began = "", 0
+    return [(first, word, rest) for first, _last, word, rest in _spans(text)]
+
+
+def _spans(text: str) -> list[tuple[int, int, str, str]]:
+    """The same with the last line of each behind the first."""
+    found: list[tuple[int, int, str, str]] = []
+    gathered, began, last = "", 0, 0
     # Not splitlines(), for which more ends a line than for Docker.
     for number, line in enumerate(_lines(text), start=1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
+        last = number
         if not gathered:
             began, line = number, line.lstrip()
         if (end := _CONTINUED.search(line)) is not None:
             gathered += line[: end.start()]
             continue
-        found += _parted(began, gathered + line)
+        found += _parted(began, last, gathered + line)
         gathered = ""
-    return found + _parted(began, gathered)
+    return found + _parted(began, last, gathered)
 
 
 def _lines(text: str) -> list[str]:
     return text.removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
 
 
-def _parted(line: int, whole: str) -> list[tuple[int, str, str]]:
+def _parted(first: int, last: int, whole: str) -> list[tuple[int, int, str, str]]:
     word, *rest = _BLANKS.split(whole.strip(), maxsplit=1)
-    return [(line, word.upper(), rest[0] if rest else "")] if word else []
+    return [(first, last, word.upper(), rest[0] if rest else "")] if word else []
 
 
 def base(text: str) -> str:
@@ -64,28 +83,58 @@ def base(text: str) -> str:
 def bases(text: str) -> list[str]:
     """Every image that a stage begins with. Raises ValueError, with a sentence, where nobody can
     tell which one it is."""
+    found = [each.image for each in _stages(text) if not each.is_stage and each.image != "scratch"]
+    return list(dict.fromkeys(found))
+
+
+def pinned(text: str, ids: Mapping[str, str]) -> str:
+    """The same Dockerfile, with every image that a stage begins with by its id (sha256:…).
+
+    A name may mean another image by the time that Docker builds. Lines keep their numbers. Raises
+    KeyError for an image that `ids` does not have, and ValueError as `bases` does.
+    """
+    lines = _lines(text)
+    for each in _stages(text):
+        image = each.image if each.is_stage or each.image == "scratch" else ids[each.image]
+        written = " ".join(["FROM", *each.flags, image, *each.others])
+        # Within a continued instruction an empty line is one that Docker passes over.
+        lines[each.first - 1 : each.last] = [written, *[""] * (each.last - each.first)]
+    return "\n".join(lines)
+
+
+def _stages(text: str) -> list[_Stage]:
+    """Raises ValueError, with a sentence."""
     defaults: dict[str, str] = {}
-    stages: set[str] = set()
-    found: list[str] = []
-    has_begun = False
-    for line, word, rest in instructions(text):
-        if word == "ARG" and not has_begun:
+    names: set[str] = set()
+    found: list[_Stage] = []
+    for first, last, word, rest in _spans(text):
+        if word == "ARG" and not found:
             name, _equals, value = rest.partition("=")
             defaults[name.strip()] = _unquoted(value.strip())
         if word != "FROM":
             continue
-        has_begun = True
-        image, *others = _without_flags(rest) or [""]
+        words = _without_flags(rest)
+        flags = rest.split()[: len(rest.split()) - len(words)]
+        image, *others = words or [""]
         image = _filled(image, defaults)
         if not image or not _PLAIN.match(image):
             raise ValueError(
-                f"Line {line}: nobody can tell which image FROM means. Write its name, or $NAME "
+                f"Line {first}: nobody can tell which image FROM means. Write its name, or $NAME "
                 "with a plain ARG NAME=… before it."
             )
-        if image.casefold() not in stages and image != "scratch" and image not in found:
-            found.append(image)
+        is_stage = image.casefold() in names
+        found.append(
+            _Stage(
+                first=first,
+                last=last,
+                flags=tuple(flags),
+                image=image,
+                others=tuple(others),
+                is_stage=is_stage,
+            )
+        )
         if len(others) == 2 and others[0].upper() == "AS":
-            stages.add(others[1].casefold())
+            names.add(others[1].casefold())
     return found
 
 

@@ -4,12 +4,14 @@ import io
 import uuid
 from contextlib import closing
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from docker import APIClient
 
 from servers.engines.launch import Launch
 from servers.host.containers import Docker
+from servers.host.images import Stream
 from servers.lifecycle import creation
 from servers.lifecycle.images import built, jobs, shelf
 from servers.lifecycle.secrets import Refused
@@ -113,6 +115,41 @@ def test_what_a_base_image_adds_to_a_build_is_read_before_it(box: Box, docker: D
                 assert "ADD is not taken" in job.said
         finally:
             client.remove_image(name, force=True)
+    assert not inside.asked
+
+
+def test_a_build_begins_with_the_very_image_that_was_looked_at(
+    box: Box, docker: Docker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its name is moved in between, to one whose ONBUILD would be refused."""
+    name = f"moved-{uuid.uuid4().hex[:8]}:1"
+    building = Docker.building
+    with hostile_server() as inside, closing(APIClient(docker.host, version="auto")) as client:
+        inside.otherwise = lambda talk: talk.send("200 OK", b"LOOPBACK-SECRET")
+        text = f"FROM {BASE}\nONBUILD ADD {inside.url}/meta /stolen\n"
+        for _line in client.build(fileobj=io.BytesIO(text.encode()), tag=f"other-{name}", rm=True):
+            pass
+        client.tag(BASE, *name.split(":"))
+        looked_at = client.inspect_image(BASE)["Id"]
+
+        def moved(self: Docker, *args: Any, **more: Any) -> Stream:
+            client.tag(f"other-{name}", *name.split(":"))
+            return building(self, *args, **more)
+
+        monkeypatch.setattr(Docker, "building", moved)
+        try:
+            job = build(patched(box, f"ARG B={name}\nFROM $B AS a\nFROM a\nRUN : {name}\n"))
+            assert job.state == "done", job.said
+            assert looked_at != client.inspect_image(name)["Id"]
+            its_layers = client.inspect_image(job.image_id)["RootFS"]["Layers"]
+            layers = client.inspect_image(looked_at)["RootFS"]["Layers"]
+            assert its_layers[: len(layers)] == layers
+            log = "\n".join(JobLog.objects.filter(job=job).values_list("text", flat=True))
+            assert f"{name} is {looked_at}" in log
+            docker.drop_image(job.image_id)
+        finally:
+            client.remove_image(name, force=True)
+            client.remove_image(f"other-{name}", force=True)
     assert not inside.asked
 
 

@@ -35,12 +35,12 @@ def build(work: Work) -> str:
     began = time.monotonic()
     try:
         with work.telling(log.store):
-            _look_at_bases(docker, launch.dockerfile, work, log)
-            _follow(
-                docker.building(job.reference, launch.dockerfile, launch.build_files, profile=slug),
-                work,
-                log,
-            )
+            bases = _look_at_bases(docker, launch.dockerfile, work, log)
+            if not work.is_given_up:
+                # By their ids: a name may be moved to another image before Docker gets to it.
+                text = dockerfile.pinned(launch.dockerfile, bases)
+                files = launch.build_files
+                _follow(docker.building(job.reference, text, files, profile=slug), work, log)
     except ContainerError as error:
         log.add(f"\n{error.detail or error}\n")
         raise _said(error, log) from error
@@ -55,20 +55,25 @@ def build(work: Work) -> str:
     return f"Built in {took} as {job.reference}, {image.id.removeprefix('sha256:')[:12]}."
 
 
-def _look_at_bases(docker: Docker, text: str, work: Work, log: "_Log") -> None:
+def _look_at_bases(docker: Docker, text: str, work: Work, log: "_Log") -> dict[str, str]:
     """Fetch the images that it begins with, and read what they add to a build: their ONBUILD is
-    run by the daemon and stands in nobody's Dockerfile. Raises RefusedError and ContainerError."""
+    run by the daemon and stands in nobody's Dockerfile. Their ids by their names, not all of them
+    once the work is given up. Raises RefusedError and ContainerError."""
+    ids: dict[str, str] = {}
     for name in dockerfile.bases(text):
         image = docker.image(name)
         if image is None and not work.is_given_up:
             _follow(docker.pulling(familiar(name)), work, log)
             image = docker.image(name)
         if work.is_given_up:
-            return
+            return ids
         if image is None:
             raise ContainerError(f"{name} was pulled but is not there.", kind="no_image")
         if faults := dockerfile.faults_of_base(name, image.on_build):
             raise RefusedError(" ".join(faults))
+        ids[name] = image.id
+        log.add(f"{name} is {image.id}\n")
+    return ids
 
 
 def _follow(stream: Stream, work: Work, log: "_Log") -> None:
