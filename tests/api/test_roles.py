@@ -2,11 +2,11 @@
 
 import json
 from collections.abc import Callable, Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 from django.db import connection, transaction
-from django.http import HttpResponse
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
@@ -58,7 +58,7 @@ def key(
     person: Role = Role.ADMIN,
     may: Role = Role.ADMIN,
     *,
-    over: "timezone.datetime | None" = None,
+    over: datetime | None = None,
     only_asks: bool = False,
     then: Callable[[Key], object] = lambda _key: None,
 ) -> Client:
@@ -76,7 +76,7 @@ def lowered(role: Role) -> Callable[[Key], object]:
     return lambda found: User.objects.filter(pk=found.person_id).update(role=role)
 
 
-def ask(client: Client, operation: Operation, things: Things) -> tuple[HttpResponse, list[str]]:
+def ask(client: Client, operation: Operation, things: Things) -> tuple[Any, list[str]]:
     """The answer, and what it wrote; nothing of that stays: the next finds all there."""
     body = json.dumps(operation.body)
     address = operation.address(things)

@@ -132,9 +132,8 @@ async def test_others_are_answered_while_a_document_is_read(
     monkeypatch.setattr(document, "read", slow)
     path = "/api/v1/profiles" if method == "POST" else f"/api/v1/profiles/{slug}"
     body = json.dumps({"document": DOCUMENT})
-    slowly = asyncio.create_task(
-        AsyncClient().generic(method, path, body, content_type=JSON, headers=headers)
-    )
+    asked: Any = AsyncClient().generic(method, path, body, content_type=JSON, headers=headers)
+    slowly: asyncio.Future[Any] = asyncio.ensure_future(asked)
     try:
         await wait_until_async(lambda: begins.is_set() or slowly.done(), "it is read")
         async with asyncio.timeout(PATIENCE):

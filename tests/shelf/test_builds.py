@@ -118,32 +118,37 @@ def test_what_a_base_image_adds_to_a_build_is_read_before_it(box: Box, docker: D
     assert not inside.asked
 
 
+def inspected(client: APIClient, name: str) -> tuple[str, list[str]]:
+    """The image's id and its layers."""
+    said = client.inspect_image(name)  # type: ignore[no-untyped-call]
+    return said["Id"], said["RootFS"]["Layers"]
+
+
 def test_a_build_begins_with_the_very_image_that_was_looked_at(
     box: Box, docker: Docker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its name is moved in between, to one whose ONBUILD would be refused."""
-    name = f"moved-{uuid.uuid4().hex[:8]}:1"
+    moved = f"moved-{uuid.uuid4().hex[:8]}"
+    name = f"{moved}:1"
     building = Docker.building
     with hostile_server() as inside, closing(APIClient(docker.host, version="auto")) as client:
         inside.otherwise = lambda talk: talk.send("200 OK", b"LOOPBACK-SECRET")
         text = f"FROM {BASE}\nONBUILD ADD {inside.url}/meta /stolen\n"
         for _line in client.build(fileobj=io.BytesIO(text.encode()), tag=f"other-{name}", rm=True):
             pass
-        client.tag(BASE, *name.split(":"))
-        looked_at = client.inspect_image(BASE)["Id"]
+        client.tag(BASE, moved, "1")
+        looked_at, layers = inspected(client, BASE)
 
-        def moved(self: Docker, *args: Any, **more: Any) -> Stream:
-            client.tag(f"other-{name}", *name.split(":"))
+        def after_a_move(self: Docker, *args: Any, **more: Any) -> Stream:
+            client.tag(f"other-{name}", moved, "1")
             return building(self, *args, **more)
 
-        monkeypatch.setattr(Docker, "building", moved)
+        monkeypatch.setattr(Docker, "building", after_a_move)
         try:
             job = build(patched(box, f"ARG B={name}\nFROM $B AS a\nFROM a\nRUN : {name}\n"))
             assert job.state == "done", job.said
-            assert looked_at != client.inspect_image(name)["Id"]
-            its_layers = client.inspect_image(job.image_id)["RootFS"]["Layers"]
-            layers = client.inspect_image(looked_at)["RootFS"]["Layers"]
-            assert its_layers[: len(layers)] == layers
+            assert inspected(client, name)[0] != looked_at
+            assert inspected(client, job.image_id)[1][: len(layers)] == layers
             log = "\n".join(JobLog.objects.filter(job=job).values_list("text", flat=True))
             assert f"{name} is {looked_at}" in log
             docker.drop_image(job.image_id)
