@@ -117,6 +117,13 @@ def test_a_view_has_the_role_of_its_row(row: Row) -> None:
     )
 
 
+def test_nobody_gets_no_more_than_security_md_says() -> None:
+    """Whoever adds one tells of it there, in the row "nobody" of the roles."""
+    public = {row.name for row in ROWS if row.role is PUBLIC and not row.wants_key}
+
+    assert public == {"login", "join", "terminal", "authority"}
+
+
 @pytest.mark.parametrize("who", EVERYBODY, ids=word)
 @pytest.mark.takes(30)
 def test_every_address_lets_in_whom_it_should(who: Role | None, things: Things) -> None:

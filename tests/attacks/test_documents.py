@@ -15,6 +15,7 @@ from inferdash import limits
 from inferdash.asgi import application
 from servers.models import Key, Profile, Role
 from servers.recipes import document, mapping
+from servers.views import paste
 from servers.views.api import bodies
 from tests import factories
 from tests.api.conftest import with_key
@@ -144,6 +145,35 @@ async def test_others_are_answered_while_a_document_is_read(
     finally:
         may_end.set()
     assert (await slowly).status_code == (201 if method == "POST" else 200)
+
+
+@pytest.mark.asyncio
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("own_redis")
+async def test_others_are_answered_while_a_paste_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    begins, may_end = threading.Event(), threading.Event()
+    read = paste.read
+
+    def slow(text: str) -> Any:
+        begins.set()
+        assert may_end.wait(PATIENCE)
+        return read(text)
+
+    monkeypatch.setattr(paste, "read", slow)
+    client = AsyncClient()
+    eva = await sync_to_async(factories.person)("eva", Role.EDITOR)
+    await client.aforce_login(eva)
+    asked: Any = client.post("/profiles/paste/", {"text": "vllm serve a/b"})
+    slowly: asyncio.Future[Any] = asyncio.ensure_future(asked)
+    try:
+        await wait_until_async(lambda: begins.is_set() or slowly.done(), "it is read")
+        async with asyncio.timeout(PATIENCE):
+            page = await AsyncClient().get("/login/")
+        assert page.status_code == 200
+        assert not slowly.done()
+    finally:
+        may_end.set()
+    assert (await slowly).status_code == 200
 
 
 def editors_key() -> tuple[str, str]:

@@ -32,13 +32,16 @@ PLACES = (
         *("mnt/plain/config.json", "mnt/plain/model.safetensors.index.json", "mnt/plain/.cache"),
         *("mnt/plain/model.safetensors", "mnt/plain/x-Q4_K_M.gguf", "mnt/plain/chat.jinja"),
         *("mnt/plain/original/deep.txt", "mnt/hub/.locks", f"{HUB}/refs/dev"),
+        *(f"{SNAPSHOT}/{name}" for name in ("README.md", "config.json", "Q4_K_M.gguf")),
     ],
-    [f"{SNAPSHOT}/{name}" for name in ("README.md", "config.json", "Q4_K_M.gguf")],
-    [f"{SNAPSHOT}/model.safetensors.index.json", f"{SNAPSHOT}/model.safetensors"],
+    [
+        *(f"{SNAPSHOT}/model.safetensors.index.json", f"{SNAPSHOT}/model.safetensors"),
+        *(f"{HUB}/refs/main", "mnt/plain/original"),
+    ],
     [f"{HUB}/blobs/{name}" for name in ("readme", "config", "Q4_K_M.gguf", "x.incomplete")],
-    [f"{HUB}/refs/main", "mnt/plain/original"],
-    *([f"{HUB}/{name}"] for name in ("refs", "snapshots", "blobs")),
-    *([HUB], [SNAPSHOT], ["mnt/plain"]),
+    [f"{HUB}/refs", "mnt/plain"],
+    *([f"{HUB}/{name}"] for name in ("snapshots", "blobs")),
+    *([HUB], [SNAPSHOT]),
 )
 
 
