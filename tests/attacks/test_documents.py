@@ -13,6 +13,7 @@ from django.test import AsyncClient
 
 from inferdash import limits
 from inferdash.asgi import application
+from servers.commandline import read as command_text
 from servers.models import Key, Profile, Role
 from servers.recipes import document, mapping
 from servers.views import paste
@@ -152,7 +153,7 @@ async def test_others_are_answered_while_a_document_is_read(
 @pytest.mark.usefixtures("own_redis")
 async def test_others_are_answered_while_a_paste_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     begins, may_end = threading.Event(), threading.Event()
-    read = paste.read
+    read = command_text.read
 
     def slow(text: str) -> Any:
         begins.set()
