@@ -279,7 +279,15 @@ print(json.dumps(out))
 def test_postgresql_on_a_full_disk_keeps_nobody_out(
     tmp_path: Path, short_path: Path, redis_url: str
 ) -> None:
-    mount = ["mount", "-t", "tmpfs", "-o", "size=64m,uid=postgres,mode=711", "tests", short_path]
+    mount = [
+        "mount",
+        "-t",
+        "tmpfs",
+        "-o",
+        "size=64m,uid=postgres,mode=711",
+        "tests",
+        str(short_path),
+    ]
     subprocess.run(mount, check=True)
     short_path.chmod(0o711)
     try:
