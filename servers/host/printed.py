@@ -6,6 +6,7 @@ prints where its two streams go elsewhere.
 
 import os
 import stat
+from collections import OrderedDict
 from dataclasses import dataclass, replace
 from io import RawIOBase
 from pathlib import Path
@@ -23,7 +24,7 @@ _O_PATH = 0o10000000
 _SHOWN = 200  # characters of a path
 _MOST = 1024  # descriptors that are looked at
 
-_shown: set[tuple[int, int]] = set()  # device and number of what opened() has opened
+MOST_REMEMBERED = 1000  # processes of which it is known what they printed to
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +42,20 @@ class Outlet:
 
 class PrintedError(Exception):
     """A file cannot be read; the text says why, and what to do."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Opened:
+    """A file that opened() has opened, as it was then."""
+
+    path: Path
+    owner: int
+    is_public: bool
+
+
+# By process (its number and its start) and by the file's device and number. In memory only: what a
+# row says of an earlier watcher's files, whoever can write rows may have written.
+_opened: OrderedDict[tuple[int, int], dict[tuple[int, int], _Opened]] = OrderedDict()
 
 
 def outlets(pid: int, kernel: Kernel | None = None, *, own: str = "") -> tuple[Outlet, ...]:
@@ -130,45 +145,74 @@ def _is_written(flags: int) -> bool:
     return flags & os.O_ACCMODE in (os.O_WRONLY, os.O_RDWR) and not flags & _O_PATH
 
 
-def opened(pid: int, number: int, kernel: Kernel | None = None) -> "RawIOBase":
+def opened(
+    pid: int, number: int, kernel: Kernel | None = None, *, start: int | None = None
+) -> "RawIOBase":
     """The file that a descriptor of a process goes to, whatever its name is by now.
 
-    Raises PrintedError where it is none, or not a file of who runs the process: inferdash may be
-    root, and must not read to people what they may not read themselves. Rule: the process holds
-    it open for writing (a descriptor of O_PATH proves nothing), and it is its user's, everybody
-    may read it, or systemd has opened it for a unit.
+    `start` is the process's, in ticks of the clock since the boot; None: whichever has the number.
+    Raises PrintedError where that is another process by now, where it is none, or not a file of who
+    runs the process: inferdash may be root, and must not read to people what they may not read
+    themselves. Rule: the process holds it open for writing (a descriptor of O_PATH proves nothing),
+    and it is its user's, everybody may read it, or systemd has opened it for a unit.
     """
     kernel = kernel or Kernel()
-    file = _open(kernel.root / f"proc/{pid}/fd/{number}")
+    link = kernel.root / f"proc/{pid}/fd/{number}"
+    before, file = kernel.life(pid), _open(link)
     said = os.fstat(file.fileno())
-    if not _is_written(_flags(pid, number, kernel)) or not _may_be_shown(pid, said, kernel):
+    is_its = _is_written(_flags(pid, number, kernel)) and _may_be_shown(pid, said, kernel)
+    path, after = _named(link), kernel.life(pid)
+    if before is None or after is None or {start or after.start, before.start} != {after.start}:
+        file.close()
+        raise PrintedError("The process ended while it was looked at.")
+    if not is_its:
         file.close()
         raise PrintedError(
             "Its output goes to a file that belongs to somebody else than the process, and that not "
             "everybody may read. inferdash does not show such a file."
         )
-    _shown.add((said.st_dev, said.st_ino))
+    if path is not None:
+        _remember((pid, after.start), path, said)
     return file
 
 
-def reopened(path: str, inode: tuple[int, int]) -> "RawIOBase | None":
-    """A file that was read before, after its process has ended; None when another one has its
-    name. Raises PrintedError.
+def _named(link: Path) -> Path | None:
+    try:
+        return Path(str(link.readlink()).removesuffix(" (deleted)"))
+    except OSError:
+        return None  # closed meanwhile
 
-    Rule: this process has opened it as opened() does. A row alone, which says what an earlier one
-    has opened, is no reason to open anything: whoever can write rows may have written it.
+
+def _remember(life: tuple[int, int], path: Path, said: os.stat_result) -> None:
+    opened = _Opened(path=path, owner=said.st_uid, is_public=_is_public(said))
+    _opened.setdefault(life, {})[said.st_dev, said.st_ino] = opened
+    _opened.move_to_end(life)
+    while len(_opened) > MOST_REMEMBERED:
+        _opened.popitem(last=False)
+
+
+def reopened(pid: int, start: int, inode: tuple[int, int]) -> "RawIOBase | None":
+    """A file of a process that has ended: the one of this device and number that opened() has
+    opened while it ran. None when another one has its name by now. Raises PrintedError.
+
+    `start` is the process's, in ticks of the clock since the boot. Rule: where to look is what this
+    process of inferdash has itself found. A row alone, which says what an earlier one has opened, is
+    no reason to open anything; and a file that has taken the number of one that was removed is not
+    read where it has another owner, or is private where that was not.
     """
-    if inode not in _shown:
+    known = _opened.get((pid, start), {}).get(inode)
+    if known is None:
         raise PrintedError(
-            f"Its output went to {path}, and its process ended while inferdash did not watch it: "
-            "nobody can tell any more whether the file was its own."
+            "Its process ended while inferdash did not watch it: nobody can tell any more whether "
+            "the file that its output went to was its own."
         )
-    file = _open(Path(path))
+    file = _open(known.path)
     said = os.fstat(file.fileno())
-    if (said.st_dev, said.st_ino) != inode:
-        file.close()
-        return None
-    return file
+    is_same = (said.st_dev, said.st_ino, said.st_uid) == (*inode, known.owner)
+    if is_same and (_is_public(said) or not known.is_public):
+        return file
+    file.close()
+    return None
 
 
 def _may_be_shown(pid: int, said: os.stat_result, kernel: Kernel) -> bool:
@@ -177,7 +221,11 @@ def _may_be_shown(pid: int, said: os.stat_result, kernel: Kernel) -> bool:
         return False
     its = unit(kernel, pid)
     is_service = its not in ("", "session") and not its.startswith("user: ")
-    return owner in (0, said.st_uid) or bool(said.st_mode & stat.S_IROTH) or is_service
+    return owner in (0, said.st_uid) or _is_public(said) or is_service
+
+
+def _is_public(said: os.stat_result) -> bool:
+    return bool(said.st_mode & stat.S_IROTH)
 
 
 def _open(path: Path) -> "RawIOBase":

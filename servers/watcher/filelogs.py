@@ -20,7 +20,7 @@ from servers.host import lives, printed
 from servers.host.lives import Life
 from servers.host.logstream import LONGEST
 from servers.host.printed import Outlet, PrintedError
-from servers.lifecycle.strangers import own_log
+from servers.lifecycle.strangers import ReadSoFar, own_log
 from servers.models import Run
 from servers.models.tokens import mask_tokens
 from servers.watcher.loglines import note, records, secrets_pattern
@@ -103,16 +103,16 @@ class FileFollower(Storing):
             self._begin(outlet)
 
     def _begin(self, outlet: Outlet) -> None:
-        source = printed.opened(self.life.pid, outlet.number)
+        source = printed.opened(self.life.pid, outlet.number, start=self.life.start)
         said = os.fstat(source.fileno())
         inode = (said.st_dev, said.st_ino)
-        known = self._known.get(outlet.stream) or {}
-        is_known = tuple(known.get("inode") or ()) == inode
+        known = ReadSoFar.of(self._known.get(outlet.stream))
+        is_known = known.inode == inode
         file = _File(
             stream=outlet.stream,
             path=outlet.path,
             inode=inode,
-            offset=int(known["offset"]) if is_known else 0,
+            offset=known.offset if is_known else 0,
             source=source,
         )
         self._files[outlet.stream] = file
@@ -121,22 +121,19 @@ class FileFollower(Storing):
 
     def _reopen(self) -> None:
         """It has ended: what is left of its files, as far as they still have their names."""
-        for stream, known in self._known.items():
+        for stream, said in self._known.items():
             if stream in self._files:
                 continue
+            known = ReadSoFar.of(said)
             try:
-                inode = (int(known["inode"][0]), int(known["inode"][1]))
-                source = printed.reopened(str(known["path"]), inode)
-                words = f"… {known['path']} is another file by now: lines may be missing."
+                source = printed.reopened(self.life.pid, self.life.start, known.inode)
+                words = f"… {known.path} is another file by now: lines may be missing."
             except PrintedError as error:
                 source, words = None, f"… {error} Lines may be missing."
             if source is None:
                 self._keep([note(self._stamp(), words)])
                 continue
-            offset = int(known["offset"])
-            self._files[stream] = _File(
-                stream=stream, path=str(known["path"]), inode=inode, offset=offset, source=source
-            )
+            self._files[stream] = _File(stream=stream, source=source, **known._asdict())
 
     def _read_on(self, file: _File) -> bool:
         """Store what is new in one file; whether there was anything."""

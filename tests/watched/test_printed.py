@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +16,10 @@ from servers.host.lives import Life
 from servers.host.printed import PrintedError
 from servers.host.started import started
 from servers.judge.farewell import is_orderly
+from servers.lifecycle import strangers
+from servers.models import LogChunk, Run, Server
+from servers.watcher.filelogs import FileFollower
+from tests import factories
 from tests.cases import table
 from tests.waiting import wait_until
 
@@ -120,45 +125,123 @@ def test_a_file_that_is_not_its_users_is_not_read_to_people(tmp_path: Path) -> N
     os.close(handle)
 
 
-def test_what_a_row_names_is_not_read_to_people_unless_a_process_has_shown_it(
-    tmp_path: Path,
-) -> None:
-    """Rows may say anything: whoever can write them is not to read by them what root can."""
-    printed_to, secret = tmp_path / "out.log", tmp_path / "shadow"
-    for path in (printed_to, secret):
-        path.write_bytes(b"root:x:1\n")
-        path.chmod(0o600)
-    with printed_to.open("ab") as file, sleeping(stdout=file) as pid:
-        printed.opened(pid, 1).close()
+def life_of(pid: int) -> tuple[int, int]:
+    life = Kernel().life(pid)
+    assert life is not None
+    return pid, life.start
 
-    again = printed.reopened(str(printed_to), inode(printed_to))
+
+@contextmanager
+def printing_to(path: Path) -> Iterator[tuple[int, int]]:
+    """A process whose output goes there, once it was opened through it; its number and start."""
+    with path.open("ab") as file, sleeping(stdout=file) as pid:
+        printed.opened(pid, 1).close()
+        yield life_of(pid)
+
+
+def private(path: Path, text: bytes = b"root:x:1\n") -> Path:
+    path.write_bytes(text)
+    path.chmod(0o600)
+    return path
+
+
+def test_after_its_end_a_process_is_believed_what_it_was_seen_to_print_to(tmp_path: Path) -> None:
+    """Rows may say anything: whoever can write them is not to read by them what root can."""
+    own, of_another = private(tmp_path / "out.log"), private(tmp_path / "another.log")
+    with printing_to(own) as life, printing_to(of_another) as other:
+        pass
+
+    again = printed.reopened(*life, inode(own))
     assert again is not None
     again.close()
-    with pytest.raises(PrintedError, match="nobody can tell any more"):
-        printed.reopened(str(secret), inode(secret))
+    for whose, which in (
+        (life, inode(of_another)),
+        (other, inode(own)),
+        ((life[0], life[1] + 1), inode(own)),
+        (life, inode(private(tmp_path / "shadow"))),
+        (life, (0, 0)),
+    ):
+        with pytest.raises(PrintedError, match="nobody can tell any more"):
+            printed.reopened(*whose, which)
 
 
-def test_a_name_in_a_row_opens_nothing_that_its_process_did_not_write(tmp_path: Path) -> None:
-    path = tmp_path / "notes"
-    path.write_bytes(b"of somebody else\n")
-    path.chmod(0o644)
-
-    with pytest.raises(PrintedError, match="nobody can tell any more"):
-        printed.reopened(str(path), inode(path))
-    # Not even to see whether it is there.
-    with pytest.raises(PrintedError, match="nobody can tell any more"):
-        printed.reopened(str(tmp_path / "none"), (0, 1))
+def test_another_process_that_has_its_number_by_now_is_not_read(tmp_path: Path) -> None:
+    with printing_to(tmp_path / "out.log") as (pid, start):
+        printed.opened(pid, 1, start=start).close()
+        with pytest.raises(PrintedError, match="ended while it was looked at"):
+            printed.opened(pid, 1, start=start - 1)
 
 
 def test_another_file_under_the_name_of_the_one_that_was_read_is_told(tmp_path: Path) -> None:
     path = tmp_path / "out.log"
-    with path.open("ab") as file, sleeping(stdout=file) as pid:
-        printed.opened(pid, 1).close()
-    was = inode(path)
+    with printing_to(path) as life:
+        was = inode(path)
     path.rename(tmp_path / "out.log.1")
     path.write_bytes(b"a new one\n")
 
-    assert printed.reopened(str(path), was) is None
+    assert printed.reopened(*life, was) is None
+
+
+@as_root
+def test_one_that_may_have_taken_the_number_of_a_removed_one_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "out.log"
+    path.touch(0o644)
+    with printing_to(path) as life:
+        pass
+
+    path.chmod(0o600)
+    assert printed.reopened(*life, inode(path)) is None, "it was public"
+    path.chmod(0o644)
+    os.chown(path, NOBODY, NOBODY)
+    assert printed.reopened(*life, inode(path)) is None, "it had another owner"
+
+
+@pytest.mark.django_db
+@table(
+    "row",
+    [
+        {"path": "{other}", "inode": "{other}", "offset": 0},
+        {"path": "{other}", "inode": "{own}", "offset": 10**12},
+        {"path": "{own}", "inode": "{own}", "offset": -5},
+        {"path": "{own}", "inode": ["x"], "offset": 0},
+        {"path": "{own}", "inode": "{own}", "offset": "1"},
+        {"inode": None},
+        [],
+        "o",
+    ],
+    ids=str,
+)
+def test_a_changed_row_shows_nothing_of_another_file(row: Any) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        own = private(Path(name) / "own.log", b"its own line\n")
+        other = private(Path(name) / "other.log", b"of another\n")
+        with printing_to(own) as life, printing_to(other):
+            pass
+        files = {"own": own, "other": other}
+        if isinstance(row, dict):
+            row = {
+                key: _filled(value, files, as_inode=key == "inode") for key, value in row.items()
+            }
+        key = str(Life(pid=life[0], start=life[1]))
+        server = Server.objects.first() or factories.server(factories.box())
+        run = factories.run(server, container_id=key, log_files={"o": row}, log_lines=0)
+        follower = FileFollower(run.pk, Life(pid=life[0], start=life[1]), masks=())
+
+        follower.follow()
+
+        text = "\n".join(line.text for line in LogChunk.objects.lines(run.pk, 0, 100))
+        end = strangers.process.gone(run, Life(pid=life[0], start=life[1]))
+
+    assert "of another" not in f"{text} {end.last_lines}"
+    assert Run.objects.get(pk=run.pk).log_complete, "it ends all the same"
+    run.delete()
+
+
+def _filled(value: Any, files: dict[str, Path], *, as_inode: bool) -> Any:
+    if not isinstance(value, str) or value[1:-1] not in files:
+        return value
+    path = files[value[1:-1]]
+    return list(inode(path)) if as_inode else str(path)
 
 
 def inode(path: Path) -> tuple[int, int]:

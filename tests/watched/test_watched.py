@@ -242,4 +242,6 @@ def test_a_restart_of_the_box_starts_nothing(place: Place, hands: Hands) -> None
     assert (_fresh(run).state, run.restart_at) == (State.STOPPED, None)
     assert run.outlook.startswith("The box was restarted. Docker starts it again")
     assert not Run.objects.exclude(pk=run.pk).exists()
-    assert leftbehind.look(place.box, None) == []
+    # Other tests' engines end on this machine, too.
+    left = leftbehind.look(place.box, None)
+    assert [each for each in left if each.container == container or each.server] == []

@@ -10,12 +10,13 @@ from servers.judge.found import Found
 from servers.lifecycle import creation
 from servers.lifecycle.strangers import process
 from servers.lifecycle.strangers.container import TheirContainer, removed
-from servers.lifecycle.strangers.process import TheirProcess, own_log
+from servers.lifecycle.strangers.process import ReadSoFar, TheirProcess, own_log
 from servers.lifecycle.strangers.stranger import End, Stranger, WatchError
 from servers.models import Run
 
 __all__ = [
     "End",
+    "ReadSoFar",
     "Stranger",
     "TheirContainer",
     "TheirProcess",

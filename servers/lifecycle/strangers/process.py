@@ -4,7 +4,7 @@ import posixpath
 import shlex
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 from django.utils import timezone
 
@@ -110,7 +110,9 @@ class TheirProcess(Stranger):
         files = [each for each in outlets if each.kind == "file"]
         try:
             for each in files:
-                printed.opened(self.life.pid, each.number, self._kernel).close()
+                printed.opened(
+                    self.life.pid, each.number, self._kernel, start=self.life.start
+                ).close()
         except PrintedError as error:
             return str(error), self._look_there
         if files or not outlets:
@@ -157,7 +159,8 @@ class TheirProcess(Stranger):
         appended = {
             each.stream
             for each in self._outlets
-            if each.is_appended and list(each.inode) == _inode(last, each.stream)
+            if each.is_appended
+            and each.inode == ReadSoFar.of(last.log_files.get(each.stream)).inode
         }
         return {stream: said for stream, said in last.log_files.items() if stream in appended}
 
@@ -179,7 +182,7 @@ def own_log(life: Life) -> str:
 def gone(run: Run, life: Life, kernel: Kernel | None = None) -> End:
     """The end of a process that does not run any more. Nobody but its parent hears how."""
     kernel = kernel or Kernel()
-    lines = _last_lines(run)
+    lines = _last_lines(run, life)
     now = timezone.now()
     if life.boot and not (kernel.boot_id() or life.boot).startswith(life.boot):
         booted = run.server.box.booted_at
@@ -197,12 +200,11 @@ def gone(run: Run, life: Life, kernel: Kernel | None = None) -> End:
     return replace(stopped, state=State.FAILED, failure=failure)
 
 
-def _last_lines(run: Run) -> list[str]:
+def _last_lines(run: Run, life: Life) -> list[str]:
     """From its files, which may be ahead of what is stored; else what is stored."""
     for said in run.log_files.values():
-        inode = (int(said["inode"][0]), int(said["inode"][1]))
         try:
-            file = printed.reopened(str(said["path"]), inode)
+            file = printed.reopened(life.pid, life.start, ReadSoFar.of(said).inode)
         except PrintedError:
             continue
         if file is None:
@@ -216,8 +218,20 @@ def _last_lines(run: Run) -> list[str]:
     return [line.text for line in stored if line.stream != NOTE]
 
 
-def _inode(run: Run, stream: str) -> list[int]:
-    return list((run.log_files.get(stream) or {}).get("inode", ()))
+class ReadSoFar(NamedTuple):
+    """How far a file was read, as a run's row keeps it."""
+
+    path: str = ""
+    inode: tuple[int, int] = (0, 0)  # device and number
+    offset: int = 0  # bytes
+
+    @classmethod
+    def of(cls, said: object) -> Self:
+        """Of nothing where the row is not as inferdash writes it."""
+        match said:
+            case {"path": str(path), "inode": [int(device), int(number)], "offset": int(offset)}:
+                return cls(path, (device, number), max(0, offset))
+        return cls()
 
 
 def _name(said: str) -> str:
