@@ -41,7 +41,7 @@ ON_HOST_NETWORK = f"""
 from servers.engines.launch import Launch
 from servers import lifecycle
 ada = User.objects.get(username="ada")
-profile, is_new = Profile.objects.get_or_create(slug="near", defaults={"name": "Near", "owner": ada})
+profile, is_new = Profile.objects.get_or_create(slug="near", defaults={{"name": "Near", "owner": ada}})
 if is_new:
     launch = Launch(engine="vllm", image="{ENGINE}", checkpoint="Qwen/Qwen3-8B", gpus="none",
                     mount_hf_cache=False, network="host", port=18999)
