@@ -1,5 +1,6 @@
 """Both databases that inferdash runs on, each empty, migrated and of the tests' own."""
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -10,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests import migrated
+from tests.docker_engine import FOLDER
 from tests.terminal import ROOT
 from tests.waiting import PATIENCE, wait_until
 
@@ -30,11 +32,12 @@ def database(kind: str, folder: Path) -> Iterator[dict[str, str]]:
         migrated.put_into(folder / "var")
         yield environment
         return
-    with _postgres() as socket_folder:
-        environment["DATABASE_URL"] = f"postgresql://tests@/postgres?host={socket_folder}"
-        migrate = [sys.executable, "manage.py", "migrate", "--verbosity", "0"]
-        subprocess.run(migrate, cwd=ROOT, env=environment, check=True)
-        yield environment
+    with _postgres(_template(environment)) as socket_folder:
+        yield environment | {"DATABASE_URL": _url(socket_folder)}
+
+
+def _url(socket_folder: Path) -> str:
+    return f"postgresql://tests@/postgres?host={socket_folder}"
 
 
 def move(environment: dict[str, str], folder: Path) -> None:
@@ -62,37 +65,76 @@ def run(code: str, environment: dict[str, str]) -> str:
     return done.stdout.decode()
 
 
-@contextmanager
-def _postgres() -> Iterator[Path]:
+def _template(environment: dict[str, str]) -> Path:
+    """The folder of a PostgreSQL that is migrated and not running, made once for all tests."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    path = FOLDER / f"postgres-{_bin().parent.name}-{migrated.fingerprint()}"
+    with (FOLDER / "postgres.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not path.exists():
+            for old in sorted(FOLDER.glob("postgres-*"), key=os.path.getmtime)[:-2]:
+                shutil.rmtree(old)
+            with _postgres(None) as socket_folder:
+                migrate = [sys.executable, "manage.py", "migrate", "--verbosity", "0"]
+                url = {"DATABASE_URL": _url(socket_folder)}
+                subprocess.run(migrate, cwd=ROOT, env=environment | url, check=True)
+                stop = [_bin() / "pg_ctl", "stop", "-D", socket_folder.parent / "data", "-s"]
+                subprocess.run([*_AS_OTHER, *stop], check=True, cwd="/")
+                part = path.with_suffix(".part")
+                shutil.rmtree(part, ignore_errors=True)
+                _copy(socket_folder.parent / "data", part)
+                part.rename(path)
+    return path
+
+
+def _copy(source: Path, target: Path) -> None:
+    """With its owners, whom shutil.copytree leaves behind."""
+    subprocess.run(["cp", "--archive", "--reflink=auto", source, target], check=True)
+
+
+def _bin() -> Path:
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))
-    postgres = str(found[-1] if found else shutil.which("postgres"))
-    bin_folder = Path(postgres).resolve().parent
+    return Path(str(found[-1] if found else shutil.which("postgres"))).resolve().parent
+
+
+# It refuses to run as root.
+_AS_OTHER = (
+    ("setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups")
+    if os.geteuid() == 0
+    else ()
+)
+
+
+@contextmanager
+def _postgres(template: Path | None) -> Iterator[Path]:
+    """The folder of its sockets, beside that of its data; `template` None: an empty one."""
     # Not below pytest's own folder: each pytest that begins shuts that to everybody but root.
     with tempfile.TemporaryDirectory(prefix="inferdash-postgres-") as name:
         folder = Path(name)
+        folder.chmod(0o711)
         data, sockets, said = folder / "data", folder / "sockets", folder / "said"
-        data.mkdir()
         sockets.mkdir()
-        # It refuses to run as root.
-        as_other: list[str] = []
+        if template is not None:
+            _copy(template, data)
+        else:
+            data.mkdir()
         if os.geteuid() == 0:
-            as_other = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"]
             for each in (data, sockets):
                 shutil.chown(each, "postgres", "postgres")
-            folder.chmod(0o711)
-        initdb = [str(bin_folder / "initdb"), "-D", str(data), "-U", "tests", "-A", "trust"]
-        subprocess.run(
-            [*as_other, *initdb, "-E", "UTF8"], check=True, stdout=subprocess.DEVNULL, cwd="/"
-        )
+        if template is None:
+            make = [_bin() / "initdb", "-D", data, "-U", "tests", "-A", "trust", "-E", "UTF8"]
+            # Little is written: smaller files of its log are copied sooner.
+            command = [*_AS_OTHER, *make, "--wal-segsize=1"]
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd="/")
         with said.open("wb") as output:
             server = subprocess.Popen(
-                [*as_other, postgres, "-D", str(data), "-k", str(sockets), "-h", "", "-F"],
+                [*_AS_OTHER, _bin() / "postgres", "-D", data, "-k", sockets, "-h", "", "-F"],
                 stdout=output,
                 stderr=output,
                 cwd="/",
             )
         try:
-            _wait(bin_folder, sockets, server, said)
+            _wait(_bin(), sockets, server, said)
             yield sockets
         finally:
             server.terminate()

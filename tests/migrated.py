@@ -56,7 +56,7 @@ def _template() -> Path:
 
 
 def _latest() -> Path:
-    path = FOLDER / f"migrated-{_fingerprint()}.sqlite3"
+    path = FOLDER / f"migrated-{fingerprint()}.sqlite3"
     FOLDER.mkdir(parents=True, exist_ok=True)
     with (FOLDER / "migrated.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -85,7 +85,8 @@ def _make(path: Path) -> None:
         path.with_suffix(".part").rename(path)
 
 
-def _fingerprint() -> str:
+def fingerprint() -> str:
+    """Of all by which a migrated database may differ from another."""
     told = hashlib.sha256(version("django").encode())
     for each in sorted(ROOT.glob("servers/**/migrations/*.py")):
         told.update(each.read_bytes())
