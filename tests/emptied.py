@@ -5,6 +5,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+import psutil
 import redis
 
 from tests import migrated
@@ -40,11 +41,18 @@ class Emptied:
 
     def empty(self) -> None:
         """As after the first start: nobody has joined, nothing runs or ever did, no model lies there."""
+        had_other_cards = any(
+            len(each.cards) != len(self.machine.cards) for each in self.place.gpus.shown
+        )
+        self.place.gpus.shown.clear()
         self.place.gpus.show(self.machine)
         (self.place.data / "box.toml").write_text(self.limits)
         shutil.rmtree(self.models, ignore_errors=True)
         wait_until(self._is_quiet, "the watcher has seen all engines go")
-        # Cards that a test took away are missed for seconds after they are back, and told again.
+        if had_other_cards:
+            # It misses those that a test took away for seconds after they are back, and a round of
+            # its alerts that has begun may tell of them whenever it ends.
+            self._has_watcher_anew()
         wait_until(self._sees_gpus, "the watcher sees all GPUs, and no fault")
         self._put_back()
         # A round that had begun before may have written what it knew.
@@ -56,6 +64,15 @@ class Emptied:
         for container in self.place.docker.list_ours():
             self.place.docker.remove(container.id)
         return self._says(WITH_CONTAINERS) == 0
+
+    def _has_watcher_anew(self) -> None:
+        before = self._watcher()
+        assert before is not None
+        before.kill()
+        wait_until(lambda: self._watcher() not in (before, None), "the watcher is started again")
+
+    def _watcher(self) -> psutil.Process | None:
+        return self.place.up.children().get("manage.py watch")
 
     def _sees_gpus(self) -> bool:
         if self._says(GPUS) == len(self.machine.cards) and self._says(FAULTS) == 0:

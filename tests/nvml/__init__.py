@@ -68,6 +68,7 @@ class StandIn:
     def __init__(self, folder: Path) -> None:
         self._state = folder / "nvml-standin"
         self.env = {**os.environ, **self.variables}
+        self.shown: list[Machine] = []
 
     @property
     def variables(self) -> dict[str, str]:
@@ -76,6 +77,7 @@ class StandIn:
 
     def show(self, machine: Machine) -> None:
         """From its next call on the library answers for this machine."""
+        self.shown.append(machine)
         new = self._state.with_suffix(".new")
         new.write_text("\n".join(_lines(machine)) + "\n")
         new.replace(self._state)
