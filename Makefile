@@ -39,8 +39,8 @@ bundle:
 test: install-dev
 	@$(PYTHON) -m tests
 
-# All tests, also the groups of tests/groups.py whose inputs are unchanged. Where all are green, it
-# keeps in tests/proved.json what they depended on.
+# All tests, also the groups of tests/groups.py whose inputs are unchanged. Of each group that is
+# green it keeps in tests/proved.json what it depended on.
 test-all: install-dev
 	@$(PYTHON) -m tests --all
 

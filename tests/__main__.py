@@ -3,6 +3,7 @@
 `python -m tests [--all] [PATHS AND OPTIONS OF PYTEST]`
 """
 
+import json
 import os
 import subprocess
 import sys
@@ -22,16 +23,17 @@ def main(words: Sequence[str]) -> int:
     given = [word for word in words if word != "--all"]
     machine.main()
     before = groups.hashes() if everything else {}
-    with tempfile.TemporaryFile("w+") as said:
+    with tempfile.TemporaryFile("w+") as said, tempfile.NamedTemporaryFile("r") as outcome:
         lint = start_lint(said)
-        tests = run_tests(given, everything=everything)
+        tests = run_tests(given, everything=everything, outcome=outcome.name)
         linted = lint.wait()
         if linted:
             said.seek(0)
             print(f"make lint ended with {linted}:\n{said.read()}", flush=True)
-    if tests or linted:
-        return tests or TESTS_FAILED
-    return keep(before) if everything and not given else 0
+        proved = set(json.loads(outcome.read() or "[]"))
+    if everything and not given and not linted and tests in (0, TESTS_FAILED):
+        keep(before, proved, is_green=not tests)
+    return tests or (TESTS_FAILED if linted else 0)
 
 
 def start_lint(said: IO[str]) -> "subprocess.Popen[str]":
@@ -40,7 +42,7 @@ def start_lint(said: IO[str]) -> "subprocess.Popen[str]":
     return subprocess.Popen(command, cwd=groups.ROOT, stdout=said, stderr=said, text=True)
 
 
-def run_tests(given: Sequence[str], *, everything: bool) -> int:
+def run_tests(given: Sequence[str], *, everything: bool, outcome: str) -> int:
     command = [sys.executable, "-m", "pytest", "-n", os.environ.get("PROCESSES", PROCESSES)]
     command += ["--dist", "loadscope", "--no-loadscope-reorder", "--tell-durations"]
     if not everything:
@@ -50,6 +52,7 @@ def run_tests(given: Sequence[str], *, everything: bool) -> int:
         command = [sys.executable, "-m", "tests.untouched", *command]
     # They start hundreds of processes of Python: compiling all of it anew takes as long as they.
     environment = {n: v for n, v in os.environ.items() if n != "PYTHONDONTWRITEBYTECODE"}
+    environment[groups.OUTCOME] = outcome
     # Short, as sockets lie in it, whose path the kernel takes only up to 107 bytes.
     with tempfile.TemporaryDirectory(prefix="t-") as folder:
         # For those that tests start: nothing of it stays.
@@ -59,17 +62,15 @@ def run_tests(given: Sequence[str], *, everything: bool) -> int:
     return done.returncode
 
 
-def keep(before: dict[str, str]) -> int:
-    """What all of this proved; unless tests were left out, or somebody changed it meanwhile."""
+def keep(before: dict[str, str], proved: set[str], *, is_green: bool) -> None:
+    """What this run proved; nothing where tests may have been left out."""
     if left_out := {"ALLOW_MISSING", "PYTEST_ADDOPTS"} & set(os.environ):
         print(f"{', '.join(left_out)} may leave tests out: tests/proved.json stays as it was.")
-        return 0
-    if groups.hashes() != before:
-        print("Files changed while the tests ran: tests/proved.json stays as it was.")
-        return TESTS_FAILED
-    groups.write(before)
-    durations.keep()
-    return 0
+        return
+    if unproved := groups.keep(before, proved):
+        print(f"Not proved, and so part of make test: {', '.join(sorted(unproved))}.")
+    if is_green:
+        durations.keep()
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """Groups of tests that take minutes and that few changes touch: what each depends on.
 
-`make test-all` runs every test and, where all were green, keeps a hash of each group's inputs in
-proved.json. `make test` (`--changed`) leaves out the groups whose inputs still have that hash.
+`make test-all` runs every test and keeps in proved.json, of each group all of whose tests were run
+and green, a hash of its inputs. `make test` (`--changed`) leaves out the groups whose inputs still
+have that hash.
 """
 
 import hashlib
@@ -19,6 +20,8 @@ ROOT = Path(__file__).resolve().parent.parent
 PROVED = ROOT / "tests/proved.json"
 # Another file, for the tests of this module.
 VARIABLE = "INFERDASH_TEST_PROVED"
+# A file for the markers of the groups that a run has proved.
+OUTCOME = "INFERDASH_TEST_OUTCOME"
 
 
 class GroupError(Exception):
@@ -165,6 +168,17 @@ def hashes(root: Path = ROOT) -> dict[str, str]:
     return {each.marker: hash_inputs(each, root) for each in GROUPS}
 
 
+def keep(
+    before: dict[str, str], proved: set[str], root: Path = ROOT, path: Path = PROVED
+) -> set[str]:
+    """Write down what was proved, and return what was not: what failed, or was not run, or has
+    other inputs by now than `before` the tests."""
+    now = hashes(root)
+    found = {each: value for each, value in before.items() if each in proved and now[each] == value}
+    write(found, path)
+    return before.keys() - found.keys()
+
+
 def write(found: dict[str, str], path: Path = PROVED) -> None:
     path.write_text(json.dumps(found, indent=2, sort_keys=True) + "\n")
 
@@ -186,6 +200,9 @@ def _files(root: Path) -> list[str]:
 
 
 _left_out: dict[str, int] = {}
+# Groups of which a test was run; and those of which one was not green, or not run.
+_ran: set[str] = set()
+_not_green: set[str] = set()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -225,9 +242,23 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     config.hook.pytest_deselected(items=left)
 
 
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    mine = {each.marker for each in GROUPS} & set(report.keywords)
+    _ran.update(mine)
+    if not report.passed:  # what was not run proves nothing either
+        _not_green.update(mine)
+
+
+def pytest_collectreport(report: pytest.CollectReport) -> None:
+    if not report.passed:
+        _not_green.update(each.marker for each in GROUPS)
+
+
 def pytest_sessionfinish(session: pytest.Session) -> None:
     if hasattr(session.config, "workeroutput"):
         session.config.workeroutput["left_out"] = _left_out
+    elif path := os.environ.get(OUTCOME):
+        Path(path).write_text(json.dumps(sorted(_ran - _not_green - _left_out.keys())))
 
 
 def pytest_testnodedown(node: "_Node", error: object) -> None:

@@ -2,6 +2,7 @@ import ast
 import json
 import re
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -24,6 +25,9 @@ def test_of_a_group():
 def test_of_none():
     pass
 """
+
+
+BODIES = {"passes": "pass", "fails": "assert False", "skips": "pytest.skip('no')"}
 
 
 @pytest.fixture
@@ -69,6 +73,19 @@ def test_what_is_never_committed_counts_for_nothing(checkout: Path) -> None:
     (checkout / "servers/gateway/__pycache__/x.pyc").write_bytes(b"0")
 
     assert hash_inputs(SOAK, checkout) == before
+
+
+def test_only_what_was_green_with_the_inputs_of_now_is_proved(
+    checkout: Path, tmp_path: Path
+) -> None:
+    proved, before = tmp_path / "proved.json", hashes(checkout)
+    green = before.keys() - {"chaos"}
+    write(before, proved)
+    (checkout / "tests/test_soak.py").write_text("changed while the tests ran")
+
+    assert groups.keep(before, green, checkout, proved) == {"chaos", "soak"}
+
+    assert changed(checkout, proved) == {"chaos", "soak"}
 
 
 def test_a_group_that_nobody_has_proved_runs(checkout: Path, tmp_path: Path) -> None:
@@ -136,6 +153,35 @@ def test_pytest_runs_what_was_proved_of_other_inputs(tmp_path: Path) -> None:
 
     assert "2 passed" in said
     assert "PROVED BEFORE" not in said
+
+
+@table(
+    ("tests", "proved"),
+    [
+        ("soak passes; other passes", ["other", "soak"]),
+        ("soak passes; other fails", ["soak"]),
+        ("soak fails; other passes", ["other"]),
+        ("soak skips; other passes", ["other"]),
+        ("soak passes; other passes; nothing can be read", []),
+    ],
+)
+def test_a_run_tells_which_groups_it_has_proved(tests: str, proved: list[str]) -> None:
+    """`other` stands for a second group; a test of none fails each time."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        text = "import pytest\ndef test_of_none():\n    assert False\n"
+        for number, words in enumerate(tests.split("; ")):
+            who, does = words.split(" ", 1)
+            if does in BODIES:
+                marker = {"soak": "soak", "other": "chaos"}[who]
+                text += f"@pytest.mark.{marker}\ndef test_{number}():\n    {BODIES[does]}\n"
+            else:
+                (folder / "test_broken.py").write_text("import nothing_of_that_name\n")
+        (folder / "test_sample.py").write_text(text)
+        run_pytest(folder, ("tests.groups",), "-n", "2", **{groups.OUTCOME: f"{folder}/outcome"})
+        told = json.loads((folder / "outcome").read_text())
+
+    assert told == sorted({"soak": "soak", "other": "chaos"}[each] for each in proved)
 
 
 def test_without_the_option_every_test_runs(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import untouched
 from tests.terminal import ROOT
 
 pytestmark = pytest.mark.docker
@@ -50,7 +51,7 @@ def test_each_change_is_told(short_path: Path) -> None:
     )
 
     said = done.stdout
-    assert done.returncode == 1, said + done.stderr
+    assert done.returncode == untouched.CHANGED, said + done.stderr
     for each in (
         'interfaces: gone: {"ifname": "docker0"',
         'interfaces: new: {"ifname": "left0"',
