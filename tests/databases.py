@@ -78,11 +78,12 @@ def _template(environment: dict[str, str]) -> Path:
                 migrate = [sys.executable, "manage.py", "migrate", "--verbosity", "0"]
                 url = {"DATABASE_URL": _url(socket_folder)}
                 subprocess.run(migrate, cwd=ROOT, env=environment | url, check=True)
-                stop = [_bin() / "pg_ctl", "stop", "-D", socket_folder.parent / "data", "-s"]
+                data = socket_folder.parent / "data"
+                stop = [str(_bin() / "pg_ctl"), "stop", "-D", str(data), "-s"]
                 subprocess.run([*_AS_OTHER, *stop], check=True, cwd="/")
                 part = path.with_suffix(".part")
                 shutil.rmtree(part, ignore_errors=True)
-                _copy(socket_folder.parent / "data", part)
+                _copy(data, part)
                 part.rename(path)
     return path
 
@@ -122,7 +123,17 @@ def _postgres(template: Path | None) -> Iterator[Path]:
             for each in (data, sockets):
                 shutil.chown(each, "postgres", "postgres")
         if template is None:
-            make = [_bin() / "initdb", "-D", data, "-U", "tests", "-A", "trust", "-E", "UTF8"]
+            make = [
+                str(_bin() / "initdb"),
+                "-D",
+                str(data),
+                "-U",
+                "tests",
+                "-A",
+                "trust",
+                "-E",
+                "UTF8",
+            ]
             # Little is written: smaller files of its log are copied sooner.
             command = [*_AS_OTHER, *make, "--wal-segsize=1"]
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd="/")
