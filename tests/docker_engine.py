@@ -14,9 +14,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+from docker import APIClient
 
 from tests import images, namespace
 
@@ -84,7 +86,18 @@ class Engine:
         )
         self._start("containerd", bin_folder, [f"--config={config}"], containerd.is_socket)
         self.start_dockerd()
+        self._empty()
         return self.host
+
+    def _empty(self) -> None:
+        """Remove what tests that were killed have left: Docker starts some of it again by itself,
+        on the ports and with the files that another test is given."""
+        with closing(APIClient(self.host, version="auto")) as client:
+            for container in client.containers(all=True):
+                client.remove_container(container["Id"], force=True, v=True)
+            for volume in client.volumes()["Volumes"] or []:
+                client.remove_volume(volume["Name"], force=True)
+            client.prune_networks()  # type: ignore[no-untyped-call]
 
     def start_dockerd(self) -> None:
         """Start it beside its containerd, which runs."""

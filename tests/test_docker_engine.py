@@ -1,9 +1,12 @@
+import io
 import os
 import signal
+import tarfile
 from contextlib import closing
 from pathlib import Path
 
 import pytest
+from docker import APIClient
 
 from servers.host.containers import Docker
 from tests.docker_engine import Engine, lease
@@ -40,6 +43,24 @@ def test_it_uses_nothing_of_the_system_s(engine: Engine) -> None:
     with lease(engine) as host, closing(Docker("x", host)) as docker:
         assert docker.facts().root == str(engine.folder / "data")
         assert (engine.folder / "containerd.sock").is_socket()
+
+
+def test_what_a_killed_session_left_is_gone_when_it_comes_up(engine: Engine) -> None:
+    nothing = io.BytesIO()
+    tarfile.open(fileobj=nothing, mode="w").close()
+    with lease(engine) as host, closing(APIClient(host, version="auto")) as client:
+        client.import_image_from_data(nothing.getvalue(), repository="nothing")
+        client.create_volume("left")
+        left = client.create_host_config(
+            binds=["left:/left"], restart_policy={"Name": "unless-stopped"}
+        )
+        client.create_container("nothing", "left", host_config=left)
+        os.kill(int((engine.folder / "dockerd.started").read_text()), signal.SIGKILL)
+
+        engine.up()
+
+        assert client.containers(all=True) == []
+        assert not client.volumes()["Volumes"]
 
 
 def test_it_comes_up_again_after_a_crash(engine: Engine) -> None:
