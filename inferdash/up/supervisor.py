@@ -99,7 +99,12 @@ class Supervisor:
                 async with asyncio.timeout(grace):
                     await _either(ended, self.hurry)
             if not ended.done():
-                self.say(f"{program.name} did not stop by itself and is killed")
+                how = (
+                    "is killed at once"
+                    if self.hurry.is_set()
+                    else "did not stop by itself and is killed"
+                )
+                self.say(f"{program.name} {how}")
         # Whatever it started and left behind goes too.
         _signal_group(process.pid, signal.SIGKILL)
         code = await ended
