@@ -11,7 +11,8 @@ from functools import partial
 import redis
 from celery import shared_task
 from celery.contrib.django.task import DjangoTask
-from celery.signals import worker_ready
+from celery.signals import before_task_publish, task_prerun, task_revoked, worker_ready
+from django.conf import settings
 from django.db import transaction
 from kombu.exceptions import OperationalError
 
@@ -21,6 +22,7 @@ from servers.engines.volumes import VolumeError
 from servers.host.containers import ContainerError
 from servers.judge.limits import LimitsError
 from servers.lifecycle import checkpoints, creation, discarding, downloading, folders, hardening
+from servers.live import untaken
 from servers.models import Box, Run, StoredCheckpoint
 
 log = logging.getLogger(__name__)
@@ -35,6 +37,26 @@ def advance(run_id: int) -> None:
         log.info("run %s is gone", run_id)
         return
     lifecycle.advance(run)
+
+
+@before_task_publish.connect
+def note_sent(routing_key: str, **_: object) -> None:
+    try:
+        untaken.note_sent(routing_key)
+    except redis.RedisError as error:
+        # The request itself is about to meet the same.
+        log.debug("could not note a request to %s: %s", routing_key, error)
+
+
+# One that is too old to be done is taken, too.
+@worker_ready.connect
+@task_prerun.connect
+@task_revoked.connect
+def note_taken(**_: object) -> None:
+    try:
+        untaken.note_taken(Box(slug=settings.BOX).queue)
+    except redis.RedisError as error:
+        log.warning("could not note that this worker takes requests: %s", error)
 
 
 @worker_ready.connect

@@ -4,6 +4,7 @@ import base64
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import uuid
@@ -13,6 +14,11 @@ from typing import Any
 import redis
 
 from inferdash import redis_address
+from inferdash.celery import app
+from servers import tasks
+from servers.live import untaken
+from servers.models import Box
+from servers.watcher.boxes import hung_worker
 from tests.cases import table
 from tests.terminal import Started
 from tests.waiting import wait_until
@@ -89,6 +95,48 @@ def test_a_worker_outlives_whatever_stands_in_its_queue(
     told = re.findall(r"A message in Redis is none of inferdash's.*", worker.said)
     assert len(told) >= 15, worker.said
     assert max(map(len, told)) < 400
+
+
+def test_a_worker_that_takes_no_requests_is_told_of(
+    own_redis: redis.Redis, redis_url: str, tmp_path: Path
+) -> None:
+    box = Box(slug="x")
+    environment = {
+        "INFERDASH_DATA": str(tmp_path), "INFERDASH_BOX": "x", "REDIS_URL": redis_url,
+        "DATABASE_URL": "", "LOG_LEVEL": "INFO",
+    }  # fmt: skip
+    command = [sys.executable, "-m", "celery", "-A", "inferdash", "worker", "-Q", box.queue]
+    address = redis_url.replace("unix://", "redis+socket://")
+
+    def send() -> None:
+        with app.connection_for_write(address) as broker:
+            app.send_task(tasks.advance.name, args=(1,), queue=box.queue, connection=broker)
+
+    def make_older(seconds: int) -> None:
+        """The request that waits was sent so long ago."""
+        key = f"inferdash:untaken:{box.queue}"
+        own_redis.expire(key, int(own_redis.ttl(key)) - seconds)
+
+    send()
+    assert hung_worker(box) == []
+    make_older(120)
+    assert [each["what"] for each in hung_worker(box)] == ["Its worker takes no requests"]
+
+    worker = Started([*command, "--pool", "threads", "-c", "2"], environment)
+    try:
+        wait_until(lambda: untaken.age(box.queue) is None, "the worker has taken it")
+        assert hung_worker(box) == []
+        worker.process.send_signal(signal.SIGSTOP)
+        send()
+        make_older(120)
+        assert hung_worker(box)
+        worker.process.send_signal(signal.SIGCONT)
+        wait_until(lambda: not hung_worker(box), "it goes on")
+    finally:
+        worker.process.send_signal(signal.SIGCONT)
+        worker.process.terminate()
+        worker.ends()
+        os.close(worker.terminal)
 
 
 @table(

@@ -4,6 +4,7 @@ import logging
 from datetime import UTC, datetime
 from typing import Any
 
+import redis
 from django.conf import settings
 from django.utils import timezone
 
@@ -13,10 +14,19 @@ from servers.host.containers import ContainerError, Facts
 from servers.host.kernel import Kernel
 from servers.judge import limits
 from servers.lifecycle import boots, creation, hardening, openings
+from servers.live import untaken
 from servers.models import Box
 from servers.watcher import supplies
 
 log = logging.getLogger(__name__)
+
+# Seconds. A worker begins what it is sent at once; one that is started again needs a few.
+TAKEN_WITHIN = 60
+HUNG_WORKER = (
+    "It hangs or does not run. Starts and stops still work, as the watcher takes them over, up to "
+    "10 s later; forms learn nothing of this box’s files. Restart inferdash on the box: engines "
+    "go on running."
+)
 
 
 def enrol() -> Box:
@@ -49,7 +59,7 @@ def sign_of_life(box: Box, sample: dict[str, Any] | None, problems: list[dict[st
     """Write down what Docker, the limits file and the newest sample say, and the watcher's own
     problems."""
     docker, facts = gather(sample)
-    facts["problems"] += problems
+    facts["problems"] += [*problems, *hung_worker(box)]
     supplies.look(box, docker)
     changed = facts != box.facts or box.is_silent
     box.seen_at = timezone.now()
@@ -58,6 +68,18 @@ def sign_of_life(box: Box, sample: dict[str, Any] | None, problems: list[dict[st
     boots.note_versions(box)
     if changed:
         live.box_changed(box.pk)
+
+
+def hung_worker(box: Box) -> list[dict[str, str]]:
+    """That the box's worker takes no requests, as a problem of the box."""
+    try:
+        age = untaken.age(box.queue)
+    except redis.RedisError as error:
+        log.debug("could not ask for requests that wait: %s", error)
+        return []
+    if age is None or age < TAKEN_WITHIN:
+        return []
+    return [{"what": "Its worker takes no requests", "fix": HUNG_WORKER}]
 
 
 def gather(sample: dict[str, Any] | None) -> tuple[Facts | None, dict[str, Any]]:
