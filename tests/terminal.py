@@ -99,7 +99,10 @@ class Started:
         """By what is typical of their commands."""
         found: dict[str, psutil.Process] = {}
         for child in psutil.Process(self.process.pid).children(recursive=True):
-            command = " ".join(child.cmdline())
+            try:
+                command = " ".join(child.cmdline())
+            except psutil.NoSuchProcess:  # it has ended since, and may wait to be reaped
+                continue
             for name in ("inferdash.up.web", "celery", "manage.py watch", "redis.sock"):
                 if name in command:
                     found.setdefault(name, child)

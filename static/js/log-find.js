@@ -113,7 +113,7 @@ export class LogFind {
 
   // The socket is back: an answer may have been lost.
   again() {
-    if (this.isActive) this.search(false);
+    if (this.isActive) this.search(this.wantsFirst);
   }
 
   // Whether this line is among those that were found.

@@ -103,3 +103,31 @@ def test_a_connection_that_drops_before_the_first_line_loses_nothing(
     expect(page.locator(".log-number").last).to_have_text(str(LINES))
     expect(page.locator(".log-row").nth(20)).to_be_attached()
     assert connections == 2
+
+
+def test_a_search_whose_answer_is_lost_goes_to_its_first_hit_all_the_same(
+    page: Page, stack: Stack
+) -> None:
+    write(stack, [*numbered(50), ("o", "a shard"), ("o", "a shard")])
+    lost: list[str] = []
+
+    def route(browser: WebSocketRoute) -> None:
+        server = browser.connect_to_server()
+
+        def said(text: str | bytes) -> None:
+            # The first answer to the search, and the connection with it.
+            if "numbers" in str(text) and not lost:
+                lost.append(str(text))
+                browser.close(code=3000)
+            else:
+                browser.send(text)
+
+        server.on_message(said)
+
+    page.route_web_socket("**/log/", route)
+    page.goto(f"{stack.url}/servers/tiny/")
+    expect(page.locator(".log-number").last).to_have_text("52")
+    page.get_by_role("button", name="Find", exact=True).click()
+    page.get_by_label("Find in the whole log").fill("shard")
+    expect(page.locator(".log-count")).to_contain_text("of 2")
+    assert lost
