@@ -132,13 +132,13 @@ LOG = (
     SETTLED
     + FILL
     + """
-import subprocess, sys, tempfile
+import subprocess, sys
 from servers.host.kernel import Kernel
 from servers.host.lives import Life
 from servers.watcher import logs
 from tests.waiting import wait_until
 
-printed = tempfile.NamedTemporaryFile()
+printed = open(os.environ["PRINTED"], "wb")
 program = "import sys\\nfor line in sys.stdin: print(line, end='', flush=True)"
 process = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=printed, stderr=subprocess.DEVNULL, text=True)
 key = str(Life.of(process.pid, Kernel().life(process.pid).start, Kernel()))
@@ -180,9 +180,11 @@ print(json.dumps(out))
 
 @pytest.mark.docker  # for its root
 @pytest.mark.takes(30)
-def test_a_log_goes_on_where_it_was_once_there_is_room(small: Path, redis_url: str) -> None:
+def test_a_log_goes_on_where_it_was_once_there_is_room(
+    small: Path, tmp_path: Path, redis_url: str
+) -> None:
     with databases.database(databases.SQLITE, small) as environment:
-        environment |= {"REDIS_URL": redis_url}
+        environment |= {"REDIS_URL": redis_url, "PRINTED": str(tmp_path / "printed")}
         found = json.loads(databases.run(LOG, environment))
 
     assert found["while it was full"] < 5011
