@@ -107,6 +107,9 @@ def test_the_preview_says_what_a_start_on_this_box_takes_away(box: Box) -> None:
 
     assert "--cap-drop NET_RAW" in lifecycle.preview(launch, box).command
     assert "--security-opt no-new-privileges" in lifecycle.preview(launch, box).command
+    # A copy with a name or labels of ours would take the place of a run's container.
+    assert "--name" not in lifecycle.preview(launch, box).command
+    assert "--label" not in lifecycle.preview(launch, box).command
 
     box.facts = {"left_out": {"no-new-privileges": "refused"}, "limits": {"pids_limit": 99}}
     command = lifecycle.preview(launch, box).command

@@ -35,6 +35,7 @@ class Made:
     container: Container
     image_digest: str
     command: list[str]
+    docker_run: str  # all of it, secrets masked
     address: str | None  # None: it has ended already
     port: int | None
     served_name: str
@@ -144,6 +145,7 @@ def create(run: Run) -> Made:
         container=container,
         image_digest=next(iter(found.digests), ""),
         command=[masked(run, word) for word in spec.command],
+        docker_run=masked(run, spec.docker_run(mask={"HF_TOKEN", *here.secrets} & set(spec.env))),
         address=address,
         port=bound,
         served_name=engine.served_name(launch),

@@ -158,6 +158,7 @@ def _make(run: Run, *, is_again: bool) -> bool:
         image_id=made.container.image_id,
         image_digest=made.image_digest,
         command=made.command,
+        docker_run=made.docker_run,
         address=made.address,
         port=made.port,
         served_name=made.served_name,

@@ -33,7 +33,8 @@ def preview(launch: Launch, box: Box) -> Preview:
         spec = placement.spec(
             launch,
             site,
-            name=f"inferdash-{box.slug}",
+            # A copy with them would take the place of the run that a start makes.
+            name="",
             labels={},
             host_port=launch.host_port,
             entrypoint=image.entrypoint_or(usual) if image else usual,

@@ -157,6 +157,8 @@ class Run(Starting, Serving, Sleeping, Diagnosed, Releasing, Waiting, Watched):
     checkpoint_revision = models.CharField(max_length=64, blank=True)
     engine_version = models.CharField(max_length=60, blank=True)
     command: "models.JSONField[list[str], list[str]]" = models.JSONField(default=list)
+    # What Docker was asked for, as a command; "": before it was kept, or not started by inferdash.
+    docker_run = models.TextField(blank=True)
     # "all", "none" or indices: what the profile's "2x RTX PRO 6000" came to. "": not chosen yet.
     gpus = models.CharField(max_length=300, blank=True)
 
