@@ -201,15 +201,18 @@ def call_a_tool(page: Page) -> None:
     page.get_by_label("Call", exact=True).select_option("=weather_at")
     ask(page, "Shall I take an umbrella?")
     called = answered(page).locator(".call")
-    expect(called).to_have_count(1)
-    expect(called.locator(".json-string")).to_have_text(re.compile("Brno|Oslo"))
-    expect(called.locator(".call-problem")).to_have_count(0)
     expect(foot(page)).to_contain_text("calls a tool")
+    # Weights that know nothing may call it more than once.
+    assert called.count() >= 1
+    for call in called.all():
+        expect(call.locator(".json-string")).to_have_text(re.compile("Brno|Oslo"))
+        expect(call.locator(".call-problem")).to_have_count(0)
     before = page.locator(".answer").count()
 
     page.get_by_label("Call", exact=True).select_option("none")
     page.get_by_label("Max tokens").fill("40")
-    page.get_by_label("Result of weather_at").fill('{"degrees": 21}')
+    for result in page.get_by_label("Result of weather_at").all():
+        result.fill('{"degrees": 21}')
     page.get_by_role("button", name="Send result").click()
 
     expect(page.locator(".answer")).to_have_count(before + 1)
