@@ -11,6 +11,7 @@ from servers.views.api import api
 from tests import factories, samples
 from tests.api.conftest import ClientOf
 from tests.api.rows import DOCUMENT
+from tests.cases import table
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("own_redis")]
 
@@ -52,6 +53,25 @@ def test_servers_say_where_they_are(client_of: ClientOf, server: Server) -> None
     assert [each["id"] for each in viewer.get("/api/v1/servers/qwen3-8b/runs").json()] == [run.pk]
     missing = viewer.get("/api/v1/servers/none")
     assert (missing.status_code, missing.json()["error"]["code"]) == (404, "not_found")
+
+
+@table(
+    ("path", "message", "advice"),
+    [
+        ("servers/qwen-8b", "There is no server called qwen-8b.", "Did you mean qwen3-8b?"),
+        ("servers/none", "There is no server called none.", "There is: qwen3-8b."),
+        ("profiles/qwen3", "There is no profile called qwen3.", "Did you mean qwen3-8b?"),
+        ("boxes/rtx", "There is no box called rtx.", "Did you mean rtx8?"),
+        ("boxes/none/images", "There is no box called none.", "There is: rtx8."),
+    ],
+    shared=("client_of", "server"),
+)
+def test_an_unknown_name_is_told_with_the_nearest(
+    client_of: ClientOf, server: Server, path: str, message: str, advice: str
+) -> None:
+    said = client_of(Role.VIEWER).get(f"/api/v1/{path}")
+    fault = said.json()["error"]
+    assert (said.status_code, fault["message"], fault["advice"]) == (404, message, advice)
 
 
 def test_a_start_is_queued_once_and_a_stop_is_heard(client_of: ClientOf, server: Server) -> None:

@@ -1,12 +1,12 @@
 """Boxes: their GPUs, who holds which memory, and the models on their disks."""
 
 from django.http import HttpRequest
-from django.shortcuts import get_object_or_404
 from ninja import Router, Schema, Status
 
 from servers import live
 from servers.lifecycle import actions, discarding
 from servers.models import Box, Role
+from servers.views.api import named
 from servers.views.api.auth import ByKey, person
 from servers.views.api.errors import ApiError, Problem
 from servers.views.api.schemas import BoxOut, StoredOut
@@ -26,7 +26,7 @@ def boxes(request: HttpRequest) -> list[BoxOut]:
 
 @router.get("/{slug}", response={200: BoxOut, 404: Problem}, auth=ByKey(Role.VIEWER))
 def box(request: HttpRequest, slug: str) -> BoxOut:
-    return BoxOut.of(live.panel(get_object_or_404(Box, slug=slug)))
+    return BoxOut.of(live.panel(named.find(Box.objects.all(), "box", slug)))
 
 
 @router.get(
@@ -34,7 +34,7 @@ def box(request: HttpRequest, slug: str) -> BoxOut:
 )
 def models(request: HttpRequest, slug: str) -> list[StoredOut]:
     """The models on its disks, as its watcher has last seen them."""
-    found = get_object_or_404(Box, slug=slug)
+    found = named.find(Box.objects.all(), "box", slug)
     return [StoredOut.of(each) for each in found.stored.defer("texts")]
 
 
@@ -45,8 +45,8 @@ def models(request: HttpRequest, slug: str) -> list[StoredOut]:
 )
 def delete_model(request: HttpRequest, slug: str, path: str) -> Status[DeletedOut]:
     """Have the box delete the model at this path; what came of it stands on its page."""
-    box = get_object_or_404(Box, slug=slug)
-    stored = get_object_or_404(box.stored.select_related("box"), path=path)
+    box = named.find(Box.objects.all(), "box", slug)
+    stored = named.find(box.stored.select_related("box"), "model", path, field="path")
     if refused := discarding.refusal(stored):
         raise ApiError(CONFLICT, "in_use", refused)
     is_new = actions.ask_to_delete(stored, by=person(request))

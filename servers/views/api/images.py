@@ -5,7 +5,6 @@ from typing import Literal
 from asgiref.sync import sync_to_async
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest
-from django.shortcuts import get_object_or_404
 from ninja import P, Router, Schema, Status
 from ninja.params import QueryEx
 from pydantic import Field
@@ -13,6 +12,7 @@ from pydantic import Field
 from servers.forms.image import PullForm
 from servers.lifecycle.images import jobs, news, shelf
 from servers.models import Box, ImageJob, Role, StoredImage, TagNews, User
+from servers.views.api import named
 from servers.views.api.auth import ByKey, ByKeyAsync, person
 from servers.views.api.boxes import chosen
 from servers.views.api.errors import ApiError, Problem
@@ -49,7 +49,7 @@ class MoveIn(Schema):
 )
 def images(request: HttpRequest, slug: str) -> list[ImageOut]:
     """What lies in its Docker, as its watcher has last seen it, the largest first."""
-    box = get_object_or_404(Box.objects.select_related("supplies"), slug=slug)
+    box = named.find(Box.objects.select_related("supplies"), "box", slug)
     fates = {each.image.pk: each for each in shelf.fates(box)}
     found = sorted(rows(box, person(request)), key=lambda row: -row.image.size)
     return [ImageOut.of(row, fates.get(row.image.pk)) for row in found]
@@ -66,7 +66,7 @@ def remove(
     image: QueryEx[list[str], P(min_length=1, max_length=_MOST_IMAGES)],
 ) -> Status[ImageJobOut]:
     """Have the box remove images, by id or name; never one that something needs."""
-    box = get_object_or_404(Box, slug=slug)
+    box = named.find(Box.objects.all(), "box", slug)
     wanted = [_stored(box, each) for each in image]
     fates = {each.image.pk: each for each in shelf.fates(box)}
     for each in wanted:
@@ -100,7 +100,7 @@ def _stored(box: Box, called: str) -> StoredImage:
 )
 def newer(request: HttpRequest, slug: str) -> list[NewerOut]:
     """Tags of profiles with a newer build, with one to go back to, or that could not be asked about."""
-    box = get_object_or_404(Box, slug=slug)
+    box = named.find(Box.objects.all(), "box", slug)
     return [NewerOut.of(each) for each in told(box, person(request))]
 
 
@@ -109,7 +109,7 @@ def newer(request: HttpRequest, slug: str) -> list[NewerOut]:
 )
 def ask_registries(request: HttpRequest, slug: str) -> Status[None]:
     """Have the box ask the registries now what the tags of its profiles mean there."""
-    news.want(get_object_or_404(Box, slug=slug))
+    news.want(named.find(Box.objects.all(), "box", slug))
     return Status(204, None)
 
 
@@ -120,7 +120,7 @@ def ask_registries(request: HttpRequest, slug: str) -> Status[None]:
 )
 def move(request: HttpRequest, slug: str, given: MoveIn) -> Status[ImageJobOut]:
     """Have a tag mean its newer build, or what it meant before; what runs is not touched."""
-    box = get_object_or_404(Box, slug=slug)
+    box = named.find(Box.objects.all(), "box", slug)
     known = _news(box, given.reference)
     target = known.newer_id if given.to == "newer" else known.before_id
     if not target:

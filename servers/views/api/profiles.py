@@ -13,10 +13,11 @@ from servers.recipes import document
 from servers.recipes.mapping import DocumentError
 from servers.views import exports, profile_form
 from servers.views.apart import apart
+from servers.views.api import named
 from servers.views.api.auth import ByKey, ByKeyAsync, person
 from servers.views.api.boxes import chosen
 from servers.views.api.errors import ApiError, Problem
-from servers.views.profiles import find, save_launch
+from servers.views.profiles import save_launch
 
 router = Router()
 CREATED, UNPROCESSABLE = 201, 422
@@ -63,7 +64,7 @@ def profiles(request: HttpRequest, q: str = "") -> list[ProfileOut]:
 
 @router.get("/{slug}", response={200: ProfileOut, 404: Problem}, auth=ByKey(Role.VIEWER))
 def profile(request: HttpRequest, slug: str) -> ProfileOut:
-    return ProfileOut.of(find(request, slug))
+    return ProfileOut.of(_find(request, slug))
 
 
 @router.get("/{slug}/export/{form}", response={404: Problem}, auth=ByKey(Role.VIEWER))
@@ -71,7 +72,7 @@ def export(request: HttpRequest, slug: str, form: str) -> HttpResponse:
     """As docker, compose, yaml or json. Values of secrets stay here."""
     if form not in exports.FORMS:
         raise Http404(f"A profile cannot be exported as {form}: {', '.join(exports.FORMS)}.")
-    text = exports.text(find(request, slug), form)
+    text = exports.text(_find(request, slug), form)
     return HttpResponse(text, content_type=f"{exports.FORMS[form].content_type}; charset=utf-8")
 
 
@@ -101,7 +102,7 @@ def _bring(request: HttpRequest, given: ImportIn, read: document.Document) -> St
 )
 async def replace(request: HttpRequest, slug: str, given: ImportIn) -> ProfileOut:
     """Make the document's launch the profile's newest version; secrets are kept."""
-    await sync_to_async(find)(request, slug)  # whoever may not see it learns of no mistakes first
+    await sync_to_async(_find)(request, slug)  # whoever may not see it learns of no mistakes first
     read = await apart(_read, given.document)
     return await sync_to_async(_replace)(request, slug, given, read)
 
@@ -109,12 +110,12 @@ async def replace(request: HttpRequest, slug: str, given: ImportIn) -> ProfileOu
 def _replace(
     request: HttpRequest, slug: str, given: ImportIn, read: document.Document
 ) -> ProfileOut:
-    found = find(request, slug)
+    found = _find(request, slug)
     launch = exports.with_secrets(read.launch, found.launch)
     if launch != found.launch:
         message = given.message[:200] or "Brought in from a document"
         save_launch(request, found, launch, message=message, action="import profile")
-    return ProfileOut.of(find(request, slug))
+    return ProfileOut.of(_find(request, slug))
 
 
 def _read(text: str) -> document.Document:
@@ -135,3 +136,8 @@ def _form(request: HttpRequest, read: document.Document, box: Box) -> ProfileFor
 
 def _said(form: ProfileForm) -> str:
     return " ".join(f"{name}: {' '.join(map(str, said))}" for name, said in form.errors.items())
+
+
+def _find(request: HttpRequest, slug: str) -> Profile:
+    seen = Profile.objects.seen_by(person(request)).select_related("current", "owner")
+    return named.find(seen, "profile", slug)

@@ -5,7 +5,6 @@ from typing import Any, Literal
 
 from asgiref.sync import sync_to_async
 from django.http import HttpRequest
-from django.shortcuts import get_object_or_404
 from django.utils import timezone
 from ninja import Router, Schema
 from pydantic import Field
@@ -14,6 +13,7 @@ from servers import lifecycle, tasks
 from servers.engines import parameters
 from servers.lifecycle import Patience, preflight, taken, untouched
 from servers.models import Role, Run, Server
+from servers.views.api import named
 from servers.views.api.auth import ByKey, ByKeyAsync, person
 from servers.views.api.errors import ApiError, Problem
 from servers.views.api.held import held
@@ -162,7 +162,7 @@ def restart(request: HttpRequest, slug: str) -> ServerOut:
 
 
 def _find(slug: str) -> Server:
-    return get_object_or_404(Server.objects.for_dashboard(), slug=slug)
+    return named.find(Server.objects.for_dashboard(), "server", slug)
 
 
 def _checked(found: Server) -> preflight.Checked:
