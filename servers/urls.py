@@ -96,6 +96,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("servers/<slug:slug>/stop/ask/", servers.server_stop_ask, name="server_stop_ask"),
     path("servers/<slug:slug>/start/", actions.server_start, name="server_start"),
     path("servers/<slug:slug>/runs/<int:pk>/start/", actions.run_start, name="run_start"),
+    path("servers/<slug:slug>/start/fix/<slug:rule>/", actions.start_fix, name="start_fix"),
     path("servers/<slug:slug>/runs/<int:pk>/fix/<int:number>/", fixes.run_fix, name="run_fix"),
     path("servers/<slug:slug>/stop/", actions.server_stop, name="server_stop"),
     path("servers/<slug:slug>/keep/", actions.server_keep, name="server_keep"),

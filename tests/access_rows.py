@@ -56,6 +56,7 @@ ROWS = [
     Row(name="server_stop_ask", role=Role.OPERATOR, args=("server",)),
     Row(name="server_start", role=Role.OPERATOR, args=("server",), method="post"),
     Row(name="run_start", role=Role.OPERATOR, args=("server", "run"), method="post"),
+    Row(name="start_fix", role=Role.OPERATOR, args=("server", "rule"), method="post"),
     Row(name="run_fix", role=Role.OPERATOR, args=("server", "run", "number"), method="post"),
     Row(name="server_stop", role=Role.OPERATOR, args=("server",), method="post"),
     Row(name="server_keep", role=Role.OPERATOR, args=("server",), method="post"),

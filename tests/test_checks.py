@@ -115,6 +115,27 @@ def test_a_start_that_is_known_to_fail_asks_for_a_reason_and_keeps_it(server: Se
     assert Run.objects.get().despite == "a patched build"
 
 
+def test_a_fix_in_the_dialog_of_a_start_goes_on_to_the_start(server: Server) -> None:
+    ben = browser(Role.OPERATOR)
+    start, fix = f"/servers/{server.slug}/start/", f"/servers/{server.slug}/start/fix/unknown-flag/"
+    asked = ben.post(start).content.decode()
+    assert f'hx-post="{fix}?about=--max-modle-len"' in asked
+
+    # The other flag is wrong, too: the dialog asks about what is left.
+    left = ben.post(f"{fix}?about=--max-modle-len")
+
+    assert left["HX-Retarget"] == "#dialog"
+    assert "--tensor-parallel-size" in left.content.decode()
+    assert "--max-model-len" not in left.content.decode()
+    assert not Run.objects.exists()
+    more = ben.post(f"{fix}?about=--tensor-paralel-size").content.decode()
+    assert "Change it and start: Shared memory: 16g" in more
+    assert ben.post(f"{start}fix/shared-memory/?about=shm_size").status_code == 204
+    run = Run.objects.get()
+    assert run.version.launch.flags == ("--max-model-len", "4096", "--tensor-parallel-size", "2")
+    assert (run.version.number, run.despite) == (4, "")
+
+
 def test_a_start_without_errors_asks_nothing(box: Box) -> None:
     fine = factories.server(box, "fine", "gpt-oss-120b", image="vllm/vllm-openai:v0.20.2")
 

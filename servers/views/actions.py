@@ -8,12 +8,14 @@ from django.shortcuts import get_object_or_404
 from django.views.decorators.http import require_POST
 
 from servers import lifecycle, tasks
+from servers.engines import parameters
 from servers.forms.profile_values import opens_the_box
 from servers.lifecycle import demand, untouched
 from servers.models import Role, Server, User
 from servers.views import starts
 from servers.views.access import allow
-from servers.views.checks import refusal
+from servers.views.checks import apply_fix, refusal
+from servers.views.profiles import find
 
 DONE = 204
 FORBIDDEN, CONFLICT = 403, 409
@@ -40,6 +42,19 @@ def server_start(request: HttpRequest, slug: str) -> HttpResponse:
         return question
     starts.begin(request, found)
     return HttpResponse(status=DONE)
+
+
+@require_POST
+@allow(Role.OPERATOR)
+def start_fix(request: HttpRequest, slug: str, rule: str) -> HttpResponse:
+    """Save what the dialog of a start advises, and go on to the start, which asks about the rest."""
+    found = _find(slug)
+    profile = find(request, found.profile.slug)
+    launch = parameters.fill(profile.launch, found.values)
+    apply_fix(request, profile, rule, [(launch, found)], found.box)
+    if found.runs.active().exists():
+        return server_restart(request, slug)
+    return server_start(request, slug)
 
 
 @require_POST

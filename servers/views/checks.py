@@ -17,7 +17,7 @@ from servers.forms.profile_values import initial
 from servers.judge.subject import Finding
 from servers.lifecycle import checkpoints, checks, fits, folders, preflight
 from servers.live import answers
-from servers.models import Box, ImageFacts, Profile, Role, Server, User
+from servers.models import Box, ImageFacts, Profile, ProfileVersion, Role, Server, User
 from servers.views import starts
 from servers.views.access import allow
 from servers.views.profiles import find, save_launch
@@ -131,13 +131,20 @@ def profile_fix(request: HttpRequest, slug: str, rule: str) -> HttpResponse:
     starts: list[Start] = [
         (parameters.fill(found.launch, server.values), server) for server in placed
     ]
-    finding = _finding(request, rule, starts or [(found.launch, None)], box, found)
-    if finding.fix is None:
-        raise Http404(f"{rule} has no fix.")
-    launch = finding.fix.apply(found.launch)
-    version = save_launch(request, found, launch, message=f"Fix: {rule}", action="apply fix")
+    version = apply_fix(request, found, rule, starts or [(found.launch, None)], box)
     messages.success(request, f"Saved as version {version.number}, with the fix.")
     return redirect("profile", slug=found.slug)
+
+
+def apply_fix(
+    request: HttpRequest, profile: Profile, rule: str, starts: list[Start], box: Box
+) -> ProfileVersion:
+    """Save what a check of these starts advises as the profile's newest version. Raises Http404."""
+    finding = _finding(request, rule, starts, box, profile)
+    if finding.fix is None:
+        raise Http404(f"{rule} has no fix.")
+    launch = finding.fix.apply(profile.launch)
+    return save_launch(request, profile, launch, message=f"Fix: {rule}", action="apply fix")
 
 
 def refusal(
@@ -148,6 +155,7 @@ def refusal(
     `launch` is what is to be started, if not what the profile says now. One that `replaces` what
     runs of the server already has its GPUs.
     """
+    is_of_profile = launch is None
     launch = launch or parameters.fill(server.profile.launch, server.values)
     checked = preflight.check(launch, server.box, server.profile, server)
     person = cast(User, request.user)
@@ -155,7 +163,7 @@ def refusal(
     errors = [each for each in checked.errors if replaces or each.id != "loading"]
     faults = checked.faults if replaces else checked.lasting
     if not errors and not faults and not replaces:
-        asked = starts.question(request, server, launch, checked)
+        asked = starts.question(request, server, launch, checked, is_of_profile=is_of_profile)
         if asked is not None or form.read(request.POST).answer:
             return asked
     if errors or checked.faults:
@@ -163,6 +171,7 @@ def refusal(
             return None
         context = {"server": server, "findings": checked.faults, "items": checked.errors}
         context |= {"fit": checked.fit, "person": person, "action": request.path}
+        context["is_of_profile"] = is_of_profile
         return starts.asked(request, "servers/_despite.html", context)
     return None
 

@@ -38,9 +38,17 @@ def begin(request: HttpRequest, server: Server, *, like: Run | None = None) -> R
 
 
 def question(
-    request: HttpRequest, server: Server, launch: Launch, checked: preflight.Checked
+    request: HttpRequest,
+    server: Server,
+    launch: Launch,
+    checked: preflight.Checked,
+    *,
+    is_of_profile: bool,
 ) -> HttpResponse | None:
-    """What to do about who is on its GPUs; None when nobody is, or it was answered."""
+    """What to do about who is on its GPUs; None when nobody is, or it was answered.
+
+    `is_of_profile`: it starts what its profile says now, which a fix of the profile changes.
+    """
     choice, person = form.read(request.POST), cast(User, request.user)
     if choice.answer not in ("", "beside"):
         return None
@@ -63,6 +71,7 @@ def question(
             "usually": form.USUALLY,
             "findings": checked.faults,
             "is_refused": is_refused,
+            "is_of_profile": is_of_profile,
         },
     )
 
