@@ -129,6 +129,20 @@ def test_a_start_that_vllm_would_refuse_asks_first(server: Server) -> None:
     assert Run.objects.get().despite == "it leaves"
 
 
+def test_the_dialog_of_a_start_makes_it_fit_and_goes_on(server: Server) -> None:
+    sample(server.box, 60.0, 94.0)
+    ben = browser(Role.OPERATOR)
+    text = ben.post(f"/servers/{server.slug}/start/").content.decode()
+    fix = f"/servers/{server.slug}/start/fix/memory-fit/?about=--gpu-memory-utilization"
+    assert f'hx-post="{fix}"' in text
+    assert "Make it fit and start: --gpu-memory-utilization 0.62" in text
+
+    assert ben.post(fix).status_code == 204
+
+    assert Profile.objects.get().launch.flags == ("--gpu-memory-utilization", "0.62")
+    assert Run.objects.get().version.number == 2
+
+
 def test_a_restart_counts_what_its_own_container_holds_as_free(server: Server) -> None:
     run = factories.run(server, State.READY)
     sample(server.box, 8.0, 94.0, held={run.container_id: 86.0})
