@@ -31,6 +31,12 @@ class ChunkQuerySet(models.QuerySet[Any]):
         moments = [t for chunk in chunks for times in chunk.series.values() for t in times]
         return min(moments, default=None)
 
+    def newest(self, box: Box) -> int | None:
+        """The moment of the newest point; None where nothing was recorded."""
+        chunks = self.filter(box=box, step=max(SPANS)).order_by("-start")[:1]
+        moments = [t for chunk in chunks for times in chunk.series.values() for t in times]
+        return max(moments, default=None)
+
     def known(self, box: Box) -> list[str]:
         """What the newest chunk has points of."""
         newest = self.filter(box=box, step=max(SPANS)).order_by("-start").first()

@@ -32,7 +32,11 @@ SPANS = ((3600, "1 h"), (86400, "24 h"), (7 * 86400, "7 d"), (30 * 86400, "30 d"
 def history(request: HttpRequest, slug: str) -> HttpResponse:
     box = get_object_or_404(Box, slug=slug)
     gpus = _gpus(box)
+    kinds = (HistoryChunk.objects, FiguresChunk.objects)
+    oldest = [moment for each in kinds if (moment := each.oldest(box))]
+    newest = [moment for each in kinds if (moment := each.newest(box))]
     told = {"box": box, "gpus": gpus, "spans": SPANS, "engines": figures.servers_of(box)}
+    told |= {"oldest": min(oldest, default=0), "newest": max(newest, default=0)}
     return render(request, "boxes/history.html", told)
 
 
@@ -43,7 +47,11 @@ def _gpus(box: Box) -> list[tuple[str, str]]:
         for each in box.gpus or []
     }
     recorded = HistoryChunk.objects.gpus(box)
-    return sorted(((key, titles.get(key, key)) for key in recorded), key=lambda each: each[1])
+    found = (
+        (key, titles.get(key, f"{key.removeprefix('GPU-')[:8]}, no longer there"))
+        for key in recorded
+    )
+    return sorted(found, key=lambda each: (each[0] not in titles, each[1]))
 
 
 @require_GET

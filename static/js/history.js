@@ -2,13 +2,13 @@
 // <box-history>: charts over any range that is kept. The range stands in the address.
 
 import { Charts } from "./history-charts.js";
+import { opening, seconds } from "./history-range.js";
 import { heights, layers, tone } from "./history-stack.js";
 import { all, around, find } from "./parts.js";
 import { sectionOf } from "./plot.js";
 
 const LEAST = 30; // seconds: a narrower range shows nothing
 const MOST = 400 * 86400;
-const DEFAULT = 86400;
 const RENEW = 10_000; // ms, or as long as a point stands for
 const HOUR = 3600;
 
@@ -42,7 +42,7 @@ class BoxHistory extends HTMLElement {
   asking = null;
   gpu = "";
   server = "";
-  span = DEFAULT;
+  span = 86400;
   /** null: it ends now, and moves on. @type {number | null} */
   end = null;
   chosen = false;
@@ -89,8 +89,10 @@ class BoxHistory extends HTMLElement {
     const [from, to] = [Number(asked.get("from")), Number(asked.get("to"))];
     this.gpu = asked.get("gpu") ?? "";
     this.server = asked.get("server") ?? "";
-    this.span = Number(asked.get("span")) || DEFAULT;
-    this.end = null;
+    const { oldest = "", newest = "" } = this.dataset;
+    ({ span: this.span, end: this.end } = opening(Number(oldest), Number(newest), Date.now() / 1000));
+    const span = seconds(asked.get("span") ?? "");
+    if (span > 0) [this.span, this.end] = [span, null];
     if (from > 0 && to > from) [this.span, this.end] = [to - from, to];
     for (const name of /** @type {const} */ (["gpu", "server"])) {
       const choice = this.choice(name);

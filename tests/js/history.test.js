@@ -5,6 +5,7 @@ import { test } from "node:test";
 
 import { relative, span } from "../../static/js/ago.js";
 import { lines } from "../../static/js/history-engines.js";
+import { opening, seconds } from "../../static/js/history-range.js";
 import { heights, layers, tone } from "../../static/js/history-stack.js";
 
 const GIB = 2 ** 20; // KiB
@@ -58,3 +59,16 @@ const SPANS = [[-1, "0 s"], [0, "0 s"], [61, "1 min 1 s"], [3600, "1 h"], [3661,
 for (const [seconds, words] of SPANS) {
   test(`a span of ${seconds} s is “${words}”`, () => assert.equal(span(seconds), words));
 }
+
+test("a span in an address has a unit, or is in seconds", () => {
+  assert.deepEqual(["3600", "1h", "7d", "90m", "1.5h", "30s"].map(seconds), [3600, 3600, 604800, 5400, 5400, 30]);
+  for (const none of ["", "h", "1w", "-1h", "1h2", "x"]) assert.ok(Number.isNaN(seconds(none)), none);
+});
+
+test("a history opens where something was recorded", () => {
+  const now = 1_000_000_000;
+  assert.deepEqual(opening(now - 1800, now - 5, now), { span: 3600, end: null });
+  assert.deepEqual(opening(now - 7200, now - 5, now), { span: 86400, end: null });
+  assert.deepEqual(opening(now - 900_000, now - 400_000, now), { span: 86400, end: now - 400_000 });
+  assert.deepEqual(opening(0, 0, now), { span: 86400, end: null });
+});

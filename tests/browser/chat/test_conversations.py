@@ -70,6 +70,8 @@ def test_an_answer_goes_on_while_another_conversation_is_looked_at(
     page.locator("#chat-conversations .open", has_text="short one").click()
     expect(page.locator(".hint")).to_contain_text("is being answered")
     page.locator("#chat-conversations .open").first.click()
+    # Until it is shown, the other one's answer is, and that has finished.
+    expect(answer(page).locator(".markdown")).to_contain_text("word")
     finished(page)
 
     assert answer(page).locator(".markdown").inner_text().split() == ["word"] * 60

@@ -1,0 +1,22 @@
+// @ts-check
+// The range of time that a history opens with.
+
+const HOUR = 3600;
+const DAY = 86400;
+/** @type {Record<string, number>} */
+const UNITS = { s: 1, m: 60, h: HOUR, d: DAY };
+
+/** Seconds of a span as addresses write it, "3600", "1h" or "7d"; NaN where it is none.
+ * @param {string} text */
+export function seconds(text) {
+  const found = /^(\d+(?:\.\d+)?)([smhd]?)$/.exec(text.trim());
+  return found ? Number(found[1]) * (UNITS[found[2] || "s"] ?? NaN) : NaN;
+}
+
+/** Where something was recorded: the last hour of a box that is new, else a day. `end` is null where
+ * that is now. `oldest` and `newest` are unix seconds; 0: not known.
+ * @param {number} oldest @param {number} newest @param {number} now */
+export function opening(oldest, newest, now) {
+  const span = oldest && now - oldest < HOUR ? HOUR : DAY;
+  return { span, end: newest && now - newest > span ? newest : null };
+}
