@@ -4,11 +4,15 @@ UV := uv
 # The tests start some hundred processes of Python: compiling all of it anew takes as long as they.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: up compose-pin install uninstall rollback bundle test test-all test-fast test-vllm test-clients test-fresh bench soak lint format lock install-dev
+.PHONY: up demo compose-pin install uninstall rollback bundle test test-all test-fast test-vllm test-clients test-fresh bench soak lint format lock install-dev
 
 # Installs what the lock files say, then starts Redis, web, worker and watcher and stays in front.
 up:
 	@exec sh inferdash/up/up.sh
+
+# All of inferdash on simulated boxes: no GPU, Docker or model. Everything is thrown away at the end.
+demo:
+	@INFERDASH_PROGRAM=inferdash.up.install exec sh inferdash/up/up.sh --start inferdash.demo
 
 # As services of systemd, that start with the machine (docs/install.md). The same command upgrades.
 # RUN_AS=ada: as that person, not as a user of its own. FROM=var: with the data of a make up.

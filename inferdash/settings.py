@@ -336,6 +336,12 @@ CHANNEL_LAYERS = {
     }
 }
 
+# The demo: every page says so, and who comes is logged in (inferdash/demo).
+SIMULATED = env_bool("INFERDASH_SIMULATED")
+if SIMULATED:
+    after = MIDDLEWARE.index("django.contrib.auth.middleware.AuthenticationMiddleware") + 1
+    MIDDLEWARE.insert(after, "inferdash.demo.visitor.log_in")
+
 # The name of this box: the worker that runs on it takes its work from the queue box.<name>.
 BOX = env("INFERDASH_BOX", re.sub(r"[^a-z0-9-]+", "-", socket.gethostname().lower()).strip("-"))
 # What this box allows to containers; read by its worker only (see docs/architecture.md).

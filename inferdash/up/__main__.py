@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -36,8 +37,11 @@ def main() -> NoReturn:
     os.execv(sys.executable, supervisor)  # noqa: S606 - our own program, no shell wanted
 
 
-def prepare() -> int:
-    """Do all that can fail with a sentence; return the descriptor that the plan is written to."""
+def prepare(more: Sequence[plan.Program] = (), notes: Sequence[str] = ()) -> int:
+    """Do all that can fail with a sentence; return the descriptor that the plan is written to.
+
+    `more` programs are started beside the usual ones, `notes` said when all of it is ready.
+    """
     from django.core.exceptions import ImproperlyConfigured
 
     try:
@@ -75,15 +79,18 @@ def prepare() -> int:
             ),
             *(certificates.warnings() if certificates else []),
         ],
-        notes=certificates.said() if certificates else [],
-        programs=plan.programs(
-            python=sys.executable,
-            root=ROOT,
-            queue=settings.CELERY_TASK_DEFAULT_QUEUE,
-            sockets=inherited,
-            behind_tls=settings.BEHIND_TLS,
-            redis=own_redis,
-        ),
+        notes=[*(certificates.said() if certificates else []), *notes],
+        programs=[
+            *plan.programs(
+                python=sys.executable,
+                root=ROOT,
+                queue=settings.CELERY_TASK_DEFAULT_QUEUE,
+                sockets=inherited,
+                behind_tls=settings.BEHIND_TLS,
+                redis=own_redis,
+            ),
+            *more,
+        ],
     )
     return plan.write(whole, keep_open=[lock, *inherited])
 

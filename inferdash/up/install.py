@@ -33,6 +33,9 @@ def main() -> int:
         "--dev", action="store_true", help="with what the tests need; start nothing"
     )
     parser.add_argument("--only", action="store_true", help="install, but start nothing")
+    parser.add_argument(
+        "--start", default="inferdash.up", metavar="PROGRAM", help="what is started then"
+    )
     options = parser.parse_args()
     os.chdir(ROOT)
     try:
@@ -46,7 +49,7 @@ def main() -> int:
         print("inferdash: stopped while installing; make up goes on from here", file=sys.stderr)
         return 130
     if not (options.dev or options.only):
-        os.execv(PYTHON, [str(PYTHON), "-m", "inferdash.up"])  # noqa: S606 - no shell wanted
+        os.execv(PYTHON, [str(PYTHON), "-m", options.start])  # noqa: S606 - no shell wanted
     return 0
 
 

@@ -56,7 +56,8 @@ def programs(
     if behind_tls:
         web.append("--proxy-headers")
     worker = [python, "-m", "celery", "--quiet", "-A", "inferdash", "worker", "-Q", queue]
-    worker += ["--pool", "threads", "--concurrency", str(WORKER_THREADS), "--loglevel", "INFO"]
+    worker += ["--pool", "threads", "--concurrency", str(WORKER_THREADS)]
+    worker += ["--loglevel", os.environ.get("LOG_LEVEL", "").strip() or "INFO"]
     worker += ["--without-gossip", "--without-mingle", "--without-heartbeat"]
     watcher = [python, str(root / "manage.py"), "watch"]
     started = [

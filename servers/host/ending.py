@@ -32,12 +32,14 @@ def end(
     container: str | None,
     grace: float = GRACE,
     dies_within: float = _DIES_WITHIN,
+    root: Path = Path("/"),
 ) -> Ended:
     """Send SIGTERM, and SIGKILL when it is still there after the grace; wait until it is gone.
 
     `start` (clock ticks after boot) and `container` (64 digits or None) are what the process had
     when it was looked at. They are compared after the process is held by a descriptor, so that
-    no signal reaches another one that was given its number. Raises EndingError.
+    no signal reaches another one that was given its number. `root` is where proc is. Raises
+    EndingError.
     Rule: pidfd_open(2).
     """
     began = time.monotonic()
@@ -48,7 +50,7 @@ def end(
     except OSError as error:
         raise EndingError(f"Process {pid} cannot be held: {error.strerror}.") from error
     try:
-        _compare(pid, start, container)
+        _compare(pid, start, container, root)
         for name, within in ((signal.SIGTERM, grace), (signal.SIGKILL, dies_within)):
             if not _send(handle, pid, name):
                 return Ended(by="", seconds=time.monotonic() - began)
@@ -65,8 +67,8 @@ def end(
     )
 
 
-def _compare(pid: int, start: int, container: str | None) -> None:
-    found = Processes(Kernel(root=Path("/"))).read({pid})
+def _compare(pid: int, start: int, container: str | None, root: Path) -> None:
+    found = Processes(Kernel(root=root)).read({pid})
     if not found:
         return  # it ends just now, which is what is wanted
     (now,) = found

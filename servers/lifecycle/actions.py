@@ -283,7 +283,9 @@ def _command(action: Action) -> str:
 
 
 def _kill(box: Box, left: Left, action: Action) -> Result:
-    ended = ending.end(left.pid, start=left.start, container=left.container or None)
+    ended = ending.end(
+        left.pid, start=left.start, container=left.container or None, root=settings.KERNEL_ROOT
+    )
     if not ended.by:
         return Result(said=f"{_capital(left.what)} had ended by itself.")
     size = left.size or 0

@@ -52,7 +52,7 @@ def look(
 
 def _sees_box() -> bool:
     """Whether the processes that are looked at for shared memory are the box's."""
-    return str(settings.HOST_ROOT) != "/" or Kernel().sees_host_pids()
+    return str(settings.HOST_ROOT) != "/" or Kernel(root=settings.KERNEL_ROOT).sees_host_pids()
 
 
 def _ours(box: Box, found: list[Container]) -> dict[str, Ours]:

@@ -3,6 +3,7 @@
 from typing import Any
 
 from django import template
+from django.conf import settings
 from django.db.models import QuerySet
 from django.urls import reverse
 from django.utils.html import format_html
@@ -22,6 +23,12 @@ BELOW = {"profiles": ("groups", "recipes", "checkpoint"), "models": ("images",)}
 @register.simple_tag
 def all_boxes() -> QuerySet[Box]:
     return Box.objects.all()
+
+
+@register.simple_tag
+def is_simulated() -> bool:
+    """Whether boxes, GPUs and engines are the demo's."""
+    return bool(settings.SIMULATED)
 
 
 @register.simple_tag

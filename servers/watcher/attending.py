@@ -6,6 +6,8 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from django.conf import settings
+
 from servers.commandline import engine_words
 from servers.commandline.variables import Scope, Value
 from servers.host.foreign import Other
@@ -32,7 +34,7 @@ NOBODY = Attendant("")
 
 class Attending:
     def __init__(self, kernel: Kernel | None = None) -> None:
-        self._kernel = kernel or Kernel()
+        self._kernel = kernel or Kernel(root=settings.KERNEL_ROOT)
         self._processes = Processes(self._kernel)
         self._services: tuple[Service, ...] = ()
         self._read_at = float("-inf")

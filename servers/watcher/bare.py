@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
+from django.conf import settings
+
 from servers.commandline import engine_flags, engine_words
 from servers.commandline.command import EngineKey
 from servers.commandline.process import without_python
@@ -43,7 +45,7 @@ class Worker:
 
 class Bare:
     def __init__(self, kernel: Kernel | None = None) -> None:
-        self._kernel = kernel or Kernel()
+        self._kernel = kernel or Kernel(root=settings.KERNEL_ROOT)
         self._processes = Processes(self._kernel)
         self.workers: tuple[Worker, ...] = ()  # of the last look
 

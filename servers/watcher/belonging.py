@@ -8,6 +8,8 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from django.conf import settings
+
 from servers.host import lives
 from servers.host.kernel import Kernel
 from servers.host.lives import Life
@@ -22,7 +24,7 @@ _DEEPEST = 12  # generations between an engine and its worker
 class Belonging:
     def __init__(self, wake: Callable[[], None], kernel: Kernel | None = None) -> None:
         self._wake = wake
-        self._kernel = kernel or Kernel()
+        self._kernel = kernel or Kernel(root=settings.KERNEL_ROOT)
         self._followed: dict[tuple[int, int], str] = {}  # number and start: the run's key
         # Of every process that was seen: whose it is, also when its parent has ended before it.
         self._owners: dict[tuple[int, int], str] = {}

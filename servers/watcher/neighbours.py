@@ -133,7 +133,7 @@ def _standing(trouble: str = "", *, is_refused: bool = False) -> Standing:
     return Standing(
         user=_user(),
         is_root=os.geteuid() == 0,
-        is_in_container=not Kernel().sees_host_pids(),
+        is_in_container=not Kernel(root=settings.KERNEL_ROOT).sees_host_pids(),
         may_reclaim=may_reclaim,
         manage=settings.MANAGE,
         docker_trouble=trouble,

@@ -1,0 +1,246 @@
+"""Fills the demo's installation as people would have: profiles, starts, a failure, a leak, a chat.
+
+Everything but the past (history, older conversations) is asked of the real workers and waited for.
+"""
+
+import os
+import random
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import django
+
+django.setup()
+
+
+from inferdash.demo.box import GIB, SimulatedBox, make_boxes  # noqa: E402
+from inferdash.demo.container import RATES  # noqa: E402
+from inferdash.demo.load import Heat, Traffic  # noqa: E402
+from inferdash.demo.script import find_model  # noqa: E402
+from servers import lifecycle, tasks  # noqa: E402
+from servers.engines.launch import Launch  # noqa: E402
+from servers.judge import figurepoints, history  # noqa: E402
+from servers.judge.history import SPANS, Point, Series  # noqa: E402
+from servers.models import (  # noqa: E402
+    Box,
+    FiguresChunk,
+    HistoryChunk,
+    Profile,
+    Run,
+    Server,
+    User,
+)
+from servers.models.run import State  # noqa: E402
+
+VLLM = "vllm/vllm-openai:v0.20.2"
+SGLANG = "lmsysorg/sglang:v0.5.12-cu130"
+PATIENCE = 90.0  # seconds; on a busy machine everything takes its time
+KEPT = {1: 3600, 10: 86400, 60: 7 * 86400}
+LONG = "qwen3-32b-long-context"
+LEAKY = "glm-4-5-air"
+
+type Plan = tuple[str, str, str, dict[str, Any], str]  # box, slug, name, launch, what becomes of it
+PLANS: list[Plan] = [
+    ("rtx8", "gpt-oss-120b", "gpt-oss-120b", {
+        "engine": "vllm", "image": VLLM, "checkpoint": "openai/gpt-oss-120b", "gpus": "0",
+        "served_name": "gpt-oss-120b",
+        "flags": ("--max-model-len", "131072", "--enable-auto-tool-choice", "--tool-call-parser", "openai"),
+        "reasons": {"--max-model-len": "Agents of the coding team fill it."},
+    }, "ready"),
+    ("rtx8", "minimax-m2-5", "MiniMax-M2.5 NVFP4", {
+        "engine": "sglang", "image": SGLANG, "checkpoint": "lukealonso/MiniMax-M2.5-NVFP4", "gpus": "2,3",
+        "served_name": "minimax-m2.5", "shm_size": 16 << 30,
+        "flags": ("--tensor-parallel-size", "2", "--attention-backend", "triton", "--trust-remote-code",
+                  "--tool-call-parser", "minimax-m2", "--mem-fraction-static", "0.9", "--enable-metrics"),
+    }, "ready"),
+    ("rtx8", LONG, "Qwen3-32B long context", {
+        "engine": "vllm", "image": VLLM, "checkpoint": "Qwen/Qwen3-32B", "gpus": "6", "served_name": "qwen3-32b",
+        "flags": ("--max-model-len", "131072", "--gpu-memory-utilization", "0.9"),
+    }, "failed"),
+    ("rtx8", LEAKY, "GLM-4.5-Air FP8", {
+        "engine": "vllm", "image": VLLM, "checkpoint": "zai-org/GLM-4.5-Air-FP8", "gpus": "4,5",
+        "served_name": "glm-4.5-air", "shm_size": 16 << 30,
+        "flags": ("--tensor-parallel-size", "2", "--max-model-len", "65536", "--gpu-memory-utilization", "0.72"),
+    }, "leaves a worker"),
+    ("spark", "qwen3-coder-next", "Qwen3-Coder-Next on the Spark", {
+        "engine": "vllm", "image": VLLM, "checkpoint": "Qwen/Qwen3-Coder-Next-FP8", "gpus": "all",
+        "served_name": "qwen3-coder-next",
+        "flags": ("--max-model-len", "65536", "--gpu-memory-utilization", "0.78"),
+    }, "ready"),
+    ("rtx8", "qwen3-coder-30b", "Qwen3-Coder 30B", {
+        "engine": "vllm", "image": VLLM, "checkpoint": "Qwen/Qwen3-Coder-30B-A3B-Instruct", "gpus": "7",
+        "served_name": "qwen3-coder", "flags": ("--max-model-len", "131072", "--enable-prefix-caching"),
+    }, "loading"),
+]  # fmt: skip
+
+
+def main() -> None:
+    folder, port = Path(os.environ["INFERDASH_DEMO"]), int(os.environ["INFERDASH_DEMO_PORTS"])
+    simulated = make_boxes(folder, port=port, names=os.environ["INFERDASH_DEMO_BOXES"])
+    ada = User.objects.get(username="ada")
+    boxes = {each.name: _box(each.name) for each in simulated}
+    for each in simulated:
+        _remember(each, boxes[each.name])
+    servers = {}
+    for box, slug, name, launch, fate in PLANS:
+        if box in boxes:
+            servers[slug] = (_place(boxes[box], slug, name, launch, ada), fate)
+    for server, fate in servers.values():
+        if fate != "loading":
+            _start(server, ada)
+    for server, fate in servers.values():
+        if fate == "leaves a worker":
+            _stop(server, ada)
+        elif fate == "loading":
+            _start(server, ada)
+    sys.stdout.write("the demo is filled\n")
+
+
+def _box(name: str) -> Box:
+    """Its row, which its watcher makes, once its GPUs are known."""
+    _wait(lambda: bool(Box.objects.filter(slug=name).exclude(facts={}).exists()), f"the box {name}")
+    return Box.objects.get(slug=name)
+
+
+def _wait(condition: Callable[[], bool], what: str) -> None:
+    until = time.monotonic() + PATIENCE
+    while not condition():
+        if time.monotonic() > until:
+            raise SystemExit(f"The demo has waited {PATIENCE:.0f} s for {what}.")
+        time.sleep(0.2)
+
+
+def _place(box: Box, slug: str, name: str, launch: dict[str, Any], by: User) -> Server:
+    profile = Profile.objects.create(slug=slug, name=name, owner=by)
+    profile.save_version(Launch(**launch), by=by, message="First version")
+    return Server.objects.create(slug=slug, profile=profile, box=box)
+
+
+def _start(server: Server, by: User) -> None:
+    run = lifecycle.start(server, by=by)
+    assert run is not None
+    tasks.nudge(run)
+
+
+def _stop(server: Server, by: User) -> None:
+    _wait(lambda: _state(server) == State.READY, f"{server.slug} to be ready")
+    run = Server.objects.get(pk=server.pk).run
+    assert run is not None
+    lifecycle.stop(run, by=by)
+    tasks.nudge(run)
+
+
+def _state(server: Server) -> str:
+    run = Run.objects.filter(server=server).order_by("-pk").first()
+    return run.state if run else ""
+
+
+def _remember(box: SimulatedBox, row: Box) -> None:
+    """A week of history, as the watcher would have kept it, from the same load that goes on."""
+    until = int(time.time())
+    loads = _loads(box)
+    for step, kept in KEPT.items():
+        cards: dict[str, dict[int, Point]] = {}
+        engines: dict[str, dict[int, Point]] = {}
+        heats = [Heat(idle_watts=card.heat.idle_watts, most_watts=card.heat.most_watts, seed=n + step)
+                 for n, card in enumerate(box.cards)]  # fmt: skip
+        traffics = {slug: Traffic(rate=rate, speed=find_model(model).speed, seed=step + len(slug))
+                    for slug, model, rate, _cards in loads}  # fmt: skip
+        for t in range(until - kept - until % step, until, step):
+            hour = time.gmtime(t).tm_hour
+            day = 0.25 + 0.75 * (7 <= hour < 19) * random.Random(t // 3600).uniform(0.7, 1.1)  # noqa: S311
+            effort = dict.fromkeys(range(len(box.cards)), 0.0)
+            for slug, model, rate, held in loads:
+                traffic = traffics[slug]
+                traffic.rate = rate * day
+                before = traffic.generation_tokens, traffic.prompt_tokens
+                pace = min(step, 10)
+                traffic.step(pace)
+                for index in held:
+                    effort[index] = max(effort[index], traffic.effort)
+                if step >= figurepoints.FINEST:
+                    engines.setdefault(slug, {})[t] = _figures(traffic, before, pace, model)
+            for index, card in enumerate(box.cards):
+                heats[index].step(min(step, 30), effort[index])
+                holder = next((slug for slug, _m, _r, held in loads if index in held), "")
+                uuid = str(card.facts["uuid"])
+                point = _gpu_point(box, card.facts, heats[index], effort[index], holder, step)
+                cards.setdefault(uuid, {})[t] = point
+        HistoryChunk.objects.bulk_create(
+            [HistoryChunk(box=row, step=step, start=start, body=history.pack(series))
+             for start, series in _chunks(cards, step)], ignore_conflicts=True)  # fmt: skip
+        FiguresChunk.objects.bulk_create(
+            [FiguresChunk(box=row, step=step, start=start, body=history.pack(series))
+             for start, series in _chunks(engines, step)], ignore_conflicts=True)  # fmt: skip
+
+
+def _loads(box: SimulatedBox) -> list[tuple[str, str, float, list[int]]]:
+    """What has served on this box all week: slug, model, rate, GPUs."""
+    found = []
+    for name, slug, _title, launch, _fate in PLANS:
+        model = launch["checkpoint"]
+        if name == box.name and model in RATES:
+            gpus = (
+                [0]
+                if launch["gpus"] == "all"
+                else [int(each) for each in launch["gpus"].split(",")]
+            )
+            found.append((slug, model, RATES[model], gpus))
+    return found
+
+
+def _gpu_point(
+    box: SimulatedBox, facts: dict[str, Any], heat: Heat, effort: float, holder: str, step: int
+) -> Point:
+    if box.is_unified:
+        total, reserved, usual = box.memory // 1024, 0, int(2.0 * GIB / 1024)
+        held, cache = int(93.4 * GIB / 1024) if holder else 0, int(14 * GIB / 1024)
+    else:
+        total, reserved = facts["total"] // 1024, facts["reserved"] // 1024
+        usual, held, cache = 420 * 1024, int(facts["total"] * 0.92 / 1024) if holder else 0, 0
+    parts = {"=usual": usual} | ({"=reserved": reserved} if reserved else {})
+    parts |= {f"=server:{holder}": held} if held else {}
+    parts |= {"=cache": cache} if cache else {}
+    util = min(100, round(104 * effort)) if effort < 0.3 else 88 + round(12 * effort)
+    point: Point = parts | {
+        "=free": total - sum(parts.values()),
+        "util": util, "power": round(heat.watts * 10), "temperature": round(heat.temperature),
+        "used": usual + held,
+    }  # fmt: skip
+    if step > 1:
+        point |= {
+            "util_max": min(100, util + 4), "power_max": round(heat.watts * 10.6),
+            "temperature_max": round(heat.temperature) + 1, "used_max": point["used"],
+        }  # fmt: skip
+    return point
+
+
+def _figures(traffic: Traffic, before: tuple[float, float], pace: int, model: str) -> Point:
+    running = len(traffic.jobs)
+    token = (1 + running / 14) / find_model(model).speed
+    firsts = sorted(traffic.first_tokens[-40:]) or [0.1]
+    del traffic.first_tokens[:-40]
+    figures = {
+        "running": running, "queued": len(traffic.queue), "kv": traffic.kv_share,
+        "generation": (traffic.generation_tokens - before[0]) / pace,
+        "prompt": (traffic.prompt_tokens - before[1]) / pace,
+        "first_p50": firsts[len(firsts) // 2], "first_p95": firsts[int(len(firsts) * 0.95)],
+        "token_p50": token, "token_p95": token * 1.7,
+    }  # fmt: skip
+    point = {name: round(each * figurepoints.SCALES[name]) for name, each in figures.items()}
+    return point | {f"{name}_max": value for name, value in point.items()}
+
+
+def _chunks(found: dict[str, dict[int, Point]], step: int) -> Iterator[tuple[int, Series]]:
+    by_start: dict[int, Series] = {}
+    for key, times in found.items():
+        for t, point in times.items():
+            by_start.setdefault(history.slot(t, SPANS[step]), {}).setdefault(key, {})[t] = point
+    yield from sorted(by_start.items())
+
+
+if __name__ == "__main__":
+    main()
