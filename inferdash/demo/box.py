@@ -24,6 +24,15 @@ class Held:
     size: int  # bytes
 
 
+def utilisation(effort: float, heat: Heat) -> int:
+    """Percent of the time in which something ran on the card, as NVML counts it."""
+    if effort < 0.02:
+        return 0
+    if effort < 0.3:
+        return min(100, round(180 * effort))
+    return max(1, min(100, round(72 + 28 * effort + heat.wobble)))
+
+
 @dataclass(kw_only=True)
 class SimulatedCard:
     facts: dict[str, Any]
@@ -35,7 +44,7 @@ class SimulatedCard:
         """What the simulated NVML answers."""
         heat, is_busy = self.heat, self.effort > 0.02
         changing = {
-            "util": min(100, round(104 * self.effort) if self.effort < 0.3 else 88 + round(12 * self.effort)),
+            "util": utilisation(self.effort, heat),
             "mem_util": round(58 * self.effort),
             "temperature": round(heat.temperature),
             "power": round(heat.watts * 1000),
@@ -205,7 +214,7 @@ CACHES = {
     "rtx8": (
         "openai/gpt-oss-120b",
         "lukealonso/MiniMax-M2.5-NVFP4",
-        "Qwen/Qwen3-32B",
+        "RedHatAI/Llama-3.3-70B-Instruct-FP8-dynamic",
         "Qwen/Qwen3-Coder-30B-A3B-Instruct",
         "zai-org/GLM-4.5-Air-FP8",
     ),

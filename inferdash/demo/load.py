@@ -128,6 +128,7 @@ class Heat:
     most_watts: float
     temperature: float = 31.0
     watts: float = 0.0
+    wobble: float = 0.0  # percent by which its utilisation wanders
     seed: int = 1
 
     def __post_init__(self) -> None:
@@ -135,6 +136,8 @@ class Heat:
         self.watts = self.watts or self.idle_watts
 
     def step(self, seconds: float, effort: float) -> None:
+        memory = math.exp(-seconds / 8)
+        self.wobble = memory * self.wobble + self._chance.gauss(0, 3.5) * math.sqrt(1 - memory**2)
         goal = self.idle_watts + effort * (self.most_watts - self.idle_watts)
         self.watts += (goal - self.watts) * min(1.0, seconds / 1.6)
         self.watts = max(self.idle_watts * 0.9, self.watts + self._chance.gauss(0, 1 + 9 * effort))

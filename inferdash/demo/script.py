@@ -24,11 +24,13 @@ class Model:
 
 
 MODELS = {
-    "openai/gpt-oss-120b": Model(weights=61, architecture="GptOssForCausalLM", speed=168, kv=0.00007),
+    "openai/gpt-oss-120b": Model(weights=60.8, architecture="GptOssForCausalLM", speed=168, kv=0.00007),
     "lukealonso/MiniMax-M2.5-NVFP4": Model(
         weights=122, architecture="MiniMaxM2ForCausalLM", speed=104, kv=0.00024, longest=196608
     ),
-    "Qwen/Qwen3-32B": Model(weights=61.0, kv=0.000244, speed=44, longest=40960),
+    "RedHatAI/Llama-3.3-70B-Instruct-FP8-dynamic": Model(
+        weights=67.7, architecture="LlamaForCausalLM", kv=0.000305, speed=24
+    ),
     "Qwen/Qwen3-Coder-30B-A3B-Instruct": Model(
         weights=57, architecture="Qwen3MoeForCausalLM", speed=142, kv=0.00009, longest=262144
     ),

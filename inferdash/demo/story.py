@@ -3,6 +3,7 @@
 Everything but the past (history, older conversations) is asked of the real workers and waited for.
 """
 
+import json
 import os
 import random
 import sys
@@ -16,11 +17,11 @@ import django
 django.setup()
 
 
-from inferdash.demo.box import GIB, SimulatedBox, make_boxes  # noqa: E402
+from inferdash.demo.box import GIB, SimulatedBox, make_boxes, utilisation  # noqa: E402
 from inferdash.demo.container import RATES  # noqa: E402
 from inferdash.demo.load import Heat, Traffic  # noqa: E402
 from inferdash.demo.script import find_model  # noqa: E402
-from servers import lifecycle, tasks  # noqa: E402
+from servers import lifecycle, live, tasks  # noqa: E402
 from servers.engines.launch import Launch  # noqa: E402
 from servers.judge import figurepoints, history  # noqa: E402
 from servers.judge.history import SPANS, Point, Series  # noqa: E402
@@ -39,7 +40,7 @@ VLLM = "vllm/vllm-openai:v0.20.2"
 SGLANG = "lmsysorg/sglang:v0.5.12-cu130"
 PATIENCE = 90.0  # seconds; on a busy machine everything takes its time
 KEPT = {1: 3600, 10: 86400, 60: 7 * 86400}
-LONG = "qwen3-32b-long-context"
+LONG = "llama-70b-long-context"
 LEAKY = "glm-4-5-air"
 
 type Plan = tuple[str, str, str, dict[str, Any], str]  # box, slug, name, launch, what becomes of it
@@ -56,8 +57,8 @@ PLANS: list[Plan] = [
         "flags": ("--tensor-parallel-size", "2", "--attention-backend", "triton", "--trust-remote-code",
                   "--tool-call-parser", "minimax-m2", "--mem-fraction-static", "0.9", "--enable-metrics"),
     }, "ready"),
-    ("rtx8", LONG, "Qwen3-32B long context", {
-        "engine": "vllm", "image": VLLM, "checkpoint": "Qwen/Qwen3-32B", "gpus": "6", "served_name": "qwen3-32b",
+    ("rtx8", LONG, "Llama-70B long context", {
+        "engine": "vllm", "image": VLLM, "checkpoint": "RedHatAI/Llama-3.3-70B-Instruct-FP8-dynamic", "gpus": "6", "served_name": "llama-3.3-70b",
         "flags": ("--max-model-len", "131072", "--gpu-memory-utilization", "0.9"),
     }, "failed"),
     ("rtx8", LEAKY, "GLM-4.5-Air FP8", {
@@ -142,6 +143,7 @@ def _remember(box: SimulatedBox, row: Box) -> None:
     """A week of history, as the watcher would have kept it, from the same load that goes on."""
     until = int(time.time())
     loads = _loads(box)
+    lately: list[dict[str, Any]] = []
     for step, kept in KEPT.items():
         cards: dict[str, dict[int, Point]] = {}
         engines: dict[str, dict[int, Point]] = {}
@@ -163,18 +165,25 @@ def _remember(box: SimulatedBox, row: Box) -> None:
                     effort[index] = max(effort[index], traffic.effort)
                 if step >= figurepoints.FINEST:
                     engines.setdefault(slug, {})[t] = _figures(traffic, before, pace, model)
+            of_cards = {}
             for index, card in enumerate(box.cards):
                 heats[index].step(min(step, 30), effort[index])
                 holder = next((slug for slug, _m, _r, held in loads if index in held), "")
                 uuid = str(card.facts["uuid"])
                 point = _gpu_point(box, card.facts, heats[index], effort[index], holder, step)
                 cards.setdefault(uuid, {})[t] = point
+                of_cards[uuid] = [point["util"], point["used"] * 1024]
+            if step == 1 and t >= until - live.messages.HISTORY:
+                lately.append({"t": t, "gpus": of_cards})
         HistoryChunk.objects.bulk_create(
             [HistoryChunk(box=row, step=step, start=start, body=history.pack(series))
              for start, series in _chunks(cards, step)], ignore_conflicts=True)  # fmt: skip
         FiguresChunk.objects.bulk_create(
             [FiguresChunk(box=row, step=step, start=start, body=history.pack(series))
              for start, series in _chunks(engines, step)], ignore_conflicts=True)  # fmt: skip
+
+    for each in reversed(lately):
+        live.store.client.lpush(f"inferdash:history:{box.name}", json.dumps(each))
 
 
 def _loads(box: SimulatedBox) -> list[tuple[str, str, float, list[int]]]:
@@ -204,7 +213,7 @@ def _gpu_point(
     parts = {"=usual": usual} | ({"=reserved": reserved} if reserved else {})
     parts |= {f"=server:{holder}": held} if held else {}
     parts |= {"=cache": cache} if cache else {}
-    util = min(100, round(104 * effort)) if effort < 0.3 else 88 + round(12 * effort)
+    util = utilisation(effort, heat)
     point: Point = parts | {
         "=free": total - sum(parts.values()),
         "util": util, "power": round(heat.watts * 10), "temperature": round(heat.temperature),

@@ -111,7 +111,7 @@ def _merged[Entry: (Recipe, Overlay)](
 def _read(recipes: Path, overlays: Path, *, is_own: bool) -> Catalogue:
     broken: list[Broken] = []
     return Catalogue(
-        recipes=tuple(_each(recipes, _recipe, broken, is_own=is_own)),
+        recipes=tuple(_each(recipes, recipe, broken, is_own=is_own)),
         overlays=tuple(_each(overlays, _overlay, broken, is_own=is_own, may_be_missing=is_own)),
         broken=tuple(broken),
     )
@@ -154,7 +154,8 @@ def _text(path: Path) -> str:
         return file.read(LONGEST_TEXT + 1)
 
 
-def _recipe(found: Mapping, path: Path, is_own: bool) -> Recipe:
+def recipe(found: Mapping, path: Path, is_own: bool = True) -> Recipe:
+    """What a file says. Raises DocumentError."""
     published = read_mapping(found, also=("migrated",))
     return Recipe(
         id=path.stem,
