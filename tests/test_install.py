@@ -120,20 +120,57 @@ def test_what_npm_says_is_shown_when_it_fails(checkout: Path) -> None:
     assert "Traceback" not in result.stderr
 
 
-def test_an_old_python_is_told_what_to_install(checkout: Path) -> None:
+def _start_with_old_python(checkout: Path, system: str) -> subprocess.CompletedProcess[str]:
+    """make up on a machine whose every python3 is 3.9, of this /etc/os-release."""
     for name in ("python3", "python3.12", "python3.13", "python3.14"):
         program(
             checkout.parent / "bin" / name, 'test "$1" = --version && echo Python 3.9.2; exit 1'
         )
-    result = subprocess.run(
-        ["sh", "inferdash/up/up.sh"],
+    (checkout.parent / "os-release").write_text(system)
+    return subprocess.run(
+        ["sh", "inferdash/up/up.sh", "--only"],
         cwd=checkout,
-        env={"PATH": f"{checkout.parent / 'bin'}:/usr/bin:/bin", "HOME": "/nonexistent"},
+        env={
+            "PATH": f"{checkout.parent / 'bin'}:/usr/bin:/bin",
+            "HOME": "/nonexistent",
+            "OS_RELEASE": str(checkout.parent / "os-release"),
+        },
         capture_output=True,
         text=True,
         check=False,
     )
 
+
+def test_an_old_python_is_told_what_to_install(checkout: Path) -> None:
+    result = _start_with_old_python(checkout, 'ID=debian\nVERSION_ID="13"\n')
+
     assert result.returncode == 1
     assert "needs Python 3.12 or newer, and this machine has Python 3.9.2" in result.stderr
     assert "sudo apt install python3" in result.stderr
+
+
+def test_ubuntu_22_is_told_the_two_commands_that_bring_python(checkout: Path) -> None:
+    result = _start_with_old_python(checkout, 'ID=ubuntu\nVERSION_ID="22.04"\n')
+
+    assert result.returncode == 1
+    commands = [line.strip() for line in result.stderr.splitlines() if line.startswith("    ")]
+    assert commands == [
+        "curl -LsSf https://astral.sh/uv/install.sh | sh",
+        'PATH="$HOME/.local/bin:$PATH" make up',
+    ]
+
+
+def test_where_uv_is_its_python_is_used(checkout: Path) -> None:
+    program(
+        checkout.parent / "bin/uv",
+        f'test "$2" = find && test -e {checkout}/had && echo {checkout.parent}/bin/theirs && exit 0\n'
+        f'test "$2" = install && touch {checkout}/had && exit 0\nexit 1',
+    )
+    program(checkout.parent / "bin/theirs", 'echo "uv\'s Python: $*"')
+
+    result = _start_with_old_python(checkout, 'ID=ubuntu\nVERSION_ID="22.04"\n')
+
+    assert (result.returncode, result.stdout) == (
+        0,
+        "uv's Python: -m inferdash.up.install --only\n",
+    ), result.stderr
