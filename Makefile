@@ -4,7 +4,7 @@ UV := uv
 # The tests start some hundred processes of Python: compiling all of it anew takes as long as they.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: up demo compose-pin install uninstall rollback bundle test test-all test-fast test-vllm test-clients test-fresh bench soak lint format lock install-dev
+.PHONY: up demo compose-pin install uninstall rollback bundle test test-all test-fast test-vllm test-clients test-fresh bench soak pictures docs wheel image lint format lock install-dev
 
 # Installs what the lock files say, then starts Redis, web, worker and watcher and stays in front.
 up:
@@ -78,6 +78,22 @@ bench: install-dev
 soak: install-dev
 	@$(PYTHON) -m tests.machine
 	@$(PYTHON) -m tests.bench.soak --minutes $(or $(MINUTES),30)
+
+# README's pictures anew, from the demo: stills in both colours, and a first start as a film.
+pictures: install-dev
+	@$(PYTHON) -m tests.pictures
+
+# The documents as a site in dist/docs, which needs nothing from elsewhere. A broken link fails.
+docs: install-dev
+	@.venv/bin/zensical build --strict --clean
+
+# What a release would publish: dist/inferdash-….whl, with templates, scripts and recipes inside.
+wheel: install-dev
+	@SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct 2>/dev/null || echo 1790000000) .venv/bin/hatchling build -t wheel -d dist
+
+# The image for amd64 and arm64 where docker buildx can, else for this machine. TAG=, BASE=, PUSH=1.
+image:
+	@exec sh inferdash/compose/image.sh
 
 lint: install-dev
 	.venv/bin/ruff format --check .

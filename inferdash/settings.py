@@ -23,6 +23,9 @@ from inferdash.up import ports
 from servers.judge import thresholds
 
 BASE_DIR = Path(__file__).resolve().parent.parent
+# Where templates, scripts and manage.py are: beside the packages, and in a wheel inside of this one.
+IS_CHECKOUT = (BASE_DIR / "manage.py").is_file()
+FILES = BASE_DIR if IS_CHECKOUT else BASE_DIR / "inferdash/files"
 # Services of systemd have theirs in /etc.
 read_env_file(Path(os.environ.get("INFERDASH_SETTINGS", "").strip() or BASE_DIR / ".env"))
 
@@ -84,7 +87,8 @@ def env_list(name: str) -> list[str]:
 
 # The data folder holds the database, keys, Redis' socket and the box's limits: nobody
 # else on the machine may read it.
-DATA = Path(env("INFERDASH_DATA", str(BASE_DIR / "var"))).expanduser().resolve()
+USUAL_DATA = BASE_DIR / "var" if IS_CHECKOUT else Path("~/.local/share/inferdash")
+DATA = Path(env("INFERDASH_DATA", str(USUAL_DATA))).expanduser().resolve()
 DATA.mkdir(mode=0o700, parents=True, exist_ok=True)
 if DATA.stat().st_mode & 0o777 != 0o700:  # in a container web may only read it
     DATA.chmod(0o700)
@@ -288,7 +292,7 @@ ASGI_APPLICATION = "inferdash.asgi.application"
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
-        "DIRS": [BASE_DIR / "templates"],
+        "DIRS": [FILES / "templates"],
         "APP_DIRS": True,
         "OPTIONS": {
             "builtins": ["servers.templatetags.format"],
@@ -347,7 +351,7 @@ BOX = env("INFERDASH_BOX", re.sub(r"[^a-z0-9-]+", "-", socket.gethostname().lowe
 # What this box allows to containers; read by its worker only (see docs/architecture.md).
 BOX_FILE = Path(env("INFERDASH_BOX_FILE", str(DATA / "box.toml")))
 # How people call inferdash's own commands on this box, as they would type it.
-MANAGE = env("INFERDASH_MANAGE", "") or shlex.join([sys.executable, str(BASE_DIR / "manage.py")])
+MANAGE = env("INFERDASH_MANAGE", "") or shlex.join([sys.executable, str(FILES / "manage.py")])
 # On which of the box's ports engines are reached whose profiles name none; their own (8000, 8080,
 # 30000 …) are what other people's scripts on the box want.
 ENGINE_PORTS = env_ports("INFERDASH_ENGINE_PORTS", "18000-18099")
@@ -404,14 +408,14 @@ CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_TRANSPORT_OPTIONS = {"socket_timeout": 10, "socket_connect_timeout": 5}
 
 STATIC_URL = "static/"
-STATIC_ROOT = BASE_DIR / "staticfiles"
+STATIC_ROOT = FILES / "staticfiles"
 STATICFILES_DIRS = [
-    BASE_DIR / "static",
-    ("vendor/htmx", BASE_DIR / "node_modules/htmx.org/dist"),
-    ("vendor/uplot", BASE_DIR / "node_modules/uplot/dist"),
-    ("vendor/marked", BASE_DIR / "node_modules/marked/lib"),
-    ("vendor/dompurify", BASE_DIR / "node_modules/dompurify/dist"),
-    ("vendor/highlight", BASE_DIR / "node_modules/@highlightjs/cdn-assets/es"),
+    FILES / "static",
+    ("vendor/htmx", FILES / "node_modules/htmx.org/dist"),
+    ("vendor/uplot", FILES / "node_modules/uplot/dist"),
+    ("vendor/marked", FILES / "node_modules/marked/lib"),
+    ("vendor/dompurify", FILES / "node_modules/dompurify/dist"),
+    ("vendor/highlight", FILES / "node_modules/@highlightjs/cdn-assets/es"),
 ]
 # Straight from static/ and node_modules: no collectstatic step between an update and the page.
 SERVESTATIC_USE_FINDERS = True

@@ -97,7 +97,7 @@ def _programs_of(box: SimulatedBox) -> list[Program]:
     ]
     worker += ["--pool", "threads", "--concurrency", "2", "--loglevel", "ERROR", "--without-gossip"]
     worker += ["--without-mingle", "--without-heartbeat"]
-    watcher = [sys.executable, str(ROOT / "manage.py"), "watch"]
+    watcher = [sys.executable, "-m", "django", "watch"]
     return [
         Program(name=f"worker of {box.name}", command=[*env, *worker], descriptors=[]),
         Program(name=f"watcher of {box.name}", command=[*env, *watcher], descriptors=[]),

@@ -3,7 +3,6 @@
 import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from inferdash.up import claim, plan, ports, redis
@@ -12,8 +11,6 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from inferdash.tls.chosen import Certificates
-
-ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 class StartError(Exception):
@@ -83,7 +80,7 @@ def prepare(more: Sequence[plan.Program] = (), notes: Sequence[str] = ()) -> int
         programs=[
             *plan.programs(
                 python=sys.executable,
-                root=ROOT,
+                root=settings.FILES,
                 queue=settings.CELERY_TASK_DEFAULT_QUEUE,
                 sockets=inherited,
                 behind_tls=settings.BEHIND_TLS,
