@@ -14,14 +14,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from PIL import Image
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, ViewportSize
 
 from tests.browser.chromium import chromium
 from tests.ports import free_port
 from tests.terminal import ROOT, Started
 
 IMAGES = ROOT / "docs/images"
-SIZE = {"width": 1280, "height": 800}
+SIZE: ViewportSize = {"width": 1280, "height": 800}
 MOST = 3 * 2**20  # bytes of the moving picture
 # Until the charts have something to show.
 WARM_UP = float(os.environ.get("WARM_UP", "45"))
@@ -30,7 +30,7 @@ STILLS = {
     "failure": "/servers/llama-70b-long-context/",
     "box": "/boxes/rtx8/",
 }
-PASTE = """docker run --gpus '"device=1"' --ipc=host -p 8000:8000 \\
+PASTE = """docker run --gpus '"device=1"' --ipc=host \\
   vllm/vllm-openai:v0.20.2 \\
   --model RedHatAI/Llama-3.3-70B-Instruct-FP8-dynamic \\
   --max-model-len 131072"""
@@ -133,7 +133,7 @@ def take_film(browser: Browser, url: str) -> None:
                 reason.first.fill("To see whether it fits")
             button.first.click()
             break
-    page.goto(f"{url}/servers/llama-3-3-70b/")
+    page.goto(f"{url}/servers/llama-33-70b/")
     page.wait_for_timeout(500)
     failed = page.locator("text=Why it failed")
     film.follow(lambda: failed.count() > 0, every=0.8, shown=0.28, most=60)
