@@ -54,6 +54,27 @@ PRODUCT = (
 )
 GROUPS = (
     Group(
+        marker="demo",
+        about="the demo, from its start to what it leaves",
+        inputs=(
+            *(*ALL, *PRODUCT, "inferdash/demo/*", "tests/test_demo.py", "templates/base.html"),
+            *(
+                "servers/host/*",
+                "servers/watcher/*",
+                "servers/engines/*",
+                "servers/judge/failures/*",
+            ),
+        ),
+    ),
+    Group(
+        marker="release",
+        about="the wheel and the site of the documents",
+        inputs=(
+            *(*ALL, *PRODUCT, "docs/*", "zensical.toml", "templates/*", "static/*"),
+            *("tests/test_wheel.py", "tests/test_documents.py"),
+        ),
+    ),
+    Group(
         marker="fresh",
         about="`make up` and `make lint` on a bare machine",
         inputs=(

@@ -98,7 +98,7 @@ class Visitor:
 @pytest.fixture
 def demo(tmp_path: Path) -> Iterator[tuple[Visitor, Path]]:
     port = free_port()
-    variables = {"PORT": str(port), "BOXES": "rtx8", "TMPDIR": str(tmp_path), "NO_COLOR": "1",
+    variables = {"PORT": str(port), "BOXES": "rtx8", "TMPDIR": str(tmp_path), "NO_COLOR": "1", "INFERDASH_DEMO_SECONDS": "2",
                  "DATABASE_URL": "postgresql://nobody@/real", "INFERDASH_DATA": str(tmp_path / "real")}  # fmt: skip
     up = Started([sys.executable, "-m", "inferdash.demo"], variables)
     try:
@@ -111,6 +111,7 @@ def demo(tmp_path: Path) -> Iterator[tuple[Visitor, Path]]:
     assert list(tmp_path.iterdir()) == [], "the demo has left something behind"
 
 
+@pytest.mark.demo
 @pytest.mark.takes(60)
 def test_the_demo_shows_a_start_a_failure_with_its_fix_a_leak_and_a_chat(
     demo: tuple[Visitor, Path],

@@ -14,6 +14,7 @@ from tests.ports import free_port
 from tests.terminal import ROOT, Started
 
 
+@pytest.mark.release
 @pytest.mark.takes(60)
 def test_the_wheel_runs_where_nothing_else_of_the_checkout_is(tmp_path: Path) -> None:
     subprocess.run(

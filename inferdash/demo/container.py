@@ -7,6 +7,7 @@ ends when the simulation does, because its input is closed then.
 import asyncio
 import contextlib
 import hashlib
+import os
 import socket
 import time
 from dataclasses import dataclass, field
@@ -28,7 +29,8 @@ RATES = {
 # Whose last worker outlives its container, as happens after a crash in NCCL.
 LEAVES_A_WORKER = "zai-org/GLM-4.5-Air-FP8"
 # Seconds that starts take: real ones take minutes, which nobody wants to wait here.
-QUICK, SLOW = 13.0, 240.0
+QUICK = float(os.environ.get("INFERDASH_DEMO_SECONDS") or 13)
+SLOW = 240.0
 SLOWLY = "Qwen/Qwen3-Coder-30B-A3B-Instruct"
 # Ports of running containers: they listen on them only when they are ready.
 _taken: set[int] = set()
