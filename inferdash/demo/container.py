@@ -22,8 +22,8 @@ from inferdash.demo.script import Exit, Line, Load, Settings, Wait
 
 # Which of the demo's models people use, and how much: requests a second on a steady hour.
 RATES = {
-    "openai/gpt-oss-120b": 0.55,
-    "lukealonso/MiniMax-M2.5-NVFP4": 0.34,
+    "openai/gpt-oss-120b": 0.9,
+    "lukealonso/MiniMax-M2.5-NVFP4": 0.55,
     "Qwen/Qwen3-Coder-Next-FP8": 0.09,
 }
 # Whose last worker outlives its container, as happens after a crash in NCCL.

@@ -152,8 +152,10 @@ def _remember(box: SimulatedBox, row: Box) -> None:
         traffics = {slug: Traffic(rate=rate, speed=find_model(model).speed, seed=step + len(slug))
                     for slug, model, rate, _cards in loads}  # fmt: skip
         for t in range(until - kept - until % step, until, step):
-            hour = time.gmtime(t).tm_hour
-            day = 0.25 + 0.75 * (7 <= hour < 19) * random.Random(t // 3600).uniform(0.7, 1.1)  # noqa: S311
+            # Whenever the demo is opened: people have worked for hours, and slept before.
+            ago = (until - t) % 86400 / 3600
+            share = random.Random(t // 3600).uniform(0.75, 1.1)  # noqa: S311 - no secret
+            day = share if ago < 8 or ago > 20 else 0.2
             effort = dict.fromkeys(range(len(box.cards)), 0.0)
             for slug, model, rate, held in loads:
                 traffic = traffics[slug]
