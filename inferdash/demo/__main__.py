@@ -68,9 +68,8 @@ def _environment(
     return {
         **dict.fromkeys(_NOT_OURS, ""),
         **boxes[0].environment(),
-        "DJANGO_SETTINGS_MODULE": "inferdash.settings",
+        "DJANGO_SETTINGS_MODULE": "inferdash.demo.settings",
         "INFERDASH_DATA": str(folder / "var"),
-        "INFERDASH_SIMULATED": "True",
         "INFERDASH_DEMO": str(folder),
         "INFERDASH_DEMO_PORTS": str(first),
         "INFERDASH_DEMO_BOXES": names,
