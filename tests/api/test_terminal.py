@@ -207,7 +207,7 @@ def test_mistakes_say_what_to_do_and_have_codes_of_their_own(
         (bare("ps", INFERDASH_URL=f"127.0.0.1:{free_port()}", INFERDASH_KEY="x", HOME=fresh), 5,
          "cannot be reached"),
         (bare("ps", INFERDASH_URL=place.url, INFERDASH_KEY=token, HOME=fresh), 0, ""),
-        (terminal("start", "nothing"), 3, "No Server"),
+        (terminal("start", "nothing"), 3, "There is no server called nothing"),
         (terminal("profile", "import", "none.yaml"), 2, "cannot be read"),
         (terminal("profile", "import", "-", given="engine: ["), 2, "The document"),
         (terminal("start"), 2, "usage"),

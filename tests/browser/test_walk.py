@@ -10,6 +10,7 @@ from playwright.sync_api import Browser, BrowserContext, Locator, Page, Viewport
 
 from tests.browser.chromium import new_page
 from tests.browser.steps import Place, admitted, allow_mounts, card, eventually, kill_engine
+from tests.engine.replay import HOLDS
 from tests.images import ENGINE
 from tests.installation import Installation
 
@@ -91,8 +92,11 @@ def servers_with_containers(place: Installation) -> set[str]:
 
 def go_on(place: Installation, slug: str) -> None:
     """The server's engine, which was made with ENGINE_HOLDS, has loaded."""
-    container = place.ask(f"Server.objects.get(slug='{slug}').run.container_id")
-    place.docker.signal(str(container), "SIGUSR1")
+    container = str(place.ask(f"Server.objects.get(slug='{slug}').run.container_id"))
+    for _stamp, _stream, text in place.docker.logs(container, follow=True):
+        if HOLDS.encode() in text:  # before that, the signal would end it
+            break
+    place.docker.signal(container, "SIGUSR1")
 
 
 def start(page: Page, place: Place, slug: str, *, until: str = "ready") -> Locator:

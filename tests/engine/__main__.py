@@ -30,7 +30,7 @@ import time
 from typing import Any
 
 from tests.engine import answers
-from tests.engine.replay import Replay
+from tests.engine.replay import HOLDS, Replay
 from tests.scripted_engine import Script, ScriptedEngine, Sleeper
 
 PROGRAMS = {
@@ -94,6 +94,7 @@ class TestEngine:
 
         await asyncio.to_thread(Replay(script, warm=warm).play)
         if os.environ.get("ENGINE_HOLDS"):
+            print(HOLDS, flush=True)
             await may_go_on.wait()
         if ignores != "always":
             loop.add_signal_handler(signal.SIGTERM, lambda: loop.create_task(self.drain()))

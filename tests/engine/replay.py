@@ -24,6 +24,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+HOLDS = "INFO Waiting for SIGUSR1 before it serves"
+
 STARTS = Path(__file__).parent / "starts"
 SECONDS = float(os.environ.get("ENGINE_SECONDS", "1"))
 REFRESH = float(os.environ.get("TQDM_MININTERVAL", "0.1"))
