@@ -58,6 +58,31 @@ def test_what_runs_is_written_as_it_runs(server: Server) -> None:
     )
 
 
+def test_a_stopped_server_keeps_the_port_that_its_clients_know(server: Server) -> None:
+    run = factories.run(server, State.STOPPED)
+
+    found = written()
+
+    assert f"127.0.0.1:{run.port}:8000" in found["servers/coder.sh"].text
+    assert f"port {run.port}" in found["README.md"].text
+
+
+def test_an_image_that_was_built_here_comes_with_what_builds_it() -> None:
+    server = factories.server(
+        factories.box("rtx8"),
+        image="team/vllm:fixed",
+        dockerfile="FROM vllm/vllm-openai:v0.32.0\nCOPY fix.patch /\n",
+        build_files={"fix.patch": "--- a\n"},
+    )
+
+    found = written()
+
+    folder = f"servers/{server.slug}.build"
+    assert found[f"{folder}/Dockerfile"].text.startswith("FROM vllm/vllm-openai")
+    assert found[f"{folder}/fix.patch"].text == "--- a\n"
+    assert f"docker build -t team/vllm:fixed {folder}" in found["README.md"].text
+
+
 def test_what_is_written_reads_back_as_the_same_launch(server: Server) -> None:
     text = written()["servers/coder.sh"].text
 

@@ -3,10 +3,10 @@
 import io
 
 import django
-from django.conf import settings
 from django.core.management import CommandError, call_command
-from django.db import Error, connection
-from django.db.migrations.executor import MigrationExecutor
+from django.db import Error
+
+from servers.management.database import count_migrations, name_database
 
 
 class DatabaseError(Exception):
@@ -17,24 +17,13 @@ def migrate_and_invite(base_url: str) -> str:
     """The one-time link of the first admin; empty where there is one already."""
     django.setup()
     try:
-        if _is_behind():
+        if count_migrations()[0]:
             print("inferdash: bringing the database up to date", flush=True)
             call_command("migrate", interactive=False, verbosity=0)
         said = io.StringIO()
         call_command("invite", first_admin=True, base_url=base_url, stdout=said)
     except Error as error:
-        raise DatabaseError(f"{_where()} cannot be used: {str(error).strip()}") from error
+        raise DatabaseError(f"{name_database()} cannot be used: {str(error).strip()}") from error
     except CommandError as error:
         raise DatabaseError(str(error)) from error
     return said.getvalue().strip()
-
-
-def _is_behind() -> bool:
-    executor = MigrationExecutor(connection)
-    return bool(executor.migration_plan(executor.loader.graph.leaf_nodes()))
-
-
-def _where() -> str:
-    if connection.vendor == "sqlite":
-        return f"the database {settings.DATABASES['default']['NAME']}"
-    return f"the database that DATABASE_URL names ({connection.settings_dict['HOST']})"

@@ -10,7 +10,7 @@ from servers.commandline import export
 from servers.engines import ENGINES, placement
 from servers.engines.launch import Launch
 from servers.engines.volumes import Volume, VolumeError
-from servers.judge import hardening
+from servers.judge import dockerfile, hardening
 from servers.lifecycle.exports import document_of, without_keys
 from servers.models import Profile, Run, Secret, Server
 from servers.recipes import document
@@ -70,12 +70,19 @@ def _left(server: Server) -> _Left:
         remarks.append(f"Its mounts stand as in the profile: {error}")
     if run is not None and run.is_active and not run.is_waiting:
         launch = replace(launch, gpus=run.gpus or launch.gpus)
-        if launch.network == "bridge" and run.port:
-            launch = replace(launch, host_port=run.port)
+    if launch.network == "bridge" and run is not None and run.port and not launch.host_port:
+        launch = replace(launch, host_port=run.port)  # where its clients know it
+        if not run.is_active:
+            remarks.append(f"Its last run answered at port {run.port}, so this is in its script.")
     if not launch.privileged:
         remarks.append(
             "inferdash took rights from its container that Docker gives by itself: "
             f"--cap-drop {' --cap-drop '.join(hardening.DROPPED)} --security-opt no-new-privileges."
+        )
+    if _is_built(launch):
+        remarks.append(
+            f"Its image was built here. Where it is missing, build it first:\n"
+            f"`docker build -t {launch.image} servers/{server.slug}.build`"
         )
     if launch.free_memory or launch.drop_cache:
         remarks.append("inferdash looked before each start whether its memory was free.")
@@ -84,6 +91,12 @@ def _left(server: Server) -> _Left:
     if launch.start_on_request:
         remarks.append("inferdash’s gateway started it when it was asked for.")
     return _Left(server=server, launch=launch, remarks=tuple(remarks))
+
+
+def _is_built(launch: Launch) -> bool:
+    """Whether its image comes from a Dockerfile, with files whose names stay in their folder."""
+    text = launch.dockerfile
+    return bool(text) and not dockerfile.faults(text, launch.build_files)
 
 
 def _mount(volume: Volume) -> str:
@@ -97,6 +110,9 @@ def _of_server(each: _Left, *, with_secrets: bool) -> Iterator[File]:
     what = "it runs now" if is_running else "it would be started"
     for file in _commands("servers", slug, each.server.profile.name, what, launch):
         yield replace(file, is_secret=with_secrets)
+    if _is_built(launch):
+        for name, text in {"Dockerfile": launch.dockerfile, **launch.build_files}.items():
+            yield File(path=f"servers/{slug}.build/{name}", text=text)
     if with_secrets and (values := _values(each)):
         text = "".join(f"{name}={shlex.quote(value)}\n" for name, value in values.items())
         yield File(path=f"servers/{slug}.env", text=text, is_secret=True)

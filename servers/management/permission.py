@@ -4,14 +4,15 @@ from argparse import ArgumentParser
 from typing import Any
 
 from django.conf import settings
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
 from servers.judge import boxfile
 from servers.lifecycle import permits
 from servers.lifecycle.permits import Verb
+from servers.management.database import DatabaseCommand
 
 
-class Permission(BaseCommand):
+class Permission(DatabaseCommand):
     verb: Verb
 
     def add_arguments(self, parser: ArgumentParser) -> None:

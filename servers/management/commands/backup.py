@@ -4,11 +4,12 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
 from servers.lifecycle import backups
 from servers.lifecycle.backups.tables import TABLES
 from servers.management import passphrase
+from servers.management.database import DatabaseCommand
 from servers.management.words import listed
 
 LEFT_OUT = (
@@ -17,7 +18,7 @@ LEFT_OUT = (
 )
 
 
-class Command(BaseCommand):
+class Command(DatabaseCommand):
     help = __doc__ or ""
     requires_system_checks: list[str] = []
 

@@ -5,14 +5,15 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
 from servers.lifecycle import leaving
 from servers.lifecycle.leaving import File
+from servers.management.database import DatabaseCommand
 from servers.models.secret import SecretError
 
 
-class Command(BaseCommand):
+class Command(DatabaseCommand):
     help = __doc__ or ""
     requires_system_checks: list[str] = []
 

@@ -5,19 +5,20 @@ from argparse import ArgumentParser
 from typing import Any
 
 import redis
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
 from servers import tasks
 from servers.engines import parameters
 from servers.lifecycle import folders, preflight
 from servers.lifecycle.preflight import Checked
+from servers.management.database import DatabaseCommand
 from servers.models import Server
 
 ANSWERS_WITHIN = 4  # seconds
 STOPPED = 1
 
 
-class Command(BaseCommand):
+class Command(DatabaseCommand):
     help = __doc__ or ""
     requires_system_checks: list[str] = []
 

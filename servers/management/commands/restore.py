@@ -5,18 +5,20 @@ from pathlib import Path
 from typing import Any
 
 from django.conf import settings
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
 from servers.lifecycle import backups
 from servers.lifecycle.backups.archive import Archive
 from servers.lifecycle.backups.tables import TABLES
 from servers.management import passphrase
+from servers.management.database import DatabaseCommand
 from servers.management.words import listed, size
 from servers.models import Box
 
 
-class Command(BaseCommand):
+class Command(DatabaseCommand):
     help = __doc__ or ""
+    fills_empty = True
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("file", type=Path)
