@@ -155,6 +155,8 @@ def watch_vllm(page: Page, place: Installation, vllm: str) -> None:
     page.get_by_label("Message", exact=True).fill("What is the capital of France?")
     page.keyboard.press("Enter")
     expect(page.locator(".answer").last).to_contain_text("first token", timeout=VLLM_WITHIN)
+    # Random weights may go on to the limit; until then nothing else can be sent.
+    expect(page.get_by_role("button", name="Send", exact=True)).to_be_visible(timeout=VLLM_WITHIN)
 
 
 def refuse_a_picture(page: Page) -> None:
