@@ -12,6 +12,7 @@ from servers.views import (
     chat_fixes,
     checkpoints,
     checks,
+    claims,
     conversations,
     dashboard,
     discards,
@@ -71,6 +72,9 @@ urlpatterns: list[URLPattern | URLResolver] = [
         name="box_action",
     ),
     path("found/", found.found, name="found"),
+    path("boxes/<slug:slug>/claims/", claims.box_claim, name="box_claim"),
+    path("servers/<slug:slug>/claims/", claims.server_claim, name="server_claim"),
+    path("claims/<int:pk>/end/", claims.claim_end, name="claim_end"),
     path("boxes/<slug:slug>/found/", found.box_found, name="box_found"),
     path("boxes/<slug:slug>/others/<slug:key>/profile/", foreign.box_profile, name="box_profile"),
     path(

@@ -21,6 +21,7 @@ from servers.models import (
     Boot,
     Box,
     Capture,
+    Claim,
     Download,
     Entry,
     EnvironmentGroup,
@@ -184,6 +185,11 @@ def capture(by: User | None, **values: Any) -> Capture:
     now = timezone.now()
     usual = {"reason": "wrong answers", "until": now + timedelta(hours=1), "began_at": now}
     return Capture.objects.create(by=by, **{**usual, **values})
+
+
+def claim(on: Box, by: User, *gpus: int, server: Server | None = None) -> Claim:
+    until = timezone.now() + timedelta(hours=2)
+    return Claim.objects.create(box=on, by=by, gpus=list(gpus), server=server, until=until)
 
 
 def exchange(by: User | None, of: Capture | None = None, **values: Any) -> Exchange:

@@ -6,7 +6,7 @@ import os
 import sys
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 
-from inferdash.terminal import chat, commands, completion, images, pulling, show
+from inferdash.terminal import chat, claims, commands, completion, images, pulling, show
 from inferdash.terminal.api import Problem
 
 _EPILOG = """\
@@ -38,7 +38,11 @@ def parser() -> ArgumentParser:
     one.add_argument("--names", action="store_true", help="only the servers’ names")
     one.set_defaults(do=commands.ps)
 
-    one = verbs.add_parser("start", help="start a server", parents=[of_server, json])
+    claimed = ArgumentParser(add_help=False)
+    claimed.add_argument(
+        "--despite-claim", action="store_true", help="although somebody else has claimed it"
+    )
+    one = verbs.add_parser("start", help="start a server", parents=[of_server, claimed, json])
     one.add_argument("--wait", action="store_true", help="until it is ready or has failed")
     one.add_argument(
         "--queue", action="store_true", help="if its GPUs are taken, once they are free"
@@ -46,13 +50,30 @@ def parser() -> ArgumentParser:
     one.add_argument("--beside", action="store_true", help="although somebody is on its GPUs")
     one.add_argument("--despite", default="", metavar="REASON", help="although a check says no")
     one.set_defaults(do=commands.start)
-    one = verbs.add_parser("stop", help="stop a server", parents=[of_server, json])
+    one = verbs.add_parser("stop", help="stop a server", parents=[of_server, claimed, json])
     one.add_argument("--wait", action="store_true", help="until it has stopped")
     one.add_argument("--drain", action="store_true", help="after the running requests")
     one.set_defaults(do=commands.stop)
-    one = verbs.add_parser("restart", help="stop and start a server", parents=[of_server, json])
+    one = verbs.add_parser(
+        "restart", help="stop and start a server", parents=[of_server, claimed, json]
+    )
     one.add_argument("--wait", action="store_true", help="until it is ready or has failed")
     one.set_defaults(do=commands.restart)
+
+    one = verbs.add_parser("claim", help="claim a server or GPUs; others are told", parents=[json])
+    one.add_argument("server", nargs="?", default="")
+    one.add_argument("--gpus", default="", metavar="0,1", help="instead of a server")
+    one.add_argument("--box", default="", help="of the GPUs, if there are several")
+    one.add_argument(
+        "--hours", type=float, default=4, metavar="N", help="from now; it ends by itself (4)"
+    )
+    one.add_argument("--note", default="", help="what it is for")
+    one.set_defaults(do=claims.claim)
+    one = verbs.add_parser("claims", help="what is claimed, by whom, until when", parents=[json])
+    one.set_defaults(do=claims.claims)
+    one = verbs.add_parser("release", help="end a claim", parents=[json])
+    one.add_argument("what", help="the claimed server, or the claim’s number")
+    one.set_defaults(do=claims.release)
 
     one = verbs.add_parser("logs", help="a server’s log", parents=[of_server, json])
     one.add_argument("-f", "--follow", action="store_true", help="go on as it grows")

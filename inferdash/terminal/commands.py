@@ -59,7 +59,13 @@ def ps(args: Namespace) -> int:
             ]
             for each in found
         ]
-        _write(show.table(["SERVER", "STATE", "BOX", "ENGINE", "MODEL", "NOW"], rows))
+        heads = ["SERVER", "STATE", "BOX", "ENGINE", "MODEL", "NOW"]
+        claimed = [", ".join(map(show.claim, each["claims"])) for each in found]
+        if any(claimed):
+            heads.insert(2, "CLAIMED BY")
+            for row, words in zip(rows, claimed):  # noqa: B905 - Python 3.9
+                row.insert(2, words)
+        _write(show.table(heads, rows))
     return 0
 
 
@@ -75,13 +81,22 @@ def _load(server: dict[str, Any]) -> str:
 def start(args: Namespace) -> int:
     api = config.api()
     when_taken = "wait" if args.queue else "beside" if args.beside else "refuse"
-    said = api.post("servers", args.server, "start", despite=args.despite, when_taken=when_taken)
+    said = api.post(
+        "servers",
+        args.server,
+        "start",
+        despite=args.despite,
+        despite_claim=args.despite_claim,
+        when_taken=when_taken,
+    )
     return _wait(api, args, said) if args.wait else _told(args, said)
 
 
 def stop(args: Namespace) -> int:
     api = config.api()
-    said = api.post("servers", args.server, "stop", after_requests=args.drain)
+    said = api.post(
+        "servers", args.server, "stop", after_requests=args.drain, despite_claim=args.despite_claim
+    )
     while args.wait and said["state"] not in (*_OVER, "never started"):
         show.bar(f"{args.server}: {show.state(said)}")
         said = api.get("servers", args.server, seen=said["mark"], wait=WAIT)
@@ -91,7 +106,7 @@ def stop(args: Namespace) -> int:
 
 def restart(args: Namespace) -> int:
     api = config.api()
-    said = api.post("servers", args.server, "restart")
+    said = api.post("servers", args.server, "restart", despite_claim=args.despite_claim)
     return _wait(api, args, said) if args.wait else _told(args, said)
 
 

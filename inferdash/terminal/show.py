@@ -46,6 +46,13 @@ def tint(text: str, colour: int, out: TextIO | None = None) -> str:
     return f"\x1b[{colour}m{text}\x1b[0m"
 
 
+def claim(found: dict[str, Any]) -> str:
+    """ "ada until 18:00"; with the day where that is another one."""
+    until = datetime.fromisoformat(found["until"].replace("Z", "+00:00")).astimezone()
+    form = "%H:%M" if until.date() == datetime.now().date() else "%Y-%m-%d %H:%M"  # noqa: DTZ005
+    return f"{found['by']} until {until.strftime(form)}"
+
+
 def gib(size: int | None) -> str:
     return "–" if size is None else f"{size / 2**30:.1f} GiB"
 

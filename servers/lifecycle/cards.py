@@ -22,7 +22,8 @@ def settle(run: Run) -> str:
         box = Box.objects.select_for_update().get(pk=run.server.box_id)
         said = Run.objects.values_list("gpus", flat=True).get(pk=run.pk)
         if not said:
-            said = choose(run.version.launch, box, busy=_used_by_others(run, box))
+            busy = _used_by_others(run, box) | _claimed_by_others(run.started_by_id, box)
+            said = choose(run.version.launch, box, busy=busy)
             Run.objects.filter(pk=run.pk).update(gpus=said)
     run.gpus = said
     return said
@@ -39,7 +40,7 @@ def choose(launch: Launch, box: Box, *, busy: Collection[int] | None = None) -> 
             "minute; if it still has not, the box's page says what is missing."
         )
     if busy is None:
-        busy = _used_by_others(None, box)
+        busy = _used_by_others(None, box) | _claimed_by_others(None, box)
     there: list[tuple[int, Gpu]] = [
         (card["index"], (card["name"] or "", card["compute_capability"] or "")) for card in box.gpus
     ]
@@ -59,3 +60,7 @@ def _used_by_others(run: Run | None, box: Box) -> set[int]:
         elif said.replace(",", "").isdigit():
             used.update(map(int, said.split(",")))
     return used
+
+
+def _claimed_by_others(person: int | None, box: Box) -> set[int]:
+    return {index for each in box.claims.active() if each.by_id != person for index in each.gpus}

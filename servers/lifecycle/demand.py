@@ -17,7 +17,7 @@ from servers.engines.launch import Launch
 from servers.host import durations
 from servers.judge import idle, sleeping
 from servers.judge.idle import Served
-from servers.lifecycle import checks, preflight, taken, wishes
+from servers.lifecycle import checks, claims, preflight, taken, wishes
 from servers.models import Box, Entry, Run, Server, User, datafolder
 from servers.models.run import State, Wanted
 from servers.models.sleeping import Sleep
@@ -38,7 +38,7 @@ def ask(server: Server, *, by: User | None, passing: Collection[int]) -> Run | N
     `passing` are runs to which requests are being passed on now. Raises NotStartedError.
     """
     if server.run is not None and server.run.sleeps and server.run.wanted == Wanted.RUNNING:
-        _wake(server, server.run, passing)
+        _wake(server, server.run, passing, by)
         return None
     if said := why_not(server):
         raise NotStartedError(said)
@@ -46,7 +46,7 @@ def ask(server: Server, *, by: User | None, passing: Collection[int]) -> Run | N
     run = server.runs.active().first()
     if run is not None:
         if run.state == State.QUEUED and run.on_request:
-            _make_room(server, launch, passing)
+            _make_room(server, launch, passing, by)
         return None
     if server.run is not None and server.run.restart_at is not None:
         return None  # it is started again by itself
@@ -61,19 +61,19 @@ def ask(server: Server, *, by: User | None, passing: Collection[int]) -> Run | N
         datafolder.check_room()  # before anything is stopped for it
     except datafolder.DiskFullError as error:
         raise NotStartedError(f"{server} is not started: {error}") from error
-    _make_room(server, launch, passing, checked.known)
+    _make_room(server, launch, passing, by, checked.known)
     patience = wishes.Patience(until=timezone.now() + WAITS)
     return wishes.start(server, by=by, patience=patience, on_request=True)
 
 
-def _wake(server: Server, run: Run, passing: Collection[int]) -> None:
+def _wake(server: Server, run: Run, passing: Collection[int], by: User | None) -> None:
     """Have it woken by its box, once it can have its memory back. Raises NotStartedError."""
     at = run.slept.get("trouble_at", 0.0)
     if run.sleep_trouble and timezone.now().timestamp() - at < AGAIN:
         raise NotStartedError(run.sleep_trouble)
     lacking = sleeping.lacking(run.slept, live.sample(server.box.slug), run.gpus or "all")
     if lacking:
-        _make_room(server, run.launch, passing, lacking=lacking)
+        _make_room(server, run.launch, passing, by, lacking=lacking)
     wakes = Run.objects.filter(pk=run.pk, wake_wanted_at=None).exclude(sleep=Sleep.WAKING)
     if wakes.update(wake_wanted_at=timezone.now()):
         live.wake_watcher(server.box.slug)
@@ -115,6 +115,7 @@ def _make_room(
     server: Server,
     launch: Launch,
     passing: Collection[int],
+    by: User | None,
     known: checks.Known | None = None,
     *,
     lacking: int | None = None,
@@ -122,6 +123,9 @@ def _make_room(
     """`lacking`: bytes, where that is known better than by an estimate. Raises NotStartedError when somebody is in its way whom nobody may stop for it."""
     known = known or checks.known(launch, server.box, server.profile, server)
     found = taken.before_start(launch, server, known)
+    if claimed := claims.against_start(server, found.start.gpus, by):
+        said = "; ".join(map(claims.describe, claimed))
+        raise NotStartedError(f"{server} is not started for a request: {said}.")
     if lacking is None:
         short = known.fit.lacking if known.fit is not None else 0
         lacking = found.start.missing or short * len(found.start.gpus or ())
@@ -140,7 +144,8 @@ def _served(box: Box, passing: Collection[int]) -> list[Served]:
     """What requests have started, and what goes away by itself."""
     runs = Run.objects.active().filter(server__box=box)
     runs = runs.filter(Q(on_request=True, state=State.READY) | ~Q(wanted=Wanted.RUNNING))
-    return [_as_served(run, passing) for run in runs]
+    runs = runs.select_related("server__box")
+    return [_as_served(run, passing) for run in runs if not claims.is_claimed(run)]
 
 
 def _as_served(run: Run, passing: Collection[int]) -> Served:
@@ -183,7 +188,8 @@ def idle_on(box: Box) -> Iterator[Run]:
     for run in runs.fetch_any():
         limit = run.version.launch.stop_idle
         since = _as_served(run, ()).idle_since(now)
-        if limit and since is not None and now - since >= timedelta(seconds=limit):
+        is_idle = limit and since is not None and now - since >= timedelta(seconds=limit)
+        if is_idle and not claims.is_claimed(run):
             yield run
 
 

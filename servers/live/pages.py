@@ -29,7 +29,7 @@ from servers.live import (
 )
 from servers.live.hardware import Hardware, hardware
 from servers.live.owners import Owner, owners
-from servers.models import Box, ImageFacts, Run, Server, Stock, User
+from servers.models import Box, Claim, ImageFacts, Run, Server, Stock, User
 
 type Key = tuple[str, int | None]
 
@@ -55,6 +55,7 @@ class Panel:
     sees_all: bool  # processes of other PID namespaces too
     hardware: Hardware
     owners: tuple[Owner, ...] = ()  # on the box's own page
+    claims: tuple[Claim, ...] = ()
     strangers: int = 0  # engines that others have started and nobody watches
 
     @property
@@ -115,6 +116,7 @@ def _panel(box: Box, sample: dict[str, Any] | None, slugs: Mapping[str, str]) ->
         uptime=known.get("uptime_s"),
         sees_all=bool(known.get("sees_host_pids")),
         hardware=hardware(sample),
+        claims=tuple(box.current_claims),
     )
 
 

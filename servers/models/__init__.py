@@ -5,6 +5,7 @@ from servers.models.boot import Boot
 from servers.models.box import Box
 from servers.models.capture import Capture, Exchange
 from servers.models.checkpoint import CheckpointFacts
+from servers.models.claim import Claim
 from servers.models.conversation import Conversation, Message
 from servers.models.download import Download
 from servers.models.environment import EnvironmentGroup, EnvironmentVersion
@@ -42,6 +43,7 @@ __all__ = [
     "Box",
     "Capture",
     "CheckpointFacts",
+    "Claim",
     "Conversation",
     "Delivery",
     "Download",

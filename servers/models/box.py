@@ -1,12 +1,15 @@
 """A machine with GPUs, a Docker Engine and one inferdash worker."""
 
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.db import models
 from django.utils import timezone
 
 from servers.models.secret import Secret
+
+if TYPE_CHECKING:
+    from servers.models.claim import Claim
 
 # The worker writes a sign of life every 10 s; three missed ones are no accident.
 SILENT_AFTER = timedelta(seconds=35)
@@ -47,6 +50,12 @@ class Box(models.Model):
 
     def __str__(self) -> str:
         return self.slug
+
+    @property
+    def current_claims(self) -> "list[Claim]":
+        """Active ones; without another query where they were fetched with the box."""
+        fetched: list[Claim] | None = getattr(self, "fetched_claims", None)
+        return list(self.claims.active()) if fetched is None else fetched
 
     @property
     def queue(self) -> str:

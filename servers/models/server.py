@@ -44,12 +44,14 @@ class ServerQuerySet(models.QuerySet["Server"]):
         )
 
     def _around_runs(self) -> list["models.Prefetch[str]"]:
-        """Of each server's run, who talks to it (`lately`) and which wait for it (`waiters`)."""
+        """Of each server's run, who talks to it (`lately`) and which wait for it (`waiters`); claims."""
         uses = apps.get_model("servers", "Use")._default_manager.lately()
         waiting = apps.get_model("servers", "Run")._default_manager.filter(
             state__in=["queued", "pulling"]
         )
+        claims = apps.get_model("servers", "Claim")._default_manager.active()
         return [
+            models.Prefetch("box__claims", claims, to_attr="fetched_claims"),
             models.Prefetch("run__uses", uses.select_related("by"), to_attr="lately"),
             models.Prefetch(
                 "run__waited_for_by",

@@ -158,6 +158,23 @@ def refusal(
     is_of_profile = launch is None
     launch = launch or parameters.fill(server.profile.launch, server.values)
     checked = preflight.check(launch, server.box, server.profile, server)
+    asked = _objection(
+        request, server, launch, checked, is_of_profile=is_of_profile, replaces=replaces
+    )
+    if asked is not None or replaces:
+        return asked
+    return starts.claim_question(request, server, launch, checked)
+
+
+def _objection(
+    request: HttpRequest,
+    server: Server,
+    launch: Launch,
+    checked: preflight.Checked,
+    *,
+    is_of_profile: bool,
+    replaces: bool,
+) -> HttpResponse | None:
     person = cast(User, request.user)
     # Who is loading now, or has the memory now, can be waited for.
     errors = [each for each in checked.errors if replaces or each.id != "loading"]

@@ -8,7 +8,7 @@ from django.shortcuts import render
 from servers import lifecycle, tasks
 from servers.engines.launch import Launch
 from servers.forms import start as form
-from servers.lifecycle import preflight, taken
+from servers.lifecycle import claims, preflight, taken
 from servers.models import Run, Server, User
 
 
@@ -74,6 +74,27 @@ def question(
             "is_of_profile": is_of_profile,
         },
     )
+
+
+def claim_question(
+    request: HttpRequest, server: Server, launch: Launch, checked: preflight.Checked
+) -> HttpResponse | None:
+    """Whether to start it on what others have claimed; None when that was answered, or nobody has."""
+    if not server.box.current_claims:
+        return None
+    gpus = taken.before_start(launch, server, checked.known).start.gpus
+    found = claims.against_start(server, gpus, cast(User, request.user))
+    seen = request.POST.getlist("claim")
+    if all(str(each.pk) in seen for each in found):
+        return None
+    # What was answered to the questions before this one goes on with its answer.
+    answers = [
+        (name, value)
+        for name in ("do", "wait", "holder", "despite")
+        for value in request.POST.getlist(name)
+    ]
+    context = {"server": server, "claims": found, "answers": answers, "action": request.path}
+    return asked(request, "claims/start.html", context)
 
 
 def asked(request: HttpRequest, template: str, context: dict[str, object]) -> HttpResponse:

@@ -21,7 +21,7 @@ from servers.host.questions import Answer
 from servers.judge import figurebook
 from servers.judge.enginefigures import Reading, between, is_speed
 from servers.judge.holders import memory_by_container
-from servers.lifecycle import creation, demand, diagnoses, health, secrets
+from servers.lifecycle import claims, creation, demand, diagnoses, health, secrets
 from servers.models import Box, Run
 from servers.models.run import ENDED, State, Wanted
 from servers.watcher import logs, logsearch, looks
@@ -119,6 +119,7 @@ class Runs:
         """
         now = time.monotonic()
         lifecycle.start_due(self.box)
+        claims.expire(self.box)
         demand.stop_idle(self.box)
         self._sleeping.step()
         diagnoses.look(self.box)

@@ -39,7 +39,7 @@ class Operation:
 
 
 BOX, SERVER, RUN = {"slug": "box"}, {"slug": "server"}, {"run_id": "run"}
-JOB, DOWNLOAD = {"pk": "job"}, {"pk": "download"}
+JOB, DOWNLOAD, CLAIM = {"pk": "job"}, {"pk": "download"}, {"pk": "claim"}
 OPERATIONS = [
     Operation(name="GET /boxes", role=Role.VIEWER),
     Operation(name="GET /boxes/{slug}", role=Role.VIEWER, args=BOX),
@@ -71,6 +71,9 @@ OPERATIONS = [
     Operation(name="POST /servers/{slug}/start", role=Role.OPERATOR, args=SERVER),
     Operation(name="POST /servers/{slug}/stop", role=Role.OPERATOR, args=SERVER),
     Operation(name="POST /servers/{slug}/restart", role=Role.OPERATOR, args=SERVER),
+    Operation(name="GET /claims", role=Role.VIEWER),
+    Operation(name="POST /claims", role=Role.OPERATOR, body={"server": "qwen3-8b", "hours": 2}),
+    Operation(name="DELETE /claims/{pk}", role=Role.OPERATOR, args=CLAIM),
     Operation(name="GET /runs/{run_id}", role=Role.VIEWER, args=RUN),
     Operation(name="GET /runs/{run_id}/why", role=Role.VIEWER, args=RUN),
     Operation(name="GET /runs/{run_id}/log", role=Role.VIEWER, args=RUN),

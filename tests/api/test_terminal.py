@@ -196,6 +196,34 @@ def test_an_image_is_pulled_listed_held_cancelled_and_removed(
     assert of(terminal("images", "newer", "--ask", "--json")) == {"rtx8": []}
 
 
+def test_what_somebody_has_claimed_is_told_before_a_start_and_a_stop(
+    terminal: Terminal, place: Installation
+) -> None:
+    assert terminal("profile", "import", "-", given=DOCUMENT).returncode == 0
+    place.run(
+        "from datetime import timedelta\nfrom servers.lifecycle import claims\n"
+        "server = Server.objects.get(slug='echo')\n"
+        "claims.claim(server.box, by=User.objects.create(username='ben', role=Role.OPERATOR),"
+        " until=timezone.now() + timedelta(hours=2), note='evaluation', server=server)"
+    )
+
+    refused = terminal("start", "echo")
+    assert refused.returncode == 1, refused.stdout + refused.stderr
+    assert "ben has claimed echo until" in refused.stderr
+    assert "--despite-claim" in refused.stderr
+    assert "CLAIMED BY" in terminal("ps").stdout
+    assert "evaluation" in terminal("claims").stdout
+    assert "echo: ready" in terminal("start", "echo", "--wait", "--despite-claim").stdout
+    assert "ben has claimed echo" in terminal("restart", "echo").stderr
+    assert "ben has claimed echo" in terminal("stop", "echo").stderr
+    # An admin ends anybody's.
+    assert terminal("release", "echo").stdout == "echo: not claimed any more.\n"
+    assert terminal("claim", "echo", "--hours", "1").stdout.startswith("echo: claimed by ana until")
+    assert "echo: stopped" in terminal("stop", "echo", "--wait").stdout, "one's own asks nobody"
+    assert terminal("claim", "--gpus", "x").returncode == 2
+    assert "has no GPU 9" in terminal("claim", "--gpus", "9").stderr
+
+
 def test_mistakes_say_what_to_do_and_have_codes_of_their_own(
     bare: Terminal, terminal: Terminal, place: Installation, token: str, tmp_path: Path
 ) -> None:

@@ -149,6 +149,7 @@ LEFT_OUT = {
     "Boot": "history",
     "Capture": "a time in which words are kept, which is over by itself",
     "CheckpointFacts": "seen again",
+    "Claim": "over by itself within days, and of GPUs of this box",
     "Delivery": "history",
     "Download": "goes on where its files are",
     "Entry": "history",

@@ -5,6 +5,7 @@ from ninja import NinjaAPI
 
 from servers.views.api.bodies import BoundedParser
 from servers.views.api.boxes import router as boxes
+from servers.views.api.claims import router as claims
 from servers.views.api.downloads import router as downloads
 from servers.views.api.errors import register
 from servers.views.api.images import router as images
@@ -28,6 +29,7 @@ api = NinjaAPI(
 )
 api.add_router("/boxes", boxes, tags=["boxes"])
 api.add_router("/servers", servers, tags=["servers"])
+api.add_router("/claims", claims, tags=["claims"])
 api.add_router("/runs", runs, tags=["runs"])
 api.add_router("/profiles", profiles, tags=["profiles"])
 api.add_router("/downloads", downloads, tags=["downloads"])

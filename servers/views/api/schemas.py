@@ -7,7 +7,7 @@ from ninja import Schema
 from servers.judge import holders, stock
 from servers.live import Told, figures_of
 from servers.live.pages import Panel
-from servers.models import Run, Server, StoredCheckpoint
+from servers.models import Claim, Run, Server, StoredCheckpoint
 
 
 class RunOut(Schema):
@@ -112,6 +112,30 @@ class FiguresOut(Schema):
         )
 
 
+class ClaimOut(Schema):
+    """Somebody needs GPUs of a box, or a server, until a time."""
+
+    id: int
+    box: str
+    server: str | None
+    gpus: list[int]
+    by: str
+    until: datetime
+    note: str
+
+    @classmethod
+    def of(cls, claim: Claim) -> "ClaimOut":
+        return cls(
+            id=claim.pk,
+            box=claim.box.slug,
+            server=claim.server.slug if claim.server else None,
+            gpus=claim.gpus,
+            by=claim.by.username,
+            until=claim.until,
+            note=claim.note,
+        )
+
+
 class ServerOut(Schema):
     slug: str
     box: str
@@ -126,6 +150,7 @@ class ServerOut(Schema):
     tokens_per_second: float | None
     last_request_at: datetime | None
     figures: FiguresOut | None
+    claims: list[ClaimOut]  # of it, or of GPUs that it has now
     run: RunOut | None
     mark: str  # another text whenever its run, state, phase or percent are others
 
@@ -150,6 +175,7 @@ class ServerOut(Schema):
             tokens_per_second=run.tokens_per_second if run and lives else None,
             last_request_at=run.last_request_at if run else None,
             figures=FiguresOut.of(told) if told else None,
+            claims=[ClaimOut.of(each) for each in server.box.current_claims if each.covers(server)],
             run=shown,
             mark=f"{shown.id} {shown.state} {shown.phase} {shown.percent}" if shown else "",
         )
@@ -211,6 +237,7 @@ class BoxOut(Schema):
     memory_free: int | None
     problems: list[str]
     gpus: list[GpuOut]
+    claims: list[ClaimOut]
 
     @classmethod
     def of(cls, panel: Panel) -> "BoxOut":
@@ -224,6 +251,7 @@ class BoxOut(Schema):
             memory_free=panel.memory_free,
             problems=[what for what, _fix in panel.problems],
             gpus=[GpuOut.of(gpu) for gpu in panel.gpus],
+            claims=[ClaimOut.of(each) for each in panel.claims],
         )
 
 

@@ -11,19 +11,23 @@ from pydantic import Field
 
 from servers import lifecycle, tasks
 from servers.engines import parameters
-from servers.lifecycle import Patience, preflight, taken, untouched
-from servers.models import Role, Run, Server
+from servers.lifecycle import Patience, claims, preflight, taken, untouched
+from servers.models import Claim, Role, Run, Server
 from servers.views.api import named
 from servers.views.api.auth import ByKey, ByKeyAsync, person
 from servers.views.api.errors import ApiError, Problem
 from servers.views.api.held import held
-from servers.views.api.schemas import RunOut, ServerOut
+from servers.views.api.schemas import ClaimOut, RunOut, ServerOut
 
 router = Router()
 CONFLICT, FORBIDDEN = 409, 403
 
 
+_DESPITE_CLAIM = "Although somebody else has claimed it, or its GPUs."
+
+
 class StartIn(Schema):
+    despite_claim: bool = Field(default=False, description=_DESPITE_CLAIM)
     despite: str = Field(
         default="",
         max_length=300,
@@ -38,8 +42,13 @@ class StartIn(Schema):
     )
 
 
+class RestartIn(Schema):
+    despite_claim: bool = Field(default=False, description=_DESPITE_CLAIM)
+
+
 class StopIn(Schema):
     after_requests: bool = Field(default=False, description="Let the running requests end first.")
+    despite_claim: bool = Field(default=False, description=_DESPITE_CLAIM)
 
 
 @router.get("", response=list[ServerOut], auth=ByKey(Role.VIEWER))
@@ -111,11 +120,13 @@ def _refuse(request: HttpRequest, found: Server, how: StartIn) -> None:
             "Mend it, or as an editor start it all the same with a reason in “despite”.",
             **checked.to_json(),
         )
-    if how.when_taken != "refuse" or may_despite:
-        return
     there = taken.before_start(
         parameters.fill(found.profile.launch, found.values), found, checked.known
     )
+    if not how.despite_claim:
+        _refuse_claimed(claims.against_start(found, there.start.gpus, person(request)))
+    if how.when_taken != "refuse" or may_despite:
+        return
     if there.holders:
         raise ApiError(
             CONFLICT,
@@ -129,13 +140,29 @@ def _refuse(request: HttpRequest, found: Server, how: StartIn) -> None:
         )
 
 
+def _refuse_claimed(found: list[Claim]) -> None:
+    """Raises ApiError where there are any."""
+    if found:
+        raise ApiError(
+            CONFLICT,
+            "claimed",
+            "; ".join(map(claims.describe, found)) + ".",
+            "Ask them, or send despite_claim: true (in the terminal: --despite-claim).",
+            claims=[ClaimOut.of(each).model_dump(mode="json") for each in found],
+        )
+
+
 @router.post(
-    "/{slug}/stop", response={200: ServerOut, 403: Problem, 404: Problem}, auth=ByKey(Role.OPERATOR)
+    "/{slug}/stop",
+    response={200: ServerOut, 403: Problem, 404: Problem, 409: Problem},
+    auth=ByKey(Role.OPERATOR),
 )
 def stop(request: HttpRequest, slug: str, how: StopIn | None = None) -> ServerOut:
     """Nothing happens to one that does not run."""
     found = _find(slug)
     untouched.check(found)
+    if not (how and how.despite_claim):
+        _refuse_claimed(claims.against_stop(found, person(request)))
     lifecycle.call_off(found, by=person(request))
     run = found.runs.active().first()
     if run is not None:
@@ -149,12 +176,15 @@ def stop(request: HttpRequest, slug: str, how: StopIn | None = None) -> ServerOu
     response={200: ServerOut, 403: Problem, 404: Problem, 409: Problem},
     auth=ByKey(Role.OPERATOR),
 )
-def restart(request: HttpRequest, slug: str) -> ServerOut:
+def restart(request: HttpRequest, slug: str, how: RestartIn | None = None) -> ServerOut:
     """Of one that does not run, a start."""
     found = _find(slug)
     untouched.check(found)
+    insists = bool(how and how.despite_claim)
     if not found.runs.active().exists():
-        return start(request, slug)
+        return start(request, slug, StartIn(despite_claim=insists))
+    if not insists:
+        _refuse_claimed(claims.against_stop(found, person(request)))
     run: Run | None = lifecycle.restart(found, by=person(request))
     if run is not None:
         tasks.nudge(run)

@@ -1,0 +1,74 @@
+"""Claims of GPUs and servers."""
+
+from datetime import timedelta
+
+from django.http import HttpRequest
+from django.utils import timezone
+from ninja import Router, Schema
+from pydantic import Field
+
+from servers.lifecycle import claims
+from servers.models import Claim, Role, Server
+from servers.views.api import named
+from servers.views.api.auth import ByKey, person
+from servers.views.api.boxes import chosen
+from servers.views.api.errors import ApiError, Problem
+from servers.views.api.schemas import ClaimOut
+
+router = Router()
+CONFLICT = 409
+
+
+class ClaimIn(Schema):
+    server: str = Field(default="", description="Its name; or `gpus` of a box.")
+    box: str = Field(default="", description="Of the GPUs; may be left out where there is one box.")
+    gpus: list[int] = []
+    hours: float = Field(gt=0, le=336)
+    note: str = Field(default="", max_length=200, description="What it is for.")
+
+
+@router.get("", response=list[ClaimOut], auth=ByKey(Role.VIEWER))
+def listed(request: HttpRequest) -> list[ClaimOut]:
+    """Those that are in force, the first to end first."""
+    return [ClaimOut.of(each) for each in Claim.objects.active()]
+
+
+@router.post(
+    "",
+    response={200: ClaimOut, 403: Problem, 404: Problem, 409: Problem, 422: Problem},
+    auth=ByKey(Role.OPERATOR),
+)
+def claim(request: HttpRequest, wanted: ClaimIn) -> ClaimOut:
+    """Claim GPUs or a server until a time. Claiming the same again sets its time and note anew."""
+    server = None
+    if wanted.server:
+        there = Server.objects.select_related("box").filter(removed_at=None)
+        server = named.find(there, "server", wanted.server)
+    try:
+        made = claims.claim(
+            server.box if server else chosen(wanted.box),
+            by=person(request),
+            until=timezone.now() + timedelta(hours=wanted.hours),
+            note=wanted.note,
+            gpus=wanted.gpus,
+            server=server,
+        )
+    except claims.ClaimError as error:
+        raise ApiError(CONFLICT, "not_claimed", str(error)) from error
+    return ClaimOut.of(made)
+
+
+@router.delete(
+    "/{pk}",
+    response={200: ClaimOut, 403: Problem, 404: Problem, 409: Problem},
+    auth=ByKey(Role.OPERATOR),
+)
+def release(request: HttpRequest, pk: int) -> ClaimOut:
+    """End one's own; an admin ends anybody's."""
+    there = Claim.objects.active()
+    found = named.find(there, "claim", str(pk), field="pk")
+    try:
+        claims.release(found, by=person(request))
+    except claims.ClaimError as error:
+        raise ApiError(CONFLICT, "not_yours", str(error)) from error
+    return ClaimOut.of(found)
