@@ -45,6 +45,7 @@ def installation(docker_host: str, machine: Machine, **variables: str) -> Iterat
         data = Path(folder) / "var"
         environment = gpus.env | {
             "INFERDASH_DATA": str(data),
+            "INFERDASH_HOME": str(Path(folder) / "home"),
             "DJANGO_SETTINGS_MODULE": "inferdash.settings",
             "PORT": str(port),
             "HOST": "127.0.0.1",
@@ -57,6 +58,7 @@ def installation(docker_host: str, machine: Machine, **variables: str) -> Iterat
             "NO_COLOR": "1",
             **variables,
         }
+        (Path(folder) / "home").mkdir()
         migrated.put_into(data)
         shell = Shell(os.environ | environment)
         up = Started([sys.executable, "-m", "inferdash.up"], environment)

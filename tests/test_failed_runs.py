@@ -117,6 +117,32 @@ def test_a_fix_that_the_profile_has_already_is_not_offered(client: Client) -> No
     assert client.post(f"/servers/{run.server.slug}/runs/{run.pk}/fix/0/").status_code == 404
 
 
+def test_a_misspelt_flag_is_first_offered_the_right_spelling(client: Client) -> None:
+    log = "vllm: error: unrecognized arguments: --enable-prefix-cachingg"
+    run = looked(failed(log, flags=("--enable-prefix-cachingg",)))
+    editor = factories.person("ed", Role.EDITOR)
+    client.force_login(editor)
+
+    page = client.get(f"/servers/{run.server.slug}/").content.decode()
+
+    assert run.cause == "argparse-unrecognized"
+    assert 0 < page.index("Correct the spelling.") < page.index("Remove --enable-prefix-cachingg")
+    client.post(f"/servers/{run.server.slug}/runs/{run.pk}/fix/0/")
+    run.server.profile.refresh_from_db()
+    assert run.server.profile.launch.flags == ("--enable-prefix-caching",)
+
+
+def test_a_flag_that_resembles_none_is_only_offered_to_be_left_out(client: Client) -> None:
+    log = "vllm: error: unrecognized arguments: --zzqqxx"
+    run = looked(failed(log, flags=("--zzqqxx",)))
+    client.force_login(factories.person("ed", Role.EDITOR))
+
+    page = client.get(f"/servers/{run.server.slug}/").content.decode()
+
+    assert "Correct the spelling." not in page
+    assert "Remove --zzqqxx" in page
+
+
 def test_what_changed_since_it_last_worked_comes_first() -> None:
     on = factories.box()
     server = factories.server(on, engine="vllm", flags=("--max-model-len", "4096"))

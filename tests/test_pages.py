@@ -225,6 +225,38 @@ def test_the_stop_dialog_counts_what_would_be_lost(ada: Client) -> None:
     assert "Stop after the running requests" in said
 
 
+def test_a_stop_asks_unless_it_is_known_that_it_cuts_nobody_off(ada: Client) -> None:
+    server = factories.server(factories.box())
+    run = factories.run(server, started_by=factories.person("ada"))
+    asks = "/servers/qwen3-8b/stop/ask/"
+    long_ago, just_now = timezone.now() - timedelta(hours=1), timezone.now()
+    failed = []
+    for values, is_asked in (
+        ({"requests_running": 0, "ready_at": long_ago}, False),
+        ({"requests_running": 2, "ready_at": long_ago}, True),
+        # Its engine does not say.
+        ({"requests_running": None, "ready_at": long_ago}, True),
+        ({"requests_running": None, "ready_at": just_now}, False),
+    ):
+        Run.objects.filter(pk=run.pk).update(**values)
+        if (asks in text(ada, "/")) != is_asked:
+            failed.append(values)
+    assert failed == []
+
+
+def test_a_failed_card_first_says_why_and_links_to_the_profile(ada: Client) -> None:
+    server = factories.server(factories.box())
+    factories.run(server, State.FAILED)
+
+    said = text(ada, "/")
+
+    why, start = said.index(">Why</a>"), said.index(">Start</button>")
+    assert why < start
+    assert said.count('class="button primary" href="/servers/qwen3-8b/"') == 1
+    assert 'class="primary" hx-post="/servers/qwen3-8b/start/"' not in said
+    assert 'href="/profiles/qwen3-8b/edit/"' in said
+
+
 def test_charts_get_the_last_quarter_of_an_hour(ada: Client) -> None:
     box = factories.box()
     newest = samples.sample([samples.card(0, [(1, 40.0)])], [])

@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from datetime import timedelta
 from io import StringIO
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from django.core.management import CommandError, call_command
 from django.utils import timezone
 
 from servers.judge.preflight import Around, Item, Neighbour, preflight
+from servers.lifecycle import folders
 from servers.lifecycle import preflight as lifecycle
 from servers.models import (
     Box,
@@ -190,6 +192,17 @@ def test_disks_that_are_too_small() -> None:
     assert checked(around(found=little))["image-disk"].level == "ok"
 
 
+def test_a_box_without_a_cache_loses_what_it_downloads() -> None:
+    lost = checked(around(has_cache=False), checkpoint="Qwen/Qwen3-8B")["weights-lost"]
+    assert (lost.level, "lost with it" in lost.says) == ("warning", True)
+    for here, launch in (
+        (around(has_cache=True), {"checkpoint": "Qwen/Qwen3-8B"}),
+        (around(has_cache=False), {"checkpoint": "/models/Qwen3-8B"}),
+        (around(has_cache=False), {"volumes": ("/mnt/hf:/root/.cache/huggingface",)}),
+    ):
+        assert "weights-lost" not in checked(here, **launch), launch
+
+
 def test_shared_memory_of_the_box_that_is_full() -> None:
     full = {"disks": {"shm": {"path": "/dev/shm", "free": GIB // 2, "total": 64 * GIB}}}  # noqa: S108
     assert checked(around(found=full), ipc="host")["shm"].level == "warning"
@@ -246,6 +259,44 @@ def test_a_start_is_stopped_and_an_editor_may_override_it_with_a_reason(server: 
     assert Run.objects.get().despite == "binfmt is set up"
     page = eva.get(f"/profiles/{server.slug}/").content.decode()
     assert "Before a start: 1 failing" in page
+
+
+@pytest.mark.django_db
+def test_what_box_toml_refuses_is_an_error_before_the_start(box: Box, server: Server) -> None:
+    box.facts = box.facts | {"limits": {"privileged": False, "host_network": False, "cap_add": []}}
+    box.save()
+    launch = replace(server.profile.launch, network="host", cap_add=("NET_ADMIN",))
+    server.profile.save_version(launch, by=None)
+
+    said = {each.says for each in check(server).errors if each.id == "limits"}
+
+    assert len(said) == 2
+    assert any("allow host_network`" in each for each in said)
+    assert any("allow capability NET_ADMIN`" in each for each in said)
+    answer = browser(Role.OPERATOR).post(f"/servers/{server.slug}/start/")
+    assert "does not allow the host" in answer.content.decode()
+    assert not Run.objects.exists(), "no run fails, and nobody gets an alert"
+
+
+@pytest.mark.django_db
+def test_a_mount_outside_of_the_allowed_folders_is_an_error_before_the_start(
+    box: Box, server: Server, settings: Any, tmp_path: Path
+) -> None:
+    settings.BOX_FILE = tmp_path / "box.toml"
+    settings.BOX_FILE.write_text('mount_roots = ["/mnt"]\n')
+    box.facts = box.facts | {"limits": {"mount_roots": ["/mnt"]}}
+    box.save()
+    launch = replace(server.profile.launch, volumes=("/opt/models:/models",))
+    server.profile.save_version(launch, by=None)
+    wanted = folders.needed(launch, box)
+    question = folders.question(box, wanted)
+    paths = [each.path for each in wanted]
+    folders.answer(question, paths, home=box.home, hf_cache=box.hf_cache)
+
+    said = " ".join(each.says for each in check(server).errors if each.id == "limits")
+
+    assert "/opt/models lies outside the folders that this box lets profiles mount (/mnt)" in said
+    assert "allow mount /opt/models`" in said
 
 
 @pytest.mark.django_db

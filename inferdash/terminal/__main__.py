@@ -52,6 +52,7 @@ def parser() -> ArgumentParser:
     one.set_defaults(do=commands.start)
     one = verbs.add_parser("stop", help="stop a server", parents=[of_server, claimed, json])
     one.add_argument("--wait", action="store_true", help="until it has stopped")
+    one.add_argument("-y", "--yes", action="store_true", help="without a question")
     one.add_argument("--drain", action="store_true", help="after the running requests")
     one.set_defaults(do=commands.stop)
     one = verbs.add_parser(

@@ -94,6 +94,9 @@ def start(args: Namespace) -> int:
 
 def stop(args: Namespace) -> int:
     api = config.api()
+    if not args.yes and sys.stdin.isatty() and not _may_stop(api.get("servers", args.server)):
+        _write("Nothing was stopped.")
+        return 0
     said = api.post(
         "servers", args.server, "stop", after_requests=args.drain, despite_claim=args.despite_claim
     )
@@ -102,6 +105,20 @@ def stop(args: Namespace) -> int:
         said = api.get("servers", args.server, seen=said["mark"], wait=WAIT)
     show.bar("")
     return _told(args, said)
+
+
+def _may_stop(server: dict[str, Any]) -> bool:
+    """Asked where requests run, or the engine does not say whether any do."""
+    count = server["requests_running"]
+    if server["state"] not in _UP or count == 0:
+        return True
+    by = server["run"]["started_by"]
+    said = "Its engine does not say whether requests run." if count is None else f"{count} run."
+    sys.stdout.write(
+        f"{server['slug']}{f', started by {by}' if by else ''}. {said} Stop it? [y/N] "
+    )
+    sys.stdout.flush()
+    return sys.stdin.readline().strip().casefold() in ("y", "yes")
 
 
 def restart(args: Namespace) -> int:

@@ -388,6 +388,10 @@ def _step(part: str, folder: int, path: PurePosixPath, *, make: bool) -> int:
         if make:
             with suppress(FileExistsError):
                 os.mkdir(part, dir_fd=folder)
+                if os.geteuid() == 0:
+                    # Whoever has the folder above it is to have this one, too.
+                    above = os.stat(".", dir_fd=folder)
+                    os.chown(part, above.st_uid, above.st_gid, dir_fd=folder, follow_symlinks=False)
         try:
             return os.open(part, _STEP, dir_fd=folder)
         except NotADirectoryError as error:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from servers.engines.change import Change, is_flag, value_words
+from servers.engines.flaglist import all_shipped
 from servers.judge.conditions import Condition, compiled
 from servers.judge.facts import Facts
 from servers.judge.fixes import Fix, fitted
@@ -14,7 +15,7 @@ from servers.judge.fixes import Fix, fitted
 # What is done on a box, not in a profile.
 BOX_ACTIONS = ("reboot", "reclaim", "residual", "wait", "jit", "redownload", "pull")
 
-_OWN = {"engine", "when", "says", "box", "adjust"}
+_OWN = {"engine", "when", "says", "box", "adjust", "respell"}
 _BLANK = re.compile(r"\{(\w+)\}")
 
 
@@ -68,6 +69,7 @@ class Remedy:
     when_version: str = ""  # the same for people, where it is about the version alone
     box: str = ""  # one of BOX_ACTIONS
     adjust: Adjust | None = None
+    respell: str = ""  # words among which flags are misspelt, with {groups} to fill in
     change: Mapping[str, Any] = field(default_factory=dict)  # Fix, with {groups} to fill in
 
     @classmethod
@@ -91,16 +93,17 @@ class Remedy:
             when_version=when.get("version", "") if isinstance(when, Mapping) else "",
             box=box,
             adjust=Adjust(**adjust) if adjust else None,
+            respell=said.get("respell", ""),
             change=rest,
         )
-        if not (made.says or made.adjust or made.change):
+        if not (made.says or made.respell or made.adjust or made.change):
             raise ValueError("a fix says nothing and changes nothing")
         return made
 
     @property
     def needs(self) -> frozenset[str]:
         """Groups of the failure's pattern without which it has nothing to say."""
-        return frozenset(_BLANK.findall(json.dumps(self.change) + self.says))
+        return frozenset(_BLANK.findall(json.dumps(self.change) + self.says + self.respell))
 
     def fits(self, engine: str | None, groups: Mapping[str, str]) -> bool:
         return self.engine in ("", engine or self.engine) and self.needs <= set(groups)
@@ -128,7 +131,21 @@ class Remedy:
             if value is None:
                 return None
             said = {**said, "set_flags": {self.adjust.flag: value}}
+        if self.respell:
+            said = {**said, "rename_flags": _respelt(fill(self.respell, groups).split(), facts)}
         return fitted(Fix.from_json(said), facts, reason="") if said else None
+
+
+def _respelt(words: Sequence[str], facts: Facts) -> dict[str, str]:
+    """Flags that this engine does not have, and the ones that were probably meant."""
+    lists = [facts.flaglist] if facts.flaglist else all_shipped(facts.engine)
+    found: dict[str, str] = {}
+    for word in words:
+        name = word.partition("=")[0]
+        near = [each.nearest(name) for each in lists] if is_flag(name) else []
+        if meant := next(filter(None, near), None):
+            found[name] = meant
+    return found
 
 
 def fill(text: str, groups: Mapping[str, str]) -> str:

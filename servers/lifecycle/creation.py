@@ -1,6 +1,7 @@
 """Making the container of a run, from the profile's version and the box's own limits."""
 
 import logging
+import shlex
 import socket
 import sys
 from dataclasses import dataclass
@@ -109,6 +110,8 @@ def create(run: Run) -> Made:
     known = ImageFacts.objects.flaglist_of(run.server.box, launch.engine, found.id)
     refused_ports: set[int] = set()
     name = container_name(run)
+    if launch.mount_hf_cache and engine.serves_models:
+        make_cache(run.server.box)
     while True:
         port = _host_port(run, refused_ports)
         try:
@@ -225,7 +228,8 @@ def check(spec: Spec, kernels: str) -> None:
         if mount.kind == "bind" and paths.exists(mount.source, root=settings.HOST_ROOT) is False:
             raise Refused(
                 f"{mount.source} does not exist on {settings.BOX}, and the profile mounts it at "
-                f"{mount.target}. Create it there, or change the profile's volumes."
+                f"{mount.target}. Create it there (mkdir -p {shlex.quote(mount.source)}), or change "
+                "the profile's volumes."
             )
 
 
@@ -325,6 +329,19 @@ def box_files() -> BoxFiles:
     """The files of this box that profiles may mount. Raises OSError, LimitsError and PathError."""
     allowed = limits.read(settings.BOX_FILE)
     return BoxFiles.of(allowed.mount_roots, own_paths(), root=Path(settings.HOST_ROOT))
+
+
+def make_cache(box: Box) -> None:
+    """The folder of its Hugging Face cache, where it is not there yet: the owner of the one above
+    gets it. Where that cannot be done, the check of the mount says that it is missing."""
+    if not box.hf_cache:
+        return
+    try:
+        cache = resolve(box.hf_cache, home=box.home)
+        if paths.exists(cache, root=settings.HOST_ROOT) is False:
+            box_files().make_folder(paths.resolve(cache, root=settings.HOST_ROOT))
+    except (OSError, VolumeError, paths.PathError, limits.LimitsError) as error:
+        log.warning("%s of %s cannot be made: %s", box.hf_cache, box, error)
 
 
 def hub(box: Box) -> PurePosixPath:

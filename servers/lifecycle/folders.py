@@ -24,6 +24,8 @@ from servers.models import Box, StoredCheckpoint
 
 # A launch with more has been written by a program.
 MOST = 30
+# Seconds in which a worker that is there has looked.
+ANSWERS_WITHIN = 2.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +34,7 @@ class Told:
     lies: lookup.Lies | Literal["refused"]
     of: str = ""
     elsewhere: tuple[str, ...] = ()
+    is_made: bool = False  # it is not there yet, and a start makes it
     refusal: str = ""  # why the box would not mount it
     stored: StoredCheckpoint | None = None  # the model that lies there
 
@@ -58,6 +61,28 @@ def kept(box: Box, wanted: Sequence[Place]) -> list[Told] | None:
 def awaited(box: Box, wanted: Sequence[Place], *, seconds: float) -> list[Told] | None:
     """What the box says, once it was asked; None when it does not answer in time."""
     return _told(box, wanted, answers.awaited(question(box, wanted), seconds=seconds))
+
+
+def refusals(launch: Launch, box: Box) -> tuple[str, ...]:
+    """Why the box mounts no such folder, a sentence each: as it said a moment ago, or says now
+    where a mount lies outside of the folders that it lets profiles mount by their names alone."""
+    wanted = needed(launch, box)
+    told = kept(box, wanted)
+    if told is None and not box.is_silent and _is_outside(wanted, box):
+        told = awaited(box, wanted, seconds=ANSWERS_WITHIN)
+    return tuple(each.refusal for each in told or () if each.refusal and each.of == "volumes")
+
+
+def _is_outside(wanted: Sequence[Place], box: Box) -> bool:
+    roots = box.facts.get("limits", {}).get("mount_roots")
+    if roots is None:
+        return False
+    inside = [PurePosixPath(each) for each in roots]
+    return any(
+        not any(PurePosixPath(place.path).is_relative_to(each) for each in inside)
+        for place in wanted
+        if place.of == "volumes"
+    )
 
 
 def answer(asked: str, paths: Iterable[str], *, home: str, hf_cache: str) -> None:
@@ -90,6 +115,7 @@ def _told(box: Box, wanted: Sequence[Place], answered: Any) -> list[Told] | None
     if answered is None:
         return None
     stored = {each.path: each for each in box.stored.defer("texts", "config")}
+    cache = _cache(box)
     told: list[Told] = []
     for place, said in zip(wanted, answered, strict=True):
         # What lies in a missing folder is missing, too.
@@ -98,9 +124,21 @@ def _told(box: Box, wanted: Sequence[Place], answered: Any) -> list[Told] | None
             # The watcher has looked deeper than a question may.
             known = _named_alike(place.path, stored) if said["lies"] == "missing" else ()
             elsewhere = tuple(dict.fromkeys([*said["elsewhere"], *known]))[: lookup.MOST_FOUND]
-            added = {"of": place.of, "elsewhere": elsewhere, "stored": stored.get(place.path)}
+            added: dict[str, Any] = {
+                "of": place.of,
+                "elsewhere": elsewhere,
+                "stored": stored.get(place.path),
+            }
+            added["is_made"] = said["lies"] == "missing" and place.path == cache
             told.append(Told(**said | added))
     return told
+
+
+def _cache(box: Box) -> str:
+    try:
+        return resolve(box.hf_cache, home=box.home) if box.hf_cache else ""
+    except VolumeError:
+        return ""
 
 
 def _named_alike(path: str, stored: Iterable[str]) -> list[str]:

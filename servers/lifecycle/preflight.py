@@ -1,6 +1,7 @@
 """Everything that is known about a start before it is made: the one truth for pages and commands."""
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal
@@ -13,7 +14,7 @@ from servers.judge import admission
 from servers.judge.fit.told import Estimate
 from servers.judge.preflight import LEVELS, Around, Clock, Item, Neighbour, preflight
 from servers.judge.subject import Finding
-from servers.lifecycle import checkpoints, checks, folders
+from servers.lifecycle import allowances, checkpoints, checks, folders
 from servers.models import Box, Profile, Run, Server, Supplies
 from servers.models.run import State
 
@@ -53,10 +54,15 @@ class Checked:
 
     @property
     def summary(self) -> str:
-        """How many checks found what, in a few words."""
+        """How many checks and rules found what, in a few words."""
         words = {"error": "failing", "warning": "risky", "unknown": "not known", "ok": "fine"}
-        counted = Counter(item.level for item in self.items)
+        counted = Counter([*(item.level for item in self.items), *self._of_rules()])
         return ", ".join(f"{counted[level]} {words[level]}" for level in LEVELS if counted[level])
+
+    def _of_rules(self) -> Iterator[str]:
+        for each in self.findings:
+            if each.severity in ("error", "warning"):
+                yield each.severity
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -90,7 +96,8 @@ class Checked:
 def check(
     launch: Launch, box: Box, profile: Profile | None = None, server: Server | None = None
 ) -> Checked:
-    """From what the box has last written down: nobody is asked and nothing is waited for.
+    """From what the box has last written down; it is asked only about a mount that lies outside of
+    the folders that it lets profiles mount.
 
     With the server, what runs of it is taken for replaced by the start; else what runs of the
     profile.
@@ -123,6 +130,8 @@ def _around(launch: Launch, box: Box, profile: Profile | None, server: Server | 
         checkpoint=there,
         missing=missing,
         remote=remote,
+        refusals=allowances.refusals(launch, box),
+        has_cache=bool(box.hf_cache),
         has_token=bool(box.hf_token_id and launch.pass_hf_token)
         or "HF_TOKEN" in launch.env
         or "HF_TOKEN" in launch.secret_env,

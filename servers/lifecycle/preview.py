@@ -6,6 +6,7 @@ from servers.engines import parameters, placement, usual_entrypoint
 from servers.engines.engine import secret_words
 from servers.engines.launch import Launch
 from servers.engines.volumes import Volume, VolumeError
+from servers.host.spec import Spec
 from servers.judge import hardening
 from servers.lifecycle import cards
 from servers.models import Box, ImageFacts
@@ -21,35 +22,43 @@ class Preview:
 
 def preview(launch: Launch, box: Box) -> Preview:
     launch = parameters.fill(launch)
-    site = placement.Site(
-        home=box.home,
-        hf_cache=box.hf_cache,
-        hf_token="masked" if box.hf_token_id else "",  # noqa: S106 - stands in for the token
-        secrets=dict.fromkeys(launch.secret_env, "masked"),
-    )
-    image = ImageFacts.objects.of(launch, box)
-    usual = usual_entrypoint(launch.image)
     try:
-        spec = placement.spec(
-            launch,
-            site,
-            # A copy with them would take the place of the run that a start makes.
-            name="",
-            labels={},
-            host_port=launch.host_port,
-            entrypoint=image.entrypoint_or(usual) if image else usual,
-            kernels_volume="",
-            gpus=cards.choose(launch, box),
-            known=image.flaglist if image else None,
-        )
-        spec = hardening.harden(
-            spec,
-            pids=box.facts.get("limits", {}).get("pids_limit", hardening.PIDS),
-            without=box.facts.get("left_out", ()),
-        )
-        volumes = placement.volumes(launch, site)
+        spec = spec_of(launch, box)
+        volumes = placement.volumes(launch, _site(launch, box))
     except (VolumeError, cards.CardsError) as error:
         return Preview(problem=str(error))
     secrets = {"HF_TOKEN", *launch.secret_env} & set(spec.env)
     command = mask(spec.docker_run(mask=secrets), secret_words(launch.flags))
     return Preview(command=command, volumes=volumes)
+
+
+def spec_of(launch: Launch, box: Box) -> Spec:
+    """The container of a start, with its secrets masked. Raises VolumeError, CardsError."""
+    image = ImageFacts.objects.of(launch, box)
+    usual = usual_entrypoint(launch.image)
+    spec = placement.spec(
+        launch,
+        _site(launch, box),
+        # A copy with them would take the place of the run that a start makes.
+        name="",
+        labels={},
+        host_port=launch.host_port,
+        entrypoint=image.entrypoint_or(usual) if image else usual,
+        kernels_volume="",
+        gpus=cards.choose(launch, box),
+        known=image.flaglist if image else None,
+    )
+    return hardening.harden(
+        spec,
+        pids=box.facts.get("limits", {}).get("pids_limit", hardening.PIDS),
+        without=box.facts.get("left_out", ()),
+    )
+
+
+def _site(launch: Launch, box: Box) -> placement.Site:
+    return placement.Site(
+        home=box.home,
+        hf_cache=box.hf_cache,
+        hf_token="masked" if box.hf_token_id else "",  # noqa: S106 - stands in for the token
+        secrets=dict.fromkeys(launch.secret_env, "masked"),
+    )

@@ -57,6 +57,8 @@ BEGAN = {
 
 # Whoever has served for so long has recovered: failures are counted anew.
 STEADY = timedelta(minutes=10)
+# After it is ready, until its engine has been asked what it serves.
+UNASKED = timedelta(seconds=10)
 
 # Variables by which an engine learns the key that it asks callers for.
 ENGINE_KEYS = ("VLLM_API_KEY", "LLAMA_API_KEY")
@@ -306,8 +308,15 @@ class Run(Starting, Serving, Sleeping, Diagnosed, Releasing, Waiting, Watched):
         return self.with_phases(steps, self.version.launch.engine)
 
     def concerns_others(self, person: User) -> bool:
-        """Whether stopping it would take something from somebody else, or from requests."""
-        return bool(self.requests_running) or self.started_by_id != person.pk
+        """Whether stopping it would take something from somebody else, or from requests.
+
+        Where the engine does not say whether any run, they may. In its first seconds nobody has
+        asked it anything, and the engine has not been asked for its figures yet.
+        """
+        is_untold = self.requests_running is None and self.state == State.READY
+        is_new = self.ready_at is not None and timezone.now() - self.ready_at < UNASKED
+        may_run = bool(self.requests_running) or (is_untold and not is_new)
+        return may_run or self.started_by_id != person.pk
 
     @property
     def endpoint(self) -> Endpoint | None:

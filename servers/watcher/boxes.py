@@ -15,7 +15,7 @@ from servers.host.kernel import Kernel
 from servers.judge import limits
 from servers.lifecycle import boots, creation, hardening, openings
 from servers.live import untaken
-from servers.models import Box
+from servers.models import Box, Entry
 from servers.watcher import supplies
 
 log = logging.getLogger(__name__)
@@ -34,15 +34,33 @@ def enrol() -> Box:
     home = settings.HOME
     if not settings.BOX_FILE.exists():
         settings.BOX_FILE.write_text(limits.default_text(home))
-    cache = f"{home}/.cache/huggingface"
-    box, _made = Box.objects.get_or_create(
-        slug=settings.BOX,
-        defaults={
-            "home": home,
-            "hf_cache": cache if paths.exists(cache, root=settings.HOST_ROOT) else "",
-        },
-    )
+    cache = _usual_cache(home)
+    defaults = {"home": home, "hf_cache": cache}
+    box, made = Box.objects.get_or_create(slug=settings.BOX, defaults=defaults)
+    if cache and not made and not box.hf_cache and not _has_been_set(box):
+        # Older versions left it empty where the folder was not there yet.
+        box.hf_cache = cache
+        box.save(update_fields=["hf_cache"])
     return box
+
+
+def _usual_cache(home: str) -> str:
+    """Where engines keep what they download, there or not yet; "" where none may have it."""
+    cache = f"{home}/.cache/huggingface"
+    try:
+        allowed = limits.read(settings.BOX_FILE)
+        own = creation.own_paths()
+        refused = limits.mount_refusal(cache, allowed, root=settings.HOST_ROOT, own=own)
+    except (limits.LimitsError, paths.PathError, OSError) as error:
+        log.warning("whether engines may have %s is not known: %s", cache, error)
+        return ""
+    return "" if refused else cache
+
+
+def _has_been_set(box: Box) -> bool:
+    """Whether an admin has said on the settings page which cache the box has, or that it has none."""
+    said = Entry.objects.filter(action="change box", subject=str(box))
+    return any("hf_cache" in each.detail for each in said)
 
 
 def note_boot(box: Box, *, seen_before: datetime | None) -> None:

@@ -59,6 +59,7 @@ class Place:
     def environment(self) -> dict[str, str]:
         return os.environ | {
             "INFERDASH_DATA": str(self.folder / "var"),
+            "INFERDASH_HOME": str(self.folder / "home"),
             "DJANGO_SETTINGS_MODULE": "inferdash.settings",
             "REDIS_URL": self.redis_url,
             "DATABASE_URL": "",

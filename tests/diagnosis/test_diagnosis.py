@@ -124,7 +124,7 @@ def test_numbers_are_moved_from_what_the_profile_says() -> None:
 
 def test_an_abbreviated_flag_is_changed_in_its_own_spelling() -> None:
     facts = Facts(subject({"engine": "sglang", "flags": "--bogus 1 --tp 2"}))
-    drop = by_id()["argparse-unrecognized"].remedies[0]
+    drop = by_id()["argparse-unrecognized"].remedies[1]
 
     made = drop.applied(facts, {"args": "--bogus 1"})
 

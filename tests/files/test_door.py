@@ -37,6 +37,7 @@ MAY = {
     "what somebody names at a terminal, with that person's rights": {
         *("management/commands/box.py", "management/commands/diagnose.py"),
         *("management/commands/leave.py", "management/commands/profile.py"),
+        "management/commands/recipe.py",
         "management/passphrase.py",
     },
 }

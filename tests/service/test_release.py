@@ -20,7 +20,10 @@ NOT_SHIPPED = {
     ".gitignore",
     ".dockerignore",
     ".python-version",
-} | {"tsconfig.json"}
+    ".github",
+    "zensical.toml",
+    "tsconfig.json",
+}
 
 
 def small(folder: Path) -> Path:

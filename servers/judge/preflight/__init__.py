@@ -35,6 +35,11 @@ def _worker(facts: Facts, around: Around) -> Iterator[Item]:
         )  # fmt: skip
 
 
+def _limits(facts: Facts, around: Around) -> Iterator[Item]:
+    for each in around.refusals:
+        yield item("limits", "Allowed", "error", each)
+
+
 def _image(facts: Facts, around: Around) -> Iterator[Item]:
     image, name = facts.launch.image, around.box
     if image not in around.images:
@@ -209,6 +214,7 @@ def _memory(fit: Estimate | None) -> Iterator[Item]:
 _OF_MODELS = (checkpoint.checkpoint, checkpoint.token)
 _CHECKS = (
     _worker,
+    _limits,
     _image,
     _driver,
     _toolkit,

@@ -1,14 +1,17 @@
 """Whether there is room on disk and in shared memory for what a start puts there."""
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from servers.engines.launch import Launch
 from servers.judge.facts import Facts
 from servers.judge.preflight.told import GIB, Around, Item, gib, item
 
 # What an engine's image takes unpacked, at most, and what Docker needs to make a container.
 IMAGE_SIZE, LITTLE = 40 * GIB, 2 * GIB
 LEAST_SHM = GIB
+_OF_HUB = re.compile(r"[\w.-]+/[\w.-]+")
 
 
 def rooms(facts: Facts, around: Around) -> Iterator[Item]:
@@ -17,6 +20,14 @@ def rooms(facts: Facts, around: Around) -> Iterator[Item]:
     if (images := disks.get("images")) is not None:
         least = IMAGE_SIZE if pulls else LITTLE
         yield _room("image-disk", "Docker's disk", images, least, "the image" if pulls else "")
+    if around.has_cache is False and _needs_cache(facts.launch):
+        yield item(
+            "weights-lost", "Weights", "warning",
+            f"{around.box} has no Hugging Face cache: the weights are downloaded into the "
+            "container and lost with it, and every start downloads them again.",
+            "An admin names the cache's folder under Settings. Or mount one at "
+            "/root/.cache/huggingface.",
+        )  # fmt: skip
     cache = disks.get("cache")
     if (
         cache is not None
@@ -34,6 +45,12 @@ def rooms(facts: Facts, around: Around) -> Iterator[Item]:
             yield _room(
                 "weights-disk", "Model disk", cache, around.missing or IMAGE_SIZE, "weights"
             )
+
+
+def _needs_cache(launch: Launch) -> bool:
+    """Whether it has a model of the Hub downloaded to where only the box's cache would keep it."""
+    is_of_hub = bool(_OF_HUB.fullmatch(launch.checkpoint))
+    return launch.mount_hf_cache and is_of_hub and "huggingface" not in " ".join(launch.volumes)
 
 
 def _room(id: str, title: str, disk: Mapping[str, Any], least: int, what: str) -> Item:

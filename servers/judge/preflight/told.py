@@ -55,6 +55,8 @@ class Around:
     checkpoint: Literal["there", "part", "missing", "unknown"] = "unknown"
     missing: int | None = None  # bytes that are still to be downloaded
     remote: str = ""  # what the Hub says of one that is missing: "open", "refused", "gone"
+    refusals: tuple[str, ...] = ()  # why the box's limits forbid its container
+    has_cache: bool | None = None  # the box has a Hugging Face cache to mount
     has_token: bool = False  # the engine is given one of Hugging Face
     was_refused: bool = False  # an earlier run for want of a token, or of a licence
     clocks: Mapping[str, Clock | None] = field(default_factory=dict)  # of this box and all others

@@ -1,0 +1,76 @@
+"""The box's Hugging Face cache on a box that has none yet: named, made by a start, never lost."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from servers.lifecycle import creation, folders
+from servers.models import Box, Entry
+from servers.watcher import boxes
+from tests import factories
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("own_redis")]
+
+
+@pytest.fixture
+def home(settings: Any, tmp_path: Path) -> Path:
+    """Of a box where nothing was downloaded yet, with the limits that a new worker writes."""
+    settings.HOME = str(tmp_path / "ada")
+    settings.BOX_FILE = tmp_path / "box.toml"
+    Path(settings.HOME).mkdir()
+    return Path(settings.HOME)
+
+
+def test_a_fresh_box_has_the_usual_cache_though_its_folder_is_not_there(home: Path) -> None:
+    assert boxes.enrol().hf_cache == f"{home}/.cache/huggingface"
+    assert not (home / ".cache").exists(), "a look makes nothing"
+
+
+def test_an_older_row_without_one_gets_it_unless_an_admin_wanted_none(home: Path) -> None:
+    box = boxes.enrol()
+    Box.objects.update(hf_cache="")
+    assert boxes.enrol().hf_cache
+
+    Box.objects.update(hf_cache="")
+    Entry.note(None, "change box", box, hf_cache="none")
+    assert boxes.enrol().hf_cache == ""
+
+
+def test_none_is_named_where_box_toml_refuses_its_mount(home: Path, settings: Any) -> None:
+    settings.BOX_FILE.write_text('mount_roots = ["/srv"]\n')
+
+    assert boxes.enrol().hf_cache == ""
+
+
+def test_a_start_makes_it_with_the_owner_of_what_is_above(home: Path, settings: Any) -> None:
+    box = boxes.enrol()
+
+    creation.make_cache(box)
+
+    made = home / ".cache/huggingface"
+    assert made.is_dir()
+    assert made.stat().st_uid == home.stat().st_uid
+
+
+def test_none_is_made_where_engines_may_have_nothing(home: Path, tmp_path: Path) -> None:
+    box = boxes.enrol()
+    box.hf_cache = f"{tmp_path}/elsewhere"
+
+    creation.make_cache(box)
+
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_the_form_says_that_a_start_makes_it(home: Path) -> None:
+    box = boxes.enrol()
+    server = factories.server(box, model="qwen3-8b")
+    wanted = folders.needed(server.launch, box)
+    folders.answer(
+        folders.question(box, wanted), [each.path for each in wanted],
+        home=box.home, hf_cache=box.hf_cache,
+    )  # fmt: skip
+
+    (told,) = folders.kept(box, wanted) or []
+
+    assert (told.lies, told.is_made) == ("missing", True)
