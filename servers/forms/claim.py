@@ -41,9 +41,14 @@ class ClaimForm(forms.Form):
             return
         gpus = self.fields["gpus"]
         if isinstance(gpus, forms.TypedMultipleChoiceField):
+            cards = box.gpus or ()
+            differ = len({card["name"] for card in cards}) > 1
             gpus.choices = [
-                (card["index"], f"GPU {card['index']} {card['name'] or ''}")
-                for card in box.gpus or ()
+                (
+                    card["index"],
+                    f"GPU {card['index']} {card['name'] or '' if differ else ''}".strip(),
+                )
+                for card in cards
             ]
 
     def clean(self) -> dict[str, Any]:

@@ -71,6 +71,11 @@ class Panel:
         return len({gpu.name for gpu in self.gpus}) == 1
 
     @property
+    def gpus_with_trouble(self) -> list[holders.Gpu]:
+        """Whose memory is held by what should not be there, or lost."""
+        return [gpu for gpu in self.gpus if gpu.verdict and gpu.verdict.level]
+
+    @property
     def memory_total(self) -> int | None:
         return dict(self.memory).get("MemTotal")
 

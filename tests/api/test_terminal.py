@@ -132,9 +132,8 @@ def test_a_start_that_fails_says_why_and_so_does_the_exit_code(
 
 
 def test_boxes_and_models_are_listed(terminal: Terminal) -> None:
-    said = terminal("box")
-    assert "rtx8: ok" in said.stdout
-    assert "RTX PRO 6000" in said.stdout
+    wait_until(lambda: "RTX PRO 6000" in terminal("box").stdout, "the first sample is there")
+    assert "rtx8: ok" in terminal("box").stdout
     assert len(of(terminal("box", "rtx8", "--json"))[0]["gpus"]) == 8
     assert terminal("models").returncode == 0
     assert of(terminal("models", "--json")) == {"rtx8": []}

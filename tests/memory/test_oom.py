@@ -81,7 +81,11 @@ def killed(t: float, **values: Any) -> dict[str, Any]:
 
 def test_whose_kill_it_was() -> None:
     def judged(sample: Any, **values: Any) -> tuple[bool, str] | None:
-        asked: dict[str, Any] = {"container": CONTAINER, "ended_at": 1001.0, "exit_code": 137} | values
+        asked: dict[str, Any] = {
+            "container": CONTAINER,
+            "ended_at": 1001.0,
+            "exit_code": 137,
+        } | values
         found = oom_kill(sample, **asked)
         return (found.is_likely, found.says) if found else None
 
