@@ -18,7 +18,6 @@ from servers.host.gpus import GpuError, Nvml
 from servers.host.happenings import Happenings
 from servers.host.kernel import Kernel, KernelError, Processes
 from servers.host.kernel_log import KernelLog
-from servers.host.oom import OomCounter
 from servers.host.programs import Programs
 from servers.host.readings import Reading
 
@@ -38,7 +37,6 @@ class Sampler:
         self._processes = Processes(kernel)
         self._programs = Programs(kernel)
         self._log = KernelLog(kernel.root)
-        self._oom = OomCounter()
         self._happenings = Happenings()
         self._nvml: Nvml | None = None
         self._error: GpuError | None = None
@@ -78,10 +76,6 @@ class Sampler:
             "swap": {"in": swapped[0], "out": swapped[1]} if swapped else None,
             "gpus": [dataclasses.asdict(reading) for reading in readings],
             "happened": self._happenings.told(),
-            "oom": {
-                "rises": self._oom.rises,
-                "kills": [dataclasses.asdict(kill) for kill in self._log.oom.kills],
-            },
             "unseen": self._unseen(),
             "processes": [dataclasses.asdict(process) for process in processes],
             "programs": [dataclasses.asdict(program) for program in programs],
@@ -92,7 +86,6 @@ class Sampler:
         if self._nvml is not None:
             self._happenings.add(self._nvml.happened(readings))
         self._happenings.add(self._log.happened())
-        self._oom.note(self._kernel.oom_kills(), round(time.time(), 3))
 
     def _unseen(self) -> dict[str, str]:
         """Where nothing would be heard of an error, and why."""

@@ -155,12 +155,6 @@ class Kernel:
             return None
         return int(found["pswpin"]) * PAGE, int(found["pswpout"]) * PAGE
 
-    def oom_kills(self) -> int | None:
-        """Processes that the kernel has killed for want of memory since the boot; None where it
-        does not count them (Linux before 4.13)."""
-        found = re.search(r"^oom_kill (\d+)$", self._text("proc/vmstat") or "", re.MULTILINE)
-        return int(found[1]) if found else None
-
     def users(self) -> dict[int, str]:
         """Login names of /etc/passwd. The name service is not asked: it can hang on a network."""
         names: dict[int, str] = {}

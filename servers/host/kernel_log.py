@@ -1,4 +1,4 @@
-"""The kernel's log: what NVIDIA's driver says (XID errors, memory it did not get), and OOM kills."""
+"""What NVIDIA's driver writes into the kernel's log: XID errors, and memory it did not get."""
 
 import errno
 import os
@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from servers.host.oom import OomLog
 from servers.host.readings import Happened
 
 # One record of /dev/kmsg: priority, number, microseconds after boot, flags; then the text.
@@ -42,7 +41,6 @@ class KernelLog:
         self._fd: int | None = None
         self._rest = b""
         self._try_again_at = 0.0
-        self.oom = OomLog()
         self.unseen: str | None = None  # why it cannot be read
 
     def happened(self) -> list[Happened]:
@@ -51,11 +49,7 @@ class KernelLog:
             return []
         # The log counts from the boot, by a clock that cannot be set.
         booted = time.time() - time.monotonic()
-        found = []
-        for at, text in self._records():
-            t = round(booted + at, 3)
-            self.oom.hear(text, t)
-            found.append(_told(text, t))
+        found = (_told(text, round(booted + at, 3)) for at, text in self._records())
         return [each for each in found if each is not None]
 
     def _open(self) -> bool:

@@ -14,7 +14,6 @@ from servers.engines import ENGINES
 from servers.judge import failurebook, logtext, telling
 from servers.judge.facts import Facts
 from servers.judge.failurebook import Failure
-from servers.judge.oom import OomKill
 from servers.judge.subject import Subject
 from servers.judge.telling import Line, Log
 
@@ -44,7 +43,6 @@ class Ending:
     lines: Sequence[tuple[int, str]]
     exit_code: int | None = None
     oom_killed: bool = False
-    oom: OomKill | None = None  # what the kernel says of it
     is_over: bool = False  # it has surely ended, though nobody has heard with which exit code
     docker_error: str = ""  # Docker's own words, where it made no container
     subject: Subject | None = None  # the launch and its box; None: a log from anywhere
@@ -111,7 +109,7 @@ def diagnose(ending: Ending) -> Diagnosis:
         return Diagnosis(
             outcome="ready", summary="It became ready, and nothing says that it failed."
         )
-    if (ending.oom_killed or ending.oom) and (best is None or best.failure.rank == "wrapper"):
+    if ending.oom_killed and (best is None or best.failure.rank == "wrapper"):
         return _killed(ending, exceptions)
     if best is not None and not log.survived(best.line):
         return _recognised(best, hits)
@@ -133,7 +131,7 @@ def _is_hang(hit: _Hit) -> bool:
 
 
 def _has_died(ending: Ending, lines: list[Line], was_ready: bool, log: Log) -> bool:
-    if ending.oom_killed or ending.oom or ending.docker_error or ending.is_over:
+    if ending.oom_killed or ending.docker_error or ending.is_over:
         return True
     signs = (line for line in lines if not line.is_quiet and telling.DEATH.search(line.text))
     if any(not log.was_stopped_before(line) for line in signs):
@@ -292,7 +290,7 @@ def _killed(ending: Ending, exceptions: list[Line]) -> Diagnosis:
     return Diagnosis(
         outcome="failed",
         cause=by_docker.id,
-        summary=ending.oom.says if ending.oom else by_docker.sentence({}),
+        summary=by_docker.sentence({}),
         evidence=_evidence(lines, most=2),
     )
 

@@ -15,7 +15,6 @@ from servers.engines.diff import Difference
 from servers.judge import failurebook
 from servers.judge.diagnosis import HEAD, TAIL, Diagnosis, Ending, diagnose
 from servers.judge.facts import Facts
-from servers.judge.oom import BY_SIGKILL, OomKill, oom_kill
 from servers.judge.remedies import Remedy
 from servers.judge.subject import Source
 from servers.lifecycle import attempts, checks
@@ -29,8 +28,6 @@ AT_ONCE = 3
 PATIENCE = timedelta(minutes=2)
 # Chunks of the log's head that are read: some 16 MiB of text at most.
 MOST_CHUNKS = 256
-# After an end, until a sample says what the kernel has said of it.
-SAMPLED_WITHIN = timedelta(seconds=3)
 SHORT = 19  # characters of an id, enough to tell two apart: "sha256:" and twelve
 # Bytes of free memory that make no difference to a start.
 GIB = TELLING = 2**30
@@ -82,20 +79,11 @@ def look(box: Box) -> None:
     open_ones = Run.objects.filter(is_open, server__box=box, state=State.FAILED)
     latest = open_ones.select_related("server__box", "version", "like").order_by("-pk")[:AT_ONCE]
     for run in latest.fetch_any():
-        if _may_be_told_of(run):
-            continue
         found = diagnose(_ending(run))
         is_partial = not run.log_complete and bool(run.container_id)
         same = Run.objects.filter(pk=run.pk, diagnosis=run.diagnosis, state=State.FAILED)
         if same.update(diagnosis=_kept(found) | {"is_partial": is_partial}):
             live.server_changed(run.server_id)
-
-
-def _may_be_told_of(run: Run) -> bool:
-    """Whether the kernel's words on its end may still be on their way: a sample comes each second."""
-    if run.exit_code not in BY_SIGKILL or run.ended_at is None:
-        return False
-    return timezone.now() - run.ended_at < SAMPLED_WITHIN
 
 
 def surroundings(run: Run) -> dict[str, Any]:
@@ -129,23 +117,11 @@ def _ending(run: Run) -> Ending:
         lines=_lines_of(run),
         exit_code=run.exit_code,
         oom_killed=run.oom_killed,
-        oom=_oom_kill(run),
         is_over=run.is_watched and run.exit_code is None,
         docker_error=docker,
         subject=checks.subject(run.launch, run.server.box),
         was_ready=run.ready_at is not None,
         unheld=run.unheld_at_start,
-    )
-
-
-def _oom_kill(run: Run) -> OomKill | None:
-    if run.ended_at is None:
-        return None
-    return oom_kill(
-        live.sample(run.server.box.slug),
-        container="" if run.is_of_process else run.container_id,
-        ended_at=run.ended_at.timestamp(),
-        exit_code=run.exit_code,
     )
 
 
