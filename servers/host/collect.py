@@ -18,6 +18,8 @@ from servers.host.gpus import GpuError, Nvml
 from servers.host.happenings import Happenings
 from servers.host.kernel import Kernel, KernelError, Processes
 from servers.host.kernel_log import KernelLog
+from servers.host.oom_kills import OomKills
+from servers.host.oom_log import OomKill
 from servers.host.programs import Programs
 from servers.host.readings import Reading
 
@@ -38,6 +40,7 @@ class Sampler:
         self._programs = Programs(kernel)
         self._log = KernelLog(kernel.root)
         self._happenings = Happenings()
+        self._oom_kills = OomKills(kernel)
         self._nvml: Nvml | None = None
         self._error: GpuError | None = None
         self._try_again_at = 0.0
@@ -76,6 +79,7 @@ class Sampler:
             "swap": {"in": swapped[0], "out": swapped[1]} if swapped else None,
             "gpus": [dataclasses.asdict(reading) for reading in readings],
             "happened": self._happenings.told(),
+            "oom": self._oom_kills.told(),
             "unseen": self._unseen(),
             "processes": [dataclasses.asdict(process) for process in processes],
             "programs": [dataclasses.asdict(program) for program in programs],
@@ -85,7 +89,12 @@ class Sampler:
         self._happenings.know(readings)
         if self._nvml is not None:
             self._happenings.add(self._nvml.happened(readings))
-        self._happenings.add(self._log.happened())
+        for each in self._log.news():
+            if isinstance(each, OomKill):
+                self._oom_kills.add(each)
+            else:
+                self._happenings.add([each])
+        self._oom_kills.look(round(time.time(), 3))
 
     def _unseen(self) -> dict[str, str]:
         """Where nothing would be heard of an error, and why."""

@@ -155,6 +155,12 @@ class Kernel:
             return None
         return int(found["pswpin"]) * PAGE, int(found["pswpout"]) * PAGE
 
+    def oom_kills(self) -> int | None:
+        """Processes that were killed for want of memory since the boot, anybody's; None before
+        Linux 4.13, which does not count them in /proc/vmstat."""
+        found = re.search(r"^oom_kill (\d+)$", self._text("proc/vmstat") or "", re.MULTILINE)
+        return int(found[1]) if found else None
+
     def users(self) -> dict[int, str]:
         """Login names of /etc/passwd. The name service is not asked: it can hang on a network."""
         names: dict[int, str] = {}

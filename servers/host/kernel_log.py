@@ -1,4 +1,4 @@
-"""What NVIDIA's driver writes into the kernel's log: XID errors, and memory it did not get."""
+"""What the kernel's log tells: of GPUs, by NVIDIA's driver, and of processes killed for memory."""
 
 import errno
 import os
@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from servers.host.oom_log import OomKill, OomLog
 from servers.host.readings import Happened
 
 # One record of /dev/kmsg: priority, number, microseconds after boot, flags; then the text.
@@ -41,16 +42,20 @@ class KernelLog:
         self._fd: int | None = None
         self._rest = b""
         self._try_again_at = 0.0
+        self._oom = OomLog()
         self.unseen: str | None = None  # why it cannot be read
 
-    def happened(self) -> list[Happened]:
-        """What it has told of GPUs since the last call; nothing where it cannot be read."""
+    def news(self) -> list[Happened | OomKill]:
+        """What it has told since the last call; nothing where it cannot be read."""
         if self._fd is None and not self._open():
             return []
         # The log counts from the boot, by a clock that cannot be set.
         booted = time.time() - time.monotonic()
-        found = (_told(text, round(booted + at, 3)) for at, text in self._records())
+        found = (self._told(text, round(booted + at, 3)) for at, text in self._records())
         return [each for each in found if each is not None]
+
+    def _told(self, text: str, t: float) -> Happened | OomKill | None:
+        return _of_gpus(text, t) or self._oom.read(text, t)
 
     def _open(self) -> bool:
         if time.monotonic() < self._try_again_at:
@@ -93,7 +98,7 @@ class KernelLog:
                 return b""
 
 
-def _told(text: str, t: float) -> Happened | None:
+def _of_gpus(text: str, t: float) -> Happened | None:
     if "NVRM" not in text:
         return None
     if found := _XID.search(text):

@@ -11,9 +11,10 @@ from itertools import chain
 from typing import Literal
 
 from servers.engines import ENGINES
-from servers.judge import failurebook, logtext, telling
+from servers.judge import failurebook, logtext, oom, telling
 from servers.judge.facts import Facts
 from servers.judge.failurebook import Failure
+from servers.judge.oom import Oom
 from servers.judge.subject import Subject
 from servers.judge.telling import Line, Log
 
@@ -50,6 +51,7 @@ class Ending:
     was_ready: bool | None = None  # None: the log tells
     ready_line: int | None = None  # the number of the line that says so, where one does
     unheld: int | None = None  # bytes of a unified pool that nobody held when it started
+    oom: Oom | None = None  # the kernel killed it, or a part of it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,6 +111,8 @@ def diagnose(ending: Ending) -> Diagnosis:
         return Diagnosis(
             outcome="ready", summary="It became ready, and nothing says that it failed."
         )
+    if ending.oom is not None and _is_of_memory(best):
+        return _out_of_memory(ending, ending.oom)
     if ending.oom_killed and (best is None or best.failure.rank == "wrapper"):
         return _killed(ending, exceptions)
     if best is not None and not log.survived(best.line):
@@ -131,7 +135,7 @@ def _is_hang(hit: _Hit) -> bool:
 
 
 def _has_died(ending: Ending, lines: list[Line], was_ready: bool, log: Log) -> bool:
-    if ending.oom_killed or ending.docker_error or ending.is_over:
+    if ending.oom_killed or ending.oom or ending.docker_error or ending.is_over:
         return True
     signs = (line for line in lines if not line.is_quiet and telling.DEATH.search(line.text))
     if any(not log.was_stopped_before(line) for line in signs):
@@ -292,6 +296,25 @@ def _killed(ending: Ending, exceptions: list[Line]) -> Diagnosis:
         cause=by_docker.id,
         summary=by_docker.sentence({}),
         evidence=_evidence(lines, most=2),
+    )
+
+
+def _is_of_memory(best: _Hit | None) -> bool:
+    """What the log knows of its own end counts for more: it may have died of that first."""
+    if best is None:
+        return True
+    # "A rank was killed" is what such a kill looks like from inside.
+    return best.failure.rank in ("wrapper", "follows")
+
+
+def _out_of_memory(ending: Ending, killed: Oom) -> Diagnosis:
+    said = (Evidence(line=0, text=_cut(killed.said)),) if killed.said else ()
+    last = [Line(number=n, position=0, text=text) for n, text in ending.lines[-1:]]
+    return Diagnosis(
+        outcome="failed",
+        cause=oom.CAUSE,
+        summary=oom.explain(killed),
+        evidence=(*said, *_evidence(last, most=1)),
     )
 
 

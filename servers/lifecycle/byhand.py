@@ -34,6 +34,7 @@ NO_END: dict[str, Any] = {
     "restart_at": None,
     "restart_for": None,
     "diagnosis": {},
+    "oom": {},
     "reader": {},
     "requests_running": None,
     "tokens_per_second": None,

@@ -12,9 +12,10 @@ from servers import live
 from servers.engines import diff, parameters
 from servers.engines.change import Change
 from servers.engines.diff import Difference
-from servers.judge import failurebook
+from servers.judge import failurebook, oom
 from servers.judge.diagnosis import HEAD, TAIL, Diagnosis, Ending, diagnose
 from servers.judge.facts import Facts
+from servers.judge.oom import Oom
 from servers.judge.remedies import Remedy
 from servers.judge.subject import Source
 from servers.lifecycle import attempts, checks
@@ -26,6 +27,9 @@ from servers.models.run import ACTIVE, State
 AT_ONCE = 3
 # A log that is not whole so long after the end may never be: Docker is away, or cannot read it.
 PATIENCE = timedelta(minutes=2)
+# How a kill for want of memory is learned: the counter is read each second, here after the end.
+HEARING = timedelta(seconds=3)
+SIGKILLED = 137
 # Chunks of the log's head that are read: some 16 MiB of text at most.
 MOST_CHUNKS = 256
 SHORT = 19  # characters of an id, enough to tell two apart: "sha256:" and twelve
@@ -77,11 +81,15 @@ def look(box: Box) -> None:
     # What was judged by a part of a log is judged again once there is more.
     is_open = Q(is_whole | is_late, diagnosis={}) | Q(is_whole, diagnosis__is_partial=True)
     open_ones = Run.objects.filter(is_open, server__box=box, state=State.FAILED)
+    just_now = Q(exit_code=SIGKILLED, ended_at__gt=timezone.now() - HEARING, oom={})
+    open_ones = open_ones.exclude(just_now)
     latest = open_ones.select_related("server__box", "version", "like").order_by("-pk")[:AT_ONCE]
     for run in latest.fetch_any():
         found = diagnose(_ending(run))
         is_partial = not run.log_complete and bool(run.container_id)
-        same = Run.objects.filter(pk=run.pk, diagnosis=run.diagnosis, state=State.FAILED)
+        same = Run.objects.filter(
+            pk=run.pk, diagnosis=run.diagnosis, oom=run.oom, state=State.FAILED
+        )
         if same.update(diagnosis=_kept(found) | {"is_partial": is_partial}):
             live.server_changed(run.server_id)
 
@@ -122,7 +130,16 @@ def _ending(run: Run) -> Ending:
         subject=checks.subject(run.launch, run.server.box),
         was_ready=run.ready_at is not None,
         unheld=run.unheld_at_start,
+        oom=_oom_of(run),
     )
+
+
+def _oom_of(run: Run) -> Oom | None:
+    """None where it went on for long after a part of it was killed, and ended of something else."""
+    found = Oom.from_json(run.oom)
+    if found is None or run.ended_at is None:
+        return found
+    return found if found.at >= run.ended_at.timestamp() - oom.NOTICES else None
 
 
 def _lines_of(run: Run) -> list[tuple[int, str]]:

@@ -29,6 +29,7 @@ from servers.watcher.images import Images
 from servers.watcher.leftbehind import LeftBehind
 from servers.watcher.loading import Loading
 from servers.watcher.memory import Memory
+from servers.watcher.oom import OomKilled
 from servers.watcher.releases import Releases
 from servers.watcher.runs import Runs
 from servers.watcher.sending import Sending
@@ -62,6 +63,7 @@ class Watcher:
         self.seen_before = self.box.seen_at
         self.boot_is_noted = threading.Event()
         self.runs = Runs(self.box)
+        self.oom_killed = OomKilled(self.box)
         self.images = Images(self.box)
         self.memory = Memory(self.box)
         self.hardware = Hardware(self.box)
@@ -166,6 +168,7 @@ class Watcher:
 
     def _tidy(self) -> None:
         self._surviving(self.runs.forget_secrets)
+        self._surviving(self.oom_killed.forget)
         self._surviving(alerts.forget_old)
         self._surviving(jobs.forget_old)
         self._surviving(Request.objects.forget_old)
@@ -197,6 +200,8 @@ class Watcher:
             # A round hears answers until the next one is due.
             due = time.monotonic() + TICK
             if self.boot_is_noted.is_set():
+                # Before runs are diagnosed.
+                self._surviving(lambda: self.oom_killed.look(self.sample))
                 self._surviving(partial(self.runs.tick, within=TICK))
 
     def _guarding(self) -> None:
@@ -348,6 +353,8 @@ class Watcher:
         )
         if run is None:
             return
+        if event.action == "oom":
+            self.oom_killed.heard(run.pk)
         lifecycle.observe(run)
         self.runs.follow_logs()
         if event.action == "start" and not run.is_active:

@@ -13,7 +13,13 @@ MAY = {
     "reads links on the way of a path, and whether it leads to something": {"host/paths.py"},
     "the room of a file system, never a file": {"host/outfit.py"},
     "the kernel's own files: /proc, /sys, /dev/shm, /dev/kmsg": {
-        *("host/kernel.py", "host/kernel_log.py", "host/mounts.py", "host/openfiles.py"),
+        *(
+            "host/cgroups.py",
+            "host/kernel.py",
+            "host/kernel_log.py",
+            "host/mounts.py",
+            "host/openfiles.py",
+        ),
         *("host/reclaim.py", "host/shm.py", "host/started.py", "host/workers.py"),
     },
     "whether /bin and /usr are there, for a container that tries options": {"host/trial.py"},
