@@ -4,7 +4,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('servers', '0056_exact_command'),
+        ('servers', '0057_claims'),
     ]
 
     operations = [
