@@ -5,8 +5,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from servers.judge.limits import MANAGE, line
-
 
 @dataclass(frozen=True, kw_only=True)
 class Unseen:
@@ -27,15 +25,13 @@ class Standing:
     user: str  # that it runs as
     is_root: bool
     is_in_container: bool  # it does not see the box's own processes
-    may_reclaim: bool | None  # None: box.toml cannot be read
-    manage: str = MANAGE  # how inferdash's own commands are called there
     docker_trouble: str = ""  # why Docker cannot be used, with what to do
     is_docker_refused: bool = False  # it is there, but this user may not use it
 
 
 def unseen(standing: Standing, sample: Mapping[str, Any] | None) -> tuple[Unseen, ...]:
     """In the order in which people miss it. `sample` is the box's newest; None: there is none yet."""
-    return (*_docker(standing), *_gpus(sample), *_processes(standing), *_rest(standing, sample))
+    return (*_docker(standing), *_gpus(sample), *_processes(standing), *_kernel_log(sample))
 
 
 def together(found: tuple[Unseen, ...]) -> str:
@@ -80,7 +76,7 @@ def _processes(standing: Standing) -> Iterator[Unseen]:
         )
 
 
-def _rest(standing: Standing, sample: Mapping[str, Any] | None) -> Iterator[Unseen]:
+def _kernel_log(sample: Mapping[str, Any] | None) -> Iterator[Unseen]:
     log = ((sample or {}).get("unseen") or {}).get("kernel_log")
     if log:
         grants = "may not be read" in log
@@ -88,10 +84,4 @@ def _rest(standing: Standing, sample: Mapping[str, Any] | None) -> Iterator[Unse
             what="The kernel's log: XID errors of GPUs, and whom it killed for lack of memory",
             why=str(log),
             command="sudo sysctl -w kernel.dmesg_restrict=0" if grants else "",
-        )
-    if standing.may_reclaim is False:
-        yield Unseen(
-            what="Dropping the page cache",
-            why="It takes root's rights, and box.toml says no to it.",
-            command=line(standing.manage, "allow", "reclaim"),
         )

@@ -14,15 +14,20 @@ from servers.judge.found import Found
 from servers.judge.holders import memory_by_container
 from servers.judge.origin import Origin
 from servers.judge.unseen import Unseen, together
-from servers.live import clusters, messages
+from servers.live import clusters, messages, needs
 from servers.live.others import held_by
-from servers.models import Action, Box, Likeness, Neighbours, Run, Server, Stock, User
+from servers.models import Action, Box, Likeness, Neighbours, Run, Server, Stock, Supplies, User
 from servers.models.action import TOLD_FOR, Kind
 
 KINDS = (Kind.WATCH, Kind.PROFILE, Kind.TAKE_OVER)
 # After one of these something on the box is no longer as it was found.
 _CHANGES = (Kind.KILL, Kind.UNLINK, Kind.REMOVE, Kind.RECLAIM, Kind.PULL, Kind.TAKE_OVER)
 MOST_TOLD = 6
+NO_TOOLKIT = (
+    "NVIDIA's container toolkit is not installed",
+    "Without it Docker gives no GPU to an engine. Install nvidia-container-toolkit, then: "
+    "`sudo nvidia-ctk runtime configure --runtime=docker` and `sudo systemctl restart docker`.",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,6 +93,7 @@ class Findings:
     unseen: tuple[Unseen, ...]
     command: str  # that grants all of it; "" where each has its own
     told: tuple[Action, ...]
+    missing: tuple[tuple[str, str], ...]  # what engines need and the box lacks, and its cure
     may_edit: bool
 
     @property
@@ -100,8 +106,8 @@ class Findings:
 
     @property
     def is_empty(self) -> bool:
-        """Nothing that a person could take up."""
-        return not (self.engines or self.others or self.shelf.count)
+        """Nobody has started anything that a person could take up."""
+        return not (self.engines or self.others)
 
 
 def found_on(box: Box, person: User) -> Findings:
@@ -130,8 +136,17 @@ def found_on(box: Box, person: User) -> Findings:
         unseen=blind,
         command=together(blind),
         told=tuple(told[:MOST_TOLD]),
+        missing=_missing(box),
         may_edit=person.may_edit,
     )
+
+
+def _missing(box: Box) -> tuple[tuple[str, str], ...]:
+    found = needs.problems(box)
+    supplies = Supplies.objects.filter(box=box).first()
+    known = supplies.found if supplies else {}
+    lacks = known.get("toolkit") is False and "nvidia" not in known.get("runtimes", ())
+    return (*found, NO_TOOLKIT) if lacks and box.gpus else found
 
 
 def _is_untouched(box: Box) -> bool:

@@ -15,7 +15,6 @@ from servers.commandline.ray import ray_start
 from servers.host.containers import ContainerError
 from servers.host.foreign import Other
 from servers.host.kernel import Kernel
-from servers.judge import limits
 from servers.judge.origin import Origin
 from servers.judge.unseen import Standing, unseen
 from servers.lifecycle import creation
@@ -126,16 +125,10 @@ def _user() -> str:
 
 
 def _standing(trouble: str = "", *, is_refused: bool = False) -> Standing:
-    try:
-        may_reclaim: bool | None = limits.read(settings.BOX_FILE).reclaim
-    except (limits.LimitsError, OSError):
-        may_reclaim = None
     return Standing(
         user=_user(),
         is_root=os.geteuid() == 0,
         is_in_container=not Kernel(root=settings.KERNEL_ROOT).sees_host_pids(),
-        may_reclaim=may_reclaim,
-        manage=settings.MANAGE,
         docker_trouble=trouble,
         is_docker_refused=is_refused,
     )

@@ -13,7 +13,7 @@ from servers import live
 from servers.judge.found import Found
 from servers.judge.origin import Origin
 from servers.lifecycle import actions
-from servers.models import Action, Box, Likeness, Neighbours, Role, Server, Stock
+from servers.models import Action, Box, Likeness, Neighbours, Role, Server, Stock, Supplies
 from servers.models.action import Kind
 from servers.models.run import State
 from servers.models.user import User
@@ -104,7 +104,7 @@ def test_all_of_a_full_box_is_named(box: Box) -> None:
     told = page()
 
     for words in (
-        "Nothing was changed. Found on rtx8",
+        "Engines found on rtx8", "nothing was started, stopped or changed",
         "2 engines running, 1 ended",
         "speech-llm-1", "vLLM 0.20.2", "127.0.0.1:8000", "61.2 GiB",
         "compose project speech (service llm, in /srv/speech)",
@@ -114,11 +114,11 @@ def test_all_of_a_full_box_is_named(box: Box) -> None:
         "1 other container on no GPU", "grafana",
         "2 models</a>, 32.0 GiB", "1 not complete", "/mnt/models",
         "7 images</a>, at most 181 GiB",
-        "Not seen yet", "sudo x", "Models in /home/bob", "sudo chmod o+rx /home/bob",
+        "Optional permissions", "sudo x", "Models in /home/bob", "sudo chmod o+rx /home/bob",
         "All of that by one command",
     ):  # fmt: skip
         assert words in told, words
-    assert "Nothing to take up" not in told
+    assert told.index("2 engines running") < told.index("Or start something new")
 
 
 def test_each_has_what_can_be_done_to_it(box: Box) -> None:
@@ -171,9 +171,27 @@ def test_an_empty_box_leads_to_the_next_step(box: Box) -> None:
 
     told = page()
 
-    assert "0 engines running" in told
-    assert "Nothing to take up: start something" in told
+    assert "Start the first engine on rtx8" in told
+    ways = [told.index(each) for each in ("Paste a command", "Take a recipe", "Use a model")]
+    assert ways == sorted(ways)
+    assert ways[-1] < told.index("0 engines running"), "what is there comes after the ways to begin"
     assert 'class="button primary" href="/profiles/paste/"' in told
+    assert "page cache" not in told
+
+
+def test_what_engines_need_and_the_box_lacks_stands_first_with_its_cure(box: Box) -> None:
+    around(box, images={"count": 0, "size": 0})
+    card = {"index": 0, "name": "RTX PRO 6000", "kind": "discrete", "total": 1}
+    problem = {"what": "Docker cannot be used", "fix": "Start it."}
+    Box.objects.update(facts=box.facts | {"problems": [problem], "gpus": [card]})
+    Supplies.objects.create(box=box, found={"toolkit": False, "runtimes": ["runc"]})
+
+    told = page()
+
+    assert "Docker cannot be used.</strong> Start it." in told
+    assert "container toolkit is not installed" in told
+    assert "sudo nvidia-ctk runtime configure" in told
+    assert told.index("Missing</h2>") < told.index("Paste a command")
 
 
 def test_docker_that_cannot_be_asked_is_said(box: Box) -> None:
@@ -192,7 +210,7 @@ def test_once_something_was_done_the_page_claims_nothing_else(box: Box) -> None:
     around(box)
     factories.run(factories.server(box), State.READY)
 
-    assert "Nothing was changed." not in page()
+    assert "read-only scan" not in page()
 
 
 def test_the_first_admin_is_led_there_and_nobody_else() -> None:

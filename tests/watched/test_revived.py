@@ -47,8 +47,6 @@ def standing(**values: object) -> Standing:
         "user": "svc",
         "is_root": False,
         "is_in_container": False,
-        "may_reclaim": True,
-        "manage": "inferdash-manage",
     }
     return Standing(**(usual | values))  # type: ignore[arg-type]
 
@@ -63,14 +61,13 @@ def test_a_box_that_grants_everything_hides_nothing() -> None:
 
 def test_what_is_not_granted_is_told_with_its_command() -> None:
     sample = {"unseen": {"kernel_log": "The kernel's log may not be read by this user: …"}}
-    found = unseen(standing(is_docker_refused=True, may_reclaim=False), sample)
+    found = unseen(standing(is_docker_refused=True), sample)
 
-    assert names(found) == ["Containers", "What", "The", "Dropping"]
+    assert names(found) == ["Containers", "What", "The"]
     assert found[0].command == "sudo usermod -aG docker svc"
-    assert found[3].command == "inferdash-manage allow reclaim"
     one = together(found)
     assert one.count("sudo ") == 2
-    assert one.count(" && ") == 2
+    assert one.count(" && ") == 1
 
 
 def test_one_command_needs_no_summary() -> None:
