@@ -13,7 +13,7 @@ from django.utils import timezone
 from servers import live
 from servers.host.containers import ContainerError
 from servers.judge.holders import cards_by_container
-from servers.lifecycle import strangers, watching
+from servers.lifecycle import deaths, strangers, watching
 from servers.lifecycle.strangers import Stranger, WatchError
 from servers.models import Box, Run, Server
 from servers.models.run import State
@@ -53,11 +53,19 @@ def step(box: Box, found: Iterable[Stranger], sample: Mapping[str, Any] | None) 
         if stranger is None or not strangers.has_seen(stranger) or _keeps_dying(server, stranger):
             continue
         try:
-            watching.go_on(server, stranger)
+            _note_loop(server, watching.go_on(server, stranger))
         except WatchError as error:
             if stranger.key not in _untold:
                 _untold.add(stranger.key)
                 log.warning("%s is not followed any further: %s", server, error)
+
+
+def _note_loop(server: Server, run: Run | None) -> None:
+    """Each life may be ready for a moment, and looks well by itself."""
+    found = deaths.count(server)
+    if run is not None and found.is_loop:
+        Run.objects.filter(pk=run.pk).update(outlook=deaths.explain(found))
+        live.server_changed(server.pk)
 
 
 def _keeps_dying(server: Server, stranger: Stranger) -> bool:

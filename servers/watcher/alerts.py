@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -12,7 +13,7 @@ from servers.judge.alerts.case import Case, Key
 from servers.judge.alerts.fetches import Fetch
 from servers.judge.alerts.runs import RunFacts
 from servers.judge.alerts.steady import Change, Open, Steady
-from servers.lifecycle import alerts
+from servers.lifecycle import alerts, deaths
 from servers.models import Alert, Box, Download, ImageJob, Run, Server, datafolder
 from servers.models.run import ACTIVE, State
 
@@ -31,7 +32,8 @@ class Alerts:
         now = time.time()
         open_ones = self._open()
         told = frozenset(open_ones)
-        facts = [_facts(server) for server in self._servers()]
+        servers = list(self._servers())
+        facts = [_facts(server) for server in servers]
         found = self._of_sample(judged, now, told)
         cases = [
             *(case for each in facts for case in runs.cases(each, now=now, open_kinds=_of(each, told))),
@@ -52,6 +54,15 @@ class Alerts:
         for each in facts:
             if case := runs.event(each, now=now):
                 alerts.raise_alert(self.box, case)
+        for server, each in zip(servers, facts, strict=True):
+            if not each.deaths and (before := _before(server)):
+                self._tell_of_restart(before, now)
+
+    def _tell_of_restart(self, before: Run, now: float) -> None:
+        """Somebody else starts what is watched, faster than anybody looks."""
+        case = runs.restarted(_facts_of(before), now=now)
+        if case is not None and not Alert.objects.filter(run=before, kind__in=_ENDS).exists():
+            alerts.raise_alert(self.box, case)
 
     def look_at_others(self) -> None:
         """A box cannot tell of its own silence: the watchers of the others do."""
@@ -131,9 +142,33 @@ def _running(box: Box) -> int:
     return Run.objects.filter(server__box=box, state__in=ACTIVE).count()
 
 
+def _before(server: Server) -> Run | None:
+    """The life before, of a watched one that runs."""
+    run = server.run
+    if run is None or not run.is_watched or not run.is_active:
+        return None
+    earlier = server.runs.filter(pk__lt=run.pk).select_related("version", "server__box")
+    return earlier.order_by("-pk").first()
+
+
 def _facts(server: Server) -> RunFacts:
-    run, box = server.run, server.box
+    """Of its newest run, with those before it where it is one of a row."""
+    run = server.run
     assert run is not None
+    facts = _facts_of(run)
+    if not (run.is_watched or run.tries):
+        return facts
+    found = deaths.count(server)
+    if not found.is_loop:
+        return facts
+    # What the newest does not know yet, the one before does.
+    last = server.runs.filter(state=State.FAILED).order_by("-pk").first()
+    why = facts.why or (last.why if last else "")
+    return replace(facts, deaths=found.count, has_served=found.was_ready, why=why)
+
+
+def _facts_of(run: Run) -> RunFacts:
+    server, box = run.server, run.server.box
     stuck, remedy = run.stuck_words(run.version.launch.engine, unified=box.is_unified)
     release = run.release
     return RunFacts(

@@ -41,6 +41,9 @@ class RunFacts:
     unhealthy_since: float | None = None
     stuck: str = ""
     strained: str = ""
+    # Ends in a row that nobody asked for, with this one's; 0: too few for a loop.
+    deaths: int = 0
+    has_served: bool = False  # one of those was ready before
 
     @property
     def name(self) -> str:
@@ -49,7 +52,10 @@ class RunFacts:
 
 def cases(run: RunFacts, *, now: float, open_kinds: frozenset[str] = frozenset()) -> Iterator[Case]:
     """`open_kinds`: what is told of this server already."""
-    if run.state == "failed" and not run.was_stopped:
+    if run.deaths and not run.was_stopped:
+        told = open_kinds & _ENDS
+        yield _loop(run, min(told) if told else "died" if run.has_served else "failed")
+    elif run.state == "failed" and not run.was_stopped:
         # Of the try before: inferdash has started it again, and that is no end of it.
         told = open_kinds & _ENDS if run.is_automatic else frozenset()
         if case := _end(run, now):
@@ -80,6 +86,40 @@ def event(run: RunFacts, *, now: float) -> Case | None:
         run=run.pk,
         began=run.ready_at,
         is_event=True,
+    )
+
+
+def restarted(run: RunFacts, *, now: float) -> Case | None:
+    """That a watched one ended unasked although it runs again: `run` is the one before the newest.
+
+    None while more is about to be found out, and when it is no news any more.
+    """
+    if run.state != "failed" or run.was_stopped or now - (run.ended_at or now) > NEWS:
+        return None
+    case = _end(run, now)
+    if case is None:
+        return None
+    return replace(
+        case,
+        subject=f"run {run.pk}",
+        severity="warning",
+        title=f"{case.title}, and was started again",
+        is_event=True,
+    )
+
+
+def _loop(run: RunFacts, kind: str) -> Case:
+    """It is no news that it is ready again for a moment."""
+    verb = "dies" if run.has_served else "fails to start"
+    return Case(
+        kind=kind,
+        subject=run.server,
+        severity="critical",
+        title=f"{run.name} {verb} again and again: {run.deaths} times in a row",
+        detail=_sentence(run.why),
+        memory=run.memory,
+        advice=_next(run),
+        run=run.pk,
     )
 
 

@@ -1,0 +1,114 @@
+"""Lives that end one after the other: each was ready for seconds, and looks well by itself."""
+
+from datetime import timedelta
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from servers.lifecycle import deaths
+from servers.models import Alert, Box, Delivery, Run, Server
+from servers.models.run import STEADY, State
+from servers.watcher.alerts import Alerts
+from tests import factories
+from tests.alerts.receiver import Receiver
+from tests.alerts.rounds import outlet
+from tests.watched import rows
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def box(own_redis: object) -> Box:
+    return factories.box("rtx8")
+
+
+def lived(
+    server: Server, seconds_ago: float, *, state: State = State.FAILED, served: float = 3
+) -> Run:
+    """A life that was ready for some seconds and has ended."""
+    ended = timezone.now() - timedelta(seconds=seconds_ago)
+    return factories.run(
+        server, state, is_watched=bool(server.watches), started_by=None,
+        ready_at=ended - timedelta(seconds=served), ended_at=ended, exit_code=1,
+        diagnosis={"cause": "", "summary": ""}, failure="The engine ended by itself.",
+    )  # fmt: skip
+
+
+def titles() -> list[str]:
+    return list(Alert.objects.order_by("pk").values_list("title", flat=True))
+
+
+def test_a_watched_one_that_dies_again_and_again_is_told(box: Box, there: Receiver) -> None:
+    outlet(there)
+    server = rows.watched(box, state=State.STOPPED).server
+    watcher = Alerts(box)
+    for seconds_ago in (12, 8):
+        lived(server, seconds_ago)
+        factories.run(server, is_watched=True, age=1, started_by=None)
+        watcher.step(None)
+        Run.objects.filter(server=server, state=State.READY).delete()
+    assert titles() == ["speech-llm on rtx8 died after 3 s, and was started again"] * 2
+
+    lived(server, 4)
+    now = factories.run(server, is_watched=True, age=1, started_by=None)
+    watcher.step(None)
+    watcher.step(None)
+
+    assert titles()[2:] == ["speech-llm on rtx8 dies again and again: 3 times in a row"]
+    loop = Alert.objects.open().get()
+    assert (loop.kind, loop.severity, loop.run) == ("died", "critical", now)
+    assert loop.detail == "The engine ended by itself."
+    assert Delivery.objects.filter(alert=loop).count() == 1
+
+    Run.objects.filter(pk=now.pk).update(ready_at=timezone.now() - STEADY)
+    watcher.step(None)
+    assert not Alert.objects.open().exists(), "it has recovered"
+
+
+@pytest.mark.parametrize(
+    ("lives", "count"),
+    [
+        ([(9, State.FAILED, 3.0), (6, State.FAILED, 3.0), (3, State.FAILED, 3.0)], 3),
+        ([(9, State.FAILED, 3.0), (6, State.STOPPED, 3.0), (3, State.FAILED, 3.0)], 1),
+        ([(9, State.FAILED, 3.0), (6, State.FAILED, 900.0), (3, State.FAILED, 3.0)], 2),
+        ([(4000, State.FAILED, 3.0), (6, State.FAILED, 3.0)], 1),
+        ([], 0),
+    ],
+    ids=["a row", "stopped between", "served long between", "an hour ago", "none"],
+)
+def test_what_is_a_row(box: Box, lives: list[tuple[float, State, float]], count: int) -> None:
+    server = factories.server(box, "glm-5")
+    for seconds_ago, state, served in lives:
+        lived(server, seconds_ago, state=state, served=served)
+
+    assert deaths.count(server).count == count
+    assert deaths.count(server).is_loop is (count >= deaths.LOOP)
+
+
+def test_one_of_ours_that_is_started_again_each_time_is_one_alert(box: Box) -> None:
+    """Ready for seconds each time, it would be told, be over and be told again."""
+    server = factories.server(box, "glm-5", restart="always")
+    watcher = Alerts(box)
+    for tries in range(4):
+        run = lived(server, 1)
+        Run.objects.filter(pk=run.pk).update(tries=tries)
+        watcher.step(None)
+        ready = factories.run(server, age=1, tries=tries + 1)
+        if tries >= 2:
+            watcher.step(None)
+        if tries < 3:
+            Run.objects.filter(pk=ready.pk).delete()
+
+    assert Alert.objects.count() == 1
+    assert Alert.objects.get().is_open
+
+
+def test_its_page_says_so(box: Box) -> None:
+    run = rows.watched(box)
+    said = deaths.explain(deaths.Deaths(count=4))
+    Run.objects.filter(pk=run.pk).update(outlook=said)
+    client = Client()
+    client.force_login(factories.person())
+
+    assert said in client.get(f"/servers/{run.server.slug}/").content.decode()
