@@ -129,6 +129,8 @@ def test_a_port_that_somebody_has() -> None:
         checked(replace(taken, own_ports=frozenset({8000})), host_port=8000)["port"].level == "ok"
     )
     glm = Neighbour(name="glm-5", gpus=frozenset(), ports=frozenset({8000}), is_loading=False)
+    others = around(found={"listening": [8000]}, port_holders={8000: "the container speech"})
+    assert "taken by the container speech" in checked(others, host_port=8000)["port"].says
     assert "by glm-5" in checked(around(neighbours=(glm,)), network="host")["port"].says
     assert checked(around(), network="host")["port"].level == "ok"
     assert checked(around(found={"listening": None}), host_port=9)["port"].level == "unknown"

@@ -75,10 +75,10 @@ async def _serve(
     from inferdash.asgi import gateway
     from servers.gateway.oldports import OldPorts
 
-    async def on_port(application: "OnPort", port: int) -> None:
-        await _on_port(application, port, certificates)
+    async def on_port(application: "OnPort", bound: list[socket.socket]) -> None:
+        await _on_port(application, bound, certificates)
 
-    beside = [asyncio.create_task(OldPorts(gateway, on_port).run())]
+    beside = [asyncio.create_task(OldPorts(gateway, _bind, on_port).run())]
     server = RestingServer(config)
     if certificates is not None:
         server = EncryptedServer(config, certificates.context)
@@ -91,15 +91,20 @@ async def _serve(
         await asyncio.gather(*beside, return_exceptions=True)
 
 
-async def _on_port(application: "OnPort", port: int, certificates: Certificates | None) -> None:
+def _bind(port: int) -> list[socket.socket]:
     from django.conf import settings
 
     from servers.gateway.oldports import PortTakenError
 
     try:
-        bound = ports.listen(settings.HOST, port)
+        return ports.listen(settings.HOST, port)
     except ports.PortError as error:
         raise PortTakenError(str(error).partition(" Choose another")[0]) from error
+
+
+async def _on_port(
+    application: "OnPort", bound: list[socket.socket], certificates: Certificates | None
+) -> None:
     config = _config(application, proxy_headers=False)
     server = _Beside(config) if certificates is None else _EncryptedBeside(config, certificates)
     try:
@@ -108,9 +113,6 @@ async def _on_port(application: "OnPort", port: int, certificates: Certificates 
         server.should_exit = True
         await server.shutdown(bound)
         raise
-    finally:
-        for each in bound:
-            each.close()
 
 
 class _Beside(RestingServer):

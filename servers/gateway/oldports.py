@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
+from socket import socket
 from typing import Any
 
 from asgiref.sync import sync_to_async
@@ -14,8 +15,9 @@ from servers import live
 from servers.gateway.app import Gateway
 from servers.gateway.asgi import Receive, Scope, Send
 from servers.gateway.door import Door
+from servers.lifecycle import portholders
 from servers.live.waiting import awaited
-from servers.models import OldPort
+from servers.models import Box, OldPort
 
 log = logging.getLogger(__name__)
 
@@ -42,14 +44,17 @@ class OnPort:
             await send({"type": "websocket.close"})
 
 
-# Serves an application on a port until it is cancelled. Raises PortTakenError.
-type Listen = Callable[[OnPort, int], Coroutine[Any, Any, None]]
+# Opens a port. Raises PortTakenError.
+type Bind = Callable[[int], list[socket]]
+# Serves an application there until it is cancelled, and closes it.
+type Serve = Callable[[OnPort, list[socket]], Coroutine[Any, Any, None]]
 
 
 class OldPorts:
-    def __init__(self, gateway: Gateway, listen: Listen) -> None:
+    def __init__(self, gateway: Gateway, bind: Bind, serve: Serve) -> None:
         self._gateway = gateway
-        self._listen = listen
+        self._bind = bind
+        self._serve = serve
         self._open: dict[Door, asyncio.Task[None]] = {}
 
     async def run(self) -> None:
@@ -84,14 +89,27 @@ class OldPorts:
                 del self._open[door]
         for door in wanted.values():
             if door not in self._open:
-                self._open[door] = asyncio.create_task(self._serve(door))
+                self._open[door] = asyncio.create_task(self._serve_on(door))
 
-    async def _serve(self, door: Door) -> None:
-        await _note(door, "")
+    async def _serve_on(self, door: Door) -> None:
         try:
-            await self._listen(OnPort(self._gateway, door), door.port)
+            bound = self._bind(door.port)
         except PortTakenError as error:
-            await _note(door, str(error))
+            holder = await sync_to_async(_holder)(door.port)
+            await _note(door, f"Port {door.port} is taken by {holder}" if holder else str(error))
+            return
+        try:
+            await _note(door, "")
+            await self._serve(OnPort(self._gateway, door), bound)
+        finally:
+            for each in bound:
+                each.close()
+
+
+def _holder(port: int) -> str:
+    """The engine that has it, "" where it is none: then the kernel says who has it."""
+    box = Box.objects.filter(slug=settings.BOX).first()
+    return portholders.of_all(box).get(port, "") if box else ""
 
 
 def _doors() -> list[Door]:
@@ -102,5 +120,8 @@ def _doors() -> list[Door]:
 async def _note(door: Door, problem: str) -> None:
     ports = OldPort.objects.filter(pk=door.pk).exclude(problem=problem[:300])
     if await ports.aupdate(problem=problem[:300]):
-        log.log(logging.WARNING if problem else logging.INFO, "port %s: %s", door.port, problem)
+        if problem:
+            log.warning("port %s is not open: %s", door.port, problem)
+        else:
+            log.info("port %s is open", door.port)
         await sync_to_async(live.requests_changed)()

@@ -14,7 +14,7 @@ from servers.judge import admission
 from servers.judge.fit.told import Estimate
 from servers.judge.preflight import LEVELS, Around, Clock, Item, Neighbour, preflight
 from servers.judge.subject import Finding
-from servers.lifecycle import allowances, checkpoints, checks, folders
+from servers.lifecycle import allowances, checkpoints, checks, folders, portholders
 from servers.models import Box, Profile, Run, Server, Supplies
 from servers.models.run import State
 
@@ -126,6 +126,7 @@ def _around(launch: Launch, box: Box, profile: Profile | None, server: Server | 
         found=supplies.found if supplies else {},
         images=supplies.images if supplies else {},
         neighbours=tuple(_neighbour(run, box) for run in runs if run not in mine),
+        port_holders=portholders.of_others(box),
         own_ports=frozenset(port for run in mine for port in _ports(run)),
         checkpoint=there,
         missing=missing,

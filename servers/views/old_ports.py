@@ -15,6 +15,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from servers import live
 from servers.forms.oldport import OldPortForm
+from servers.lifecycle import portholders
 from servers.models import Box, Entry, OldPort, Request, Role
 from servers.views.access import PersonRequest, allow
 
@@ -32,7 +33,13 @@ def old_ports(request: PersonRequest) -> HttpResponse:
             made = OldPort.objects.create(box=box, made_by=request.user, **form.cleaned_data)
             Entry.note(request.user, "open old port", made, model=made.model, sources=made.sources)
             transaction.on_commit(live.ports_changed)
-        messages.success(request, f"Programs may go on asking on port {made.port}.")
+        if holder := portholders.of_all(box).get(made.port):
+            messages.warning(
+                request,
+                f"Port {made.port} is kept, and opens once it is free: {holder} has it now.",
+            )
+        else:
+            messages.success(request, f"Programs may go on asking on port {made.port}.")
         return redirect("old_ports")
     ports = OldPort.objects.filter(box=box).select_related("made_by")
     return render(

@@ -10,13 +10,15 @@ from django.conf import settings
 from django.test import Client
 
 from servers.gateway.door import Door
-from servers.models import Entry, OldPort, Role, User
+from servers.models import Box, Entry, OldPort, Role, User
+from servers.models.run import State
 from tests import factories
 from tests.gateway.conftest import Address
 from tests.gateway.test_gateway import CHAT, ask
 from tests.ports import free_port
 from tests.scripted_engine import MODEL
 from tests.waiting import PATIENCE, wait_until
+from tests.watched import rows
 
 OPEN = """
 from servers import live
@@ -194,6 +196,19 @@ def test_an_admin_opens_and_closes_one_and_it_is_in_the_activity(client: Client)
     client.post(f"/gateway/ports/{made.pk}/close/")
     assert not OldPort.objects.exists()
     assert Entry.objects.filter(action="close old port").exists()
+
+
+@pytest.mark.django_db
+def test_a_port_that_an_engine_has_is_kept_and_its_holder_is_named(client: Client) -> None:
+    box = Box.objects.get()
+    run = factories.run(factories.server(box, "coder", model="qwen3-8b"), State.READY)
+    rows.sighted(box, rows.found(port=8123))
+
+    mine = client.post("/gateway/ports/", {"port": str(run.port)}, follow=True).content.decode()
+    theirs = client.post("/gateway/ports/", {"port": "8123"}, follow=True).content.decode()
+
+    assert f"Port {run.port} is kept, and opens once it is free: the server coder has it" in mine
+    assert "opens once it is free: the container speech-llm-1 has it" in theirs
 
 
 @pytest.mark.django_db

@@ -122,6 +122,7 @@ def _port(facts: Facts, around: Around) -> Iterator[Item]:
         yield item("port", "Port", "ok", "A free one is chosen at the start.")
         return
     holder = next((each.name for each in around.neighbours if port in each.ports), "")
+    holder = holder or around.port_holders.get(port, "")
     listening = around.found.get("listening")
     if holder or (listening is not None and port in listening and port not in around.own_ports):
         yield item(

@@ -51,6 +51,7 @@ class Around:
     found: Mapping[str, Any] = field(default_factory=dict)
     images: Mapping[str, Any] = field(default_factory=dict)
     neighbours: tuple[Neighbour, ...] = ()
+    port_holders: Mapping[int, str] = field(default_factory=dict)  # other people's, by the port
     own_ports: frozenset[int] = frozenset()  # of the run that this start replaces
     checkpoint: Literal["there", "part", "missing", "unknown"] = "unknown"
     missing: int | None = None  # bytes that are still to be downloaded

@@ -117,7 +117,8 @@ def _refuse(request: HttpRequest, found: Server, how: StartIn) -> None:
             CONFLICT,
             "would_fail",
             " ".join(said),
-            "Mend it, or as an editor start it all the same with a reason in “despite”.",
+            "Mend it, or as an editor start it all the same with a reason in “despite” (in the "
+            "terminal: --despite REASON).",
             **checked.to_json(),
         )
     there = taken.before_start(

@@ -1,0 +1,20 @@
+"""Which engines hold ports of a box, as rows tell: inferdash's own, and those that others started."""
+
+from servers.models import Box, Run
+
+
+def of_others(box: Box) -> dict[int, str]:
+    """ "the container speech-llm-1" by the port; of engines that run and that others started."""
+    found = (each.what for each in box.sightings.filter(has_ended=False))
+    return {
+        each.port: f"the {'process' if each.is_process else 'container'} {each.name}"
+        for each in found
+        if each.port
+    }
+
+
+def of_all(box: Box) -> dict[int, str]:
+    """With "the server coder" for inferdash's own, which are named where both are."""
+    mine = Run.objects.active().filter(server__box=box).values_list("port", "server__slug")
+    own = {port: f"the server {slug}" for port, slug in mine if port}
+    return of_others(box) | own
