@@ -17,6 +17,8 @@ from django.db import transaction
 from kombu.exceptions import OperationalError
 
 from servers import lifecycle
+from servers.engines import parameters
+from servers.engines.launch import Launch
 from servers.engines.places import Place
 from servers.engines.volumes import VolumeError
 from servers.host.containers import ContainerError
@@ -27,6 +29,8 @@ from servers.models import Box, Run, StoredCheckpoint
 
 log = logging.getLogger(__name__)
 
+# Seconds in which a worker that is there has looked.
+MOUNTS_WITHIN = 2.0
 TRIED = "Tried which rights Docker takes from containers."
 
 
@@ -89,6 +93,23 @@ def ask_for_paths(box: Box, wanted: Sequence[Place]) -> None:
         look_at_paths.apply_async(args=args, queue=box.queue, retry=False, expires=10)
     except OperationalError as error:
         log.warning("Redis is away: %s", error)
+
+
+def look_at_mounts(launch: Launch, box: Box) -> None:
+    """Have the box say what it mounts, where that is not plain: preflight reads its answer."""
+    if wanted := folders.to_ask(parameters.fill(launch), box):
+        ask_for_paths(box, wanted)
+        folders.awaited(box, wanted, seconds=MOUNTS_WITHIN)
+
+
+def mount_refusal(box: Box, path: str) -> str:
+    """Why the box mounts this folder nowhere; "" where it does, or does not answer in time."""
+    wanted = (Place(path=path, of="volumes"),)
+    if box.is_silent:
+        return ""
+    ask_for_paths(box, wanted)
+    told = folders.awaited(box, wanted, seconds=MOUNTS_WITHIN)
+    return told[0].refusal if told else ""
 
 
 @shared_task(base=DjangoTask, ignore_result=True, name="servers.look_at_checkpoint")

@@ -1,6 +1,7 @@
 """What stops a start before it is made, with its reason and its remedy, and who may override it."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from io import StringIO
@@ -11,6 +12,8 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.utils import timezone
 
+from servers import tasks
+from servers.engines.places import Place
 from servers.judge.preflight import Around, Item, Neighbour, preflight
 from servers.lifecycle import folders
 from servers.lifecycle import preflight as lifecycle
@@ -282,7 +285,7 @@ def test_what_box_toml_refuses_is_an_error_before_the_start(box: Box, server: Se
 
 @pytest.mark.django_db
 def test_a_mount_outside_of_the_allowed_folders_is_an_error_before_the_start(
-    box: Box, server: Server, settings: Any, tmp_path: Path
+    box: Box, server: Server, settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.BOX_FILE = tmp_path / "box.toml"
     settings.BOX_FILE.write_text('mount_roots = ["/mnt"]\n')
@@ -290,13 +293,21 @@ def test_a_mount_outside_of_the_allowed_folders_is_an_error_before_the_start(
     box.save()
     launch = replace(server.profile.launch, volumes=("/opt/models:/models",))
     server.profile.save_version(launch, by=None)
-    wanted = folders.needed(launch, box)
-    question = folders.question(box, wanted)
-    paths = [each.path for each in wanted]
-    folders.answer(question, paths, home=box.home, hf_cache=box.hf_cache)
+    asked: list[int] = []
 
-    said = " ".join(each.says for each in check(server).errors if each.id == "limits")
+    def worker(of: Box, wanted: Sequence[Place]) -> None:
+        asked.append(len(wanted))
+        paths = [each.path for each in wanted]
+        folders.answer(folders.question(of, wanted), paths, home=of.home, hf_cache=of.hf_cache)
 
+    monkeypatch.setattr(tasks, "ask_for_paths", worker)
+
+    said = browser(Role.OPERATOR).post(f"/servers/{server.slug}/start/").content.decode()
+
+    assert not Run.objects.exists()
+    said += " ".join(each.says for each in check(server).errors if each.id == "limits")
+    browser(Role.OPERATOR).get(f"/profiles/{server.profile.slug}/known/{server.slug}/")
+    assert len(asked) == 1, "its answer is kept for a minute"
     assert "/opt/models lies outside the folders that this box lets profiles mount (/mnt)" in said
     assert "allow mount /opt/models`" in said
 

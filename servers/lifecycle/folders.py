@@ -24,8 +24,6 @@ from servers.models import Box, StoredCheckpoint
 
 # A launch with more has been written by a program.
 MOST = 30
-# Seconds in which a worker that is there has looked.
-ANSWERS_WITHIN = 2.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,24 +62,24 @@ def awaited(box: Box, wanted: Sequence[Place], *, seconds: float) -> list[Told] 
 
 
 def refusals(launch: Launch, box: Box) -> tuple[str, ...]:
-    """Why the box mounts no such folder, a sentence each: as it said a moment ago, or says now
-    where a mount lies outside of the folders that it lets profiles mount by their names alone."""
+    """Why the box mounts such a folder not, a sentence each, as far as it has said so lately."""
+    told = kept(box, needed(launch, box)) or ()
+    return tuple(each.refusal for each in told if each.refusal and each.of == "volumes")
+
+
+def to_ask(launch: Launch, box: Box) -> tuple[Place, ...]:
+    """What to ask the box before a start: a mount lies outside of the folders that it lets profiles
+    mount, by its name, and may lie inside by links. Empty where it is silent, or has said so."""
     wanted = needed(launch, box)
-    told = kept(box, wanted)
-    if told is None and not box.is_silent and _is_outside(wanted, box):
-        told = awaited(box, wanted, seconds=ANSWERS_WITHIN)
-    return tuple(each.refusal for each in told or () if each.refusal and each.of == "volumes")
-
-
-def _is_outside(wanted: Sequence[Place], box: Box) -> bool:
     roots = box.facts.get("limits", {}).get("mount_roots")
-    if roots is None:
-        return False
-    inside = [PurePosixPath(each) for each in roots]
-    return any(
-        not any(PurePosixPath(place.path).is_relative_to(each) for each in inside)
-        for place in wanted
-        if place.of == "volumes"
+    if box.is_silent or roots is None or all(_is_inside(each, roots) for each in wanted):
+        return ()
+    return () if kept(box, wanted) is not None else wanted
+
+
+def _is_inside(place: Place, roots: Iterable[str]) -> bool:
+    return place.of != "volumes" or any(
+        PurePosixPath(place.path).is_relative_to(root) for root in roots
     )
 
 

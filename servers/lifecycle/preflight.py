@@ -96,8 +96,7 @@ class Checked:
 def check(
     launch: Launch, box: Box, profile: Profile | None = None, server: Server | None = None
 ) -> Checked:
-    """From what the box has last written down; it is asked only about a mount that lies outside of
-    the folders that it lets profiles mount.
+    """From what the box has last written down: nobody is asked and nothing is waited for.
 
     With the server, what runs of it is taken for replaced by the start; else what runs of the
     profile.

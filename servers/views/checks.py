@@ -36,6 +36,8 @@ def profile_check(request: HttpRequest) -> HttpResponse:
         context = {"form": form, "faults": form.faults()}
         return render(request, "profiles/_check.html", context)
     launch, box = form.unsaved_launch(), _box(form, profile)
+    if box is not None:
+        tasks.look_at_mounts(parameters.fill(launch), box)
     checked = preflight.check(launch, box, profile) if box is not None else None
     return render(
         request,
@@ -157,6 +159,7 @@ def refusal(
     """
     is_of_profile = launch is None
     launch = launch or parameters.fill(server.profile.launch, server.values)
+    tasks.look_at_mounts(launch, server.box)
     checked = preflight.check(launch, server.box, server.profile, server)
     asked = _objection(
         request, server, launch, checked, is_of_profile=is_of_profile, replaces=replaces

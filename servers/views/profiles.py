@@ -11,7 +11,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_GET, require_POST
 
-from servers import lifecycle, live
+from servers import lifecycle, live, tasks
 from servers.engines import ENGINES, choices, parameters
 from servers.engines.launch import Launch
 from servers.forms.profile_values import opens_the_box
@@ -109,6 +109,7 @@ def profile_known(request: HttpRequest, slug: str, server: str) -> HttpResponse:
 
 def _known(found: Profile, server: Server) -> dict[str, Any]:
     launch = parameters.fill(found.launch, server.values)
+    tasks.look_at_mounts(launch, server.box)
     checked = preflight.check(launch, server.box, found, server)
     return {
         "preview": lifecycle.preview(launch, server.box),

@@ -11,6 +11,8 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_GET, require_POST
 
+from servers import tasks
+from servers.engines.volumes import resolve
 from servers.forms.people import BoxForm, RoleForm, SecretForm, SecretValueForm
 from servers.models import Box, Entry, EnvironmentGroup, Invite, Profile, Role, Run, Secret, User
 from servers.views import encryption
@@ -28,6 +30,10 @@ def settings(request: HttpRequest) -> HttpResponse:
 def box_settings(request: HttpRequest, slug: str) -> HttpResponse:
     box = get_object_or_404(Box, slug=slug)
     form = BoxForm(request.POST, instance=box, prefix=box.slug)
+    if form.is_valid() and "hf_cache" in form.changed_data and form.instance.hf_cache:
+        path = resolve(form.instance.hf_cache, home=form.instance.home)
+        if refusal := tasks.mount_refusal(box, path):
+            form.add_error("hf_cache", refusal)
     if not form.is_valid():
         return page(request, box_form=form)
     with transaction.atomic():

@@ -1,12 +1,17 @@
 import csv
 import io
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from django.test import AsyncClient, Client
 from django.urls import reverse
 
+from servers import tasks
+from servers.engines.places import Place
+from servers.lifecycle import folders
+from servers.live import answers
 from servers.models import Box, Entry, Invite, Role, Secret, User
 from tests import factories
 from tests.people.desk import as_, join, log_in, said
@@ -120,8 +125,11 @@ def test_what_admins_do_is_noted(ada: User, grace: User) -> None:
     assert "hf_abcdefgh" not in str(list(Entry.objects.values()))
 
 
-def test_a_boxs_settings_are_saved_and_its_facts_left_to_the_watcher(ada: User) -> None:
+def test_a_boxs_settings_are_saved_and_its_facts_left_to_the_watcher(
+    ada: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
     box = factories.box("rtx8")
+    monkeypatch.setattr(tasks, "mount_refusal", lambda _box, _path: "")
     token = Secret.seal("HF_TOKEN", "hf_one_value", ada)
     typed = {"rtx8-home": "/home/ada", "rtx8-hf_cache": "~/hf", "rtx8-hf_token": str(token.pk)}
 
@@ -130,6 +138,30 @@ def test_a_boxs_settings_are_saved_and_its_facts_left_to_the_watcher(ada: User) 
     assert "rtx8 is changed" in said(response)
     after = Box.objects.get()
     assert (after.hf_cache, after.hf_token, after.facts) == ("~/hf", token, box.facts)
+
+
+def test_a_cache_that_engines_may_not_have_is_refused(
+    ada: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    box = factories.box("rtx8", hf_cache="/mnt/hub")
+    asked: list[str] = []
+
+    def worker(of: Box, wanted: Sequence[Place]) -> None:
+        asked.extend(each.path for each in wanted)
+        refused = [
+            {"path": asked[0], "lies": "refused", "refusal": "It lies outside.", "elsewhere": []}
+        ]
+        answers.give(folders.question(of, wanted), refused)
+
+    monkeypatch.setattr(tasks, "ask_for_paths", worker)
+    typed = {"rtx8-home": "/home/ada", "rtx8-hf_cache": "~/elsewhere"}
+
+    response = as_(ada).post(reverse("box_settings", args=["rtx8"]), typed)
+
+    assert "It lies outside." in said(response)
+    assert asked == ["/home/ada/elsewhere"]
+    box.refresh_from_db()
+    assert box.hf_cache == "/mnt/hub"
 
 
 @pytest.mark.parametrize(

@@ -198,4 +198,5 @@ def _find(slug: str) -> Server:
 
 def _checked(found: Server) -> preflight.Checked:
     launch = parameters.fill(found.profile.launch, found.values)
+    tasks.look_at_mounts(launch, found.box)
     return preflight.check(launch, found.box, found.profile, found)
