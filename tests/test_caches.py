@@ -1,10 +1,11 @@
 """The box's Hugging Face cache on a box that has none yet: named, made by a start, never lost."""
 
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pytest
 
+from servers.host.boxfiles import BoxFiles, Room
 from servers.lifecycle import creation, folders
 from servers.models import Box, Entry
 from servers.watcher import boxes
@@ -41,6 +42,19 @@ def test_none_is_named_where_box_toml_refuses_its_mount(home: Path, settings: An
     settings.BOX_FILE.write_text('mount_roots = ["/srv"]\n')
 
     assert boxes.enrol().hf_cache == ""
+
+
+def test_none_is_named_where_it_can_neither_be_found_nor_made(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read_only(_self: BoxFiles, path: PurePosixPath) -> Room:
+        return Room(path=path, free=1, device=1, may_write=True, is_read_only=True)
+
+    monkeypatch.setattr(BoxFiles, "room", read_only)
+    assert boxes.enrol().hf_cache == ""
+
+    (home / ".cache/huggingface").mkdir(parents=True)
+    assert boxes.enrol().hf_cache == f"{home}/.cache/huggingface"
 
 
 def test_a_start_makes_it_with_the_owner_of_what_is_above(home: Path, settings: Any) -> None:

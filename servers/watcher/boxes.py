@@ -45,16 +45,20 @@ def enrol() -> Box:
 
 
 def _usual_cache(home: str) -> str:
-    """Where engines keep what they download, there or not yet; "" where none may have it."""
+    """Where engines keep what they download, there or to be made; "" where that cannot be."""
     cache = f"{home}/.cache/huggingface"
     try:
         allowed = limits.read(settings.BOX_FILE)
         own = creation.own_paths()
         refused = limits.mount_refusal(cache, allowed, root=settings.HOST_ROOT, own=own)
+        if refused or paths.exists(cache, root=settings.HOST_ROOT):
+            return "" if refused else cache
+        # In a container the box's files are there to read alone.
+        room = creation.box_files().room(paths.resolve(cache, root=settings.HOST_ROOT))
     except (limits.LimitsError, paths.PathError, OSError) as error:
         log.warning("whether engines may have %s is not known: %s", cache, error)
         return ""
-    return "" if refused else cache
+    return cache if room.may_write and not room.is_read_only else ""
 
 
 def _has_been_set(box: Box) -> bool:
