@@ -114,7 +114,7 @@ def _panel(box: Box, sample: dict[str, Any] | None, slugs: Mapping[str, str]) ->
         memory=tuple((name, memory[name]) for name in MEMORY_LINES if name in memory),
         uptime=known.get("uptime_s"),
         sees_all=bool(known.get("sees_host_pids")),
-        hardware=hardware(sample),
+        hardware=hardware(sample, box.left_behind),
     )
 
 
