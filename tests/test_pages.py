@@ -257,26 +257,6 @@ def test_a_failed_card_first_says_why_and_links_to_the_profile(ada: Client) -> N
     assert 'href="/profiles/qwen3-8b/edit/"' in said
 
 
-def test_health_is_not_fine_beside_memory_that_nobody_gives_back(ada: Client) -> None:
-    box = factories.box()
-    newest = samples.sample([samples.card(0, [])], []) | {"findings": []}
-    factories.tell(box, newest)
-    assert "nothing wrong" in text(ada, "/boxes/rtx8/")
-
-    held = {
-        "gpu": newest["gpus"][0]["uuid"],
-        "verdict": "residual",
-        "unattributed": 0,
-        "since": newest["t"],
-    }
-    newest["verdicts"] = [held | {"reason": "Process 4242 holds 71.5 GiB.", "advice": "End it."}]
-    factories.tell(box, newest)
-
-    said = text(ada, "/boxes/rtx8/")
-    assert "nothing wrong" not in said
-    assert "GPU 0: see below" in said
-
-
 def test_charts_get_the_last_quarter_of_an_hour(ada: Client) -> None:
     box = factories.box()
     newest = samples.sample([samples.card(0, [(1, 40.0)])], [])

@@ -1,16 +1,19 @@
 """Containers that somebody else made, as Docker tells them: to be looked at, and no more."""
 
 import json
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
+from signal import Signals
 from typing import Any
 from urllib.parse import urlencode
 
 from servers.host.docker_client import Client, NotFound, translated
+from servers.host.docker_errors import translate
 from servers.host.docker_events import EventStream
-from servers.host.docker_facts import Container, Json
-from servers.host.docker_socket import Answer
+from servers.host.docker_facts import Container, Event, Json
+from servers.host.docker_socket import Answer, DockerSocketError
 
 INSTALL = "inferdash.install"
 # More than a box runs; each costs Docker a few milliseconds.
@@ -19,6 +22,15 @@ MOST_ENDED = 50
 _ENDED = ("exited", "dead", "created")
 # What a life of a container begins or ends with, and what asks it to end.
 _HAPPENINGS = ("start", "die", "kill", "rename", "destroy", "pause", "unpause", "update")
+# Signals that ask for no end: `docker run` hands on what its terminal sends it, such as the news that
+# its window was resized.
+NO_WISH = frozenset(
+    map(int, (Signals.SIGWINCH, Signals.SIGUSR1, Signals.SIGUSR2, Signals.SIGCONT, Signals.SIGSTOP,
+              Signals.SIGTSTP, Signals.SIGCHLD, Signals.SIGURG))
+)  # fmt: skip
+# What somebody asked Docker for so long before an end has no more to do with it.
+ASKED = timedelta(minutes=10)
+_LATE = timedelta(seconds=2)  # between an event and what Docker calls the end
 _EVERYWHERE = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
 
 
@@ -179,6 +191,36 @@ class Foreign(Client):
             except NotFound:
                 return None
         return found
+
+    def was_told_to_end(
+        self, container_id: str, *, began: datetime | None, ended: datetime
+    ) -> bool | None:
+        """Whether somebody had Docker send it a signal that asks for this end: `docker stop`, `kill`.
+
+        None: Docker does not remember the end itself. It keeps its last 256 events or so, in memory
+        (moby: daemon/events), so that this can be asked long after, by whoever was away. `began`
+        and `ended` bound the life; None: its beginning is not known. Raises ContainerError.
+        """
+        since = max(filter(None, (began, ended - ASKED)))
+        wanted = {"type": ["container"], "container": [container_id], "event": ["kill", "die"]}
+        query = {
+            "since": f"{since.timestamp():.6f}",
+            "until": f"{time.time():.6f}",
+            "filters": json.dumps(wanted),
+        }
+        with translated("its events"):
+            answer = Answer(self.host, f"/events?{urlencode(query)}")
+            try:
+                events = [Event.of(json.loads(line)) for line in answer.lines()]
+            except DockerSocketError as error:
+                raise translate(str(error), doing="its events") from error
+            finally:
+                answer.close()
+        until = (ended + _LATE).timestamp()
+        mine = [event for event in events if float(event.at) <= until]
+        if any(event.action == "kill" and event.signal not in NO_WISH for event in mine):
+            return True
+        return False if any(event.action == "die" for event in mine) else None
 
     def happenings(self) -> EventStream:
         """What happens to containers, whoever made them, from now on. Raises ContainerError."""

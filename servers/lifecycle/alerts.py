@@ -68,27 +68,30 @@ def reword(alert: Alert, case: Case) -> None:
         live.alerts_changed()
 
 
-def clear(alert: Alert, *, is_told: bool = True) -> None:
-    """It is over. That is told to whom it was told, once it is sure that it does not come back."""
+def clear(alert: Alert, *, why: str = "") -> None:
+    """It is over. That is told to whom it was told, once it is sure that it does not come back.
+
+    `why` takes the place of the advice, which nobody needs any more.
+    """
     now = timezone.now()
+    advice = {"advice": why} if why else {}
     with transaction.atomic():
-        if not Alert.objects.open().filter(pk=alert.pk).update(cleared_at=now):
+        if not Alert.objects.open().filter(pk=alert.pk).update(cleared_at=now, **advice):
             return
-        if is_told:
-            wait = timedelta(seconds=AGAIN if alert.kind in COMES_BACK else 0)
-            told = alert.deliveries.filter(what=What.RAISED, outlet__is_enabled=True)
-            Delivery.objects.bulk_create(
-                [
-                    Delivery(
-                        alert=alert,
-                        outlet_id=each.outlet_id,
-                        what=What.CLEARED,
-                        next_try_at=now + wait,
-                    )
-                    for each in told
-                ],
-                ignore_conflicts=True,
-            )
+        wait = timedelta(seconds=AGAIN if alert.kind in COMES_BACK else 0)
+        told = alert.deliveries.filter(what=What.RAISED, outlet__is_enabled=True)
+        Delivery.objects.bulk_create(
+            [
+                Delivery(
+                    alert=alert,
+                    outlet_id=each.outlet_id,
+                    what=What.CLEARED,
+                    next_try_at=now + wait,
+                )
+                for each in told
+            ],
+            ignore_conflicts=True,
+        )
     live.alerts_changed()
 
 

@@ -7,7 +7,7 @@ from django.db import transaction
 from servers import live
 from servers.lifecycle import creation, moves, restarts
 from servers.models import Boot, Box, Run
-from servers.models.run import State, Wanted
+from servers.models.run import ENDED, State, Wanted
 
 # A box that goes down ends its containers a while before the watcher.
 SHUTDOWN = timedelta(minutes=2)
@@ -81,8 +81,11 @@ def versions(box: Box) -> dict[str, str]:
 
 
 def _went_down(run: Run, seen_before: datetime | None) -> bool:
-    """Whether one that has failed was ended by the shutdown, before inferdash could know why."""
-    if run.state != State.FAILED or run.stopped_by_id is not None:
+    """Whether one that has ended was ended by the shutdown, before inferdash could know why.
+
+    Docker stops containers then as if somebody had asked for it.
+    """
+    if run.state not in ENDED or run.stopped_by_id is not None:
         return False
     at_the_end = run.ended_at and seen_before and run.ended_at >= seen_before - SHUTDOWN
     return bool(at_the_end or run.restart_at is not None)

@@ -68,7 +68,8 @@ def worked(profile: Profile, box: Box) -> Worked | None:
 
 
 def worked_in(run: Run | None) -> Worked | None:
-    if run is None or run.ready_at is None:
+    """What its start says of its launch; None of one that inferdash has not made."""
+    if run is None or run.ready_at is None or run.is_watched:
         return None
     launch, day = parameters.fill(run.version.launch, run.values), timezone.localdate(run.ready_at)
     return Worked(launch=launch, version=run.version.number, day=day)

@@ -307,14 +307,7 @@ def _vanished(run: Run) -> None:
     elif run.wanted != Wanted.RUNNING:
         moved = _move(run, old=active, new=State.STOPPED, ended_at=now)
     else:
-        moved = _move(
-            run,
-            old=active,
-            new=State.FAILED,
-            ended_at=now,
-            failure="The container was removed by somebody outside inferdash. Its log is kept "
-            "as far as it was read.",
-        )
+        moved = _move(run, old=active, new=State.STOPPED, ended_at=now, outlook=ends.REMOVED)
     if moved:
         _follow_up(run)
 
@@ -343,17 +336,25 @@ def _ended(run: Run, container: Container, tail: list[str]) -> None:
     elif run.wanted != Wanted.RUNNING:
         moved = _move(run, old=active, new=State.STOPPED, **seen)
     else:
-        if run.ready_at or container.exit_code not in ends.NO_PROGRAM:
-            seen |= restarts.plan(run)
-        moved = _move(
-            run,
-            old=active,
-            new=State.FAILED,
-            failure=ends.why_ended(run.ready_at, container),
-            **seen,
-        )
+        moved = _move_unasked(run, container, seen)
     if moved:
         _follow_up(run)
+
+
+def _move_unasked(run: Run, container: Container, seen: dict[str, Any]) -> bool:
+    """Nobody has asked inferdash for this end: perhaps somebody has asked Docker."""
+    ended = container.finished_at or timezone.now()
+    asked = creation.docker().was_told_to_end(container.id, began=container.started_at, ended=ended)
+    judged = ends.judge(run.ready_at, container, asked=asked)
+    active = [State.STARTING, State.READY, State.STOPPING]
+    if judged.state is State.FAILED:
+        if run.ready_at or container.exit_code not in ends.NO_PROGRAM:
+            seen |= restarts.plan(run)
+        return _move(run, old=active, new=State.FAILED, failure=judged.says, **seen)
+    # What a restart of Docker has ended is wanted as before.
+    plan = {} if judged.is_sure else restarts.plan(run)
+    plan["outlook"] = " ".join(filter(None, (judged.says, plan.get("outlook"))))
+    return _move(run, old=active, new=State.STOPPED, **seen, **plan)
 
 
 def clear(box: Box) -> None:

@@ -14,6 +14,7 @@ from servers import live
 from servers.host import payloads, webhooks
 from servers.host.payloads import Message
 from servers.host.webhooks import WebhookError
+from servers.judge.alerts.case import ENDS
 from servers.models import Box, Delivery, Outlet, User
 from servers.models.outlet import PATIENCE, OutletKind, What
 from servers.models.secret import SecretError, mask
@@ -118,15 +119,17 @@ def message(delivery: Delivery, box: Box) -> Message:
     alert = delivery.alert
     if alert is None:
         return _test(delivery.outlet, box)
+    # Of a server that is over, the advice has made room for what ended it.
+    is_over = alert.kind in ENDS and not alert.is_open
     return Message(
         id=f"{settings.INSTALL[:8]}-{alert.pk}",
         event=delivery.what,
         kind=alert.kind,
         severity=alert.severity,
         title=alert.title,
-        detail=alert.detail,
+        detail=" ".join(filter(None, (alert.advice, alert.detail))) if is_over else alert.detail,
         memory=alert.memory,
-        advice=alert.advice,
+        advice="" if is_over else alert.advice,
         box=alert.box.slug,
         server=alert.server_name,
         checkpoint=alert.checkpoint,

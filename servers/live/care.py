@@ -9,6 +9,7 @@ from django.utils import timezone
 from servers.judge import cures
 from servers.judge.cures import Cure
 from servers.judge.leftbehind import Left
+from servers.judge.memory import ALARMS
 from servers.live import messages
 from servers.models import Action, Box, User
 from servers.models.action import TOLD_FOR, Kind
@@ -33,6 +34,11 @@ class Care:
     may_reclaim: bool
     is_reclaiming: bool
     is_blind: bool  # the box's processes cannot be seen from where its watcher runs
+
+    @property
+    def holds_more(self) -> bool:
+        """Whether a verdict tells of memory that nothing in the list accounts for."""
+        return not self.left and any(cure.verdict in ALARMS for cure in self.cures)
 
 
 # What somebody with an account on the box could do; the others go with starting and stopping.

@@ -1,11 +1,12 @@
 """A box's hardware as its pages show it: what is wrong, and what was looked at."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from servers.judge.hardware import SEVERITIES, Finding, Looked, looked, worst_first
+from servers.judge.memory import ALARMS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -13,6 +14,13 @@ class Hardware:
     is_judged: bool  # not before the watcher's first look
     findings: tuple[Finding, ...] = ()  # the worst first
     looked: tuple[Looked, ...] = ()
+    # What holds memory without a run, in a few words each: the cards are sound, the box is not well.
+    orphans: tuple[str, ...] = ()
+
+    @property
+    def is_well(self) -> bool:
+        """Whether nothing is wrong, as far as is known."""
+        return self.is_judged and not self.findings and not self.orphans
 
     @property
     def faults(self) -> tuple[Finding, ...]:
@@ -38,9 +46,31 @@ class Hardware:
         return next((each for each in self.faults if each.subject == card), None)
 
 
-def hardware(sample: Mapping[str, Any] | None) -> Hardware:
-    """Of a judged sample; None: there is none."""
+def hardware(
+    sample: Mapping[str, Any] | None, left_behind: Sequence[Mapping[str, Any]] = ()
+) -> Hardware:
+    """Of a judged sample; None: there is none. `left_behind`: the box's Left, as JSON."""
+    orphans = (*_orphaned(sample or {}), *_left(left_behind))
     if sample is None or "findings" not in sample:
-        return Hardware(is_judged=False)
+        return Hardware(is_judged=False, orphans=orphans)
     findings = [Finding.from_json(each) for each in sample["findings"]]
-    return Hardware(is_judged=True, findings=tuple(worst_first(findings)), looked=looked(sample))
+    return Hardware(
+        is_judged=True,
+        findings=tuple(worst_first(findings)),
+        looked=looked(sample),
+        orphans=orphans,
+    )
+
+
+def _orphaned(sample: Mapping[str, Any]) -> Iterator[str]:
+    """Of the verdicts on memory that alarm: an engine's that is gone, or nobody's."""
+    indices = {card.get("uuid"): card.get("index") for card in sample.get("gpus") or ()}
+    for each in sample.get("verdicts") or ():
+        if each["verdict"] in ALARMS and each["gpu"] in indices:
+            yield f"memory without a run on GPU {indices[each['gpu']]}"
+
+
+def _left(left_behind: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    for each in left_behind:
+        if each.get("size") and each.get("size_of") != "disk":
+            yield f"{each['what']}, left behind"

@@ -71,11 +71,6 @@ class Panel:
         return len({gpu.name for gpu in self.gpus}) == 1
 
     @property
-    def gpus_with_trouble(self) -> list[holders.Gpu]:
-        """Whose memory is held by what should not be there, or lost."""
-        return [gpu for gpu in self.gpus if gpu.verdict and gpu.verdict.level]
-
-    @property
     def memory_total(self) -> int | None:
         return dict(self.memory).get("MemTotal")
 
@@ -120,7 +115,7 @@ def _panel(box: Box, sample: dict[str, Any] | None, slugs: Mapping[str, str]) ->
         memory=tuple((name, memory[name]) for name in MEMORY_LINES if name in memory),
         uptime=known.get("uptime_s"),
         sees_all=bool(known.get("sees_host_pids")),
-        hardware=hardware(sample),
+        hardware=hardware(sample, box.left_behind),
         claims=tuple(box.current_claims),
     )
 

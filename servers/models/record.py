@@ -30,16 +30,25 @@ class Record:
     memory: int | None  # bytes, the most that was seen on all GPUs together
 
     @property
+    def is_known(self) -> bool:
+        """Whether there is anything to tell."""
+        return bool(self.starts or self.tokens_per_second or self.memory)
+
+    @property
     def success(self) -> int | None:
         """Percent of the starts that reached ready."""
         return round(100 * self.ready / self.starts) if self.starts else None
 
 
 def of(profile: "Profile") -> Record:
-    """Of the newest runs. A start that somebody stopped before it was ready says nothing."""
+    """Of the newest runs. A start that somebody stopped before it was ready says nothing.
+
+    What is only watched was started by others: it tells of speed and memory, and is no start.
+    """
     runs = list(Run.objects.filter(server__profile=profile).order_by("-pk")[:NEWEST])
-    ready = [run for run in runs if run.ready_at]
-    failed = [run for run in runs if not run.ready_at and run.state == State.FAILED]
+    own = [run for run in runs if not run.is_watched]
+    ready = [run for run in own if run.ready_at]
+    failed = [run for run in own if not run.ready_at and run.state == State.FAILED]
     times = [took.total_seconds() for run in ready if (took := run.time_to_ready) is not None]
     return Record(
         starts=len(ready) + len(failed),
@@ -53,6 +62,7 @@ def of(profile: "Profile") -> Record:
 def starts(profile: "Profile") -> list[Start]:
     """Its newest starts, the oldest first. One that was stopped before it was ready says nothing."""
     ended = Q(ready_at__isnull=False) | Q(state=State.FAILED, ended_at__isnull=False)
+    # How long a start takes is told by those of others, too, where it was seen from its beginning.
     runs = Run.objects.filter(ended, server__profile=profile, saw_start=True).order_by("-pk")
     runs = runs.select_related("server__box", "version").defer(
         "command", "last_lines", "failure_detail", "given", "version__spec"

@@ -9,7 +9,7 @@ from typing import Any
 from servers.judge import failurebook
 from servers.judge.alerts import boxes, fetches, runs
 from servers.judge.alerts.boxes import NOTHING, Found
-from servers.judge.alerts.case import Case, Key
+from servers.judge.alerts.case import ENDS, Case, Key
 from servers.judge.alerts.fetches import Fetch
 from servers.judge.alerts.runs import RunFacts
 from servers.judge.alerts.steady import Change, Open, Steady
@@ -19,7 +19,6 @@ from servers.models.run import ACTIVE, State
 
 # Seconds: a sample that is older tells nothing of now.
 FRESH = 15.0
-_ENDS = ("failed", "died")
 
 
 class Alerts:
@@ -61,7 +60,7 @@ class Alerts:
     def _tell_of_restart(self, before: Run, now: float) -> None:
         """Somebody else starts what is watched, faster than anybody looks."""
         case = runs.restarted(_facts_of(before), now=now)
-        if case is not None and not Alert.objects.filter(run=before, kind__in=_ENDS).exists():
+        if case is not None and not Alert.objects.filter(run=before, kind__in=ENDS).exists():
             alerts.raise_alert(self.box, case)
 
     def look_at_others(self) -> None:
@@ -106,7 +105,7 @@ class Alerts:
     def _do(self, change: Change, alert: Alert | None) -> None:
         if change.case is None:
             if alert is not None:
-                alerts.clear(alert, is_told=_is_news(alert))
+                alerts.clear(alert, why=_why_over(alert))
         elif alert is None:
             alerts.raise_alert(self.box, change.case)
         elif change.what == "worse":
@@ -130,12 +129,21 @@ def _written(alert: Alert) -> Open:
     return Open(severity=alert.severity, words=words)
 
 
-def _is_news(alert: Alert) -> bool:
-    """That somebody has started it again is no message; that inferdash did and it is ready, is."""
-    if alert.kind not in _ENDS:
-        return True
-    run = alert.server.run if alert.server else None
-    return run is not None and run.state == State.READY and run.tries > 0
+def _why_over(alert: Alert) -> str:
+    """Why a server is nobody's worry any more, for those who heard of it; "" of other things."""
+    if alert.kind not in ENDS:
+        return ""
+    server = alert.server
+    run = server.run if server is not None and server.removed_at is None else None
+    if run is None:
+        return "Its server was removed."
+    if run.state == State.READY:
+        return "It is ready again."
+    if not run.is_active:
+        return "It was stopped."
+    if run.is_watched:
+        return "It was started again outside inferdash."
+    return f"{run.started_by or 'Somebody'} has started it again."
 
 
 def _running(box: Box) -> int:

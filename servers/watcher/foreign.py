@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from signal import Signals
 from typing import Any
 
 from servers import live
@@ -16,7 +15,7 @@ from servers.engines import ENGINES
 from servers.engines.engine import flag_value
 from servers.host import ports
 from servers.host.containers import ContainerError, Event
-from servers.host.foreign import Other
+from servers.host.foreign import NO_WISH, Other
 from servers.host.kernel import Kernel
 from servers.judge.found import Found
 from servers.judge.origin import Origin
@@ -60,13 +59,6 @@ _NOT_HTTP = (
     11211,
     27017,
 )
-
-
-# `docker run` hands on what its terminal sends it, such as the news that its window was resized.
-_NO_WISH = tuple(
-    map(int, (Signals.SIGWINCH, Signals.SIGUSR1, Signals.SIGUSR2, Signals.SIGCONT, Signals.SIGSTOP,
-              Signals.SIGTSTP, Signals.SIGCHLD, Signals.SIGURG))
-)  # fmt: skip
 
 
 class Foreign:
@@ -153,7 +145,7 @@ class Foreign:
         self._ended.forget(event.container_id)
         self._looks.forget(event.container_id)
         if event.action == "kill":  # "stop" comes after the end, perhaps when it runs again
-            if event.signal not in _NO_WISH:
+            if event.signal not in NO_WISH:
                 watched.asked_to_end(event.container_id)
         elif (run := watched.of_container(self.box, event.container_id)) is not None:
             watched.look_surely(run, exit_code=event.exit_code)

@@ -1,5 +1,6 @@
 """Lives that end one after the other: each was ready for seconds, and looks well by itself."""
 
+import json
 from datetime import timedelta
 
 import pytest
@@ -12,7 +13,7 @@ from servers.models.run import STEADY, State
 from servers.watcher.alerts import Alerts
 from tests import factories
 from tests.alerts.receiver import Receiver
-from tests.alerts.rounds import outlet
+from tests.alerts.rounds import outlet, send
 from tests.watched import rows
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -102,6 +103,43 @@ def test_one_of_ours_that_is_started_again_each_time_is_one_alert(box: Box) -> N
 
     assert Alert.objects.count() == 1
     assert Alert.objects.get().is_open
+
+
+@pytest.mark.parametrize("kind", ["failed", "died"])
+@pytest.mark.parametrize(
+    ("after", "words"),
+    [
+        (State.STARTING, "ada has started it again."),
+        (State.READY, "It is ready again."),
+        (State.STOPPED, "It was stopped."),
+        (None, "Its server was removed."),
+    ],
+)
+def test_who_heard_of_an_end_hears_that_it_is_over(
+    box: Box, there: Receiver, kind: str, after: State | None, words: str
+) -> None:
+    outlet(there)
+    server = factories.server(box, "glm-5")
+    ago = timezone.now() - timedelta(hours=3)
+    factories.run(
+        server, State.FAILED, ready_at=ago if kind == "died" else None, failure="It fell over.",
+        diagnosis={"cause": "", "summary": ""},
+    )  # fmt: skip
+    watcher = Alerts(box)
+    watcher.step(None)
+    send(box)
+    assert Alert.objects.get().kind == kind
+
+    if after is None:
+        Server.objects.update(removed_at=timezone.now())
+    else:
+        factories.run(server, after, age=5)
+    watcher.step(None)
+    send(box)
+
+    told = [json.loads(each.body) for each in there.got]
+    assert [each["event"] for each in told] == ["raised", "cleared"]
+    assert told[1]["detail"] == f"{words} It fell over."
 
 
 def test_its_page_says_so(box: Box) -> None:

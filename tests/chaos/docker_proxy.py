@@ -83,7 +83,8 @@ class _Connection:
                 body += self.client.recv(_RECEIVE)
             body, buffer = body[:length], body[length:]
             name = named(head)
-            self.is_events = name == "GET /events"
+            # A question about the past is answered, and ends.
+            self.is_events = name == "GET /events" and b"until=" not in head
             if self.proxy.reached(name, "before"):
                 return
             self.unanswered = name

@@ -8,6 +8,7 @@ import pytest
 from servers.models import Run
 from servers.models.run import State
 from tests.chaos.place import Place
+from tests.dying import let_die
 from tests.ports import free_port
 
 pytestmark = [pytest.mark.docker, pytest.mark.chaos, pytest.mark.takes(60)]
@@ -33,7 +34,7 @@ def test_states_follow_what_people_do(place: Place, hands: docker.APIClient, hea
     for run in runs.values():
         place.waits_for_state(run, State.READY)
     hands.kill(runs["started"].container_id)
-    place.waits_for_state(runs["started"], State.FAILED)
+    place.waits_for_state(runs["started"], State.STOPPED)
     place.waits_until_whole(runs["started"])
     before = place.lines(runs["started"])
 
@@ -45,21 +46,62 @@ def test_states_follow_what_people_do(place: Place, hands: docker.APIClient, hea
     hands.start(runs["started"].container_id)
 
     for name in ("killed", "stopped", "removed"):
-        place.waits_for_state(runs[name], State.FAILED)
-    assert "SIGKILL (exit code 137) while it was serving, not by" in runs["killed"].failure
-    assert "ended by itself while it was serving" in runs["stopped"].failure
-    assert "removed by somebody outside inferdash" in runs["removed"].failure
+        place.waits_for_state(runs[name], State.STOPPED)
+        assert runs[name].failure == "", "whose wish it was, that of a watched one, too"
+    for name in ("killed", "stopped"):
+        assert runs[name].outlook.startswith("Somebody has stopped its container outside inferdash")
+    assert "137" in runs["killed"].outlook
+    assert "outside inferdash" in runs["removed"].outlook
     place.waits_for("the pause is told", lambda: says(runs["paused"], "is paused"))
     place.waits_for_state(runs["started"], State.READY)
     assert "outside inferdash" in runs["started"].outlook
     place.waits_for_more_than(len(before), runs["started"])
-    assert place.lines(runs["started"]) == place.dockers_lines(runs["started"].container_id)
+    again = runs["started"]
+    place.waits_for(
+        "all that it said is read",
+        lambda: place.lines(again) == place.dockers_lines(again.container_id),
+    )
 
     hands.unpause(runs["paused"].container_id)
     hands.kill(runs["renamed"].container_id)
     place.waits_for("the pause is over", lambda: says(runs["paused"], ""))
-    place.waits_for_state(runs["renamed"], State.FAILED)
+    place.waits_for_state(runs["renamed"], State.STOPPED)
     assert runs["paused"].state == State.READY
+
+
+@pytest.mark.parametrize("how", ["kill", "stop"])
+def test_what_people_do_while_inferdash_is_away_is_judged_alike(
+    place: Place, hands: docker.APIClient, how: str
+) -> None:
+    watcher = place.watcher()
+    run = place.start(place.server("away"), nudged=False)
+    place.waits_for_state(run, State.READY)
+    place.kill(watcher)
+    getattr(hands, how)(run.container_id)
+
+    place.watcher()
+
+    place.waits_for_state(run, State.STOPPED)
+    assert run.failure == ""
+    assert run.outlook.startswith("Somebody has stopped its container outside inferdash")
+    assert run.exit_code in (0, 137, 143)
+    assert run.restart_at is None
+
+
+def test_an_engine_that_ends_by_itself_has_died_also_while_inferdash_is_away(
+    place: Place,
+) -> None:
+    watcher = place.watcher()
+    run = place.start(place.server("dies", host_port=free_port()), nudged=False)
+    place.waits_for_state(run, State.READY)
+    place.kill(watcher)
+    assert run.endpoint
+    let_die(run.endpoint.address, run.endpoint.port)
+
+    place.watcher()
+
+    place.waits_for_state(run, State.FAILED)
+    assert "ended by itself while it was serving, with exit code 3." in run.failure
 
 
 def says(run: Run, words: str) -> bool:

@@ -29,7 +29,7 @@ def check_one_and_its_log(place: Place, run: Run, at: object) -> None:
     assert [each.state for each in found] == ["running"], at
     assert run.container_id == found[0].id, at
     place.docker.signal(run.container_id, "SIGKILL")
-    place.waits_for_state(run, State.FAILED)
+    place.waits_for_state(run, State.STOPPED)
     place.waits_until_whole(run)
     assert place.lines(run) == place.dockers_lines(run.container_id) != [], at
     place.docker.remove(run.container_id)

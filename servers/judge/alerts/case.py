@@ -23,6 +23,9 @@ KINDS = {
     "silent": "box silent",
 }
 
+# What is told of a server's end.
+ENDS = frozenset({"failed", "died"})
+
 ORDER: tuple[Severity, ...] = ("info", "warning", "critical")
 
 type Key = tuple[str, str]  # kind and subject

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from servers.judge.alerts.case import Case
+from servers.judge.alerts.case import ENDS, Case
 
 # Seconds: whoever starts a model and waits no longer than this is still looking.
 LONG_START = 300.0
@@ -13,7 +13,6 @@ FINDING_OUT = 150.0
 NEWS = 1800.0
 
 GIB = 2**30
-_ENDS = frozenset({"failed", "died"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,17 +52,17 @@ class RunFacts:
 def cases(run: RunFacts, *, now: float, open_kinds: frozenset[str] = frozenset()) -> Iterator[Case]:
     """`open_kinds`: what is told of this server already."""
     if run.deaths and not run.was_stopped:
-        told = open_kinds & _ENDS
+        told = open_kinds & ENDS
         yield _loop(run, min(told) if told else "died" if run.has_served else "failed")
     elif run.state == "failed" and not run.was_stopped:
         # Of the try before: inferdash has started it again, and that is no end of it.
-        told = open_kinds & _ENDS if run.is_automatic else frozenset()
+        told = open_kinds & ENDS if run.is_automatic else frozenset()
         if case := _end(run, now):
             yield replace(case, kind=min(told)) if told else case
         else:
             yield from (_again(run, kind) for kind in told)
     elif run.is_automatic and run.state not in ("ready", "stopped"):
-        yield from (_again(run, kind) for kind in open_kinds & _ENDS)
+        yield from (_again(run, kind) for kind in open_kinds & ENDS)
     if run.state in ("starting", "ready") and (run.unhealthy_because or run.stuck):
         yield _unhealthy(run)
     if run.state == "starting" and run.strained:

@@ -2,7 +2,6 @@
 
 import logging
 from dataclasses import replace
-from datetime import timedelta
 from typing import Any, cast
 
 from django.utils import timezone
@@ -12,7 +11,7 @@ from servers.commandline.command import EngineKey
 from servers.commandline.draft import Draft, DraftError
 from servers.commandline.inspect import argv, draft_of
 from servers.host.containers import ContainerError
-from servers.host.foreign import Other
+from servers.host.foreign import ASKED, Other
 from servers.judge.found import Found
 from servers.judge.origin import Origin
 from servers.lifecycle import creation, ends, likenesses, restarts
@@ -24,12 +23,10 @@ from servers.models.watched import between
 
 log = logging.getLogger(__name__)
 
-# What somebody asked Docker for so long ago has no more to do with an end.
-ASKED = timedelta(minutes=10)
-# SIGINT and SIGTERM: somebody wanted it to end.
-_WANTED_ENDS = (130, 143)
-
-REMOVED = "Its container was removed. Its log is kept as far as it was read."
+BY_POLICY = (
+    "Docker’s restart policy has started its container again: it ended in between, and nobody saw "
+    "how."
+)
 REBOOTED = "The box was restarted, and its container started again."
 RESTARTED = "Its container was started again, outside inferdash."
 
@@ -128,16 +125,18 @@ class TheirContainer(Stranger):
         container = self.other.container
         with_box = bool(until) and restarts.was_before_boot(run, run.server.box.booted_at)
         lines = [] if until or not self.other.has_log else self._last_lines()
-        state = State.STOPPED if with_box else self._state(run, code, is_again=bool(until))
+        judged = self._judged(run, code, is_again=bool(until))
+        state = State.STOPPED if with_box else judged.state
+        says = judged.says if state is State.STOPPED and not until else ""
         return End(
             state=state,
-            failure=self._why(run, code) if state is State.FAILED else "",
+            failure=judged.says if state is State.FAILED else "",
             exit_code=code,
             oom_killed=container.oom_killed,
             last_lines=shown(run, lines),
             ended_at=container.finished_at or container.ended_before or timezone.now(),
             log_until=until,
-            outlook=(REBOOTED if with_box else RESTARTED) if until else "",
+            outlook=(REBOOTED if with_box else RESTARTED) if until else says,
         )
 
     def _last_lines(self) -> list[str]:
@@ -148,29 +147,21 @@ class TheirContainer(Stranger):
             log.warning("The last lines of %s are not known: %s", self.key[:12], error)
             return []
 
-    def _state(self, run: Run, code: int | None, *, is_again: bool) -> State:
-        """Stopped where somebody wanted that, as far as can be told; else failed.
-
-        An engine that ends with 0 before it is ready has failed: some do so.
-        """
-        if was_asked(run):
-            return State.STOPPED
-        if self.other.container.oom_killed:
-            return State.FAILED
-        if code is None and is_again:
+    def _judged(self, run: Run, code: int | None, *, is_again: bool) -> ends.Judged:
+        """As of a container of ours. `is_again`: it runs again, and what it ended with is not kept."""
+        asked = True if was_asked(run) else self._was_told(run)
+        if code is None and is_again and not asked:
             # Docker's policy counts the ends that nobody asked for.
-            by_policy = self.other.restarts > int(run.origin.get("restarts", 0))
-            return State.FAILED if by_policy else State.STOPPED
-        is_well = code in _WANTED_ENDS or (code == 0 and run.ready_at is not None)
-        return State.STOPPED if is_well else State.FAILED
+            if self.other.restarts > int(run.origin.get("restarts", 0)):
+                return ends.Judged(state=State.FAILED, says=BY_POLICY)
+            return ends.Judged(state=State.STOPPED, says="")
+        ended = replace(self.other.container, exit_code=code)
+        return ends.judge(run.ready_at, ended, asked=asked)
 
-    def _why(self, run: Run, code: int | None) -> str:
-        if code is None:
-            return (
-                "Docker’s restart policy has started its container again: it ended in between, and "
-                "nobody saw how."
-            )
-        return ends.why_ended(run.ready_at, replace(self.other.container, exit_code=code))
+    def _was_told(self, run: Run) -> bool | None:
+        container = self.other.container
+        ended = container.finished_at or container.ended_before or timezone.now()
+        return creation.docker().was_told_to_end(self.key, began=run.started_at, ended=ended)
 
 
 def was_asked(run: Run) -> bool:
@@ -181,7 +172,7 @@ def was_asked(run: Run) -> bool:
 
 
 def removed() -> End:
-    return End(state=State.STOPPED, outlook=REMOVED, ended_at=timezone.now())
+    return End(state=State.STOPPED, outlook=ends.REMOVED, ended_at=timezone.now())
 
 
 def _token(box: Box) -> str:

@@ -1,0 +1,42 @@
+"""The profile of what is only watched tells of no start that inferdash has made."""
+
+import pytest
+from django.test import Client
+
+from servers.lifecycle import checks
+from servers.models import Box, record
+from servers.models.run import State
+from tests import factories
+from tests.watched import rows
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def box(own_redis: object) -> Box:
+    return factories.box("rtx8")
+
+
+@pytest.mark.parametrize("is_watched", [True, False])
+def test_a_start_is_claimed_by_who_made_it(box: Box, is_watched: bool) -> None:
+    if is_watched:
+        run = rows.watched(box, peak_memory=60 * 2**30)
+    else:
+        run = factories.run(factories.server(box), peak_memory=60 * 2**30)
+    profile = run.server.profile
+    client = Client()
+    client.force_login(factories.person())
+
+    found = record.of(profile)
+    page = client.get(f"/profiles/{profile.slug}/").content.decode()
+
+    assert (found.starts, found.ready) == ((0, 0) if is_watched else (1, 1))
+    assert ("starts that worked" in page) is not is_watched
+    assert "60.0 GiB" in page, "what it holds was seen all the same"
+    assert (checks.worked(profile, box) is None) is is_watched
+
+
+def test_a_life_of_others_that_failed_is_no_start_of_ours(box: Box) -> None:
+    run = rows.watched(box, state=State.FAILED, saw_start=True)
+
+    assert record.of(run.server.profile).starts == 0
