@@ -278,14 +278,19 @@ class SimulatedDocker:
         for event in self._past:
             if event["timeNano"] / 1e9 > since:
                 queue.put_nowait(event)
-        self._listeners.add(queue)
+        # A question about the past ends.
+        is_past = "until" in asked.query
+        if not is_past:
+            self._listeners.add(queue)
         try:
             yield b"\n"
-            while True:
+            while not (is_past and queue.empty()):
                 event = await queue.get()
                 labels = event["Actor"]["Attributes"]
-                wanted = filters.get("event")
+                wanted, containers = filters.get("event"), filters.get("container")
                 if wanted and event["Action"] not in wanted:
+                    continue
+                if containers and event["Actor"]["ID"] not in containers:
                     continue
                 if all(_has_label(labels, label) for label in filters.get("label", ())):
                     yield json.dumps(event).encode() + b"\n"

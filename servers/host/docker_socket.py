@@ -32,7 +32,9 @@ class Answer:
         headers: dict[str, str] | None = None,
         body: bytes = b"",
         content_type: str = "application/json",
+        silence: float | None = None,
     ) -> None:
+        """`silence`: seconds without a byte after which it breaks off; None: that is normal."""
         self._lock = threading.Lock()
         self._is_receiving = False
         self.is_closed = False
@@ -48,7 +50,7 @@ class Answer:
                 lines += [f"Content-Type: {content_type}", f"Content-Length: {len(body)}"]
             self._socket.sendall("\r\n".join([*lines, "", ""]).encode() + body)
             self._first = self._head()
-            self._socket.settimeout(None)
+            self._socket.settimeout(silence)
         except OSError as error:
             self._socket.close()
             raise DockerSocketError(str(error)) from error

@@ -30,6 +30,7 @@ NO_WISH = frozenset(
 )  # fmt: skip
 # What somebody asked Docker for so long before an end has no more to do with it.
 ASKED = timedelta(minutes=10)
+_PAST_WITHIN = 10.0  # seconds for an answer from Docker's memory
 _LATE = timedelta(seconds=2)  # between an event and what Docker calls the end
 _EVERYWHERE = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
 
@@ -209,7 +210,7 @@ class Foreign(Client):
             "filters": json.dumps(wanted),
         }
         with translated("its events"):
-            answer = Answer(self.host, f"/events?{urlencode(query)}")
+            answer = Answer(self.host, f"/events?{urlencode(query)}", silence=_PAST_WITHIN)
             try:
                 events = [Event.of(json.loads(line)) for line in answer.lines()]
             except DockerSocketError as error:

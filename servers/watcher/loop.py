@@ -103,6 +103,7 @@ class Watcher:
             self._wakes,
             self._acting,
             self._guarding,
+            self._hearing_of_kills,
             self._asking_images,
             self._looking_at_checkpoints,
             self._looking_around,
@@ -200,8 +201,6 @@ class Watcher:
             # A round hears answers until the next one is due.
             due = time.monotonic() + TICK
             if self.boot_is_noted.is_set():
-                # Before runs are diagnosed.
-                self._surviving(lambda: self.oom_killed.look(self.sample))
                 self._surviving(partial(self.runs.tick, within=TICK))
 
     def _guarding(self) -> None:
@@ -212,6 +211,12 @@ class Watcher:
             if sample is not None and sample["t"] != last:
                 last = sample["t"]
                 self._surviving(partial(self.loading.step, sample))
+
+    def _hearing_of_kills(self) -> None:
+        """Apart from everything else: Docker is asked for a new container's first process."""
+        while not self.stopping.wait(TICK):
+            if self.boot_is_noted.is_set():
+                self._surviving(lambda: self.oom_killed.look(self.sample), may_take=float("inf"))
 
     def _asking_images(self) -> None:
         """Apart from everything else: an image takes minutes to answer."""
