@@ -15,7 +15,7 @@ from django.db.utils import InterfaceError, OperationalError
 from servers import lifecycle, live
 from servers.host.collector import Collector
 from servers.host.containers import ContainerError, Event
-from servers.lifecycle import actions, alerts, creation
+from servers.lifecycle import actions, alerts, byhand, creation
 from servers.lifecycle.images import jobs
 from servers.models import Box, Exchange, Request, Run
 from servers.watcher import boxes, checkpoints, logroom, logs
@@ -344,6 +344,7 @@ class Watcher:
                     self._surviving(partial(self._on_event, event), but=ContainerError)
             except ContainerError as error:
                 log.warning("Docker's events: %s", error)
+                self._surviving(lambda: byhand.note_end_of_docker(self.box))
             # Whatever happened while nobody listened is found by looking.
             self.wake.set()
             self.stopping.wait(RETRY)
