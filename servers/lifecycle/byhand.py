@@ -1,20 +1,27 @@
 """What people do to our containers without inferdash: its rows follow."""
 
 import logging
+from datetime import timedelta
 from typing import Any
 
 from django.db import IntegrityError, transaction
 from django.db.models import F
+from django.utils import timezone
 
 from servers import live
 from servers.host.containers import IDENTITY, Container, ContainerError
-from servers.lifecycle import creation, secrets
+from servers.lifecycle import creation, restarts, secrets
 from servers.models import Box, Entry, Run
 from servers.models.run import ENDED, State, Wanted
 
 log = logging.getLogger(__name__)
 
 PAUSED = "Its container is paused:"
+WITH_DOCKER = (
+    "Docker Engine ended at about that time, and has perhaps stopped it: that is not known."
+)
+# Docker gives its containers 15 s when it ends, and those that were made with more time that.
+DOCKERS_END = timedelta(seconds=30)
 
 # What was noted of an end that was none.
 NO_END: dict[str, Any] = {
@@ -108,6 +115,25 @@ def _follow_again(run: Run, container: Container) -> None:
         return
     log.info("run %s: its container was started by hand", run.pk)
     live.server_changed(run.server_id)
+
+
+def note_end_of_docker(box: Box) -> None:
+    """Docker has gone away: what it stopped before as if somebody had asked is wanted as before."""
+    stopped = Run.objects.filter(
+        server__box=box,
+        server__run=F("pk"),
+        state=State.STOPPED,
+        wanted=Wanted.RUNNING,
+        stopped_by=None,
+        is_watched=False,
+        restart_at=None,
+        ended_at__gte=timezone.now() - DOCKERS_END,
+    )
+    for run in stopped.select_related("server__box", "server__profile", "version"):
+        plan = restarts.plan(run)
+        plan["outlook"] = " ".join(filter(None, (WITH_DOCKER, plan.get("outlook"))))
+        if Run.objects.filter(pk=run.pk, state=State.STOPPED, restart_at=None).update(**plan):
+            live.server_changed(run.server_id)
 
 
 def note_pause(run: Run, container: Container) -> None:

@@ -15,7 +15,7 @@ from django.db.utils import InterfaceError, OperationalError
 from servers import lifecycle, live
 from servers.host.collector import Collector
 from servers.host.containers import ContainerError, Event
-from servers.lifecycle import actions, alerts, creation
+from servers.lifecycle import actions, alerts, byhand, creation
 from servers.lifecycle.images import jobs
 from servers.models import Box, Exchange, Request, Run
 from servers.watcher import boxes, checkpoints, logroom, logs
@@ -42,6 +42,7 @@ log = logging.getLogger(__name__)
 RECONCILE_EVERY = 8.0
 TICK = 1.0
 RETRY = 2.0
+DOCKER_IS_NEW = 60.0  # seconds after it was last away
 TIDY_EVERY = 3600.0
 LOGS_EVERY = 60.0
 IMAGES_EVERY = 10.0
@@ -90,6 +91,7 @@ class Watcher:
         self.collector = Collector(root=settings.KERNEL_ROOT)
         self.sample: dict[str, Any] | None = None
         self.judged: dict[str, Any] | None = None  # the same with what is thought of it
+        self.docker_was_away_at = float("-inf")
         self.faults = Faults()
         self.is_broken = False
 
@@ -189,6 +191,9 @@ class Watcher:
         else:
             self.boot_is_noted.set()
             self.runs.reconcile()
+            # One that was killed ends what it finds when it is started again.
+            if time.monotonic() - self.docker_was_away_at < DOCKER_IS_NEW:
+                byhand.note_end_of_docker(self.box)
         if self.sample is not None:
             self.runs.measure(self.sample)
 
@@ -344,6 +349,8 @@ class Watcher:
                     self._surviving(partial(self._on_event, event), but=ContainerError)
             except ContainerError as error:
                 log.warning("Docker's events: %s", error)
+                self.docker_was_away_at = time.monotonic()
+                self._surviving(lambda: byhand.note_end_of_docker(self.box))
             # Whatever happened while nobody listened is found by looking.
             self.wake.set()
             self.stopping.wait(RETRY)

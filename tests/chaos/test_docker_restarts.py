@@ -3,9 +3,11 @@
 import signal
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
+from servers.models import Run
 from servers.models.run import State
 from tests import docker_engine
 from tests.chaos.place import Place
@@ -73,10 +75,15 @@ def test_runs_are_what_docker_says_afterwards(
         # Docker stops them as if somebody had asked, and remembers nothing of it afterwards.
         for run in (serves, loads):
             place.waits_for_state(run, State.STOPPED, State.FAILED)
-            assert "not known" in run.failure or "not known" in run.outlook
+            place.waits_for("it is said", partial(is_unknown, run))
     place.waits_until_whole(talks)
     assert place.lines(talks) == place.dockers_lines(talks.container_id)
     assert len(place.docker.list_ours()) == 4
+
+
+def is_unknown(run: Run) -> bool:
+    run.refresh_from_db()
+    return "not known" in run.failure or "not known" in run.outlook
 
 
 @pytest.mark.parametrize("live_restore", [False])

@@ -4,10 +4,12 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
+from django.utils import timezone
 
 from servers.host.containers import Container
-from servers.lifecycle import ends
-from servers.models.run import State
+from servers.lifecycle import byhand, ends
+from servers.models.run import State, Wanted
+from tests import factories
 
 ENDED = Container(
     id="c" * 64, name="x", image_id="", state="exited", pid=None, exit_code=0, oom_killed=False,
@@ -44,3 +46,21 @@ def test_an_end_is_judged_by_who_asked_for_it_and_by_its_code(
 
     assert (found.state, found.is_sure) == (state, is_sure)
     assert words in found.says
+
+
+@pytest.mark.parametrize("by_person", [False, True])
+def test_what_docker_stopped_as_it_ended_itself_is_started_again(
+    db: None, own_redis: object, by_person: bool
+) -> None:
+    server = factories.server(factories.box(), restart="always")
+    run = factories.run(
+        server, State.STOPPED, ended_at=timezone.now(), ready_at=timezone.now(),
+        stopped_by=factories.person() if by_person else None,
+        wanted=Wanted.STOPPED if by_person else Wanted.RUNNING,
+    )  # fmt: skip
+
+    byhand.note_end_of_docker(server.box)
+
+    run.refresh_from_db()
+    assert (run.restart_at is None) is by_person
+    assert (run.outlook == "") is by_person
