@@ -153,7 +153,7 @@ def test_start_in_two_browsers_at_once_makes_one_container(
 def test_a_folder_that_is_not_there_is_told_and_not_made(
     page: Page, place: Installation, make: Callable[..., str]
 ) -> None:
-    gone = Path.home() / "models/not-there-at-all"
+    gone = Path(str(place.ask("Box.objects.get().home")), "models/not-there-at-all")
     slug = make("Missing folder", volumes="~/models/not-there-at-all:/models:ro")
     expect(page.locator("main")).to_contain_text(str(gone))
 
@@ -167,10 +167,14 @@ def test_a_folder_outside_what_the_box_allows_is_refused(
     page: Page, place: Installation, make: Callable[..., str]
 ) -> None:
     slug = make("Wants etc", volumes="/etc:/host-etc:ro")
+    page.goto(f"{place.url}/")
 
-    failed = start(page, place, slug, until="failed")
+    card(page, slug).get_by_role("button", name="Start").click()
 
-    expect(failed).to_contain_text("outside the folders that this box lets profiles mount")
+    asked = page.get_by_role("dialog")
+    expect(asked).to_contain_text("outside the folders that this box lets profiles mount")
+    expect(asked).to_contain_text("allow mount /etc")
+    assert not place.ask(f"Run.objects.filter(server__slug='{slug}').exists()")
 
 
 @pytest.mark.parametrize(
