@@ -8,7 +8,7 @@ from ninja import Router, Schema
 from pydantic import Field
 
 from servers.lifecycle import claims
-from servers.models import Claim, Role, Server
+from servers.models import Box, Claim, Role, Server
 from servers.views.api import named
 from servers.views.api.auth import ByKey, person
 from servers.views.api.boxes import chosen
@@ -44,9 +44,14 @@ def claim(request: HttpRequest, wanted: ClaimIn) -> ClaimOut:
     if wanted.server:
         there = Server.objects.select_related("box").filter(removed_at=None)
         server = named.find(there, "server", wanted.server)
+        box = server.box
+    elif wanted.box:
+        box = named.find(Box.objects.all(), "box", wanted.box)
+    else:
+        box = chosen("")
     try:
         made = claims.claim(
-            server.box if server else chosen(wanted.box),
+            box,
             by=person(request),
             until=timezone.now() + timedelta(hours=wanted.hours),
             note=wanted.note,
