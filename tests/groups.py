@@ -138,6 +138,7 @@ GROUPS = (
             *("servers/live/*", "servers/tasks.py", "servers/host/docker*"),
             *("servers/host/containers*", "servers/host/log*", "tests/chaos/*"),
             *("tests/unix_proxy.py", "tests/cutting_proxy.py", "tests/databases.py"),
+            "tests/dying.py",
             *("tests/engine/*", "tests/factories.py", "tests/migrated.py", "tests/logs/*"),
         ),
     ),
