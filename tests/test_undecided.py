@@ -150,7 +150,7 @@ def test_the_container_of_an_earlier_run_is_not_taken_up(server: Server, asking:
 
     earlier.refresh_from_db()
     later.refresh_from_db()
-    assert (earlier.state, later.state) == (State.FAILED, State.STARTING)
+    assert (earlier.state, later.state) == (State.STOPPED, State.STARTING)
     found = asking.inspect(earlier.container_id)
     assert found is not None
     assert found.state == "running"
