@@ -12,7 +12,7 @@ from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver, reverse
 
 from servers.consumers.guard import FAULT
-from servers.models import Role, Run, User
+from servers.models import Permission, Role, Run, User
 from servers.routing import websocket_urlpatterns
 from servers.views.access import allow
 from tests import access_rows
@@ -38,7 +38,7 @@ def by_name(name: str) -> URLPattern:
 
 
 def word(role: Role | None) -> str:
-    return role.label if role else "nobody"
+    return role.label if role is not None else "nobody"
 
 
 def row_id(row: Row) -> str:
@@ -87,7 +87,7 @@ def test_every_address_has_a_row() -> None:
 
     assert not missing, (
         f"urls.py has addresses that no row of ROWS in {access_rows.__file__} names: {sorted(missing)}. "
-        "Add a Row for each, with its method and the lowest role that may use it."
+        "Add a Row for each, with its method and the permission that it needs."
     )
 
 
@@ -95,12 +95,12 @@ def test_every_view_says_who_may_use_it() -> None:
     silent = []
     for each in patterns(get_resolver()):
         is_public = getattr(each.callback, "login_required", True) is False
-        if not is_public and not hasattr(each.callback, "role"):
+        if not is_public and not hasattr(each.callback, "permission"):
             silent.append(str(each.name))
 
     assert not silent, (
         f"These views say nothing about who may use them: {silent}. Put "
-        "@allow(Role.…) of servers.views.access below @require_GET or @require_POST."
+        "@allow(Permission.…) of servers.views.access below @require_GET or @require_POST."
     )
 
 
@@ -109,17 +109,17 @@ def test_a_view_has_the_role_of_its_row(row: Row) -> None:
     callback = by_name(row.name).callback
     is_public = getattr(callback, "login_required", True) is False
 
-    said = PUBLIC if is_public else getattr(callback, "role", "no role at all")
+    said = PUBLIC if is_public else getattr(callback, "permission", "no permission at all")
 
-    assert said == row.role, (
-        f"The view of {row.name} is for {said!r}, its row in {access_rows.__file__} says {row.role!r}. "
+    assert said == row.needs, (
+        f"The view of {row.name} is for {said!r}, its row in {access_rows.__file__} says {row.needs!r}. "
         "Change the one that is wrong."
     )
 
 
 def test_nobody_gets_no_more_than_security_md_says() -> None:
     """Whoever adds one tells of it there, in the row "nobody" of the roles."""
-    public = {row.name for row in ROWS if row.role is PUBLIC and not row.wants_key}
+    public = {row.name for row in ROWS if row.needs is PUBLIC and not row.wants_key}
 
     assert public == {"login", "join", "terminal", "authority"}
 
@@ -139,7 +139,7 @@ def what_is_wrong(response: HttpResponseBase, row: Row, who: Role | None) -> str
     is_sent_to_log_in = status == 302 and location.startswith("/login/")
     if row.wants_key:
         is_right = status == 401
-    elif row.role is PUBLIC or (who is not None and who >= row.role):
+    elif row.needs is PUBLIC or (who is not None and row.needs in who.permissions):
         is_right = status < 500 and status not in (401, 403)
         is_right = is_right and (row.name == "logout" or not is_sent_to_log_in)
     elif who is None:
@@ -210,7 +210,7 @@ def test_every_socket_has_a_row() -> None:
 
     assert not missing, (
         f"routing.py has sockets that SOCKETS in {access_rows.__file__} does not name: {sorted(missing)}. "
-        "Add each with a path that it matches and the lowest role that may listen."
+        "Add each with a path that it matches and the permission that listening needs."
     )
 
 
@@ -233,7 +233,7 @@ async def test_a_socket_lets_in_whom_it_should(
     # Accepted even when it is refused: a browser takes a refused handshake for a lost
     # connection, and comes back for ever.
     assert await socket.open()
-    if who is None or who < least:
+    if who is None or least not in who.permissions:
         assert await socket.hear_close() == (4401 if who is None else 4403)
     else:
         assert (await socket.hear())["type"] == "websocket.send"
@@ -290,4 +290,4 @@ def test_allow_answers_a_role_below_with_what_is_missing(things: Things) -> None
     response = logged_in(person_of(Role.VIEWER)).get(reverse("activity"))
 
     assert b"This needs the role admin; you are viewer." in response.content
-    assert allow(Role.EDITOR)(lambda request: None).role == Role.EDITOR  # type: ignore[attr-defined]
+    assert allow(Permission.EDIT)(lambda request: None).permission == Permission.EDIT  # type: ignore[attr-defined]

@@ -13,7 +13,7 @@ from channels.generic.websocket import AsyncWebsocketConsumer
 from django.conf import settings
 
 from servers import live
-from servers.models import Role, User
+from servers.models import Permission, User
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ class GuardedConsumer(AsyncWebsocketConsumer):
     seconds, and returns when the answer is None. `disconnect` is called whatever ended it.
     """
 
-    role = Role.VIEWER
+    permission = Permission.VIEW
     sender: asyncio.Task[None] | None = None
     group: str | None = None
     opened_as: int | None = None  # its person's role; a change ends it
@@ -78,7 +78,7 @@ class GuardedConsumer(AsyncWebsocketConsumer):
         found = await self._by_session()
         if found is None:
             code = UNAUTHENTICATED
-        elif not found.may(self.role):
+        elif not found.may(self.permission):
             code = FORBIDDEN
         elif self.opened_as not in (None, found.role):
             code = FAULT  # opened anew it is another role's

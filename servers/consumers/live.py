@@ -9,6 +9,7 @@ from asgiref.sync import sync_to_async
 
 from servers import live
 from servers.consumers.guard import RECHECK, GuardedConsumer
+from servers.models import Permission
 
 # At most this many renderings a second: a burst of changes becomes one message.
 PAUSE = 0.05
@@ -20,6 +21,9 @@ type Key = tuple[str, int | None]
 
 class LiveConsumer(GuardedConsumer):
     """Sends everything on connect, then what changed, at the pace of its own socket."""
+
+    # What it renders depends on what its person may see.
+    permission = Permission.ACCOUNT
 
     async def connect(self) -> None:
         self.viewer = await self.admit()

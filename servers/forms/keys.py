@@ -6,10 +6,10 @@ from typing import Any
 from django import forms
 from django.utils import timezone
 
-from servers.models import Role, User
+from servers.models import Permission, Role, User
 
 # Days; 0: it never ends.
-ONLY_ASKS = 0  # among the roles: less than the first
+ONLY_ASKS = 0  # among the roles; that of chat, which is offered for no key
 LIVES = {30: "30 days", 90: "90 days", 365: "a year", 0: "until it is revoked"}
 
 
@@ -38,13 +38,18 @@ class KeyForm(forms.Form):
 
     def __init__(self, *args: Any, person: User, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        may = [role for role in Role if role <= person.role]
+        may = [
+            role
+            for role in Role
+            if role.permissions <= Role(person.role).permissions
+            and Permission.VIEW in role.permissions
+        ]
         role = self.fields["role"]
         if isinstance(role, forms.TypedChoiceField):
-            role.choices = [(each.value, f"do what {_a(each)} may") for each in may]
+            role.choices = [(each.value, f"do what {each.with_article} may") for each in may]
             # The least: more is chosen on purpose.
-            role.initial = min(may).value
-            if person.may_operate:
+            role.initial = may[0].value if may else ONLY_ASKS
+            if person.may_chat:
                 role.choices = [(ONLY_ASKS, "ask models only"), *role.choices]
                 role.help_text = (
                     "“Ask models only” suits chat programs and scripts: it opens the gateway and "
@@ -61,7 +66,3 @@ class KeyForm(forms.Form):
         cleaned["models_allowed"] = list(dict.fromkeys(named))
         cleaned["expires_at"] = timezone.now() + timedelta(days=days) if days else None
         return cleaned
-
-
-def _a(role: Role) -> str:
-    return f"a {role.label}" if role is Role.VIEWER else f"an {role.label}"

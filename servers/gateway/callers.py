@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from asgiref.sync import sync_to_async
 
 from servers.gateway.refusal import Refusal
-from servers.models import Key, Role
+from servers.models import Key, Permission
 from servers.models.key import PREFIX, digest_of
 
 # Seconds. A key that is revoked, or whose person may not chat any more, ends within this.
@@ -107,7 +107,7 @@ def _token(headers: Iterable[tuple[bytes, bytes]]) -> str:
 
 def _look(token: str) -> Caller | None:
     key = Key.objects.for_token(token)
-    if key is None or key.may < Role.OPERATOR:
+    if key is None or not key.may(Permission.CHAT):
         return None
     Key.objects.note_use(key)
     return Caller(

@@ -31,12 +31,12 @@ def names_mark() -> str:
 
 
 def parts(keys: set[Key], person: User, page: str) -> list[str]:
-    if page != "gateway" or not person.may_operate:
+    if page != "gateway" or not person.may_chat:
         return []
     everything = ("everything", None) in keys
     found: list[str] = []
     if everything or ("requests", None) in keys:
-        latest = {"requests": Request.objects.shown()[:LATEST]}
+        latest = {"requests": Request.objects.visible_to(person)[:LATEST], "person": person}
         found.append(render_to_string("gateway/_live.html", latest))
     if everything or any(kind in ("server", "servers") for kind, _pk in keys):
         found.append(render_to_string("gateway/_live_names_mark.html", {"mark": names_mark()}))

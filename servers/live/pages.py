@@ -132,8 +132,10 @@ def render(keys: set[Key], person: User, *, page: str = "dashboard", pk: int | N
     `page` is what the browser shows: dashboard, chat, capture, stock (the models on disks), found (what was
     there before), alerts, outlets, a profile, its form, or the server or box with that `pk`.
     """
+    if not person.may_view:
+        return _render_chat(keys, person, page)
     everything = ("everything", None) in keys
-    is_about_servers = everything or any(kind in ("server", "servers") for kind, _pk in keys)
+    is_about_servers = _is_about_servers(keys)
     boxes = list(Box.objects.all())
     every_box = everything or ("boxes", None) in keys
     changed_boxes = [box for box in boxes if every_box or ("box", box.pk) in keys]
@@ -172,11 +174,31 @@ def render(keys: set[Key], person: User, *, page: str = "dashboard", pk: int | N
         parts.append(_html("stock/_live_mark.html", mark=Stock.objects.mark()))
     elif page == "chat":
         if is_about_servers:
-            parts.append(_html("chat/_live.html", servers=Server.objects.for_dashboard()))
+            parts.append(_chat_html(person))
         if is_about_servers or changed_boxes:
             parts.append(standing.html(person))
     parts += downloads.parts(keys, person, page)
     return "".join(parts)
+
+
+def _render_chat(keys: set[Key], person: User, page: str) -> str:
+    """For who may chat and not look: no box, alert, log, figure or cause, whatever `page` says."""
+    everything = ("everything", None) in keys
+    parts = []
+    if everything or keys & {("capture", None), ("boxes", None)}:
+        parts.append(capture.html(person, page))
+    parts += asked.parts(keys, person, page)
+    if page == "chat" and _is_about_servers(keys):
+        parts.append(_chat_html(person))
+    return "".join(parts)
+
+
+def _is_about_servers(keys: set[Key]) -> bool:
+    return any(kind in ("server", "servers", "everything") for kind, _pk in keys)
+
+
+def _chat_html(person: User) -> str:
+    return _html("chat/_live.html", servers=Server.objects.for_dashboard(), person=person)
 
 
 def _about_server(pk: int) -> set[Key]:

@@ -25,6 +25,7 @@ from servers.models.profile import Profile, ProfileVersion
 from servers.models.prompts import PromptSet, Round, RoundAnswer
 from servers.models.registry import RegistryLogin
 from servers.models.request import Request
+from servers.models.role import Permission, Role
 from servers.models.run import Run
 from servers.models.secret import Secret
 from servers.models.server import Server
@@ -34,7 +35,7 @@ from servers.models.stock import Stock, StoredCheckpoint
 from servers.models.supplies import Supplies
 from servers.models.usage import Usage
 from servers.models.use import Use
-from servers.models.user import Role, User
+from servers.models.user import User
 
 __all__ = [
     "Action",
@@ -71,6 +72,7 @@ __all__ = [
     "PromptSet",
     "RegistryLogin",
     "Request",
+    "Permission",
     "Role",
     "Round",
     "RoundAnswer",

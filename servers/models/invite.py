@@ -8,7 +8,8 @@ from typing import Self
 from django.db import models
 from django.utils import timezone
 
-from servers.models.user import Role, User
+from servers.models.role import Role
+from servers.models.user import User
 
 VALID_FOR = timedelta(days=3)
 

@@ -10,7 +10,8 @@ from django.db import models
 from django.db.models import Q
 from django.utils import timezone
 
-from servers.models.user import Role, User
+from servers.models.role import Permission, Role, lesser
+from servers.models.user import User
 
 PREFIX = "ifd_"
 SHOWN = 12  # characters by which people tell their keys apart
@@ -81,13 +82,19 @@ class Key(models.Model):
         return f"{self.name} ({self.start}…)"
 
     @property
-    def may(self) -> Role:
+    def acts_as(self) -> Role:
         """Never more than its person may by now."""
-        return Role(min(self.role, self.person.role))
+        return lesser(Role(self.role), Role(self.person.role))
+
+    def may(self, permission: Permission) -> bool:
+        """What both its own role and its person's, as it is now, permit."""
+        return self.person.may(permission) and permission in Role(self.role).permissions
 
     @property
     def scope(self) -> str:
-        return "ask models only" if self.only_asks else f"what {self.may.label}s may"
+        if self.only_asks or not self.may(Permission.VIEW):
+            return "ask models only"
+        return f"what {self.acts_as.label}s may"
 
     @property
     def is_over(self) -> bool:
@@ -117,8 +124,9 @@ class Key(models.Model):
         made = cls.objects.create(
             person=person,
             name=name,
-            role=min(role, person.role),
-            only_asks=only_asks,
+            role=lesser(role, Role(person.role)),
+            # Who may only chat has keys for models alone, also after a change of role.
+            only_asks=only_asks or not person.may(Permission.VIEW),
             start=token[:SHOWN],
             digest=digest_of(token),
             expires_at=expires_at,

@@ -24,6 +24,10 @@ class RequestQuerySet(models.QuerySet["Request"]):
         """With what a row of a table says, the latest first."""
         return self.select_related("person", "key", "run__server")
 
+    def visible_to(self, person: User) -> Self:
+        """All of them to who may look at servers, to others their own."""
+        return self.shown() if person.may_view else self.shown().filter(person=person)
+
     def matching(self, text: str) -> Self:
         """Those in which each of the words stands: person, key, model, server, status."""
         found = self

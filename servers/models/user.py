@@ -11,15 +11,7 @@ from django.db.models.functions import Lower
 from django.db.utils import OperationalError
 
 from servers.models import datafolder
-
-
-class Role(models.IntegerChoices):
-    """Each role may do everything that the ones before it may."""
-
-    VIEWER = 1, "viewer"  # looks
-    OPERATOR = 2, "operator"  # starts, stops, chats
-    EDITOR = 3, "editor"  # changes profiles
-    ADMIN = 4, "admin"  # people, secrets, boxes, dangerous container options
+from servers.models.role import Permission, Role, roles_with
 
 
 class UserManager(BaseUserManager["User"]):
@@ -34,9 +26,9 @@ class UserManager(BaseUserManager["User"]):
     def admins(self) -> "models.QuerySet[User]":
         return self.filter(role=Role.ADMIN, is_active=True)
 
-    def person_may(self, pk: int, role: Role) -> bool:
-        """Whether this person, as they are in the database now, has the role or a higher one."""
-        return self.filter(pk=pk, is_active=True, role__gte=role).exists()
+    def person_may(self, pk: int, permission: Permission) -> bool:
+        """Whether this person, as they are in the database now, has the permission."""
+        return self.filter(pk=pk, is_active=True, role__in=roles_with(permission)).exists()
 
     def change(self, pk: int, *, role: Role | None = None, is_active: bool | None = None) -> bool:
         """Change what is given, and return whether it was; not if no admin would be left."""
@@ -74,17 +66,25 @@ class User(AbstractUser):
             self.password = kept
             return check_password(raw_password, kept)
 
-    def may(self, role: Role) -> bool:
-        return self.is_active and self.role >= role
+    def may(self, permission: Permission) -> bool:
+        return self.is_active and permission in Role(self.role).permissions
+
+    @property
+    def may_view(self) -> bool:
+        return self.may(Permission.VIEW)
+
+    @property
+    def may_chat(self) -> bool:
+        return self.may(Permission.CHAT)
 
     @property
     def may_operate(self) -> bool:
-        return self.may(Role.OPERATOR)
+        return self.may(Permission.OPERATE)
 
     @property
     def may_edit(self) -> bool:
-        return self.may(Role.EDITOR)
+        return self.may(Permission.EDIT)
 
     @property
     def may_administer(self) -> bool:
-        return self.may(Role.ADMIN)
+        return self.may(Permission.ADMINISTER)

@@ -8,7 +8,8 @@ from asgiref.sync import iscoroutinefunction
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest
 
-from servers.models import Role, User
+from servers.models import Permission, Role, User
+from servers.models.role import name_roles
 
 
 class PersonRequest(HttpRequest):
@@ -17,13 +18,13 @@ class PersonRequest(HttpRequest):
     user: User
 
 
-def allow[View: Callable[..., Any]](role: Role) -> Callable[[View], View]:
-    """Let through people of this role or a higher one; everybody else gets a 403 page."""
+def allow[View: Callable[..., Any]](permission: Permission) -> Callable[[View], View]:
+    """Let through people whose role has the permission; everybody else gets a 403 page."""
 
     def check(user: User) -> None:
-        if not user.may(role):
+        if not user.may(permission):
             raise PermissionDenied(
-                f"This needs the role {role.label}; you are {Role(user.role).label}. "
+                f"This needs the role {name_roles(permission)}; you are {Role(user.role).label}. "
                 "An admin can change that under Settings."
             )
 
@@ -46,7 +47,7 @@ def allow[View: Callable[..., Any]](role: Role) -> Callable[[View], View]:
                 return view(request, *args, **kwargs)
 
             guarded = guarded_sync
-        guarded.role = role  # read by the test that tries every URL as every role
+        guarded.permission = permission  # read by the test that tries every URL as every role
         return guarded  # type: ignore[no-any-return]
 
     return decorator

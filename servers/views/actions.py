@@ -11,7 +11,7 @@ from servers import lifecycle, tasks
 from servers.engines import parameters
 from servers.forms.profile_values import opens_the_box
 from servers.lifecycle import demand, untouched
-from servers.models import Role, Server, User
+from servers.models import Permission, Server, User
 from servers.views import starts
 from servers.views.access import allow
 from servers.views.checks import apply_fix, refusal
@@ -34,7 +34,7 @@ def _person(request: HttpRequest) -> User:
 
 
 @require_POST
-@allow(Role.OPERATOR)
+@allow(Permission.OPERATE)
 def server_start(request: HttpRequest, slug: str) -> HttpResponse:
     found = _find(slug)
     question = refusal(request, found)
@@ -45,7 +45,7 @@ def server_start(request: HttpRequest, slug: str) -> HttpResponse:
 
 
 @require_POST
-@allow(Role.OPERATOR)
+@allow(Permission.OPERATE)
 def start_fix(request: HttpRequest, slug: str, rule: str) -> HttpResponse:
     """Save what the dialog of a start advises, and go on to the start, which asks about the rest."""
     found = _find(slug)
@@ -58,7 +58,7 @@ def start_fix(request: HttpRequest, slug: str, rule: str) -> HttpResponse:
 
 
 @require_POST
-@allow(Role.OPERATOR)
+@allow(Permission.OPERATE)
 def run_start(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     """Start exactly what an earlier run was: its version, image and commit of the checkpoint."""
     found, person = _find(slug), _person(request)
@@ -85,7 +85,7 @@ def run_start(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
 
 
 @require_POST
-@allow(Role.OPERATOR)
+@allow(Permission.OPERATE)
 def server_stop(request: HttpRequest, slug: str) -> HttpResponse:
     found = _find(slug)
     lifecycle.call_off(found, by=_person(request))
@@ -98,7 +98,7 @@ def server_stop(request: HttpRequest, slug: str) -> HttpResponse:
 
 
 @require_POST
-@allow(Role.OPERATOR)
+@allow(Permission.OPERATE)
 def server_keep(request: HttpRequest, slug: str) -> HttpResponse:
     """Nobody's request stops it from now on, and no idleness."""
     demand.keep(_find(slug), by=_person(request))
@@ -106,7 +106,7 @@ def server_keep(request: HttpRequest, slug: str) -> HttpResponse:
 
 
 @require_POST
-@allow(Role.OPERATOR)
+@allow(Permission.OPERATE)
 def server_let(request: HttpRequest, slug: str) -> HttpResponse:
     """Let requests start what somebody has stopped."""
     demand.let(_find(slug), by=_person(request))
@@ -114,7 +114,7 @@ def server_let(request: HttpRequest, slug: str) -> HttpResponse:
 
 
 @require_POST
-@allow(Role.OPERATOR)
+@allow(Permission.OPERATE)
 def server_restart(request: HttpRequest, slug: str) -> HttpResponse:
     found = _find(slug)
     replaces = found.runs.active().exists()
@@ -131,7 +131,7 @@ def server_restart(request: HttpRequest, slug: str) -> HttpResponse:
 
 
 @require_POST
-@allow(Role.OPERATOR)
+@allow(Permission.OPERATE)
 def server_remove(request: HttpRequest, slug: str) -> HttpResponse:
     server = _find(slug)
     if not lifecycle.remove(server, by=_person(request)):

@@ -8,7 +8,7 @@ from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
-from servers.models import Entry, Role
+from servers.models import Entry, Permission
 from servers.views import spreadsheet
 from servers.views.access import allow
 
@@ -16,7 +16,7 @@ PER_PAGE = 100
 
 
 @require_GET
-@allow(Role.ADMIN)
+@allow(Permission.ADMINISTER)
 def activity(request: HttpRequest) -> HttpResponse:
     q = request.GET.get("q", "")
     page = Paginator(_matching(q), PER_PAGE).get_page(request.GET.get("page"))
@@ -24,7 +24,7 @@ def activity(request: HttpRequest) -> HttpResponse:
 
 
 @require_GET
-@allow(Role.ADMIN)
+@allow(Permission.ADMINISTER)
 async def activity_csv(request: HttpRequest) -> StreamingHttpResponse:
     entries = _matching(request.GET.get("q", ""))
     head = ["when", "who", "what", "to what", "more"]

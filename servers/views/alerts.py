@@ -11,7 +11,7 @@ from django.views.decorators.http import require_GET, require_POST
 from servers.judge.alerts.case import KINDS
 from servers.lifecycle import alerts as verbs
 from servers.live import needs
-from servers.models import Alert, Box, Role, User
+from servers.models import Alert, Box, Permission, User
 from servers.views.access import allow
 
 PER_PAGE = 50
@@ -19,7 +19,7 @@ DONE = 204
 
 
 @require_GET
-@allow(Role.VIEWER)
+@allow(Permission.VIEW)
 def alerts(request: HttpRequest) -> HttpResponse:
     person = cast(User, request.user)
     box, kind = request.GET.get("box", ""), request.GET.get("kind", "")
@@ -45,7 +45,7 @@ def _earlier(box: str, kind: str) -> QuerySet[Alert]:
 
 
 @require_POST
-@allow(Role.OPERATOR)
+@allow(Permission.OPERATE)
 def alert_acknowledge(request: HttpRequest, pk: int) -> HttpResponse:
     verbs.acknowledge(get_object_or_404(Alert, pk=pk), by=cast(User, request.user))
     return HttpResponse(status=DONE)

@@ -8,12 +8,12 @@ from django.shortcuts import get_object_or_404
 from django.views.decorators.http import require_POST
 
 from servers import live
-from servers.models import Boot, Entry, Role, User
+from servers.models import Boot, Entry, Permission, User
 from servers.views.access import allow
 
 
 @require_POST
-@allow(Role.OPERATOR)
+@allow(Permission.OPERATE)
 def box_boot_dismiss(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     """For everybody: the audit log says who did."""
     boot = get_object_or_404(Boot, pk=pk, box__slug=slug)

@@ -15,7 +15,7 @@ from servers.host import numbers
 from servers.judge.leftbehind import Left
 from servers.lifecycle import actions, reclaiming
 from servers.live.care import may
-from servers.models import Box, Role, User
+from servers.models import Box, Permission, User
 from servers.models.action import Kind
 from servers.views.access import allow
 
@@ -24,7 +24,7 @@ CONFLICT = 409
 
 
 @require_GET
-@allow(Role.OPERATOR)
+@allow(Permission.OPERATE)
 def box_action_ask(request: HttpRequest, slug: str, kind: str, key: str) -> HttpResponse:
     """What the action will do, and the button that does it."""
     box, wanted = _allowed(request, slug, kind)
@@ -45,7 +45,7 @@ def box_action_ask(request: HttpRequest, slug: str, kind: str, key: str) -> Http
 
 
 @require_POST
-@allow(Role.OPERATOR)
+@allow(Permission.OPERATE)
 def box_action(request: HttpRequest, slug: str, kind: str, key: str) -> HttpResponse:
     box, wanted = _allowed(request, slug, kind)
     by = cast(User, request.user)

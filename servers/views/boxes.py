@@ -8,12 +8,12 @@ from django.views.decorators.http import require_GET
 
 from servers import live
 from servers.judge import holders
-from servers.models import Box, Role, Server, User
+from servers.models import Box, Permission, Server, User
 from servers.views.access import allow
 
 
 @require_GET
-@allow(Role.VIEWER)
+@allow(Permission.VIEW)
 def box(request: HttpRequest, slug: str) -> HttpResponse:
     found = get_object_or_404(Box, slug=slug)
     return render(
@@ -32,7 +32,7 @@ def box(request: HttpRequest, slug: str) -> HttpResponse:
 
 
 @require_GET
-@allow(Role.VIEWER)
+@allow(Permission.VIEW)
 def box_history(request: HttpRequest, slug: str) -> JsonResponse:
     """The last 15 minutes of every GPU, one list a figure."""
     found = get_object_or_404(Box, slug=slug)

@@ -15,7 +15,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from servers import live
 from servers.forms.capture import CaptureForm
 from servers.gateway.routes import look
-from servers.models import Capture, Entry, Exchange, Role
+from servers.models import Capture, Entry, Exchange, Permission
 from servers.models.capture import KEPT
 from servers.views.access import PersonRequest, allow
 
@@ -24,7 +24,7 @@ EARLIER = 10
 
 
 @require_http_methods(["GET", "POST"])
-@allow(Role.ADMIN)
+@allow(Permission.ADMINISTER)
 def capture(request: PersonRequest) -> HttpResponse:
     form = CaptureForm(request.POST or None, names=_names())
     if request.method == "POST" and form.is_valid():
@@ -73,7 +73,7 @@ def _switch_on(request: PersonRequest, said: dict[str, Any]) -> None:
 
 
 @require_POST
-@allow(Role.ADMIN)
+@allow(Permission.ADMINISTER)
 def capture_end(request: PersonRequest, pk: int) -> HttpResponse:
     found = get_object_or_404(Capture, pk=pk)
     with transaction.atomic():
@@ -89,14 +89,14 @@ def capture_end(request: PersonRequest, pk: int) -> HttpResponse:
 
 
 @require_GET
-@allow(Role.ADMIN)
+@allow(Permission.ADMINISTER)
 def captured(request: PersonRequest, pk: int) -> HttpResponse:
     exchange = get_object_or_404(Exchange.objects.kept().shown(), pk=pk)
     return render(request, "gateway/captured.html", {"exchange": exchange, "days": KEPT.days})
 
 
 @require_GET
-@allow(Role.ADMIN)
+@allow(Permission.ADMINISTER)
 def captured_download(request: PersonRequest) -> StreamingHttpResponse:
     """What is kept, or of it what matches: JSON, one exchange a line."""
     text = request.GET.get("q", "")[:200]
@@ -133,7 +133,7 @@ async def _lines(text: str) -> AsyncIterator[str]:
 
 
 @require_POST
-@allow(Role.ADMIN)
+@allow(Permission.ADMINISTER)
 def captured_delete(request: PersonRequest) -> HttpResponse:
     with transaction.atomic():
         count, _of_which = Exchange.objects.all().delete()

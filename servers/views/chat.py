@@ -25,7 +25,7 @@ from servers.gateway.routes import why_not
 from servers.host import durations, probes
 from servers.host.probes import Endpoint, EngineError
 from servers.lifecycle.demand import NotStartedError
-from servers.models import Conversation, Entry, Role, Run, Server, Use, User
+from servers.models import Conversation, Entry, Permission, Run, Server, Use, User
 from servers.models.run import State, Wanted
 from servers.views.access import PersonRequest, allow
 
@@ -48,19 +48,23 @@ class Target:
 
 
 @require_GET
-@allow(Role.OPERATOR)
+@allow(Permission.CHAT)
 def chat(request: PersonRequest, key: str = "") -> HttpResponse:
     """A new conversation; or the person's own with that key. Others' are not there for them."""
     if key:
         found = get_object_or_404(Conversation.objects.of(request.user), key=key)
         if found.comparison:
             return redirect("comparison", found.comparison)
-    more = {"standings": live.standings(), "person": request.user, "conversation": key}
+    more = {
+        "standings": live.standings() if request.user.may_view else [],
+        "person": request.user,
+        "conversation": key,
+    }
     return render(request, "chat/page.html", around(request) | more)
 
 
 @require_GET
-@allow(Role.OPERATOR)
+@allow(Permission.CHAT)
 def compare(request: PersonRequest, key: str = "") -> HttpResponse:
     """A new comparison; or the person's own with that key."""
     columns = list(
@@ -69,7 +73,7 @@ def compare(request: PersonRequest, key: str = "") -> HttpResponse:
     if key and not columns:
         raise Http404
     more = {
-        "standings": live.standings(),
+        "standings": live.standings() if request.user.may_view else [],
         "person": request.user,
         "columns": columns,
         "comparison": key,
@@ -94,7 +98,7 @@ def around(request: PersonRequest) -> dict[str, Any]:
 
 
 @require_POST
-@allow(Role.OPERATOR)
+@allow(Permission.CHAT)
 async def chat_completions(request: PersonRequest) -> StreamingHttpResponse:
     """Stream the engine's own events; everything that fails becomes an event named error."""
     try:
@@ -124,7 +128,7 @@ def _body(request: PersonRequest) -> bytes:
 async def _found(run_id: int, person: User) -> Target:
     """Raises AskError; what was asked of a server that does not answer is written down, too."""
     try:
-        return await sync_to_async(_target)(run_id)
+        return await sync_to_async(_target)(run_id, person)
     except _NotReadyError as error:
         run = error.run
         await session.refused(
@@ -140,7 +144,7 @@ class _NotReadyError(AskError):
         self.run = run
 
 
-def _target(run_id: int) -> Target:
+def _target(run_id: int, person: User) -> Target:
     """Where the run's engine answers. Raises AskError when it does not, or not any more."""
     run = Run.objects.select_related("server__box", "version").filter(pk=run_id).first()
     if run is None:
@@ -160,7 +164,7 @@ def _target(run_id: int) -> Target:
         raise _NotReadyError(run, _stopped(run))
     endpoint = run.endpoint
     if run.state != State.READY or endpoint is None:
-        raise _NotReadyError(run, _why_not(run))
+        raise _NotReadyError(run, _why_not(run, person))
     return Target(
         run_id=run.pk,
         server=str(server),
@@ -172,11 +176,14 @@ def _target(run_id: int) -> Target:
     )
 
 
-def _why_not(run: Run) -> str:
+def _why_not(run: Run, person: User) -> str:
     if run.server.run_id != run.pk:
         return f"This run of {run.server} is over. Ask again: it goes to the one that is up."
     if run.state == State.READY:
         return f"{run.server} says that it is ready, and nobody knows its port. See its page."
+    if not person.may_view:
+        # A cause quotes the log.
+        return f"{run.server} is not ready. Ask again a little later, or pick another server."
     return f"{why_not(run.server)} Or pick another server."
 
 

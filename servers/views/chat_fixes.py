@@ -6,14 +6,14 @@ from django.shortcuts import get_object_or_404, redirect
 from django.views.decorators.http import require_POST
 
 from servers.lifecycle import abilities, untouched
-from servers.models import Role, Server
+from servers.models import Permission, Server
 from servers.templatetags.launches import change_words
 from servers.views.access import PersonRequest, allow
 from servers.views.profiles import find, save_launch
 
 
 @require_POST
-@allow(Role.OPERATOR)
+@allow(Permission.OPERATE)
 def chat_fix(request: PersonRequest, slug: str, key: str) -> HttpResponse:
     """Save the fix as the profile's newest version. What runs goes on as it is."""
     shown = Server.objects.select_related("profile__current", "box", "run")

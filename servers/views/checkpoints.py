@@ -10,14 +10,14 @@ from django.views.decorators.http import require_GET
 
 from servers.lifecycle import attempts
 from servers.lifecycle.attempts import OUTCOMES, Wanted
-from servers.models import Role, User
+from servers.models import Permission, User
 from servers.views.access import allow
 
 A_PAGE = 50
 
 
 @require_GET
-@allow(Role.VIEWER)
+@allow(Permission.VIEW)
 def checkpoint(request: HttpRequest) -> HttpResponse:
     """?of= is the checkpoint: an id or a path, which an address would read as folders."""
     name = request.GET.get("of", "")

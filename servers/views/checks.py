@@ -17,7 +17,7 @@ from servers.forms.profile_values import initial
 from servers.judge.subject import Finding
 from servers.lifecycle import checkpoints, checks, fits, folders, preflight
 from servers.live import answers
-from servers.models import Box, ImageFacts, Profile, ProfileVersion, Role, Server, User
+from servers.models import Box, ImageFacts, Permission, Profile, ProfileVersion, Server, User
 from servers.views import starts
 from servers.views.access import allow
 from servers.views.profiles import find, save_launch
@@ -28,7 +28,7 @@ type Start = tuple[Launch, Server | None]  # and the server that it would be of
 
 
 @require_POST
-@allow(Role.EDITOR)
+@allow(Permission.EDIT)
 def profile_check(request: HttpRequest) -> HttpResponse:
     """What the form's launch would run into, and the command that it amounts to."""
     form, profile = _form(request)
@@ -57,7 +57,7 @@ def profile_check(request: HttpRequest) -> HttpResponse:
 
 
 @require_POST
-@allow(Role.EDITOR)
+@allow(Permission.EDIT)
 def profile_paths(request: HttpRequest) -> HttpResponse:
     """Which folders and files of the form's launch its box has."""
     form, profile = _form(request)
@@ -72,7 +72,7 @@ def profile_paths(request: HttpRequest) -> HttpResponse:
 
 
 @require_POST
-@allow(Role.EDITOR)
+@allow(Permission.EDIT)
 def profile_fit(request: HttpRequest) -> HttpResponse:
     """Whether the form's launch fits, once its box has looked at the checkpoint."""
     form, profile = _form(request)
@@ -102,7 +102,7 @@ def _places(launch: Launch, box: Box | None) -> dict[str, Any]:
 
 
 @require_POST
-@allow(Role.EDITOR)
+@allow(Permission.EDIT)
 def profile_fix_form(request: HttpRequest, rule: str) -> HttpResponse:
     """The form again, with a finding's fix applied to what is typed. Nothing is saved."""
     form, profile = _form(request)
@@ -124,7 +124,7 @@ def profile_fix_form(request: HttpRequest, rule: str) -> HttpResponse:
 
 
 @require_POST
-@allow(Role.OPERATOR)
+@allow(Permission.OPERATE)
 def profile_fix(request: HttpRequest, slug: str, rule: str) -> HttpResponse:
     """Save a published fix as a new version: what an operator may do without an editor."""
     found = find(request, slug)

@@ -8,21 +8,21 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from servers.forms.claim import ClaimForm
 from servers.lifecycle import claims
-from servers.models import Box, Claim, Role, Server, User
+from servers.models import Box, Claim, Permission, Server, User
 from servers.views.access import allow
 
 DONE, CONFLICT = 204, 409
 
 
 @require_http_methods(["GET", "POST"])
-@allow(Role.OPERATOR)
+@allow(Permission.OPERATE)
 def box_claim(request: HttpRequest, slug: str) -> HttpResponse:
     """The dialog that claims GPUs of a box."""
     return _claim(request, get_object_or_404(Box, slug=slug), None)
 
 
 @require_http_methods(["GET", "POST"])
-@allow(Role.OPERATOR)
+@allow(Permission.OPERATE)
 def server_claim(request: HttpRequest, slug: str) -> HttpResponse:
     """The dialog that claims a server."""
     server = get_object_or_404(Server.objects.select_related("box"), slug=slug, removed_at=None)
@@ -58,7 +58,7 @@ def _claim(request: HttpRequest, box: Box, server: Server | None) -> HttpRespons
 
 
 @require_POST
-@allow(Role.OPERATOR)
+@allow(Permission.OPERATE)
 def claim_end(request: HttpRequest, pk: int) -> HttpResponse:
     found = get_object_or_404(Claim.objects.select_related("by", "server", "box"), pk=pk)
     try:

@@ -14,7 +14,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from servers.forms.conversation import BODY_LIMIT, KEY, KeepError, Kept, read
 from servers.host import numbers
-from servers.models import Conversation, Message, Role
+from servers.models import Conversation, Message, Permission
 from servers.models.conversation import ConversationQuerySet, text_of, title_of
 from servers.views.access import PersonRequest, allow
 
@@ -27,7 +27,7 @@ class ChangedError(Exception):
 
 
 @require_GET
-@allow(Role.OPERATOR)
+@allow(Permission.CHAT)
 def conversations(request: PersonRequest) -> JsonResponse:
     """The newest, or those before ?before=, as far as they match ?q=."""
     mine = Conversation.objects.of(request.user).matching(request.GET.get("q", "")[:200]).once()
@@ -44,7 +44,7 @@ def conversations(request: PersonRequest) -> JsonResponse:
 
 
 @require_http_methods(["GET", "POST"])
-@allow(Role.OPERATOR)
+@allow(Permission.CHAT)
 def conversation(request: PersonRequest, key: str) -> HttpResponse:
     """All of it; or what has changed in it, from a browser."""
     if request.method == "POST":
@@ -65,7 +65,7 @@ def conversation(request: PersonRequest, key: str) -> HttpResponse:
 
 
 @require_POST
-@allow(Role.OPERATOR)
+@allow(Permission.CHAT)
 def conversation_delete(request: PersonRequest, key: str) -> HttpResponse:
     Conversation.objects.forget_deleted()
     # No tab has seen this revision: what one still sends is not written to what is deleted.
@@ -74,7 +74,7 @@ def conversation_delete(request: PersonRequest, key: str) -> HttpResponse:
 
 
 @require_POST
-@allow(Role.OPERATOR)
+@allow(Permission.CHAT)
 def conversation_restore(request: PersonRequest, key: str) -> HttpResponse:
     get_object_or_404(Conversation, person=request.user, key=key)
     _all_of(request, key).update(deleted_at=None, revision=secrets.token_hex(8))
@@ -89,7 +89,7 @@ def _all_of(request: PersonRequest, key: str) -> ConversationQuerySet:
 
 
 @require_POST
-@allow(Role.OPERATOR)
+@allow(Permission.CHAT)
 def conversation_share(request: PersonRequest, key: str) -> JsonResponse:
     found = get_object_or_404(Conversation.objects.of(request.user), key=key)
     found.share()
@@ -97,14 +97,14 @@ def conversation_share(request: PersonRequest, key: str) -> JsonResponse:
 
 
 @require_POST
-@allow(Role.OPERATOR)
+@allow(Permission.CHAT)
 def conversation_unshare(request: PersonRequest, key: str) -> HttpResponse:
     get_object_or_404(Conversation.objects.of(request.user), key=key).share_no_more()
     return HttpResponse(status=DONE)
 
 
 @require_GET
-@allow(Role.VIEWER)
+@allow(Permission.ACCOUNT)
 def conversation_shared(request: PersonRequest, token: str) -> HttpResponse:
     """For whoever is logged in and has the link."""
     shared = Conversation.objects.filter(deleted_at=None).select_related("person")

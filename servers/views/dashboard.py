@@ -4,18 +4,20 @@ from typing import cast
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET
 
 from servers import live
-from servers.models import Box, Key, Role, Server, User
+from servers.models import Box, Key, Permission, Server, User
 from servers.views import encryption
 from servers.views.access import allow
 
 
 @require_GET
-@allow(Role.VIEWER)
+@allow(Permission.ACCOUNT)
 def dashboard(request: HttpRequest) -> HttpResponse:
+    if not cast(User, request.user).may_view:
+        return redirect("chat")
     boxes = list(Box.objects.all())
     samples = {box.slug: live.sample(box.slug) for box in boxes}
     servers = list(Server.objects.for_dashboard())

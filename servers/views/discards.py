@@ -11,14 +11,14 @@ from django.views.decorators.http import require_GET, require_http_methods
 from servers import live, tasks
 from servers.lifecycle import actions, discarding
 from servers.live import answers
-from servers.models import Role, StoredCheckpoint
+from servers.models import Permission, StoredCheckpoint
 from servers.views.access import PersonRequest, allow
 
 ANSWERS_WITHIN = 4  # seconds
 
 
 @require_http_methods(["GET", "POST"])
-@allow(Role.EDITOR)
+@allow(Permission.EDIT)
 def model_delete(request: PersonRequest, pk: int) -> HttpResponse:
     stored = _find(pk)
     if request.method == "POST":
@@ -44,7 +44,7 @@ def _wanted(request: PersonRequest, stored: StoredCheckpoint) -> HttpResponse:
 
 
 @require_GET
-@allow(Role.EDITOR)
+@allow(Permission.EDIT)
 def model_delete_look(request: HttpRequest, pk: int) -> HttpResponse:
     """What would go, as the box itself says, and the button that does it."""
     stored = _find(pk)

@@ -20,7 +20,7 @@ from servers.judge import stock as judge
 from servers.lifecycle import downloading
 from servers.lifecycle.downloading import Wish, WishError
 from servers.live import answers
-from servers.models import Box, Download, Role
+from servers.models import Box, Download, Permission
 from servers.views.access import PersonRequest, allow
 
 DONE, CONFLICT = 204, 409
@@ -46,7 +46,7 @@ class Row:
 
 
 @require_GET
-@allow(Role.OPERATOR)
+@allow(Permission.OPERATE)
 def download_new(request: HttpRequest) -> HttpResponse:
     """A model by its name; then, from the Hub, its files and where they could go."""
     boxes = list(Box.objects.all())
@@ -76,7 +76,7 @@ def _off() -> str:
 
 
 @require_GET
-@allow(Role.OPERATOR)
+@allow(Permission.OPERATE)
 def download_look(request: HttpRequest) -> HttpResponse:
     """What the Hub says of a model, asked by its box; again after a moment where it is slow."""
     box = get_object_or_404(Box, slug=request.GET.get("box", ""))
@@ -123,7 +123,7 @@ def _offered(box: Box, said: dict[str, Any], quantization: str) -> dict[str, Any
 
 
 @require_POST
-@allow(Role.OPERATOR)
+@allow(Permission.OPERATE)
 def download_start(request: PersonRequest) -> HttpResponse:
     """Of the page's form, or of a profile's one button."""
     box = get_object_or_404(Box, slug=request.POST.get("box", ""))
@@ -166,7 +166,7 @@ def _pace(request: PersonRequest) -> int:
 
 
 @require_GET
-@allow(Role.OPERATOR)
+@allow(Permission.OPERATE)
 def download_ask(request: HttpRequest, pk: int, verb: str) -> HttpResponse:
     """What to cancel means, or which pace there may be."""
     found = get_object_or_404(Download.objects.select_related("box"), pk=pk)
@@ -177,7 +177,7 @@ def download_ask(request: HttpRequest, pk: int, verb: str) -> HttpResponse:
 
 
 @require_POST
-@allow(Role.OPERATOR)
+@allow(Permission.OPERATE)
 def download_act(request: PersonRequest, pk: int, verb: str) -> HttpResponse:
     found = get_object_or_404(Download.objects.select_related("box"), pk=pk)
     if verb not in _VERBS:

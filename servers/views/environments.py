@@ -13,7 +13,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from servers.engines import diff
 from servers.engines.diff import Difference
 from servers.forms.environment import EnvironmentForm
-from servers.models import Entry, EnvironmentGroup, EnvironmentVersion, Profile, Role, User
+from servers.models import Entry, EnvironmentGroup, EnvironmentVersion, Permission, Profile, User
 from servers.models.environment import ABOUT
 from servers.models.profile import Stale
 from servers.views.access import allow
@@ -29,14 +29,14 @@ class Holder:
 
 
 @require_GET
-@allow(Role.VIEWER)
+@allow(Permission.VIEW)
 def groups(request: HttpRequest) -> HttpResponse:
     found = EnvironmentGroup.objects.select_related("current__author")
     return render(request, "groups/list.html", {"groups": found})
 
 
 @require_GET
-@allow(Role.VIEWER)
+@allow(Permission.VIEW)
 def group(request: HttpRequest, slug: str) -> HttpResponse:
     found = find_group(slug)
     if wanted := request.GET.get("over", ""):
@@ -74,7 +74,7 @@ def _differences(old: EnvironmentVersion | None, new: EnvironmentVersion) -> lis
 
 @sensitive_post_parameters("env")
 @require_http_methods(["GET", "POST"])
-@allow(Role.OPERATOR)
+@allow(Permission.OPERATE)
 def group_new(request: HttpRequest) -> HttpResponse:
     """An empty one, or ?from= a profile's variables, of which a person leaves out what is its own."""
     person, wanted = cast(User, request.user), request.GET.get("from", "")
@@ -97,7 +97,7 @@ def group_new(request: HttpRequest) -> HttpResponse:
 
 @sensitive_post_parameters("env")
 @require_http_methods(["GET", "POST"])
-@allow(Role.OPERATOR)
+@allow(Permission.OPERATE)
 def group_edit(request: HttpRequest, slug: str) -> HttpResponse:
     found, person = find_group(slug), cast(User, request.user)
     form = EnvironmentForm(request.POST or None, person=person, group=found)
@@ -138,7 +138,7 @@ def _save(request: HttpRequest, found: EnvironmentGroup, form: EnvironmentForm) 
 
 
 @require_POST
-@allow(Role.OPERATOR)
+@allow(Permission.OPERATE)
 def group_restore(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     """Save what an older version says as a new one."""
     found, person = find_group(slug), cast(User, request.user)
@@ -161,7 +161,7 @@ def group_restore(request: HttpRequest, slug: str, number: int) -> HttpResponse:
 
 
 @require_POST
-@allow(Role.OPERATOR)
+@allow(Permission.OPERATE)
 def group_delete(request: HttpRequest, slug: str) -> HttpResponse:
     found = find_group(slug)
     with transaction.atomic():

@@ -14,7 +14,7 @@ from servers.engines.change import split_flags
 from servers.engines.engine import SECRET_FLAGS, flag_value
 from servers.engines.launch import Launch
 from servers.lifecycle.exports import document_of, without_keys
-from servers.models import Profile, Role
+from servers.models import Permission, Profile
 from servers.recipes import document
 from servers.views.access import allow
 from servers.views.profiles import find
@@ -56,7 +56,7 @@ FORMS = {
 
 
 @require_GET
-@allow(Role.VIEWER)
+@allow(Permission.VIEW)
 def profile_export(request: HttpRequest, slug: str, form: str) -> HttpResponse:
     """On a page to read and copy, or with ?download as a file."""
     if form not in FORMS:

@@ -14,7 +14,7 @@ from servers.judge import figurepoints
 from servers.judge import history as judge
 from servers.judge.figurepoints import FINEST, SCALES
 from servers.judge.history import Times
-from servers.models import Box, FiguresChunk, Role, Server
+from servers.models import Box, FiguresChunk, Permission, Server
 from servers.views.access import allow
 
 LATELY = 900  # seconds that a server's own page shows
@@ -41,7 +41,7 @@ TITLES: Mapping[str, tuple[str, int]] = {
 
 
 @require_GET
-@allow(Role.VIEWER)
+@allow(Permission.VIEW)
 def server_figures(request: HttpRequest, slug: str) -> JsonResponse:
     """The last quarter of an hour of one server, a point every ten seconds."""
     server = get_object_or_404(Server.objects.select_related("box"), slug=slug)

@@ -6,7 +6,7 @@ from django.views.decorators.http import require_POST
 
 from servers.engines import parameters
 from servers.lifecycle import diagnoses, untouched
-from servers.models import Role, Server
+from servers.models import Permission, Server
 from servers.views import starts
 from servers.views.access import allow
 from servers.views.checks import refusal
@@ -17,7 +17,7 @@ CONFLICT = 409
 
 
 @require_POST
-@allow(Role.OPERATOR)
+@allow(Permission.OPERATE)
 def run_fix(request: HttpRequest, slug: str, pk: int, number: int) -> HttpResponse:
     """Save the fix as the profile's newest version and start the server with it.
 

@@ -12,7 +12,7 @@ from servers.engines.launch import Launch
 from servers.engines.versions import of_image
 from servers.host import numbers
 from servers.judge.vocabulary import ENV_PREFIXES
-from servers.models import Box, ImageFacts, Role
+from servers.models import Box, ImageFacts, Permission
 from servers.views.access import allow
 from servers.views.profiles import find
 
@@ -25,7 +25,7 @@ class ImageFlags:
 
 
 @require_GET
-@allow(Role.EDITOR)
+@allow(Permission.EDIT)
 def profile_flags(request: HttpRequest) -> JsonResponse:
     """The flags, variables and earlier names of ?engine= in ?image= on a box.
 

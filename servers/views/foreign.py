@@ -7,7 +7,7 @@ from django.views.decorators.http import require_GET, require_POST
 from servers import lifecycle
 from servers.judge.found import Found
 from servers.lifecycle import actions, likenesses
-from servers.models import Box, Role, Server
+from servers.models import Box, Permission, Server
 from servers.views.access import PersonRequest, allow
 
 DONE = 204
@@ -16,7 +16,7 @@ CONFLICT = 409
 
 # Watching makes a profile, which is an editor's to make.
 @require_GET
-@allow(Role.EDITOR)
+@allow(Permission.EDIT)
 def box_watch_ask(request: PersonRequest, slug: str, key: str) -> HttpResponse:
     """What it means to watch it, and the button that does it."""
     box = get_object_or_404(Box, slug=slug)
@@ -25,7 +25,7 @@ def box_watch_ask(request: PersonRequest, slug: str, key: str) -> HttpResponse:
 
 
 @require_POST
-@allow(Role.EDITOR)
+@allow(Permission.EDIT)
 def box_watch(request: PersonRequest, slug: str, key: str) -> HttpResponse:
     box = get_object_or_404(Box, slug=slug)
     found = _found(box, key)
@@ -35,7 +35,7 @@ def box_watch(request: PersonRequest, slug: str, key: str) -> HttpResponse:
 
 
 @require_POST
-@allow(Role.EDITOR)
+@allow(Permission.EDIT)
 def server_unwatch(request: PersonRequest, slug: str) -> HttpResponse:
     server = get_object_or_404(Server.objects.select_related("box"), slug=slug)
     if not server.is_watched:
@@ -45,7 +45,7 @@ def server_unwatch(request: PersonRequest, slug: str) -> HttpResponse:
 
 
 @require_POST
-@allow(Role.EDITOR)
+@allow(Permission.EDIT)
 def box_profile(request: PersonRequest, slug: str, key: str) -> HttpResponse:
     """A profile of what was seen, running or not; it is read by the box's watcher."""
     box = get_object_or_404(Box, slug=slug)
@@ -56,7 +56,7 @@ def box_profile(request: PersonRequest, slug: str, key: str) -> HttpResponse:
 
 
 @require_GET
-@allow(Role.EDITOR)
+@allow(Permission.EDIT)
 def box_take_over_ask(request: PersonRequest, slug: str, key: str) -> HttpResponse:
     """What will be done, what would bring the old one back, and the button, once it is named."""
     box = get_object_or_404(Box, slug=slug)
@@ -71,7 +71,7 @@ def box_take_over_ask(request: PersonRequest, slug: str, key: str) -> HttpRespon
 
 
 @require_POST
-@allow(Role.EDITOR)
+@allow(Permission.EDIT)
 def box_take_over(request: PersonRequest, slug: str, key: str) -> HttpResponse:
     box = get_object_or_404(Box, slug=slug)
     found = _running(box, key)

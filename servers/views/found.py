@@ -8,13 +8,13 @@ from django.views.decorators.http import require_GET
 
 from servers import live
 from servers.commandline import comparison
-from servers.models import Box, Likeness, Role, User
+from servers.models import Box, Likeness, Permission, User
 from servers.views.access import allow
 from servers.views.profiles import find
 
 
 @require_GET
-@allow(Role.VIEWER)
+@allow(Permission.VIEW)
 def found(request: HttpRequest) -> HttpResponse:
     """The first page of the first admin: what is on the box. A box that is not there yet appears
     on the dashboard."""
@@ -23,7 +23,7 @@ def found(request: HttpRequest) -> HttpResponse:
 
 
 @require_GET
-@allow(Role.VIEWER)
+@allow(Permission.VIEW)
 def box_found(request: HttpRequest, slug: str) -> HttpResponse:
     box = get_object_or_404(Box, slug=slug)
     person = cast(User, request.user)
@@ -32,7 +32,7 @@ def box_found(request: HttpRequest, slug: str) -> HttpResponse:
 
 
 @require_GET
-@allow(Role.VIEWER)
+@allow(Permission.VIEW)
 def profile_compared(request: HttpRequest, slug: str) -> HttpResponse:
     """What the container or process was that a profile was made of, beside what it would start."""
     profile = find(request, slug)

@@ -1,6 +1,6 @@
 """The page of the one address for programs: how to use it, what is ready, who has asked what."""
 
-from typing import Any
+from typing import Any, cast
 
 from django.conf import settings
 from django.core.paginator import Paginator
@@ -12,16 +12,16 @@ from servers import live
 from servers.gateway.clients import clients
 from servers.gateway.routes import listed, look
 from servers.lifecycle import demand
-from servers.models import Request, Role
+from servers.models import Permission, Request, User
 from servers.models.request import LATEST
 from servers.views.access import PersonRequest, allow
 
 
 @require_GET
-@allow(Role.OPERATOR)
+@allow(Permission.CHAT)
 def gateway(request: PersonRequest) -> HttpResponse:
     text = request.GET.get("q", "")[:200]
-    page = Paginator(Request.objects.shown().matching(text), LATEST).get_page(
+    page = Paginator(Request.objects.visible_to(request.user).matching(text), LATEST).get_page(
         request.GET.get("page")
     )
     return render(
@@ -29,8 +29,10 @@ def gateway(request: PersonRequest) -> HttpResponse:
         "gateway/page.html",
         {
             **use_from(request),
-            "on_request": demand.listed(),
+            # It tells of memory, and of who has started what.
+            "on_request": demand.listed() if request.user.may_view else [],
             "requests": page,
+            "person": request.user,
             "text": text,
             "is_latest": not text and page.number == 1,
             "mark": live.names_mark(),
@@ -43,6 +45,8 @@ def use_from(request: HttpRequest) -> dict[str, Any]:
     address = request.build_absolute_uri("/").rstrip("/")
     ready, absent = look()
     offered = listed([*ready, *(each for each in absent if each.may_start)])
+    if not cast(User, request.user).may_view:
+        offered = [{**each, "why": ""} for each in offered]
     model = str(offered[0]["id"]) if offered else "the-name-of-a-server"
     return {
         "address": f"{address}/v1",

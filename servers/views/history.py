@@ -15,7 +15,7 @@ from django.views.decorators.http import require_GET
 from servers import live
 from servers.judge import history as judge
 from servers.judge.history import Point, Times
-from servers.models import Alert, Box, FiguresChunk, HistoryChunk, Role, Run
+from servers.models import Alert, Box, FiguresChunk, HistoryChunk, Permission, Run
 from servers.views import figures, spreadsheet
 from servers.views.access import allow
 
@@ -28,7 +28,7 @@ SPANS = ((3600, "1 h"), (86400, "24 h"), (7 * 86400, "7 d"), (30 * 86400, "30 d"
 
 
 @require_GET
-@allow(Role.VIEWER)
+@allow(Permission.VIEW)
 def history(request: HttpRequest, slug: str) -> HttpResponse:
     box = get_object_or_404(Box, slug=slug)
     gpus = _gpus(box)
@@ -55,7 +55,7 @@ def _gpus(box: Box) -> list[tuple[str, str]]:
 
 
 @require_GET
-@allow(Role.VIEWER)
+@allow(Permission.VIEW)
 def history_points(request: HttpRequest, slug: str) -> JsonResponse:
     """At most 1000 points of a range: ?from= and ?to= in unix seconds, ?gpu= a UUID or all,
     ?server= whose engine, or all."""
@@ -149,7 +149,7 @@ def _seconds(at: datetime | None) -> float | None:
 
 
 @require_GET
-@allow(Role.VIEWER)
+@allow(Permission.VIEW)
 async def history_csv(request: HttpRequest, slug: str) -> StreamingHttpResponse:
     """Every point of a range as finely as it is kept, a line a GPU and moment; ?of=servers: what
     engines told, a line a server and moment."""

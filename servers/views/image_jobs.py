@@ -18,7 +18,7 @@ from servers.host import numbers
 from servers.judge import dockerfile, logtext
 from servers.lifecycle.images import built, jobs, shelf
 from servers.live import shelves
-from servers.models import Box, ImageJob, JobLog, Role, TagNews, User
+from servers.models import Box, ImageJob, JobLog, Permission, TagNews, User
 from servers.views.access import allow
 from servers.views.images import told
 from servers.views.profiles import find, save_launch
@@ -34,7 +34,7 @@ def _me(request: HttpRequest) -> User:
 
 
 @require_GET
-@allow(Role.VIEWER)
+@allow(Permission.VIEW)
 def image_jobs(request: HttpRequest) -> HttpResponse:
     """What goes on and what has ended lately; a page asks for it whenever that changes."""
     found = ImageJob.objects.told().seen_by(_me(request))
@@ -43,7 +43,7 @@ def image_jobs(request: HttpRequest) -> HttpResponse:
 
 
 @require_GET
-@allow(Role.VIEWER)
+@allow(Permission.VIEW)
 def image_job(request: HttpRequest, pk: int) -> HttpResponse:
     job = _seen(request, pk)
     context = {"job": job, "jobs_mark": shelves.jobs_mark()}
@@ -51,7 +51,7 @@ def image_job(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 @require_GET
-@allow(Role.VIEWER)
+@allow(Permission.VIEW)
 def image_job_log(request: HttpRequest, pk: int) -> HttpResponse:
     """The lines of a build after a number, and where the next ones are asked for."""
     job = _seen(request, pk)
@@ -76,7 +76,7 @@ def image_job_log(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 @require_GET
-@allow(Role.VIEWER)
+@allow(Permission.VIEW)
 def image_job_text(request: HttpRequest, pk: int) -> StreamingHttpResponse:
     """`?raw` keeps what a terminal would obey."""
     job = _seen(request, pk)
@@ -99,7 +99,7 @@ def _seen(request: HttpRequest, pk: int) -> ImageJob:
 
 
 @require_POST
-@allow(Role.EDITOR)
+@allow(Permission.EDIT)
 def image_pull(request: HttpRequest, slug: str) -> HttpResponse:
     box = get_object_or_404(Box, slug=slug)
     form = PullForm(request.POST)
@@ -114,7 +114,7 @@ def image_pull(request: HttpRequest, slug: str) -> HttpResponse:
 
 
 @require_POST
-@allow(Role.EDITOR)
+@allow(Permission.EDIT)
 def image_job_cancel(request: HttpRequest, pk: int) -> HttpResponse:
     job = _seen(request, pk)
     _check_may(request, job)
@@ -124,7 +124,7 @@ def image_job_cancel(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 @require_POST
-@allow(Role.EDITOR)
+@allow(Permission.EDIT)
 def image_job_again(request: HttpRequest, pk: int) -> HttpResponse:
     """The same once more after its end; of what was held, all the same."""
     job = _seen(request, pk)
@@ -137,7 +137,7 @@ def image_job_again(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 @require_POST
-@allow(Role.OPERATOR)
+@allow(Permission.OPERATE)
 def image_job_away(request: HttpRequest, pk: int) -> HttpResponse:
     """Somebody has read what came of it."""
     jobs.put_away(_seen(request, pk))
@@ -154,7 +154,7 @@ def _text(sentence: str) -> HttpResponse:
 
 
 @require_POST
-@allow(Role.EDITOR)
+@allow(Permission.EDIT)
 def news_pull(request: HttpRequest, pk: int) -> HttpResponse:
     """Pull the newer build of a tag beside the one that the tag means."""
     news = get_object_or_404(TagNews.objects.select_related("box"), pk=pk)
@@ -165,7 +165,7 @@ def news_pull(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 @require_GET
-@allow(Role.EDITOR)
+@allow(Permission.EDIT)
 def news_move_ask(request: HttpRequest, pk: int, way: str) -> HttpResponse:
     """What moving the tag would do, and the button that does it."""
     news = get_object_or_404(TagNews.objects.select_related("box"), pk=pk)
@@ -175,7 +175,7 @@ def news_move_ask(request: HttpRequest, pk: int, way: str) -> HttpResponse:
 
 
 @require_POST
-@allow(Role.EDITOR)
+@allow(Permission.EDIT)
 def news_move(request: HttpRequest, pk: int, way: str) -> HttpResponse:
     news = get_object_or_404(TagNews.objects.select_related("box"), pk=pk)
     target = _target(news, way)
@@ -190,7 +190,7 @@ def _target(news: TagNews, way: str) -> str:
 
 
 @require_GET
-@allow(Role.ADMIN)
+@allow(Permission.ADMINISTER)
 def images_prune(request: HttpRequest, slug: str) -> HttpResponse:
     """What would go, what stays and why: nothing is removed before somebody has said so."""
     box = get_object_or_404(Box.objects.select_related("shelf"), slug=slug)
@@ -211,7 +211,7 @@ def images_prune(request: HttpRequest, slug: str) -> HttpResponse:
 
 
 @require_POST
-@allow(Role.ADMIN)
+@allow(Permission.ADMINISTER)
 def images_prune_now(request: HttpRequest, slug: str) -> HttpResponse:
     box = get_object_or_404(Box, slug=slug)
     may_go = {str(fate.image.pk): fate.image.image_id for fate in shelf.fates(box) if fate.may_go}
@@ -225,7 +225,7 @@ def images_prune_now(request: HttpRequest, slug: str) -> HttpResponse:
 
 
 @require_POST
-@allow(Role.EDITOR)
+@allow(Permission.EDIT)
 def profile_build(request: HttpRequest, slug: str) -> HttpResponse:
     """Build the image of a profile's Dockerfile on a box."""
     found = find(request, slug)
@@ -243,7 +243,7 @@ def profile_build(request: HttpRequest, slug: str) -> HttpResponse:
 
 
 @require_GET
-@allow(Role.VIEWER)
+@allow(Permission.VIEW)
 def profile_built(request: HttpRequest, slug: str) -> HttpResponse:
     """The part of a profile's page that tells of its own image."""
     found = find(request, slug)
@@ -251,7 +251,7 @@ def profile_built(request: HttpRequest, slug: str) -> HttpResponse:
 
 
 @require_POST
-@allow(Role.EDITOR)
+@allow(Permission.EDIT)
 def profile_use_build(request: HttpRequest, slug: str) -> HttpResponse:
     """Make a version of the profile that starts from the image that its Dockerfile makes."""
     found = find(request, slug)

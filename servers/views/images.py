@@ -18,7 +18,7 @@ from servers.lifecycle.images import news, shelf
 from servers.lifecycle.images.news import Checked
 from servers.lifecycle.images.shelf import Uses
 from servers.live import shelves
-from servers.models import Box, Entry, ImageFacts, Role, Shelf, StoredImage, TagNews, User
+from servers.models import Box, Entry, ImageFacts, Permission, Shelf, StoredImage, TagNews, User
 from servers.views.access import allow
 
 SORTS = {"name": "name", "size": "size", "made": "newest", "used": "last used"}
@@ -74,7 +74,7 @@ class Images:
 
 
 @require_GET
-@allow(Role.VIEWER)
+@allow(Permission.VIEW)
 def images(request: HttpRequest) -> HttpResponse:
     text = request.GET.get("q", "")[:200]
     sort = request.GET.get("sort", "")
@@ -180,7 +180,7 @@ def _checked(each: TagNews, person: User) -> list[Checked]:
 
 
 @require_GET
-@allow(Role.VIEWER)
+@allow(Permission.VIEW)
 def image(request: HttpRequest, pk: int) -> HttpResponse:
     found = get_object_or_404(StoredImage.objects.select_related("box"), pk=pk)
     person = cast(User, request.user)
@@ -203,7 +203,7 @@ def image(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 @require_POST
-@allow(Role.OPERATOR)
+@allow(Permission.OPERATE)
 def image_ask(request: HttpRequest, pk: int) -> HttpResponse:
     """Have an image that no profile names asked for its engine's version and flags."""
     found = get_object_or_404(StoredImage.objects.exclude(engine=""), pk=pk)
@@ -214,7 +214,7 @@ def image_ask(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 @require_POST
-@allow(Role.OPERATOR)
+@allow(Permission.OPERATE)
 def images_look(_request: HttpRequest, slug: str) -> HttpResponse:
     """Ask a box to look at its images now; the page changes by itself when it has."""
     box = get_object_or_404(Box, slug=slug)
@@ -225,7 +225,7 @@ def images_look(_request: HttpRequest, slug: str) -> HttpResponse:
 
 
 @require_POST
-@allow(Role.OPERATOR)
+@allow(Permission.OPERATE)
 def images_news(_request: HttpRequest, slug: str) -> HttpResponse:
     """Ask a box to ask the registries now what the tags of its profiles mean there."""
     news.want(get_object_or_404(Box, slug=slug))

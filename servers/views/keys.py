@@ -10,13 +10,13 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_http_methods, require_POST
 
 from servers.forms.keys import KeyForm
-from servers.models import Entry, Key, Role, User
+from servers.models import Entry, Key, Permission, Role, User
 from servers.views.access import allow
 from servers.views.gateway import use_from
 
 
 @require_http_methods(["GET", "POST"])
-@allow(Role.VIEWER)
+@allow(Permission.ACCOUNT)
 def keys(request: HttpRequest) -> HttpResponse:
     person = cast(User, request.user)
     form = KeyForm(request.POST or None, person=person)
@@ -45,7 +45,7 @@ def keys(request: HttpRequest) -> HttpResponse:
             "token": token,
             "has_own_authority": settings.OWN_TLS is not None,
             "site": request.build_absolute_uri("/").rstrip("/"),
-            **(use_from(request) if made and made.may >= Role.OPERATOR else {}),
+            **(use_from(request) if made and made.may(Permission.CHAT) else {}),
             "mine": [key for key in shown if key.person_id == person.pk],
             "others": [key for key in shown if key.person_id != person.pk],
         },
@@ -53,7 +53,7 @@ def keys(request: HttpRequest) -> HttpResponse:
 
 
 @require_POST
-@allow(Role.VIEWER)
+@allow(Permission.ACCOUNT)
 def key_revoke(request: HttpRequest, pk: int) -> HttpResponse:
     """One's own, and as an admin anybody's."""
     person = cast(User, request.user)

@@ -10,7 +10,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_GET
 
 from servers.judge import logtext
-from servers.models import LogChunk, Role, Run
+from servers.models import LogChunk, Permission, Run
 from servers.models.log import MOST_CHUNKS
 from servers.views.access import allow
 
@@ -18,7 +18,7 @@ _GZIP = 31  # zlib's window for a gzip file
 
 
 @require_GET
-@allow(Role.VIEWER)
+@allow(Permission.VIEW)
 def run(request: HttpRequest, run_id: int) -> HttpResponse:
     """The server's page with this run; browsers take #L1234 along."""
     found = get_object_or_404(Run.objects.select_related("server"), pk=run_id)
@@ -26,7 +26,7 @@ def run(request: HttpRequest, run_id: int) -> HttpResponse:
 
 
 @require_GET
-@allow(Role.VIEWER)
+@allow(Permission.VIEW)
 async def run_log(request: HttpRequest, run_id: int) -> StreamingHttpResponse:
     """`?raw` keeps colours and all else that a terminal obeys, `?timestamps` puts Docker's timestamp
     before each line, `?gz` packs."""

@@ -16,7 +16,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 from servers import live
 from servers.forms.oldport import OldPortForm
 from servers.lifecycle import portholders
-from servers.models import Box, Entry, OldPort, Request, Role
+from servers.models import Box, Entry, OldPort, Permission, Request
 from servers.views.access import PersonRequest, allow
 
 LATELY = timedelta(days=30)
@@ -24,7 +24,7 @@ MOST = 20  # addresses a port
 
 
 @require_http_methods(["GET", "POST"])
-@allow(Role.ADMIN)
+@allow(Permission.ADMINISTER)
 def old_ports(request: PersonRequest) -> HttpResponse:
     box = get_object_or_404(Box, slug=settings.BOX)
     form = OldPortForm(request.POST or None, box=box)
@@ -57,7 +57,7 @@ def _askers(port: OldPort) -> list[dict[str, Any]]:
 
 
 @require_POST
-@allow(Role.ADMIN)
+@allow(Permission.ADMINISTER)
 def old_port_close(request: PersonRequest, pk: int) -> HttpResponse:
     port = get_object_or_404(OldPort, pk=pk)
     with transaction.atomic():

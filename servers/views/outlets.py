@@ -14,7 +14,7 @@ from servers import live
 from servers.forms.outlet import OutletForm
 from servers.lifecycle import outlets as verbs
 from servers.live import needs
-from servers.models import Entry, Outlet, Role, User
+from servers.models import Entry, Outlet, Permission, User
 from servers.models.secret import SecretError
 from servers.views.access import allow
 
@@ -22,14 +22,14 @@ DONE = 204
 
 
 @require_GET
-@allow(Role.ADMIN)
+@allow(Permission.ADMINISTER)
 def outlets(request: HttpRequest) -> HttpResponse:
     return _page(request, OutletForm())
 
 
 @sensitive_post_parameters("address", "key")
 @require_POST
-@allow(Role.ADMIN)
+@allow(Permission.ADMINISTER)
 def outlet_add(request: HttpRequest) -> HttpResponse:
     form = OutletForm(request.POST)
     if not form.is_valid():
@@ -45,7 +45,7 @@ def outlet_add(request: HttpRequest) -> HttpResponse:
 
 @sensitive_post_parameters("address", "key")
 @require_http_methods(["GET", "POST"])
-@allow(Role.ADMIN)
+@allow(Permission.ADMINISTER)
 def outlet_edit(request: HttpRequest, pk: int) -> HttpResponse:
     outlet = get_object_or_404(Outlet, pk=pk)
     name = outlet.name
@@ -72,7 +72,7 @@ def _saved(request: HttpRequest, form: OutletForm) -> bool:
 
 
 @require_POST
-@allow(Role.ADMIN)
+@allow(Permission.ADMINISTER)
 def outlet_delete(request: HttpRequest, pk: int) -> HttpResponse:
     outlet = get_object_or_404(Outlet, pk=pk)
     with transaction.atomic():
@@ -84,7 +84,7 @@ def outlet_delete(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 @require_POST
-@allow(Role.ADMIN)
+@allow(Permission.ADMINISTER)
 def outlet_test(request: HttpRequest, pk: int) -> HttpResponse:
     outlet = get_object_or_404(Outlet, pk=pk)
     me = cast(User, request.user)

@@ -18,7 +18,7 @@ from servers.commandline.read import read
 from servers.engines import ENGINES, choices
 from servers.forms.profile import ProfileForm
 from servers.forms.profile_values import initial
-from servers.models import Box, Role, Run, User
+from servers.models import Box, Permission, Run, User
 from servers.recipes import document as documents
 from servers.recipes import vllm_project
 from servers.recipes.document import Document
@@ -43,7 +43,7 @@ HEADINGS = {
 
 
 @require_http_methods(["GET", "POST"])
-@allow(Role.EDITOR)
+@allow(Permission.EDIT)
 async def profile_paste(request: HttpRequest) -> HttpResponse:
     """Nothing is kept between the steps but what the page sends again: the text itself."""
     text = request.POST.get("text", "")

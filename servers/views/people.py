@@ -11,7 +11,7 @@ from django.views.decorators.http import require_POST
 
 from servers import live
 from servers.forms.people import RoleForm
-from servers.models import Entry, Invite, Role, User
+from servers.models import Entry, Invite, Permission, Role, User
 from servers.views.access import allow
 from servers.views.settings import page
 
@@ -21,7 +21,7 @@ LAST_ADMIN = (
 
 
 @require_POST
-@allow(Role.ADMIN)
+@allow(Permission.ADMINISTER)
 def person_invite(request: HttpRequest) -> HttpResponse:
     form = RoleForm(request.POST)
     if not form.is_valid():
@@ -34,7 +34,7 @@ def person_invite(request: HttpRequest) -> HttpResponse:
 
 
 @require_POST
-@allow(Role.ADMIN)
+@allow(Permission.ADMINISTER)
 def invite_end(request: HttpRequest, pk: int) -> HttpResponse:
     invite = get_object_or_404(Invite, pk=pk)
     if Invite.objects.filter(pk=pk).end():
@@ -46,7 +46,7 @@ def invite_end(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 @require_POST
-@allow(Role.ADMIN)
+@allow(Permission.ADMINISTER)
 def person_reset(request: HttpRequest, pk: int) -> HttpResponse:
     person = get_object_or_404(User, pk=pk)
     if not person.is_active:
@@ -59,7 +59,7 @@ def person_reset(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 @require_POST
-@allow(Role.ADMIN)
+@allow(Permission.ADMINISTER)
 def person_role(request: HttpRequest, pk: int) -> HttpResponse:
     person = get_object_or_404(User, pk=pk)
     form = RoleForm(request.POST)
@@ -77,14 +77,14 @@ def person_role(request: HttpRequest, pk: int) -> HttpResponse:
                 _end_links(Q(created_by=person))
     if changed:
         live.person_changed(pk)
-        messages.success(request, f"{person} is now {_a(role)}.")
+        messages.success(request, f"{person} is now {role.with_article}.")
     else:
         messages.error(request, LAST_ADMIN.format(person))
     return redirect("settings")
 
 
 @require_POST
-@allow(Role.ADMIN)
+@allow(Permission.ADMINISTER)
 def person_active(request: HttpRequest, pk: int) -> HttpResponse:
     """Disable a person, or let a disabled one in again, as the form says."""
     person = get_object_or_404(User, pk=pk)
@@ -107,10 +107,6 @@ def person_active(request: HttpRequest, pk: int) -> HttpResponse:
 def _end_links(which: Q) -> None:
     """Else somebody who is shown out keeps a link to come back by."""
     Invite.objects.filter(which).end()
-
-
-def _a(role: Role) -> str:
-    return f"a {role.label}" if role == Role.VIEWER else f"an {role.label}"
 
 
 def _me(request: HttpRequest) -> User:

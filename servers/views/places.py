@@ -13,13 +13,13 @@ from servers import live
 from servers.engines import parameters
 from servers.forms.profile_values import opens_the_box
 from servers.lifecycle import checkpoints
-from servers.models import Box, Entry, Profile, Role, Server, User
+from servers.models import Box, Entry, Permission, Profile, Server, User
 from servers.views.access import allow
 from servers.views.profiles import find
 
 
 @require_POST
-@allow(Role.EDITOR)
+@allow(Permission.EDIT)
 def profile_place(request: HttpRequest, slug: str) -> HttpResponse:
     """Make the profile startable on one more box, or on the same one with other values."""
     found = find(request, slug)
@@ -38,7 +38,7 @@ def profile_place(request: HttpRequest, slug: str) -> HttpResponse:
 
 
 @require_POST
-@allow(Role.EDITOR)
+@allow(Permission.EDIT)
 def server_values(request: HttpRequest, slug: str) -> HttpResponse:
     """Give a server its own values for the profile's parameters, from its next start on."""
     server = get_object_or_404(Server.objects.select_related("profile"), slug=slug)

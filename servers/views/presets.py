@@ -9,14 +9,14 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from servers.engines import defaults
 from servers.forms.preset import LIMIT, PresetError, check_room, read
-from servers.models import Entry, Preset, Role, Server
+from servers.models import Entry, Permission, Preset, Server
 from servers.views.access import PersonRequest, allow
 
 DONE = 204
 
 
 @require_http_methods(["GET", "POST"])
-@allow(Role.OPERATOR)
+@allow(Permission.OPERATE)
 def presets(request: PersonRequest, slug: str) -> HttpResponse:
     """Those of the server's profile; or one more, or another one under the same name."""
     server = _server(slug)
@@ -43,7 +43,7 @@ def presets(request: PersonRequest, slug: str) -> HttpResponse:
 
 
 @require_POST
-@allow(Role.OPERATOR)
+@allow(Permission.OPERATE)
 def preset_delete(request: PersonRequest, slug: str, pk: int) -> HttpResponse:
     server = _server(slug)
     found = get_object_or_404(server.profile.presets, pk=pk)

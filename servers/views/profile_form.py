@@ -15,7 +15,7 @@ from servers.engines.launch import Launch
 from servers.forms.profile import ProfileForm
 from servers.forms.profile_values import initial
 from servers.lifecycle import checkpoints, stock
-from servers.models import Box, Entry, Profile, Role, Server, StoredCheckpoint, User
+from servers.models import Box, Entry, Permission, Profile, Server, StoredCheckpoint, User
 from servers.models.profile import ABOUT, Stale
 from servers.recipes.document import Document
 from servers.views.access import allow
@@ -24,7 +24,7 @@ from servers.views.recipes import find_recipe
 
 
 @require_http_methods(["GET", "POST"])
-@allow(Role.EDITOR)
+@allow(Permission.EDIT)
 def profile_new(request: HttpRequest) -> HttpResponse:
     person = cast(User, request.user)
     source = Profile.objects.seen_by(person).filter(slug=request.GET.get("from", "")).first()
@@ -81,7 +81,7 @@ def create(form: ProfileForm, *, by: User) -> Profile:
 
 
 @require_http_methods(["GET", "POST"])
-@allow(Role.EDITOR)
+@allow(Permission.EDIT)
 def profile_edit(request: HttpRequest, slug: str) -> HttpResponse:
     found = find(request, slug)
     form = ProfileForm(request.POST or None, person=cast(User, request.user), profile=found)

@@ -23,8 +23,8 @@ from servers.models import (
     Entry,
     ImageFacts,
     Likeness,
+    Permission,
     Profile,
-    Role,
     Run,
     Server,
     User,
@@ -38,7 +38,7 @@ LATEST = 10  # runs on a profile's page
 
 
 @require_GET
-@allow(Role.VIEWER)
+@allow(Permission.VIEW)
 def profiles(request: HttpRequest) -> HttpResponse:
     wanted = Wanted(
         text=request.GET.get("q", "")[:200],
@@ -68,7 +68,7 @@ def _chosen(request: HttpRequest, name: str, among: Collection[str]) -> str:
 
 
 @require_GET
-@allow(Role.VIEWER)
+@allow(Permission.VIEW)
 def profile(request: HttpRequest, slug: str) -> HttpResponse:
     found = find(request, slug)
     servers = list(found.servers.select_related("box", "run").order_by("box__slug", "slug"))
@@ -98,7 +98,7 @@ def profile(request: HttpRequest, slug: str) -> HttpResponse:
 
 
 @require_GET
-@allow(Role.VIEWER)
+@allow(Permission.VIEW)
 def profile_known(request: HttpRequest, slug: str, server: str) -> HttpResponse:
     """The part of a profile's page that depends on what a box's image has said of itself."""
     found = find(request, slug)
@@ -122,7 +122,7 @@ def _known(found: Profile, server: Server) -> dict[str, Any]:
 
 
 @require_POST
-@allow(Role.VIEWER)
+@allow(Permission.VIEW)
 def profile_favourite(request: HttpRequest, slug: str) -> HttpResponse:
     found, person = find(request, slug), cast(User, request.user)
     if request.POST.get("is") == "yes":

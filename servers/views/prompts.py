@@ -15,7 +15,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from servers import live
 from servers.forms.conversation import BODY_LIMIT, COLUMNS, KeepError
 from servers.forms.prompts import PromptSetForm, read_answer, read_round
-from servers.models import Entry, PromptSet, Role, Round, RoundAnswer, Run
+from servers.models import Entry, Permission, PromptSet, Round, RoundAnswer, Run
 from servers.models.run import State, Wanted
 from servers.views.access import PersonRequest, allow
 from servers.views.chat import around
@@ -26,7 +26,7 @@ DONE = 204
 
 
 @require_GET
-@allow(Role.OPERATOR)
+@allow(Permission.OPERATE)
 def prompt_sets(request: PersonRequest) -> HttpResponse:
     found = PromptSet.objects.select_related("by")
     found = found.annotate(asked=Count("rounds"), asked_at=Max("rounds__at"))
@@ -42,13 +42,13 @@ def prompt_sets(request: PersonRequest) -> HttpResponse:
 
 
 @require_http_methods(["GET", "POST"])
-@allow(Role.OPERATOR)
+@allow(Permission.OPERATE)
 def prompt_set_new(request: PersonRequest) -> HttpResponse:
     return _form(request, PromptSet())
 
 
 @require_http_methods(["GET", "POST"])
-@allow(Role.OPERATOR)
+@allow(Permission.OPERATE)
 def prompt_set_edit(request: PersonRequest, pk: int) -> HttpResponse:
     return _form(request, get_object_or_404(PromptSet, pk=pk))
 
@@ -64,7 +64,7 @@ def _form(request: PersonRequest, found: PromptSet) -> HttpResponse:
 
 
 @require_POST
-@allow(Role.OPERATOR)
+@allow(Permission.OPERATE)
 def prompt_set_delete(request: PersonRequest, pk: int) -> HttpResponse:
     found = get_object_or_404(PromptSet, pk=pk)
     Entry.note(request.user, "delete prompt set", found, rounds=found.rounds.count())
@@ -74,7 +74,7 @@ def prompt_set_delete(request: PersonRequest, pk: int) -> HttpResponse:
 
 
 @require_GET
-@allow(Role.OPERATOR)
+@allow(Permission.OPERATE)
 def prompt_set(request: PersonRequest, pk: int) -> HttpResponse:
     """The chosen rounds side by side; the newest two where none is."""
     found = get_object_or_404(PromptSet, pk=pk)
@@ -106,7 +106,7 @@ def prompt_set(request: PersonRequest, pk: int) -> HttpResponse:
 
 
 @require_POST
-@allow(Role.OPERATOR)
+@allow(Permission.OPERATE)
 def round_begin(request: PersonRequest, pk: int) -> JsonResponse:
     """A round of the set as it is now; the page that shows it asks."""
     found = get_object_or_404(PromptSet, pk=pk)
@@ -124,7 +124,7 @@ def round_begin(request: PersonRequest, pk: int) -> JsonResponse:
 
 
 @require_POST
-@allow(Role.OPERATOR)
+@allow(Permission.OPERATE)
 def round_answer(request: PersonRequest, pk: int, place: int) -> HttpResponse:
     """One answer of a round of one's own, as it came."""
     found = get_object_or_404(Round, pk=pk, by=request.user)
@@ -139,7 +139,7 @@ def round_answer(request: PersonRequest, pk: int, place: int) -> HttpResponse:
 
 
 @require_POST
-@allow(Role.OPERATOR)
+@allow(Permission.OPERATE)
 def round_delete(request: PersonRequest, pk: int) -> HttpResponse:
     found = get_object_or_404(Round.objects.select_related("prompt_set", "run__server"), pk=pk)
     Entry.note(request.user, "delete round", found.run.server, set=found.prompt_set.name)

@@ -9,7 +9,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_http_methods
 
 from servers.engines import ENGINES, choices, diff
-from servers.models import Box, EnvironmentGroup, Profile, Role
+from servers.models import Box, EnvironmentGroup, Permission, Profile
 from servers.recipes import hardware
 from servers.recipes.catalogue import Catalogue, Overlay, Recipe, catalogue
 from servers.recipes.hardware import Fit
@@ -33,7 +33,7 @@ def read_catalogue() -> Catalogue:
 
 
 @require_GET
-@allow(Role.VIEWER)
+@allow(Permission.VIEW)
 def recipes(request: HttpRequest) -> HttpResponse:
     """Those that fit a box come first; ?all= shows the others too."""
     known = read_catalogue()
@@ -55,7 +55,7 @@ def recipes(request: HttpRequest) -> HttpResponse:
 
 
 @require_GET
-@allow(Role.VIEWER)
+@allow(Permission.VIEW)
 def recipe(request: HttpRequest, key: str) -> HttpResponse:
     found = find_recipe(key)
     launch = found.published.launch
@@ -85,7 +85,7 @@ def _fit(each: Recipe, box: Box) -> Fit:
 
 
 @require_GET
-@allow(Role.EDITOR)
+@allow(Permission.EDIT)
 def profile_overlays(request: HttpRequest, slug: str) -> HttpResponse:
     found = find(request, slug)
     launch = found.launch
@@ -100,7 +100,7 @@ def profile_overlays(request: HttpRequest, slug: str) -> HttpResponse:
 
 
 @require_http_methods(["GET", "POST"])
-@allow(Role.EDITOR)
+@allow(Permission.EDIT)
 def profile_overlay(request: HttpRequest, slug: str, key: str) -> HttpResponse:
     """What an overlay would change, and the save that changes it."""
     found = find(request, slug)
@@ -111,7 +111,7 @@ def profile_overlay(request: HttpRequest, slug: str, key: str) -> HttpResponse:
 
 
 @require_http_methods(["GET", "POST"])
-@allow(Role.EDITOR)
+@allow(Permission.EDIT)
 def profile_group(request: HttpRequest, slug: str, key: str) -> HttpResponse:
     """The same for an environment group."""
     found, group = find(request, slug), find_group(key)

@@ -12,21 +12,21 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from servers.forms.image import LoginForm
 from servers.lifecycle.images import logins as verbs
 from servers.live import shelves
-from servers.models import Entry, RegistryLogin, Role, User
+from servers.models import Entry, Permission, RegistryLogin, User
 from servers.views.access import allow
 
 DONE = 204
 
 
 @require_GET
-@allow(Role.ADMIN)
+@allow(Permission.ADMINISTER)
 def logins(request: HttpRequest) -> HttpResponse:
     return _page(request, LoginForm())
 
 
 @sensitive_post_parameters("password")
 @require_POST
-@allow(Role.ADMIN)
+@allow(Permission.ADMINISTER)
 def login_add(request: HttpRequest) -> HttpResponse:
     form = LoginForm(request.POST)
     if not form.is_valid():
@@ -42,7 +42,7 @@ def login_add(request: HttpRequest) -> HttpResponse:
 
 @sensitive_post_parameters("password")
 @require_http_methods(["GET", "POST"])
-@allow(Role.ADMIN)
+@allow(Permission.ADMINISTER)
 def login_edit(request: HttpRequest, pk: int) -> HttpResponse:
     login = get_object_or_404(RegistryLogin, pk=pk)
     name = login.registry
@@ -59,7 +59,7 @@ def login_edit(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 @require_POST
-@allow(Role.ADMIN)
+@allow(Permission.ADMINISTER)
 def login_delete(request: HttpRequest, pk: int) -> HttpResponse:
     login = get_object_or_404(RegistryLogin, pk=pk)
     with transaction.atomic():
@@ -70,7 +70,7 @@ def login_delete(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 @require_POST
-@allow(Role.ADMIN)
+@allow(Permission.ADMINISTER)
 def login_test(request: HttpRequest, pk: int) -> HttpResponse:
     verbs.ask_for_test(get_object_or_404(RegistryLogin, pk=pk), by=cast(User, request.user))
     return HttpResponse(status=DONE)

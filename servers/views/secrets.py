@@ -10,14 +10,14 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_POST
 
 from servers.forms.people import SecretForm, SecretValueForm
-from servers.models import Entry, Role, Secret, User
+from servers.models import Entry, Permission, Secret, User
 from servers.views.access import allow
 from servers.views.settings import page, secret_uses
 
 
 @sensitive_post_parameters("value")
 @require_POST
-@allow(Role.ADMIN)
+@allow(Permission.ADMINISTER)
 def secret_add(request: HttpRequest) -> HttpResponse:
     form = SecretForm(request.POST)
     if not form.is_valid():
@@ -32,7 +32,7 @@ def secret_add(request: HttpRequest) -> HttpResponse:
 
 @sensitive_post_parameters("value")
 @require_POST
-@allow(Role.ADMIN)
+@allow(Permission.ADMINISTER)
 def secret_replace(request: HttpRequest, pk: int) -> HttpResponse:
     secret = get_object_or_404(Secret, pk=pk)
     form = SecretValueForm(request.POST)
@@ -47,7 +47,7 @@ def secret_replace(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 @require_POST
-@allow(Role.ADMIN)
+@allow(Permission.ADMINISTER)
 def secret_delete(request: HttpRequest, pk: int) -> HttpResponse:
     secret = get_object_or_404(Secret, pk=pk)
     if uses := secret_uses().get(pk):

@@ -9,14 +9,14 @@ from django.views.decorators.http import require_GET
 from servers import live
 from servers.host import numbers
 from servers.lifecycle import untouched
-from servers.models import Role, Round, Run, Server, User
+from servers.models import Permission, Round, Run, Server, User
 from servers.views.access import allow
 
 EARLIER = 50  # runs in the table
 
 
 @require_GET
-@allow(Role.VIEWER)
+@allow(Permission.VIEW)
 def server(request: HttpRequest, slug: str) -> HttpResponse:
     found = get_object_or_404(Server.objects.with_details(), slug=slug)
     run = _chosen(found, request.GET.get("run", ""))
@@ -40,7 +40,7 @@ def _chosen(server: Server, asked: str) -> Run | None:
 
 
 @require_GET
-@allow(Role.OPERATOR)
+@allow(Permission.OPERATE)
 def server_stop_ask(request: HttpRequest, slug: str) -> HttpResponse:
     """What a stop or restart would take from whom, and the buttons that do it."""
     found = get_object_or_404(Server.objects.with_details(), slug=slug)

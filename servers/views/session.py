@@ -16,7 +16,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from servers import live
 from servers.forms.people import NAME_TAKEN, JoinForm, LoginForm, OwnPasswordForm, PasswordForm
-from servers.models import Entry, Invite, LoginFailure, Role, User, datafolder
+from servers.models import Entry, Invite, LoginFailure, Permission, Role, User, datafolder
 from servers.views.access import allow
 
 GONE = 410
@@ -44,7 +44,7 @@ def login(request: HttpRequest) -> HttpResponse:
 
 
 @require_POST
-@allow(Role.VIEWER)
+@allow(Permission.ACCOUNT)
 def logout(request: HttpRequest) -> HttpResponse:
     pk = cast(User, request.user).pk
     log_out(request)
@@ -99,7 +99,7 @@ def _let_in(invite: Invite, form: PasswordForm) -> User:
 
 @sensitive_post_parameters("current", "password", "again")
 @require_http_methods(["GET", "POST"])
-@allow(Role.VIEWER)
+@allow(Permission.ACCOUNT)
 def password(request: HttpRequest) -> HttpResponse:
     person = cast(User, request.user)
     form = OwnPasswordForm(request.POST or None, request=request, person=person)

@@ -14,19 +14,30 @@ from django.views.decorators.http import require_GET, require_POST
 from servers import tasks
 from servers.engines.volumes import resolve
 from servers.forms.people import BoxForm, RoleForm, SecretForm, SecretValueForm
-from servers.models import Box, Entry, EnvironmentGroup, Invite, Profile, Role, Run, Secret, User
+from servers.models import (
+    Box,
+    Entry,
+    EnvironmentGroup,
+    Invite,
+    Permission,
+    Profile,
+    Role,
+    Run,
+    Secret,
+    User,
+)
 from servers.views import encryption
 from servers.views.access import allow
 
 
 @require_GET
-@allow(Role.VIEWER)
+@allow(Permission.ACCOUNT)
 def settings(request: HttpRequest) -> HttpResponse:
     return page(request)
 
 
 @require_POST
-@allow(Role.ADMIN)
+@allow(Permission.ADMINISTER)
 def box_settings(request: HttpRequest, slug: str) -> HttpResponse:
     box = get_object_or_404(Box, slug=slug)
     form = BoxForm(request.POST, instance=box, prefix=box.slug)
@@ -55,7 +66,7 @@ def page(
     box_form: BoxForm | None = None,
 ) -> HttpResponse:
     """The page; with a link that was just made, or with forms that say what is wrong in them."""
-    if not cast(User, request.user).may(Role.ADMIN):
+    if not cast(User, request.user).may(Permission.ADMINISTER):
         return render(request, "people/settings.html", {"authority": encryption.authority()})
     wrong_box = box_form.instance.pk if box_form else None
     boxes = [

@@ -16,7 +16,7 @@ from servers.commandline.read import read
 from servers.judge import stock as judge
 from servers.lifecycle import discarding, stock
 from servers.lifecycle.stock import Use
-from servers.models import Action, Box, Download, Role, Stock, StoredCheckpoint, User
+from servers.models import Action, Box, Download, Permission, Stock, StoredCheckpoint, User
 from servers.views.access import allow
 
 STATES = {
@@ -70,7 +70,7 @@ class Shelf:
 
 
 @require_GET
-@allow(Role.VIEWER)
+@allow(Permission.VIEW)
 def models(request: HttpRequest) -> HttpResponse:
     text = request.GET.get("q", "")[:200]
     state = request.GET.get("state", "")
@@ -143,7 +143,7 @@ def _rows(
 
 
 @require_GET
-@allow(Role.VIEWER)
+@allow(Permission.VIEW)
 def model(request: HttpRequest, pk: int) -> HttpResponse:
     found = get_object_or_404(StoredCheckpoint.objects.select_related("box"), pk=pk)
     everything = list(found.box.stored.defer("texts"))
@@ -171,7 +171,7 @@ def _commands(text: str) -> int:
 
 
 @require_POST
-@allow(Role.OPERATOR)
+@allow(Permission.OPERATE)
 def models_look(_request: HttpRequest, slug: str) -> HttpResponse:
     """Ask a box to look at its disks now; the page changes by itself when it has."""
     box = get_object_or_404(Box, slug=slug)

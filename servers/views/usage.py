@@ -12,7 +12,7 @@ from django.views.decorators.http import require_GET
 
 from servers.host import numbers
 from servers.judge import usechart
-from servers.models import Role, Usage
+from servers.models import Permission, Usage
 from servers.models.usage import COUNTS, GROUPS
 from servers.views import spreadsheet
 from servers.views.access import PersonRequest, allow
@@ -24,7 +24,7 @@ _BY = {"model": "Model", "server": "Server", "key": "Key", "person": "Person"}
 
 
 @require_GET
-@allow(Role.OPERATOR)
+@allow(Permission.OPERATE)
 def usage(request: PersonRequest) -> HttpResponse:
     days, by = _days(request), request.GET.get("by", "")
     by = by if by in GROUPS else "model"
@@ -53,7 +53,7 @@ def usage(request: PersonRequest) -> HttpResponse:
 
 
 @require_GET
-@allow(Role.OPERATOR)
+@allow(Permission.OPERATE)
 async def usage_csv(request: PersonRequest) -> StreamingHttpResponse:
     days = _days(request)
     today = timezone.localdate()

@@ -7,13 +7,13 @@ from django.views.decorators.http import require_GET, require_POST
 
 from servers.engines import diff
 from servers.host import numbers
-from servers.models import Role
+from servers.models import Permission
 from servers.views.access import allow
 from servers.views.profiles import find, save_launch
 
 
 @require_GET
-@allow(Role.VIEWER)
+@allow(Permission.VIEW)
 def profile_version(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     """A version beside the one before it, or beside ?against=."""
     found = find(request, slug)
@@ -36,7 +36,7 @@ def profile_version(request: HttpRequest, slug: str, number: int) -> HttpRespons
 
 
 @require_POST
-@allow(Role.EDITOR)
+@allow(Permission.EDIT)
 def version_restore(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     """Save what an older version says as a new one."""
     found = find(request, slug)

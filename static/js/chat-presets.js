@@ -52,7 +52,7 @@ export class Presets extends EventTarget {
   // Those of the server's profile, once a server.
   async look() {
     const slug = this.servers.find(this.servers.wanted)?.slug ?? "";
-    if (slug === this.of) return;
+    if (!this.url || slug === this.of) return; // no address: not for this person's role
     this.of = slug;
     this.root.hidden = !slug;
     if (slug) await this.ask("");

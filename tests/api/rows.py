@@ -1,11 +1,11 @@
-"""Every operation of the API with the lowest role whose key opens it: add yours here."""
+"""Every operation of the API with the permission that its key needs: add yours here."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
-from servers.models import Role
+from servers.models import Permission
 from tests.access_rows import Things
 
 DOCUMENT = """
@@ -22,7 +22,7 @@ class Operation:
     """As openapi.json names it. What it is asked with is understood: nobody gets 400 or 422."""
 
     name: str
-    role: Role
+    needs: Permission
     args: Mapping[str, str] = field(default_factory=dict)  # placeholders -> keys of Things
     body: Mapping[str, Any] = field(default_factory=dict)
     query: Mapping[str, str] = field(default_factory=dict)  # -> keys of Things
@@ -41,60 +41,71 @@ class Operation:
 BOX, SERVER, RUN = {"slug": "box"}, {"slug": "server"}, {"run_id": "run"}
 JOB, DOWNLOAD, CLAIM = {"pk": "job"}, {"pk": "download"}, {"pk": "claim"}
 OPERATIONS = [
-    Operation(name="GET /boxes", role=Role.VIEWER),
-    Operation(name="GET /boxes/{slug}", role=Role.VIEWER, args=BOX),
-    Operation(name="GET /boxes/{slug}/models", role=Role.VIEWER, args=BOX),
+    Operation(name="GET /boxes", needs=Permission.VIEW),
+    Operation(name="GET /boxes/{slug}", needs=Permission.VIEW, args=BOX),
+    Operation(name="GET /boxes/{slug}/models", needs=Permission.VIEW, args=BOX),
     Operation(
-        name="DELETE /boxes/{slug}/models", role=Role.EDITOR, args=BOX, query={"path": "model path"}
+        name="DELETE /boxes/{slug}/models",
+        needs=Permission.EDIT,
+        args=BOX,
+        query={"path": "model path"},
     ),
-    Operation(name="GET /boxes/{slug}/images", role=Role.VIEWER, args=BOX),
+    Operation(name="GET /boxes/{slug}/images", needs=Permission.VIEW, args=BOX),
     Operation(
-        name="DELETE /boxes/{slug}/images", role=Role.ADMIN, args=BOX, query={"image": "image id"}
+        name="DELETE /boxes/{slug}/images",
+        needs=Permission.ADMINISTER,
+        args=BOX,
+        query={"image": "image id"},
     ),
-    Operation(name="GET /boxes/{slug}/images/newer", role=Role.VIEWER, args=BOX),
-    Operation(name="POST /boxes/{slug}/images/newer", role=Role.OPERATOR, args=BOX),
+    Operation(name="GET /boxes/{slug}/images/newer", needs=Permission.VIEW, args=BOX),
+    Operation(name="POST /boxes/{slug}/images/newer", needs=Permission.OPERATE, args=BOX),
     Operation(
         name="POST /boxes/{slug}/images/move",
-        role=Role.EDITOR,
+        needs=Permission.EDIT,
         args=BOX,
         body={"reference": "lmsysorg/sglang:latest", "to": "newer"},
     ),
-    Operation(name="GET /image-jobs", role=Role.VIEWER),
-    Operation(name="POST /image-jobs", role=Role.EDITOR, body={"reference": "vllm/other:v1"}),
-    Operation(name="GET /image-jobs/{pk}", role=Role.VIEWER, args=JOB),
-    Operation(name="POST /image-jobs/{pk}/cancel", role=Role.EDITOR, args=JOB),
-    Operation(name="POST /image-jobs/{pk}/go-on", role=Role.EDITOR, args=JOB),
-    Operation(name="GET /servers", role=Role.VIEWER),
-    Operation(name="GET /servers/{slug}", role=Role.VIEWER, args=SERVER),
-    Operation(name="GET /servers/{slug}/runs", role=Role.VIEWER, args=SERVER),
-    Operation(name="GET /servers/{slug}/fit", role=Role.VIEWER, args=SERVER),
-    Operation(name="POST /servers/{slug}/start", role=Role.OPERATOR, args=SERVER),
-    Operation(name="POST /servers/{slug}/stop", role=Role.OPERATOR, args=SERVER),
-    Operation(name="POST /servers/{slug}/restart", role=Role.OPERATOR, args=SERVER),
-    Operation(name="GET /claims", role=Role.VIEWER),
-    Operation(name="POST /claims", role=Role.OPERATOR, body={"server": "qwen3-8b", "hours": 2}),
-    Operation(name="DELETE /claims/{pk}", role=Role.OPERATOR, args=CLAIM),
-    Operation(name="GET /runs/{run_id}", role=Role.VIEWER, args=RUN),
-    Operation(name="GET /runs/{run_id}/why", role=Role.VIEWER, args=RUN),
-    Operation(name="GET /runs/{run_id}/log", role=Role.VIEWER, args=RUN),
-    Operation(name="GET /downloads", role=Role.VIEWER),
-    Operation(name="POST /downloads", role=Role.OPERATOR, body={"model": "Qwen/Qwen3-8B"}),
-    Operation(name="GET /downloads/{pk}", role=Role.VIEWER, args=DOWNLOAD),
-    Operation(name="POST /downloads/{pk}/pause", role=Role.OPERATOR, args=DOWNLOAD),
-    Operation(name="POST /downloads/{pk}/resume", role=Role.OPERATOR, args=DOWNLOAD),
-    Operation(name="POST /downloads/{pk}/cancel", role=Role.OPERATOR, args=DOWNLOAD),
+    Operation(name="GET /image-jobs", needs=Permission.VIEW),
+    Operation(name="POST /image-jobs", needs=Permission.EDIT, body={"reference": "vllm/other:v1"}),
+    Operation(name="GET /image-jobs/{pk}", needs=Permission.VIEW, args=JOB),
+    Operation(name="POST /image-jobs/{pk}/cancel", needs=Permission.EDIT, args=JOB),
+    Operation(name="POST /image-jobs/{pk}/go-on", needs=Permission.EDIT, args=JOB),
+    Operation(name="GET /servers", needs=Permission.VIEW),
+    Operation(name="GET /servers/{slug}", needs=Permission.VIEW, args=SERVER),
+    Operation(name="GET /servers/{slug}/runs", needs=Permission.VIEW, args=SERVER),
+    Operation(name="GET /servers/{slug}/fit", needs=Permission.VIEW, args=SERVER),
+    Operation(name="POST /servers/{slug}/start", needs=Permission.OPERATE, args=SERVER),
+    Operation(name="POST /servers/{slug}/stop", needs=Permission.OPERATE, args=SERVER),
+    Operation(name="POST /servers/{slug}/restart", needs=Permission.OPERATE, args=SERVER),
+    Operation(name="GET /claims", needs=Permission.VIEW),
     Operation(
-        name="POST /downloads/{pk}/limit", role=Role.OPERATOR, args=DOWNLOAD, body={"limit": 5}
+        name="POST /claims", needs=Permission.OPERATE, body={"server": "qwen3-8b", "hours": 2}
     ),
-    Operation(name="GET /profiles", role=Role.VIEWER),
-    Operation(name="GET /profiles/{slug}", role=Role.VIEWER, args=SERVER),
+    Operation(name="DELETE /claims/{pk}", needs=Permission.OPERATE, args=CLAIM),
+    Operation(name="GET /runs/{run_id}", needs=Permission.VIEW, args=RUN),
+    Operation(name="GET /runs/{run_id}/why", needs=Permission.VIEW, args=RUN),
+    Operation(name="GET /runs/{run_id}/log", needs=Permission.VIEW, args=RUN),
+    Operation(name="GET /downloads", needs=Permission.VIEW),
+    Operation(name="POST /downloads", needs=Permission.OPERATE, body={"model": "Qwen/Qwen3-8B"}),
+    Operation(name="GET /downloads/{pk}", needs=Permission.VIEW, args=DOWNLOAD),
+    Operation(name="POST /downloads/{pk}/pause", needs=Permission.OPERATE, args=DOWNLOAD),
+    Operation(name="POST /downloads/{pk}/resume", needs=Permission.OPERATE, args=DOWNLOAD),
+    Operation(name="POST /downloads/{pk}/cancel", needs=Permission.OPERATE, args=DOWNLOAD),
+    Operation(
+        name="POST /downloads/{pk}/limit",
+        needs=Permission.OPERATE,
+        args=DOWNLOAD,
+        body={"limit": 5},
+    ),
+    Operation(name="GET /profiles", needs=Permission.VIEW),
+    Operation(name="GET /profiles/{slug}", needs=Permission.VIEW, args=SERVER),
     Operation(
         name="GET /profiles/{slug}/export/{form}",
-        role=Role.VIEWER,
+        needs=Permission.VIEW,
         args={"slug": "server", "form": "form"},
     ),
-    Operation(name="POST /profiles", role=Role.EDITOR, body={"document": DOCUMENT}),
+    Operation(name="POST /profiles", needs=Permission.EDIT, body={"document": DOCUMENT}),
     Operation(
-        name="PUT /profiles/{slug}", role=Role.EDITOR, args=SERVER, body={"document": DOCUMENT}
+        name="PUT /profiles/{slug}", needs=Permission.EDIT, args=SERVER, body={"document": DOCUMENT}
     ),
 ]

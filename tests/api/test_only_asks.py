@@ -41,7 +41,7 @@ def things(db: None, own_redis: object) -> Things:
 
 def test_no_page_is_open(things: Things) -> None:
     client = with_it()
-    for row in (row for row in ROWS if row.role is not PUBLIC):
+    for row in (row for row in ROWS if row.needs is not PUBLIC):
         send = client.post if row.method == "post" else client.get
 
         answer = send(reverse(row.name, args=[things[key] for key in row.args]), row.data)

@@ -112,7 +112,7 @@ def test_no_key_is_above_its_person() -> None:
                         "digest": "0" * 64, "token": "ifd_mine", "key": hers.pk}  # fmt: skip
                 page.post(reverse("keys"), {**said, **more, "role": str(role.value)})
                 made_one = Key.objects.filter(person=mallory).latest("pk")
-                assert (made_one.role, made_one.may, made_one.only_asks) == (role, role, False)
+                assert (made_one.role, made_one.acts_as, made_one.only_asks) == (role, role, False)
                 assert made_one.digest != "0" * 64
             with cases.named(f"{role.label} ends another's"):
                 assert page.post(reverse("key_revoke", args=[hers.pk])).status_code == 404
@@ -137,7 +137,7 @@ def test_a_key_opens_no_page_so_that_none_makes_another(things: Things) -> None:
         Secret.objects.count(),
     )
     with Cases() as cases:
-        for row in (each for each in ROWS if each.role is not PUBLIC):
+        for row in (each for each in ROWS if each.needs is not PUBLIC):
             with cases.named(f"{row.method} {row.name}"):
                 address = reverse(row.name, args=[things[key] for key in row.args])
                 send = with_it.post if row.method == "post" else with_it.get

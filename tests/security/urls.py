@@ -7,13 +7,13 @@ from django.urls import path
 
 from inferdash.urls import handler400, handler403
 from inferdash.urls import urlpatterns as real_urlpatterns
-from servers.models import Role
+from servers.models import Permission
 from servers.views.access import allow
 
 __all__ = ["handler400", "handler403", "urlpatterns"]
 
 
-@allow(Role.VIEWER)
+@allow(Permission.VIEW)
 def broken(request: Any) -> HttpResponse:
     raise RuntimeError("hf_a_secret_in_a_traceback")
 

@@ -4,20 +4,21 @@ from asgiref.sync import sync_to_async
 from django.http import HttpRequest
 from ninja.security import HttpBearer
 
-from servers.models import Key, Role, User
+from servers.models import Key, Permission, User
+from servers.models.role import name_roles
 from servers.views.api.errors import ApiError
 
 UNAUTHORIZED, FORBIDDEN = 401, 403
 
 
 class ByKey(HttpBearer):
-    """Lets through keys that may do as much as a role; of each operation one."""
+    """Lets through keys that have a permission; of each operation one."""
 
     openapi_name = "key"
 
-    def __init__(self, role: Role) -> None:
+    def __init__(self, permission: Permission) -> None:
         super().__init__()
-        self.role = role
+        self.permission = permission
 
     def authenticate(self, request: HttpRequest, token: str) -> Key:
         key = Key.objects.for_token(token)
@@ -37,16 +38,16 @@ class ByKey(HttpBearer):
                 "nor the terminal.",
                 "Use another key: make one on the page “Keys” of inferdash that may do more.",
             )
-        if key.may < self.role:
+        if not key.may(self.permission):
             raise ApiError(
                 FORBIDDEN,
                 "forbidden",
-                f"This needs the role {self.role.label}, and with this key one may do what "
-                f"{key.may.label}s may.",
+                f"This needs the role {name_roles(self.permission)}, and with this key one may do what "
+                f"{key.acts_as.label}s may.",
                 "Use another key, or ask an admin for the role.",
             )
         # Of this request alone, and never saved: a key may be allowed less than its person.
-        key.person.role = key.may
+        key.person.role = key.acts_as
         request.user = key.person
         return key
 

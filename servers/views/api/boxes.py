@@ -5,7 +5,7 @@ from ninja import Router, Schema, Status
 
 from servers import live
 from servers.lifecycle import actions, discarding
-from servers.models import Box, Role
+from servers.models import Box, Permission
 from servers.views.api import named
 from servers.views.api.auth import ByKey, person
 from servers.views.api.errors import ApiError, Problem
@@ -19,18 +19,18 @@ class DeletedOut(Schema):
     says: str
 
 
-@router.get("", response=list[BoxOut], auth=ByKey(Role.VIEWER))
+@router.get("", response=list[BoxOut], auth=ByKey(Permission.VIEW))
 def boxes(request: HttpRequest) -> list[BoxOut]:
     return [BoxOut.of(live.panel(box)) for box in Box.objects.all()]
 
 
-@router.get("/{slug}", response={200: BoxOut, 404: Problem}, auth=ByKey(Role.VIEWER))
+@router.get("/{slug}", response={200: BoxOut, 404: Problem}, auth=ByKey(Permission.VIEW))
 def box(request: HttpRequest, slug: str) -> BoxOut:
     return BoxOut.of(live.panel(named.find(Box.objects.all(), "box", slug)))
 
 
 @router.get(
-    "/{slug}/models", response={200: list[StoredOut], 404: Problem}, auth=ByKey(Role.VIEWER)
+    "/{slug}/models", response={200: list[StoredOut], 404: Problem}, auth=ByKey(Permission.VIEW)
 )
 def models(request: HttpRequest, slug: str) -> list[StoredOut]:
     """The models on its disks, as its watcher has last seen them."""
@@ -41,7 +41,7 @@ def models(request: HttpRequest, slug: str) -> list[StoredOut]:
 @router.delete(
     "/{slug}/models",
     response={202: DeletedOut, 404: Problem, 409: Problem},
-    auth=ByKey(Role.EDITOR),
+    auth=ByKey(Permission.EDIT),
 )
 def delete_model(request: HttpRequest, slug: str, path: str) -> Status[DeletedOut]:
     """Have the box delete the model at this path; what came of it stands on its page."""

@@ -8,7 +8,7 @@ from ninja import Router, Schema
 from pydantic import Field
 
 from servers.lifecycle import claims
-from servers.models import Box, Claim, Role, Server
+from servers.models import Box, Claim, Permission, Server
 from servers.views.api import named
 from servers.views.api.auth import ByKey, person
 from servers.views.api.boxes import chosen
@@ -27,7 +27,7 @@ class ClaimIn(Schema):
     note: str = Field(default="", max_length=200, description="What it is for.")
 
 
-@router.get("", response=list[ClaimOut], auth=ByKey(Role.VIEWER))
+@router.get("", response=list[ClaimOut], auth=ByKey(Permission.VIEW))
 def listed(request: HttpRequest) -> list[ClaimOut]:
     """Those that are in force, the first to end first."""
     return [ClaimOut.of(each) for each in Claim.objects.active()]
@@ -36,7 +36,7 @@ def listed(request: HttpRequest) -> list[ClaimOut]:
 @router.post(
     "",
     response={200: ClaimOut, 403: Problem, 404: Problem, 409: Problem, 422: Problem},
-    auth=ByKey(Role.OPERATOR),
+    auth=ByKey(Permission.OPERATE),
 )
 def claim(request: HttpRequest, wanted: ClaimIn) -> ClaimOut:
     """Claim GPUs or a server until a time. Claiming the same again sets its time and note anew."""
@@ -66,7 +66,7 @@ def claim(request: HttpRequest, wanted: ClaimIn) -> ClaimOut:
 @router.delete(
     "/{pk}",
     response={200: ClaimOut, 403: Problem, 404: Problem, 409: Problem},
-    auth=ByKey(Role.OPERATOR),
+    auth=ByKey(Permission.OPERATE),
 )
 def release(request: HttpRequest, pk: int) -> ClaimOut:
     """End one's own; an admin ends anybody's."""

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from servers.lifecycle import downloading
 from servers.lifecycle.downloading import Wish, WishError
-from servers.models import Download, Role
+from servers.models import Download, Permission
 from servers.views.api.auth import ByKey, ByKeyAsync, person
 from servers.views.api.boxes import chosen
 from servers.views.api.errors import ApiError, Problem
@@ -98,7 +98,7 @@ class DownloadOut(Schema):
         )
 
 
-@router.get("", response=list[DownloadOut], auth=ByKey(Role.VIEWER))
+@router.get("", response=list[DownloadOut], auth=ByKey(Permission.VIEW))
 def downloads(request: HttpRequest) -> list[DownloadOut]:
     """What goes on, then what came of those of the last day."""
     return [DownloadOut.of(each) for each in Download.objects.for_page()]
@@ -107,7 +107,7 @@ def downloads(request: HttpRequest) -> list[DownloadOut]:
 @router.post(
     "",
     response={200: DownloadOut, 201: DownloadOut, 422: Problem},
-    auth=ByKey(Role.OPERATOR),
+    auth=ByKey(Permission.OPERATE),
 )
 def download(request: HttpRequest, given: DownloadIn) -> Status[DownloadOut]:
     """Ask for a model; 200 where the same is on its way already."""
@@ -128,7 +128,7 @@ def download(request: HttpRequest, given: DownloadIn) -> Status[DownloadOut]:
     return Status(CREATED if is_new else OK, DownloadOut.of(_find(made.pk)))
 
 
-@router.get("/{pk}", response={200: DownloadOut, 404: Problem}, auth=ByKeyAsync(Role.VIEWER))
+@router.get("/{pk}", response={200: DownloadOut, 404: Problem}, auth=ByKeyAsync(Permission.VIEW))
 async def one(request: HttpRequest, pk: int, seen: str = "", wait: float = 0.0) -> DownloadOut:
     """How far it is.
 
@@ -137,21 +137,27 @@ async def one(request: HttpRequest, pk: int, seen: str = "", wait: float = 0.0) 
     return await held(lambda: _look(pk), seen=seen, wait=wait, kinds=["downloads"])
 
 
-@router.post("/{pk}/pause", response={200: DownloadOut, 404: Problem}, auth=ByKey(Role.OPERATOR))
+@router.post(
+    "/{pk}/pause", response={200: DownloadOut, 404: Problem}, auth=ByKey(Permission.OPERATE)
+)
 def pause(request: HttpRequest, pk: int) -> DownloadOut:
     """What is there stays."""
     downloading.pause(_find(pk), by=person(request))
     return DownloadOut.of(_find(pk))
 
 
-@router.post("/{pk}/resume", response={200: DownloadOut, 404: Problem}, auth=ByKey(Role.OPERATOR))
+@router.post(
+    "/{pk}/resume", response={200: DownloadOut, 404: Problem}, auth=ByKey(Permission.OPERATE)
+)
 def resume(request: HttpRequest, pk: int) -> DownloadOut:
     """Go on with one that is paused, or try one again that has failed or was cancelled."""
     downloading.resume(_find(pk), by=person(request))
     return DownloadOut.of(_find(pk))
 
 
-@router.post("/{pk}/cancel", response={200: DownloadOut, 404: Problem}, auth=ByKey(Role.OPERATOR))
+@router.post(
+    "/{pk}/cancel", response={200: DownloadOut, 404: Problem}, auth=ByKey(Permission.OPERATE)
+)
 def cancel(request: HttpRequest, pk: int, how: CancelIn | None = None) -> DownloadOut:
     """Files that are whole stay in any case."""
     drops = bool(how and how.delete_parts)
@@ -159,7 +165,9 @@ def cancel(request: HttpRequest, pk: int, how: CancelIn | None = None) -> Downlo
     return DownloadOut.of(_find(pk))
 
 
-@router.post("/{pk}/limit", response={200: DownloadOut, 404: Problem}, auth=ByKey(Role.OPERATOR))
+@router.post(
+    "/{pk}/limit", response={200: DownloadOut, 404: Problem}, auth=ByKey(Permission.OPERATE)
+)
 def limit(request: HttpRequest, pk: int, how: LimitIn) -> DownloadOut:
     """How fast it may come, from now on."""
     downloading.limit(_find(pk), how.limit, by=person(request))

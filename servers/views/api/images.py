@@ -11,7 +11,7 @@ from pydantic import Field
 
 from servers.forms.image import PullForm
 from servers.lifecycle.images import jobs, news, shelf
-from servers.models import Box, ImageJob, Role, StoredImage, TagNews, User
+from servers.models import Box, ImageJob, Permission, StoredImage, TagNews, User
 from servers.views.api import named
 from servers.views.api.auth import ByKey, ByKeyAsync, person
 from servers.views.api.boxes import chosen
@@ -45,7 +45,9 @@ class MoveIn(Schema):
 
 
 @router.get(
-    "/boxes/{slug}/images", response={200: list[ImageOut], 404: Problem}, auth=ByKey(Role.VIEWER)
+    "/boxes/{slug}/images",
+    response={200: list[ImageOut], 404: Problem},
+    auth=ByKey(Permission.VIEW),
 )
 def images(request: HttpRequest, slug: str) -> list[ImageOut]:
     """What lies in its Docker, as its watcher has last seen it, the largest first."""
@@ -58,7 +60,7 @@ def images(request: HttpRequest, slug: str) -> list[ImageOut]:
 @router.delete(
     "/boxes/{slug}/images",
     response={202: ImageJobOut, 404: Problem, 409: Problem},
-    auth=ByKey(Role.ADMIN),
+    auth=ByKey(Permission.ADMINISTER),
 )
 def remove(
     request: HttpRequest,
@@ -96,7 +98,7 @@ def _stored(box: Box, called: str) -> StoredImage:
 @router.get(
     "/boxes/{slug}/images/newer",
     response={200: list[NewerOut], 404: Problem},
-    auth=ByKey(Role.VIEWER),
+    auth=ByKey(Permission.VIEW),
 )
 def newer(request: HttpRequest, slug: str) -> list[NewerOut]:
     """Tags of profiles with a newer build, with one to go back to, or that could not be asked about."""
@@ -105,7 +107,7 @@ def newer(request: HttpRequest, slug: str) -> list[NewerOut]:
 
 
 @router.post(
-    "/boxes/{slug}/images/newer", response={204: None, 404: Problem}, auth=ByKey(Role.OPERATOR)
+    "/boxes/{slug}/images/newer", response={204: None, 404: Problem}, auth=ByKey(Permission.OPERATE)
 )
 def ask_registries(request: HttpRequest, slug: str) -> Status[None]:
     """Have the box ask the registries now what the tags of its profiles mean there."""
@@ -116,7 +118,7 @@ def ask_registries(request: HttpRequest, slug: str) -> Status[None]:
 @router.post(
     "/boxes/{slug}/images/move",
     response={202: ImageJobOut, 404: Problem, 409: Problem},
-    auth=ByKey(Role.EDITOR),
+    auth=ByKey(Permission.EDIT),
 )
 def move(request: HttpRequest, slug: str, given: MoveIn) -> Status[ImageJobOut]:
     """Have a tag mean its newer build, or what it meant before; what runs is not touched."""
@@ -139,7 +141,7 @@ def _news(box: Box, reference: str) -> TagNews:
     return found
 
 
-@router.get("/image-jobs", response=list[ImageJobOut], auth=ByKey(Role.VIEWER))
+@router.get("/image-jobs", response=list[ImageJobOut], auth=ByKey(Permission.VIEW))
 def image_jobs(request: HttpRequest) -> list[ImageJobOut]:
     """Pulls, builds, moved tags and removals: what goes on, and what has ended in the last day."""
     found = ImageJob.objects.told().seen_by(person(request)).select_related("box", "asked_by")
@@ -149,7 +151,7 @@ def image_jobs(request: HttpRequest) -> list[ImageJobOut]:
 @router.post(
     "/image-jobs",
     response={200: ImageJobOut, 201: ImageJobOut, 404: Problem, 409: Problem, 422: Problem},
-    auth=ByKey(Role.EDITOR),
+    auth=ByKey(Permission.EDIT),
 )
 def pull(request: HttpRequest, given: PullIn) -> Status[ImageJobOut]:
     """Ask for an image; 200 where the same is on its way already."""
@@ -171,7 +173,7 @@ def pull(request: HttpRequest, given: PullIn) -> Status[ImageJobOut]:
 
 
 @router.get(
-    "/image-jobs/{pk}", response={200: ImageJobOut, 404: Problem}, auth=ByKeyAsync(Role.VIEWER)
+    "/image-jobs/{pk}", response={200: ImageJobOut, 404: Problem}, auth=ByKeyAsync(Permission.VIEW)
 )
 async def image_job(
     request: HttpRequest, pk: int, seen: str = "", wait: float = 0.0
@@ -188,7 +190,7 @@ async def image_job(
 @router.post(
     "/image-jobs/{pk}/cancel",
     response={200: ImageJobOut, 403: Problem, 404: Problem},
-    auth=ByKey(Role.EDITOR),
+    auth=ByKey(Permission.EDIT),
 )
 def cancel(request: HttpRequest, pk: int) -> ImageJobOut:
     """Nothing happens to one that has ended. What stays of a pull, it says itself."""
@@ -200,7 +202,7 @@ def cancel(request: HttpRequest, pk: int) -> ImageJobOut:
 @router.post(
     "/image-jobs/{pk}/go-on",
     response={200: ImageJobOut, 403: Problem, 404: Problem, 409: Problem},
-    auth=ByKey(Role.EDITOR),
+    auth=ByKey(Permission.EDIT),
 )
 def go_on(request: HttpRequest, pk: int) -> ImageJobOut:
     """Do what it is held for all the same."""

@@ -7,7 +7,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from ninja import Router, Schema, Status
 
 from servers.forms.profile import ProfileForm
-from servers.models import Box, Profile, Role
+from servers.models import Box, Permission, Profile
 from servers.models.profile import Wanted
 from servers.recipes import document
 from servers.recipes.mapping import DocumentError
@@ -56,18 +56,18 @@ class ImportIn(Schema):
     message: str = ""  # of a new version: what is new
 
 
-@router.get("", response=list[ProfileOut], auth=ByKey(Role.VIEWER))
+@router.get("", response=list[ProfileOut], auth=ByKey(Permission.VIEW))
 def profiles(request: HttpRequest, q: str = "") -> list[ProfileOut]:
     found = Profile.objects.for_list(person(request), Wanted(text=q[:200]))
     return [ProfileOut.of(each) for each in found]
 
 
-@router.get("/{slug}", response={200: ProfileOut, 404: Problem}, auth=ByKey(Role.VIEWER))
+@router.get("/{slug}", response={200: ProfileOut, 404: Problem}, auth=ByKey(Permission.VIEW))
 def profile(request: HttpRequest, slug: str) -> ProfileOut:
     return ProfileOut.of(_find(request, slug))
 
 
-@router.get("/{slug}/export/{form}", response={404: Problem}, auth=ByKey(Role.VIEWER))
+@router.get("/{slug}/export/{form}", response={404: Problem}, auth=ByKey(Permission.VIEW))
 def export(request: HttpRequest, slug: str, form: str) -> HttpResponse:
     """As docker, compose, yaml or json. Values of secrets stay here."""
     if form not in exports.FORMS:
@@ -79,7 +79,7 @@ def export(request: HttpRequest, slug: str, form: str) -> HttpResponse:
 @router.post(
     "",
     response={201: ProfileOut, 403: Problem, 404: Problem, 422: Problem},
-    auth=ByKeyAsync(Role.EDITOR),
+    auth=ByKeyAsync(Permission.EDIT),
 )
 async def bring(request: HttpRequest, given: ImportIn) -> Status[ProfileOut]:
     """Make a profile of a document."""
@@ -98,7 +98,7 @@ def _bring(request: HttpRequest, given: ImportIn, read: document.Document) -> St
 @router.put(
     "/{slug}",
     response={200: ProfileOut, 403: Problem, 404: Problem, 422: Problem},
-    auth=ByKeyAsync(Role.EDITOR),
+    auth=ByKeyAsync(Permission.EDIT),
 )
 async def replace(request: HttpRequest, slug: str, given: ImportIn) -> ProfileOut:
     """Make the document's launch the profile's newest version; secrets are kept."""

@@ -9,7 +9,7 @@ from ninja import Router, Schema
 from servers import live
 from servers.judge import failurebook
 from servers.live.waiting import awaited
-from servers.models import LogChunk, Role, Run
+from servers.models import LogChunk, Permission, Run
 from servers.models.log import MOST_CHUNKS
 from servers.views.api.auth import ByKey, ByKeyAsync
 from servers.views.api.errors import Problem
@@ -40,12 +40,12 @@ class WhyOut(Schema):
     is_partial: bool  # only a part of the log was there
 
 
-@router.get("/{run_id}", response={200: RunOut, 404: Problem}, auth=ByKey(Role.VIEWER))
+@router.get("/{run_id}", response={200: RunOut, 404: Problem}, auth=ByKey(Permission.VIEW))
 def run(request: HttpRequest, run_id: int) -> RunOut:
     return RunOut.of(_find(run_id))
 
 
-@router.get("/{run_id}/why", response={200: WhyOut, 404: Problem}, auth=ByKey(Role.VIEWER))
+@router.get("/{run_id}/why", response={200: WhyOut, 404: Problem}, auth=ByKey(Permission.VIEW))
 def why(request: HttpRequest, run_id: int) -> WhyOut:
     found = _find(run_id)
     said: dict[str, Any] = found.diagnosis
@@ -58,7 +58,7 @@ def why(request: HttpRequest, run_id: int) -> WhyOut:
     )
 
 
-@router.get("/{run_id}/log", response={200: LogOut, 404: Problem}, auth=ByKeyAsync(Role.VIEWER))
+@router.get("/{run_id}/log", response={200: LogOut, 404: Problem}, auth=ByKeyAsync(Permission.VIEW))
 async def log(
     request: HttpRequest, run_id: int, start: int = 1, limit: int = 1000, wait: float = 0.0
 ) -> LogOut:

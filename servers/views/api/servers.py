@@ -12,7 +12,7 @@ from pydantic import Field
 from servers import lifecycle, tasks
 from servers.engines import parameters
 from servers.lifecycle import Patience, claims, preflight, taken, untouched
-from servers.models import Claim, Role, Run, Server
+from servers.models import Claim, Permission, Run, Server
 from servers.views.api import named
 from servers.views.api.auth import ByKey, ByKeyAsync, person
 from servers.views.api.errors import ApiError, Problem
@@ -51,12 +51,12 @@ class StopIn(Schema):
     despite_claim: bool = Field(default=False, description=_DESPITE_CLAIM)
 
 
-@router.get("", response=list[ServerOut], auth=ByKey(Role.VIEWER))
+@router.get("", response=list[ServerOut], auth=ByKey(Permission.VIEW))
 def servers(request: HttpRequest) -> list[ServerOut]:
     return [ServerOut.of(each) for each in Server.objects.for_dashboard()]
 
 
-@router.get("/{slug}", response={200: ServerOut, 404: Problem}, auth=ByKeyAsync(Role.VIEWER))
+@router.get("/{slug}", response={200: ServerOut, 404: Problem}, auth=ByKeyAsync(Permission.VIEW))
 async def server(request: HttpRequest, slug: str, seen: str = "", wait: float = 0.0) -> ServerOut:
     """Where it is.
 
@@ -70,14 +70,16 @@ def _look(slug: str) -> ServerOut:
     return ServerOut.of(_find(slug))
 
 
-@router.get("/{slug}/runs", response={200: list[RunOut], 404: Problem}, auth=ByKey(Role.VIEWER))
+@router.get("/{slug}/runs", response={200: list[RunOut], 404: Problem}, auth=ByKey(Permission.VIEW))
 def runs(request: HttpRequest, slug: str, limit: int = 20) -> list[RunOut]:
     """The newest first."""
     found = _find(slug).runs.select_related("server__box", "version__profile", "started_by", "like")
     return [RunOut.of(each) for each in found[: max(1, min(limit, 100))]]
 
 
-@router.get("/{slug}/fit", response={200: dict[str, Any], 404: Problem}, auth=ByKey(Role.VIEWER))
+@router.get(
+    "/{slug}/fit", response={200: dict[str, Any], 404: Problem}, auth=ByKey(Permission.VIEW)
+)
 def fit(request: HttpRequest, slug: str) -> dict[str, Any]:
     """Whether a start would do: every check, what is known to fail, and the estimate of memory."""
     return _checked(_find(slug)).to_json()
@@ -86,7 +88,7 @@ def fit(request: HttpRequest, slug: str) -> dict[str, Any]:
 @router.post(
     "/{slug}/start",
     response={200: ServerOut, 403: Problem, 404: Problem, 409: Problem},
-    auth=ByKey(Role.OPERATOR),
+    auth=ByKey(Permission.OPERATE),
 )
 def start(request: HttpRequest, slug: str, how: StartIn | None = None) -> ServerOut:
     """Nothing happens to one that runs already."""
@@ -156,7 +158,7 @@ def _refuse_claimed(found: list[Claim]) -> None:
 @router.post(
     "/{slug}/stop",
     response={200: ServerOut, 403: Problem, 404: Problem, 409: Problem},
-    auth=ByKey(Role.OPERATOR),
+    auth=ByKey(Permission.OPERATE),
 )
 def stop(request: HttpRequest, slug: str, how: StopIn | None = None) -> ServerOut:
     """Nothing happens to one that does not run."""
@@ -175,7 +177,7 @@ def stop(request: HttpRequest, slug: str, how: StopIn | None = None) -> ServerOu
 @router.post(
     "/{slug}/restart",
     response={200: ServerOut, 403: Problem, 404: Problem, 409: Problem},
-    auth=ByKey(Role.OPERATOR),
+    auth=ByKey(Permission.OPERATE),
 )
 def restart(request: HttpRequest, slug: str, how: RestartIn | None = None) -> ServerOut:
     """Of one that does not run, a start."""

@@ -1,0 +1,154 @@
+"""What who may only chat has, and what stays shut to them."""
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from servers import live
+from servers.models import Key, Permission, Role, User
+from servers.models.request import Request
+from servers.models.role import PERMISSIONS, name_roles
+from servers.models.run import State
+from tests import factories
+from tests.cases import Cases
+from tests.people.desk import as_, join
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("own_redis")]
+
+EVERYTHING: set[tuple[str, int | None]] = {("everything", None)}
+
+
+@pytest.fixture
+def carl() -> User:
+    return factories.person("carl", Role.CHAT)
+
+
+def test_every_role_stands_in_the_table() -> None:
+    assert set(PERMISSIONS) == set(Role)
+    assert PERMISSIONS[Role.CHAT] == {Permission.ACCOUNT, Permission.CHAT}
+    assert Permission.CHAT not in PERMISSIONS[Role.VIEWER]
+    assert [name_roles(each) for each in Permission] == [
+        "chat or viewer", "chat or operator", "viewer", "operator", "editor", "admin",
+    ]  # fmt: skip
+
+
+def test_the_first_page_is_the_playground(carl: User) -> None:
+    page = as_(carl).get("/", follow=True)
+
+    assert page.redirect_chain == [("/chat/", 302)]
+    said = page.content.decode()
+    assert 'href="/gateway/"' in said
+    for shut in ("/profiles/", "/models/", "/settings/", "/alerts/", "/boxes/", "/activity/"):
+        assert f'"{shut}' not in said, shut
+    assert 'type="search" id="search"' not in said
+
+
+def test_an_invited_person_chats(ada: User) -> None:
+    page = as_(ada).post(reverse("person_invite"), {"role": str(Role.CHAT.value)})
+    link = page.context["new_link"]["address"].removeprefix("http://testserver")
+
+    join(Client(), link, username="lin")
+
+    assert User.objects.get(username="lin").role == Role.CHAT
+
+
+def test_nothing_of_the_box_is_on_their_pages(carl: User) -> None:
+    """Of a server that runs, and of one whose start has failed with a line of its log."""
+    box = factories.box("rtx8")
+    runs = [
+        factories.run(factories.server(box, "up"), State.READY),
+        factories.run(factories.server(box, "down"), State.FAILED),
+    ]
+    for run in runs:
+        run.failure = "CUDA error in /opt/secret/start.py"
+        run.save(update_fields=["failure"])
+    client = as_(carl)
+    said = [
+        client.get(address).content.decode()
+        for address in ("/chat/", "/chat/compare/", "/gateway/")
+    ]
+    pages = (
+        "dashboard",
+        "chat",
+        "gateway",
+        "server",
+        "box",
+        "alerts",
+        "outlets",
+        "capture",
+        "stock",
+        "found",
+    )
+    said += [
+        live.render(EVERYTHING, carl, page=page, pk=pk)
+        for page in pages
+        for pk in (box.pk, runs[0].server_id)
+    ]
+
+    with Cases() as cases:
+        for number, text in enumerate(said):
+            with cases.named(str(number)):
+                for shut in (
+                    "/opt/secret",
+                    "/servers/",
+                    "/runs/",
+                    "/profiles/",
+                    "/boxes/",
+                    "GiB",
+                    "/alerts/",
+                ):
+                    assert shut not in text, shut
+    assert 'data-slug="up"' in live.render(EVERYTHING, carl, page="chat")
+
+
+def test_they_see_their_own_requests_alone(ada: User, carl: User) -> None:
+    for person, model in ((ada, "of-ada"), (carl, "of-carl")):
+        Request.objects.create(
+            person=person,
+            at=timezone.now(),
+            model=model,
+            server="up",
+            path="/v1/chat/completions",
+            status=200,
+            duration=1.0,
+        )
+
+    for said in (
+        as_(carl).get("/gateway/").content.decode(),
+        as_(carl).get("/gateway/?q=of").content.decode(),
+        live.render(EVERYTHING, carl, page="gateway"),
+    ):
+        assert "of-carl" in said
+        assert "of-ada" not in said
+
+
+def test_their_keys_ask_models_and_nothing_else(carl: User) -> None:
+    page = as_(carl).get(reverse("keys"))
+    assert page.context["form"].fields["role"].choices == [(0, "ask models only")]
+
+    as_(carl).post(reverse("keys"), {"name": "x", "role": "0", "lives": "0"})
+    made = Key.objects.get()
+    forged = as_(carl).post(reverse("keys"), {"name": "y", "role": "2", "lives": "0"})
+
+    assert forged.context["form"].errors
+    assert (Key.objects.get(), made.only_asks, made.scope) == (made, True, "ask models only")
+    assert made.may(Permission.CHAT)
+
+
+def test_a_key_has_what_both_it_and_its_person_may() -> None:
+    cases = [
+        (Role.VIEWER, Role.VIEWER, Role.CHAT, set()),
+        (Role.OPERATOR, Role.OPERATOR, Role.CHAT, {Permission.CHAT}),
+        (Role.ADMIN, Role.ADMIN, Role.CHAT, {Permission.CHAT}),
+        (Role.CHAT, Role.CHAT, Role.VIEWER, set()),
+        (Role.CHAT, Role.CHAT, Role.ADMIN, {Permission.CHAT}),
+        (Role.EDITOR, Role.VIEWER, Role.EDITOR, {Permission.VIEW}),
+    ]
+    for number, (was, role, then, may) in enumerate(cases):
+        person = factories.person(f"p{number}", was)
+        key, _token = Key.make(person, "x", role, expires_at=None)
+        User.objects.filter(pk=person.pk).update(role=then)
+        key = Key.objects.select_related("person").get(pk=key.pk)
+
+        assert {each for each in Permission if key.may(each)} == may | {Permission.ACCOUNT}
