@@ -119,7 +119,9 @@ class Gateway:
         if scope["method"] not in ("GET", "HEAD"):
             raise Refusal(405, "method_not_allowed", f"{MODELS} is only read.")
         shown: list[Route | Absence] = [*self.routes.ready, *self.routes.startable]
-        data = listed(each for each in shown if caller.may_ask(each.names))
+        data = listed(
+            (each for each in shown if caller.may_ask(each.names)), sees_causes=caller.sees_causes
+        )
         found = {str(each["id"]): each for each in data}
         wanted = str(scope["path"])[len(MODELS) :].strip("/")
         if wanted and wanted not in found:
@@ -128,7 +130,7 @@ class Gateway:
             if route is None and (other := self.routes.find(wanted)) is not None:
                 raise not_allowed(caller, other.server)
             if route is None:
-                raise self.routes.absent(wanted, may=may)
+                raise self.routes.absent(wanted, may=may, sees_causes=caller.sees_causes)
             wanted = route.model
         answer = found.get(wanted) or {"object": "list", "data": data}
         await speaking.say_json(answer)

@@ -23,6 +23,7 @@ MINUTE = 60.0
 class Caller:
     key: int | None  # None: it needed none, on an old port
     person: int
+    sees_causes: bool = False  # it may be told what stands in logs, and what is free on a box
     models: frozenset[str] = frozenset()  # empty: all
     per_minute: int | None = None  # requests; None: as many as it likes
 
@@ -113,6 +114,7 @@ def _look(token: str) -> Caller | None:
     return Caller(
         key=key.pk,
         person=key.person_id,
+        sees_causes=key.person.may(Permission.VIEW),
         models=frozenset(key.models_allowed),
         per_minute=key.requests_per_minute,
     )

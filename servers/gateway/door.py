@@ -7,7 +7,7 @@ from servers.gateway.asgi import Scope
 from servers.gateway.callers import Caller, brings_key
 from servers.gateway.hosts import is_ours, without_port
 from servers.gateway.refusal import Refusal
-from servers.models import OldPort
+from servers.models import OldPort, Permission
 from servers.models.oldport import plain
 
 
@@ -18,6 +18,7 @@ class Door:
     model: str  # asked for where a request names nothing that is known; "": nothing
     sources: tuple[IPv4Network | IPv6Network, ...]
     person: int | None  # in whose name programs ask without a key; None: they may not
+    sees_causes: bool  # as that person does
 
     @classmethod
     def of(cls, row: OldPort) -> "Door":
@@ -27,6 +28,7 @@ class Door:
             model=row.model,
             sources=tuple(ip_network(each) for each in row.sources),
             person=row.made_by_id if row.needs_no_key else None,
+            sees_causes=row.made_by is not None and row.made_by.may(Permission.VIEW),
         )
 
     def caller(self, scope: Scope) -> Caller | None:
@@ -52,7 +54,7 @@ class Door:
                 "led here by a name of its own. Ask by the box's address, use a key, or have the "
                 "name added to INFERDASH_ALLOWED_HOSTS.",
             )  # fmt: skip
-        return Caller(key=None, person=self.person)
+        return Caller(key=None, person=self.person, sees_causes=self.sees_causes)
 
 
 def source_of(scope: Scope) -> str | None:

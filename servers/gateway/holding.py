@@ -37,13 +37,13 @@ async def route(
         if absence is None and (other := routes.find(model, but=but) or routes.absence(model)):
             raise not_allowed(caller, other.server)
         if absence is None or not absence.may_start or but:
-            raise routes.absent(model, may=may)
+            raise routes.absent(model, may=may, sees_causes=caller.sees_causes)
         if await _start(absence, caller, routes.busy):
             await routes.look(anew=True)
             absence = routes.absence(absence.server) or absence
         left = asked_at + absence.hold - time.monotonic()
         if left <= 0 or (absence.left or 0) > left:
-            raise routes.absent(model, may=may)
+            raise routes.absent(model, may=may, sees_causes=caller.sees_causes)
         await _news(routes, absence, min(left, LOOKED_AT))
     return found
 
@@ -59,7 +59,10 @@ async def _start(absence: Absence, caller: Caller, busy: frozenset[int]) -> bool
         # Who hangs up takes nobody along.
         return await asyncio.shield(asking)
     except NotStartedError as error:
-        raise Refusal(503, "model_not_started", str(error), server=absence.server) from error
+        brief = "" if caller.sees_causes else error.brief
+        raise Refusal(
+            503, "model_not_started", str(error), server=absence.server, brief=brief
+        ) from error
 
 
 async def ask(server: int, person: int) -> None:

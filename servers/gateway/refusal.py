@@ -21,22 +21,23 @@ _TYPES = {
 
 @dataclass
 class Refusal(Exception):
-    """`message` says what, of which server, and what to do."""
+    """`message` says what, of which server, and what to do; it is what is kept."""
 
     status: int
     code: str
     message: str
     retry_after: int | None = None  # seconds
     server: str = field(default="", kw_only=True)
+    # What the caller is told in its place, who may not read logs and figures; "": the message.
+    brief: str = field(default="", kw_only=True)
 
     def body(self, path: str) -> bytes:
         """In the shape of the API that was asked for."""
         kind = _TYPES.get(self.status, "api_error")
+        says = self.brief or self.message
         if path.startswith(ANTHROPIC):
-            return json.dumps(
-                {"type": "error", "error": {"type": kind, "message": self.message}}
-            ).encode()
-        error = {"message": self.message, "type": kind, "param": None, "code": self.code}
+            return json.dumps({"type": "error", "error": {"type": kind, "message": says}}).encode()
+        error = {"message": says, "type": kind, "param": None, "code": self.code}
         return json.dumps({"error": error}).encode()
 
     def event(self, path: str) -> bytes:

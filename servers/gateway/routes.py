@@ -55,15 +55,15 @@ class Absence:
     listed: tuple[str, ...]
     owner: str
     says: str
+    brief: str  # the same for who may not read logs and figures
     advice: str  # to whoever asks now; "" where `says` says it
     is_coming: bool  # it is on its way to ready
     left: float | None  # seconds until then; None: not known
     may_start: bool  # a request starts it, or wakes it
     hold: int  # seconds for which a request is held meanwhile
 
-    @property
-    def refusal(self) -> str:
-        return f"{self.says} {self.advice}".rstrip()
+    def explain(self, *, sees_causes: bool) -> str:
+        return f"{self.says if sees_causes else self.brief} {self.advice}".rstrip()
 
     @property
     def retry_after(self) -> int | None:
@@ -154,7 +154,9 @@ class Routes:
         named = [each for each in self._absences if model in each.names and may(each.names)]
         return min(named, key=lambda each: (not each.is_coming, not each.may_start), default=None)
 
-    def absent(self, model: str | None, *, may: May = _may_all) -> Refusal:
+    def absent(
+        self, model: str | None, *, may: May = _may_all, sees_causes: bool = False
+    ) -> Refusal:
         """Why nothing of that name answers."""
         absent = self.absence(model, may=may)
         if absent is None:
@@ -162,15 +164,16 @@ class Routes:
                 404, "model_not_found", f"No server answers to “{model}”{self._listed()}."
             )
         return Refusal(
-            503, "model_not_ready", absent.refusal, absent.retry_after, server=absent.server
-        )
+            503, "model_not_ready", absent.explain(sees_causes=True), absent.retry_after,
+            server=absent.server, brief=absent.explain(sees_causes=sees_causes),
+        )  # fmt: skip
 
     def _listed(self) -> str:
         names = sorted({each.model for each in self._routes})
         return f": {', '.join(names)}" if names else "; none is ready now"
 
 
-def listed(shown: Iterable[Route | Absence]) -> list[dict[str, object]]:
+def listed(shown: Iterable[Route | Absence], *, sees_causes: bool) -> list[dict[str, object]]:
     """Each name once, in OpenAI's form and with more beside it."""
     found: dict[str, dict[str, object]] = {}
     for each in shown:
@@ -179,16 +182,16 @@ def listed(shown: Iterable[Route | Absence]) -> list[dict[str, object]]:
                 name,
                 {
                     "id": name, "object": "model", "owned_by": each.owner, "root": each.listed[0],
-                    "server": each.server, **_now(each),
+                    "server": each.server, **_now(each, sees_causes=sees_causes),
                 },
             )  # fmt: skip
     return list(found.values())
 
 
-def _now(each: Route | Absence) -> dict[str, object]:
+def _now(each: Route | Absence, *, sees_causes: bool) -> dict[str, object]:
     if isinstance(each, Route):
         return {"created": int(each.since), "ready": True}
-    return {"created": 0, "ready": False, "why": each.says}
+    return {"created": 0, "ready": False, "why": each.says if sees_causes else each.brief}
 
 
 def look() -> tuple[list[Route], list[Absence]]:
@@ -232,14 +235,17 @@ def _absence(server: Server, run: Run | None) -> Absence:
     launch = server.launch
     served_name = run.served_name if run else launch.served_name
     is_here = server.box.slug == settings.BOX
-    is_coming, left, advice = False, None, ""
+    is_coming, left, advice, brief = False, None, "", ""
     if not is_here:
         says = f"{server} runs on {server.box}. Ask the inferdash of that box."
     elif run is None or run.wanted != Wanted.RUNNING or not run.is_active:
-        says = demand.why_not(server) or f"{server} is not running; a request starts it."
+        starts = f"{server} is not running; a request starts it."
+        says = demand.why_not(server) or starts
+        brief = demand.why_not(server, is_brief=True) or starts
     elif run.sleeps:
         is_coming, left = True, run.slept.get("woke_in")
-        says = run.sleep_trouble or f"{server} {run.sleep_clause}. A request wakes it."
+        brief = f"{server} {run.sleep_clause}. A request wakes it."
+        says = run.sleep_trouble or brief
     elif run.state in _COMING:
         start = run.where_it_starts(run.launch, unified=server.box.is_unified)
         is_coming = True
@@ -255,6 +261,7 @@ def _absence(server: Server, run: Run | None) -> Absence:
         listed=_names(served_name, server.slug, *launch.aliases),
         owner=launch.engine,
         says=says,
+        brief=brief or says,
         advice=advice,
         is_coming=is_coming,
         left=left,
@@ -267,7 +274,7 @@ def _absence(server: Server, run: Run | None) -> Absence:
 
 def why_not(server: Server) -> str:
     """Why a server that is not ready does not answer, and where its start is."""
-    return _absence(server, server.run).refusal
+    return _absence(server, server.run).explain(sees_causes=True)
 
 
 def _where(start: Start | None) -> str:

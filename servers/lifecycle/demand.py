@@ -29,7 +29,14 @@ AGAIN = 30.0
 
 
 class NotStartedError(Exception):
-    """The server is not started for a request; the text says why, and what to do."""
+    """The server is not started for a request; the text says why, and what to do.
+
+    `brief` is the same for who may not read logs and figures.
+    """
+
+    def __init__(self, says: str, *, brief: str) -> None:
+        super().__init__(says)
+        self.brief = brief
 
 
 def ask(server: Server, *, by: User | None, passing: Collection[int]) -> Run | None:
@@ -41,7 +48,7 @@ def ask(server: Server, *, by: User | None, passing: Collection[int]) -> Run | N
         _wake(server, server.run, passing, by)
         return None
     if said := why_not(server):
-        raise NotStartedError(said)
+        raise NotStartedError(said, brief=why_not(server, is_brief=True))
     launch = parameters.fill(server.profile.launch, server.values)
     run = server.runs.active().first()
     if run is not None:
@@ -55,12 +62,13 @@ def ask(server: Server, *, by: User | None, passing: Collection[int]) -> Run | N
     errors += [each.says for each in checked.lasting]
     if errors:
         raise NotStartedError(
-            f"{server} is not started: {errors[0]} Its page in inferdash says more."
+            f"{server} is not started: {errors[0]} Its page in inferdash says more.",
+            brief=brief(server),
         )
     try:
         datafolder.check_room()  # before anything is stopped for it
     except datafolder.DiskFullError as error:
-        raise NotStartedError(f"{server} is not started: {error}") from error
+        raise NotStartedError(f"{server} is not started: {error}", brief=brief(server)) from error
     _make_room(server, launch, passing, by, checked.known)
     patience = wishes.Patience(until=timezone.now() + WAITS)
     return wishes.start(server, by=by, patience=patience, on_request=True)
@@ -70,7 +78,7 @@ def _wake(server: Server, run: Run, passing: Collection[int], by: User | None) -
     """Have it woken by its box, once it can have its memory back. Raises NotStartedError."""
     at = run.slept.get("trouble_at", 0.0)
     if run.sleep_trouble and timezone.now().timestamp() - at < AGAIN:
-        raise NotStartedError(run.sleep_trouble)
+        raise NotStartedError(run.sleep_trouble, brief=brief(server))
     lacking = sleeping.lacking(run.slept, live.sample(server.box.slug), run.gpus or "all")
     if lacking:
         _make_room(server, run.launch, passing, by, lacking=lacking)
@@ -79,8 +87,16 @@ def _wake(server: Server, run: Run, passing: Collection[int], by: User | None) -
         live.wake_watcher(server.box.slug)
 
 
-def why_not(server: Server) -> str:
-    """Why a request does not start it, in a sentence; "" if it does."""
+def brief(server: Server) -> str:
+    """That it cannot be started now, without the cause."""
+    return f"{server} cannot be started now. Ask an operator; its page in inferdash says why."
+
+
+def why_not(server: Server, *, is_brief: bool = False) -> str:
+    """Why a request does not start it, in a sentence; "" if it does.
+
+    With `is_brief` nothing in it is from a log.
+    """
     launch = server.profile.launch
     if server.is_watched:
         return f"{server} is not running, and is started by whoever else runs it."
@@ -98,6 +114,8 @@ def why_not(server: Server) -> str:
     tries = max(1, launch.restart_tries)
     last = list(server.runs.order_by("-pk")[:tries])
     if len(last) == tries and all(_failed_to_start(run, server) for run in last):
+        if is_brief:
+            return brief(server)
         times = "" if tries == 1 else f" {tries} times in a row"
         return (
             f"{server} has failed to start{times}: {last[0].why} Requests try it again after "
@@ -125,7 +143,9 @@ def _make_room(
     found = taken.before_start(launch, server, known)
     if claimed := claims.against_start(server, found.start.gpus, by):
         said = "; ".join(map(claims.describe, claimed))
-        raise NotStartedError(f"{server} is not started for a request: {said}.")
+        raise NotStartedError(
+            f"{server} is not started for a request: {said}.", brief=brief(server)
+        )
     if lacking is None:
         short = known.fit.lacking if known.fit is not None else 0
         lacking = found.start.missing or short * len(found.start.gpus or ())
@@ -134,7 +154,8 @@ def _make_room(
         holders = " and ".join(map(str, plan.in_the_way))
         raise NotStartedError(
             f"{server} needs {found.where}, held by {holders}, and only servers that requests have "
-            "started are stopped to make room. Stop that, or ask for another model."
+            "started are stopped to make room. Stop that, or ask for another model.",
+            brief=brief(server),
         )
     for run in Run.objects.filter(pk__in=plan.stops).select_related("server__profile__current"):
         _stop(run, f"Stopped to make room for {server}, which a request has asked for.")

@@ -85,7 +85,7 @@ class ExchangeQuerySet(models.QuerySet["Exchange"]):
         found by."""
         found = self
         for word in text.split():
-            of_request = Q(request__in=Request.objects.order_by().matching(word))
+            of_request = Q(request__in=Request.objects.order_by().matching(word, also_causes=True))
             found = found.filter(
                 of_request | Q(asked__icontains=word) | Q(answered__icontains=word)
             )

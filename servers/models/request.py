@@ -28,13 +28,18 @@ class RequestQuerySet(models.QuerySet["Request"]):
         """All of them to who may look at servers, to others their own."""
         return self.shown() if person.may_view else self.shown().filter(person=person)
 
-    def matching(self, text: str) -> Self:
-        """Those in which each of the words stands: person, key, model, server, status."""
+    def matching(self, text: str, *, also_causes: bool) -> Self:
+        """Those in which each of the words stands: person, key, model, server, status.
+
+        With `also_causes` the error too, which quotes logs.
+        """
         found = self
         for word in text.split():
             known = Q(model__icontains=word) | Q(server__icontains=word) | Q(path__icontains=word)
             known |= Q(person__username__icontains=word) | Q(key__name__icontains=word)
-            known |= Q(error__icontains=word) | Q(source__icontains=word)
+            known |= Q(source__icontains=word)
+            if also_causes:
+                known |= Q(error__icontains=word)
             status = numbers.whole(word)
             found = found.filter(known if status is None else known | Q(status=status))
         return found

@@ -207,7 +207,7 @@ async def _answer(ask: Ask, target: Target, person: User) -> AsyncGenerator[byte
                     yield piece
         except NotStartedError as error:
             call.failed(NOT_READY, str(error))
-            yield _error(str(error))
+            yield _error(str(error) if person.may_view else error.brief)
         except EngineError as error:
             message = await sync_to_async(_cause)(target) or str(error)
             call.failed(error.status or BAD_GATEWAY, message)
@@ -233,9 +233,10 @@ async def _woken(target: Target, person: User) -> AsyncGenerator[bytes]:
     run = await Run.objects.select_related("server").aget(pk=target.run_id)
     if run.sleeps:
         waited = durations.shown(target.wakes_within) if target.wakes_within else "no time"
+        late = f"{run.server} {run.sleep_clause}, and was not awake within {waited}."
+        later = f"{late} Ask again a little later."
         raise NotStartedError(
-            f"{run.server} {run.sleep_clause}, and was not awake within {waited}. "
-            f"{run.sleep_trouble or 'Ask again a little later.'}"
+            f"{late} {run.sleep_trouble}" if run.sleep_trouble else later, brief=later
         )
 
 

@@ -21,9 +21,10 @@ from servers.views.access import PersonRequest, allow
 @allow(Permission.CHAT)
 def gateway(request: PersonRequest) -> HttpResponse:
     text = request.GET.get("q", "")[:200]
-    page = Paginator(Request.objects.visible_to(request.user).matching(text), LATEST).get_page(
-        request.GET.get("page")
-    )
+    page = Paginator(
+        Request.objects.visible_to(request.user).matching(text, also_causes=request.user.may_view),
+        LATEST,
+    ).get_page(request.GET.get("page"))
     return render(
         request,
         "gateway/page.html",
@@ -44,9 +45,10 @@ def use_from(request: HttpRequest) -> dict[str, Any]:
     """The lines for programs, and what they can be tested with."""
     address = request.build_absolute_uri("/").rstrip("/")
     ready, absent = look()
-    offered = listed([*ready, *(each for each in absent if each.may_start)])
-    if not cast(User, request.user).may_view:
-        offered = [{**each, "why": ""} for each in offered]
+    offered = listed(
+        [*ready, *(each for each in absent if each.may_start)],
+        sees_causes=cast(User, request.user).may_view,
+    )
     model = str(offered[0]["id"]) if offered else "the-name-of-a-server"
     return {
         "address": f"{address}/v1",

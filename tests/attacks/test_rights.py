@@ -59,7 +59,7 @@ def test_whoever_is_no_admin_any_more_changes_nobody() -> None:
 def test_nobody_raises_themselves() -> None:
     ada = person("ada", Role.ADMIN)
     invite, _token = Invite.make(role=Role.ADMIN, by=ada)
-    for role in (Role.VIEWER, Role.OPERATOR, Role.EDITOR):
+    for role in (Role.CHAT, Role.VIEWER, Role.OPERATOR, Role.EDITOR):
         mallory = person(f"mallory-{role.label}", role)
         page = page_of(mallory)
         for view, args, said in (
@@ -98,7 +98,7 @@ def test_no_key_is_above_its_person() -> None:
     hers = Key.make(ada, "hers", Role.ADMIN, expires_at=None)[0]
     said = {"name": "x", "lives": "0"}
     with Cases() as cases:
-        for role in (Role.VIEWER, Role.OPERATOR, Role.EDITOR):
+        for role in (Role.CHAT, Role.VIEWER, Role.OPERATOR, Role.EDITOR):
             mallory = person(f"mallory-{role.label}", Role.ADMIN)
             page = page_of(mallory)
             page.get(reverse("keys"))
@@ -112,7 +112,8 @@ def test_no_key_is_above_its_person() -> None:
                         "digest": "0" * 64, "token": "ifd_mine", "key": hers.pk}  # fmt: skip
                 page.post(reverse("keys"), {**said, **more, "role": str(role.value)})
                 made_one = Key.objects.filter(person=mallory).latest("pk")
-                assert (made_one.role, made_one.acts_as, made_one.only_asks) == (role, role, False)
+                assert (made_one.role, made_one.acts_as) == (role, role)
+                assert made_one.only_asks == (role is Role.CHAT)
                 assert made_one.digest != "0" * 64
             with cases.named(f"{role.label} ends another's"):
                 assert page.post(reverse("key_revoke", args=[hers.pk])).status_code == 404

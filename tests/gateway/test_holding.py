@@ -244,6 +244,59 @@ def test_who_is_stopped_by_hand_meanwhile_is_refused_with_the_name(
     assert "ada has stopped halted" in error["message"]
 
 
+CARL = """
+carl = User.objects.create(username="carl", role=Role.CHAT)
+print(Key.make(carl, "carl's", Role.CHAT, expires_at=None)[1])
+"""
+FAILED = """
+server = Server.objects.get(slug="{slug}")
+for _try in range(max(1, server.profile.launch.restart_tries)):
+    server.run = Run.objects.create(
+        server=server, version=server.profile.current, state=State.FAILED, on_request=True,
+        failure="RuntimeError in /opt/hidden/start.py",
+    )
+server.save()
+"""
+
+
+@pytest.fixture
+def carl(address: Address) -> Iterator[httpx.Client]:
+    """Who may chat and nothing else."""
+    made(address, "broken", HOLD)
+    made(address, "lent", HOLD)
+    address.stack.shell(FAILED.format(slug="broken"))
+    token = address.stack.shell(CARL).strip()
+    headers = {"Authorization": f"Bearer {token}"}
+    with httpx.Client(base_url=address.url, headers=headers, timeout=PATIENCE) as client:
+        yield client
+    address.stack.shell("User.objects.filter(username='carl').delete()")
+
+
+def test_who_may_only_chat_starts_one_and_reads_no_log(
+    carl: httpx.Client, program: httpx.Client, address: Address
+) -> None:
+    answers: list[httpx.Response] = []
+    waits = threading.Thread(
+        target=lambda: answers.append(carl.post(CHAT, json=ask("hello", "lent")))
+    )
+    waits.start()
+    address.stack.shell(STARTED.format(slug="lent"))
+    address.stack.shell(READY.format(slug="lent", port=address.engines[0].port))
+    waits.join(PATIENCE)
+    assert [each.status_code for each in answers] == [200]
+
+    status, error = refused(program.post(CHAT, json=ask("hello", "broken")))
+    assert (status, error["code"]) == (503, "model_not_started")
+    assert "/opt/hidden" in error["message"]
+    assert "/opt/hidden" in program.get("/v1/models/broken").json()["why"]
+
+    status, error = refused(carl.post(CHAT, json=ask("hello", "broken")))
+    assert (status, error["code"]) == (503, "model_not_started")
+    assert error["message"].startswith("broken cannot be started now. Ask an operator")
+    assert carl.get("/v1/models/broken").json()["why"] == error["message"]
+    assert "/opt/hidden" in str(address.requests()[0]["error"])
+
+
 @pytest.mark.asyncio
 async def test_a_hundred_that_wait_look_together(monkeypatch: pytest.MonkeyPatch) -> None:
     looks: list[int] = []

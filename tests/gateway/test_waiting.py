@@ -28,7 +28,7 @@ def absence(server: str, *, is_coming: bool = False, hold: int = 0) -> Absence:
     names = ("twin", server)
     return Absence(
         pk=1, server=server, names=names, listed=names, owner="vllm", says=f"{server} is starting.",
-        advice="", is_coming=is_coming, left=None, may_start=True, hold=hold,
+        brief="", advice="", is_coming=is_coming, left=None, may_start=True, hold=hold,
     )  # fmt: skip
 
 

@@ -152,3 +152,13 @@ def test_a_key_has_what_both_it_and_its_person_may() -> None:
         key = Key.objects.select_related("person").get(pk=key.pk)
 
         assert {each for each in Permission if key.may(each)} == may | {Permission.ACCOUNT}
+
+
+def test_an_error_that_is_not_shown_is_not_searched(ada: User, carl: User) -> None:
+    Request.objects.create(
+        person=carl, at=timezone.now(), model="of-carl", server="up", path="/v1/chat/completions",
+        status=503, duration=1.0, error="RuntimeError: hidden",
+    )  # fmt: skip
+
+    assert "of-carl" in as_(ada).get("/gateway/?q=hidden").content.decode()
+    assert "of-carl" not in as_(carl).get("/gateway/?q=hidden").content.decode()
