@@ -13,7 +13,7 @@ from django.views.decorators.http import require_safe
 from servers import live
 from servers.host.exposition import CONTENT_TYPE, Families
 from servers.judge import exported
-from servers.models import Alert, Box, Key, Run, Server
+from servers.models import Alert, Box, Key, Permission, Run, Server
 from servers.models.run import State
 
 UNAUTHORIZED = 401
@@ -22,9 +22,9 @@ UNAUTHORIZED = 401
 @require_safe
 @login_not_required  # it asks for a token of its own
 def metrics(request: HttpRequest) -> HttpResponse:
-    """With the token of the settings, or with anybody's key that may do more than ask models; without either there is no page."""
-    keys = Key.objects.usable().for_more_than_models()
-    if not settings.METRICS_TOKEN and not keys.exists():
+    """With the token of the settings, or with a key that may look at boxes; without either there is no page."""
+    keys = Key.objects.usable().for_more_than_models().select_related("person")
+    if not settings.METRICS_TOKEN and not any(key.may(Permission.VIEW) for key in keys):
         raise Http404("No token for metrics is set.")
     if not _may(request.headers.get("Authorization", "")):
         return HttpResponse(
@@ -45,7 +45,7 @@ def _may(said: str) -> bool:
     if wanted and constant_time_compare(token, wanted):
         return True
     key = Key.objects.for_more_than_models().for_token(token)
-    if key is None:
+    if key is None or not key.may(Permission.VIEW):
         return False
     Key.objects.note_use(key)
     return True

@@ -162,3 +162,15 @@ def test_an_error_that_is_not_shown_is_not_searched(ada: User, carl: User) -> No
 
     assert "of-carl" in as_(ada).get("/gateway/?q=hidden").content.decode()
     assert "of-carl" not in as_(carl).get("/gateway/?q=hidden").content.decode()
+
+
+def test_a_key_from_before_opens_no_metrics() -> None:
+    olga = factories.person("olga", Role.OPERATOR)
+    headers = {"Authorization": f"Bearer {Key.make(olga, 'x', Role.OPERATOR, expires_at=None)[1]}"}
+    assert Client(headers=headers).get("/metrics").status_code == 200
+
+    User.objects.filter(pk=olga.pk).update(role=Role.CHAT)
+
+    assert Client(headers=headers).get("/metrics").status_code == 404
+    Key.make(factories.person("vera", Role.VIEWER), "y", Role.VIEWER, expires_at=None)
+    assert Client(headers=headers).get("/metrics").status_code == 401
