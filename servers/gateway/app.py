@@ -5,14 +5,19 @@ import json
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from http import HTTPStatus
 
-from servers.gateway import counting, holding
+from servers.gateway import counting, holding, lacking, messages
 from servers.gateway.asgi import Application, Message, Receive, Scope, Send
 from servers.gateway.callers import Caller, Callers, not_allowed
 from servers.gateway.calls import Call, Calls
 from servers.gateway.capture import Captures
 from servers.gateway.door import Door, source_of
 from servers.gateway.hosts import unknown_host
+from servers.gateway.lacking import Lacking
+from servers.gateway.messages import Translation
+from servers.gateway.messages.response import NotTranslatedError, translate_error
+from servers.gateway.messages.stream import MessagesStream
 from servers.gateway.question import GoneError, Question, heard
 from servers.gateway.refusal import Refusal
 from servers.gateway.routes import Absence, Route, Routes, listed
@@ -27,6 +32,9 @@ WITHOUT_V1 = (
     "/v1",
 )
 
+# Of an engine's answer that is translated.
+_KEPT = (b"retry-after", b"x-request-id")
+LONGEST_TRANSLATED = 64 * 2**20  # bytes
 LONGEST_EVENT = 1 << 20  # bytes; what is longer is passed on in pieces, too
 
 
@@ -56,6 +64,7 @@ class Gateway:
         self.routes = Routes()
         self.calls = Calls()
         self.captures = Captures()
+        self.lacking = Lacking()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if is_for_engines(str(scope["path"])) or _is_astray(scope):
@@ -153,16 +162,29 @@ class Gateway:
             await self.captures.look()
             call.to(route)
             call.recording = self.captures.recording(route, question.body, kind)
+            translation = self._translate(scope, question, route)
             more = counting.asked_for(call.path, question.said, route.owner)
-            body = question.to(route.model, more)
+            asked = (
+                (translation.path, translation.body)
+                if translation
+                else (path, question.to(route.model, more))
+            )
             with self.routes.passing(route):
                 holding.stay_awake()
                 try:
                     async with relay(
-                        route.endpoint, scope["method"], path, scope["headers"], body
+                        route.endpoint, scope["method"], asked[0], scope["headers"], asked[1]
                     ) as answer:
-                        await speaking.pass_on(answer, hides_counts=bool(more))
-                    return
+                        answer, is_lacking = await lacking.look(answer)
+                        if not is_lacking and translation is None:
+                            await speaking.pass_on(answer, hides_counts=bool(more))
+                        elif not is_lacking and translation is not None:
+                            await speaking.pass_on_translated(answer, translation)
+                    if not is_lacking:
+                        return
+                    if translation is not None or not _may_translate(scope, question):
+                        raise lacking.refusal(route, call.path)
+                    self.lacking.note(route.run, call.path)
                 except AwayError as error:
                     # Its port is closed: it has seen nothing, so another one may answer.
                     if not error.was_refused or speaking.has_begun:
@@ -176,6 +198,19 @@ class Gateway:
                     ):
                         raise _lost(route, error, has_begun=False) from error
 
+    def _translate(self, scope: Scope, question: Question, route: Route) -> Translation | None:
+        """Raises Refusal."""
+        path = str(scope["path"])
+        if not _may_translate(scope, question) or not self.lacking.knows(route.run, path):
+            return None
+        return messages.translate(path, question.said or {}, model=route.model, engine=route.owner)
+
+
+def _may_translate(scope: Scope, question: Question) -> bool:
+    """Whether an engine that lacks the path can be asked in other words."""
+    is_theirs = scope["method"] == "POST" and scope["path"] in messages.PATHS
+    return is_theirs and question.said is not None
+
 
 def _lost(route: Route, error: AwayError, *, has_begun: bool) -> Refusal:
     where = "in the middle of its answer" if has_begun else "without an answer"
@@ -187,6 +222,10 @@ def _lost(route: Route, error: AwayError, *, has_begun: bool) -> Refusal:
     return Refusal(
         502, "engine_lost", f"{says}. Its page in inferdash says why.", server=route.server
     )
+
+
+def _untranslated(why: str) -> Refusal:
+    return Refusal(502, "not_translated", f"The engine’s answer cannot be translated: {why}")
 
 
 class _Speaking:
@@ -222,6 +261,52 @@ class _Speaking:
             if piece:
                 await self._send({"type": "http.response.body", "body": piece, "more_body": True})
         await self._end(rest)
+
+    async def pass_on_translated(self, answer: Answer, translation: Translation) -> None:
+        """Raises AwayError like pass_on, and Refusal for what the Messages API cannot say."""
+        if self._call.recording is not None:
+            self._call.recording.begins(answer.headers)
+        headers = dict(answer.headers)
+        kept = [(name, headers[name]) for name in _KEPT if name in headers]
+        is_stream = headers.get(b"content-type", b"").startswith(b"text/event-stream")
+        if answer.status == HTTPStatus.OK and is_stream and translation.is_stream:
+            await self._stream_translated(answer, kept)
+            return
+        body = bytearray()
+        async for piece in answer.pieces:
+            self._call.heard(piece)
+            body += piece
+            if len(body) > LONGEST_TRANSLATED:
+                raise _untranslated(f"it is larger than {LONGEST_TRANSLATED >> 20} MiB")
+        if answer.status != HTTPStatus.OK:
+            said = translate_error(answer.status, bytes(body))
+        else:
+            try:
+                said = translation.translate_answer(bytes(body))
+            except NotTranslatedError as error:
+                raise _untranslated(str(error)) from error
+        self._call.status = answer.status
+        await self._begin(answer.status, [*kept, (b"content-type", b"application/json")])
+        await self._end(said)
+
+    async def _stream_translated(self, answer: Answer, kept: list[tuple[bytes, bytes]]) -> None:
+        self._is_stream, self._call.status = True, answer.status
+        kind = (b"content-type", b"text/event-stream; charset=utf-8")
+        await self._begin(
+            answer.status,
+            [*kept, kind, (b"cache-control", b"no-cache"), (b"x-accel-buffering", b"no")],
+        )
+        stream = MessagesStream()
+        async for piece in answer.pieces:
+            self._call.heard(piece)
+            if said := stream.hear(piece):
+                await self._send({"type": "http.response.body", "body": said, "more_body": True})
+            if stream.error:
+                break
+        last = stream.end()
+        if stream.error:
+            self._call.failed(HTTPStatus.BAD_GATEWAY, stream.error)
+        await self._end(last)
 
     async def refuse(self, refusal: Refusal, path: str) -> None:
         if not self.has_begun:

@@ -58,8 +58,8 @@ print(answer.choices[0].message.content)""",
             slug="claude-code",
             asks="messages",
             name="Claude Code",
-            says="In the shell that starts it; the address is without /v1. The engine must have "
-            "/v1/messages, as new vLLM, SGLang and llama.cpp do.",
+            says="In the shell that starts it; the address is without /v1. An engine that has no "
+            "/v1/messages is asked by chat completions, and its answers are translated.",
             text=f"""export ANTHROPIC_BASE_URL={address}
 export ANTHROPIC_AUTH_TOKEN={KEY}
 export ANTHROPIC_MODEL={_MODEL}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from servers.gateway.asgi import Send
 
 ANTHROPIC = "/v1/messages"
-_TYPES = {
+TYPES = {
     400: "invalid_request_error",
     401: "authentication_error",
     403: "permission_error",
@@ -33,7 +33,7 @@ class Refusal(Exception):
 
     def body(self, path: str) -> bytes:
         """In the shape of the API that was asked for."""
-        kind = _TYPES.get(self.status, "api_error")
+        kind = TYPES.get(self.status, "api_error")
         says = self.brief or self.message
         if path.startswith(ANTHROPIC):
             return json.dumps({"type": "error", "error": {"type": kind, "message": says}}).encode()

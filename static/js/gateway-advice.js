@@ -14,13 +14,11 @@ const KNOWN = {
     retryAfter ? `It is on its way: test again in ${retryAfter} s.` : "Test again when it is ready.",
   model_not_started: () => "Test again when that is out of its way.",
   rate_limited: ({ retryAfter }) => `Test again in ${retryAfter} s, or make a key that may ask more often.`,
+  no_such_path: () => "Choose a model whose engine has it.",
   [TOO_SLOW]: () => "The server’s page says what it has to do, and how far a start is. Test again when it has less to do, or is ready.",
   engine_lost: () => "The server’s page says why it ended. Start it again, then test again.",
 };
 
-const NO_MESSAGES =
-  "Its engine has no /v1/messages, so Claude Code cannot use it. Newer vLLM, SGLang and llama.cpp have it: " +
-  "give the profile a newer image. Programs that speak OpenAI’s API need none.";
 const NO_TOOLS =
   "It refuses tools, which this program sends. For vLLM and SGLang its profile needs a tool parser: the playground " +
   "lists that under “Missing in its profile” and adds it with one click.";
@@ -37,7 +35,6 @@ export function advice(refused, step) {
   const known = KNOWN[refused.code];
   if (known) return known(refused);
   if (refused.isCut) return "The engine broke its answer off. The server’s page and its log say why; then test again.";
-  if (refused.status === 404 && step.path.startsWith("/v1/messages")) return NO_MESSAGES;
   if (refuses(refused)) return step.hasTool ? NO_TOOLS : "The engine itself refuses this. Its message says what it lacks; programs would hear the same.";
   return "An error of the engine, or of inferdash. The server’s page and the log of the web process say which.";
 }

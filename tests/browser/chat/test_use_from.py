@@ -187,10 +187,6 @@ def test_each_client_is_tested_by_what_it_asks(
     picture(page, "use-tools-phone-dark")
 
     claude = Lines(page, "Claude Code")
-    claude.test()
-    expect(claude.outcome).to_contain_text("It does not work yet")
-    expect(claude.steps).to_have_count(1)
-    expect(claude.steps).to_contain_text("Its engine has no /v1/messages")
     broken = {"type": "error", "error": {"type": "api_error", "message": "Out of memory."}}
     said, _, _rest = SPOKEN.partition("event: message_delta")
     engine.answers[MESSAGES] = 200, f"{said}event: error\ndata: {json.dumps(broken)}\n\n"
@@ -202,6 +198,13 @@ def test_each_client_is_tested_by_what_it_asks(
     expect(claude.steps).to_have_count(2)
     expect(claude.steps.nth(1)).to_contain_text("with a tool200 · first token")
     assert engine.headers[-1]["anthropic-version"] == "2023-06-01"
+
+    # An engine without this path speaks chat completions, and is translated.
+    del engine.answers[MESSAGES]
+    claude.test()
+    expect(claude.outcome).to_have_text("It answers, and refuses tools, which this program sends.")
+    expect(claude.steps.nth(0)).to_contain_text("It thinks: “Hm. <b>Hello</b>?”")
+    expect(claude.steps.nth(1)).to_contain_text(refusal)
 
 
 def test_what_is_wrong_is_said_with_what_to_do(
