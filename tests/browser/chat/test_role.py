@@ -1,0 +1,53 @@
+"""What a person of the role chat has in a browser: the playground, the gateway, keys of their own."""
+
+from playwright.sync_api import Browser, Page, expect
+
+from tests.browser.chat.talk import answer, ask, finished, kept, pieces
+from tests.browser.chromium import PATIENCE
+from tests.chat_stack import ROOT, Stack
+
+AXE = ROOT / "node_modules/axe-core/axe.min.js"
+PICTURES = ROOT / "test-results/chat-role"
+
+
+def test_who_may_only_chat_chats_and_is_shown_nothing_else(browser: Browser, stack: Stack) -> None:
+    cookie = stack.web.cookie("carl", "CHAT")
+    with browser.new_context(viewport={"width": 1280, "height": 800}) as context:
+        context.set_default_timeout(PATIENCE)
+        context.add_cookies([{"name": cookie["name"], "value": cookie["value"], "url": stack.url}])
+        page = context.new_page()
+        complaints: list[str] = []
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.goto(f"{stack.url}/")
+
+        page.wait_for_url(f"{stack.url}/chat/")
+        page.locator("#chat-server option").first.wait_for(state="attached")
+        links = page.locator("header nav").first.get_by_role("link")
+        assert [each.strip() for each in links.all_inner_texts()] == ["Playground", "Gateway"]
+        ask(page, deltas=pieces("Good morning, Carl."))
+        finished(page)
+        expect(answer(page)).to_contain_text("Good morning, Carl.")
+        kept(page)
+        page.reload()
+        expect(answer(page)).to_contain_text("Good morning, Carl.")
+        _look(page, "chat")
+
+        page.get_by_role("link", name="Gateway").first.click()
+        expect(page.get_by_role("heading", level=1)).to_be_visible()
+        _look(page, "gateway")
+
+        page.goto(f"{stack.url}/servers/tiny/")
+        expect(page.get_by_text("you are chat")).to_be_visible()
+        assert complaints == []
+
+
+def _look(page: Page, name: str) -> None:
+    """Nothing that axe finds, and nothing wider than a phone."""
+    page.evaluate(AXE.read_text())
+    found = page.evaluate("axe.run('main').then(({violations}) => violations)")
+    assert [(fault["id"], fault["nodes"][0]["html"]) for fault in found] == []
+    page.screenshot(path=PICTURES / f"{name}.png")
+    page.set_viewport_size({"width": 390, "height": 844})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    page.screenshot(path=PICTURES / f"{name}-phone.png")
+    page.set_viewport_size({"width": 1280, "height": 800})
