@@ -153,6 +153,16 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("recipes/<slug:key>/", recipes.recipe, name="recipe"),
     path("chat/", chat.chat, name="chat"),
     path("chat/completions/", chat.chat_completions, name="chat_completions"),
+    path(
+        "chat/answers/<slug:conversation>/<slug:key>/",
+        chat.chat_answer,
+        name="chat_answer",
+    ),
+    path(
+        "chat/answers/<slug:conversation>/<slug:key>/stop/",
+        chat.chat_answer_stop,
+        name="chat_answer_stop",
+    ),
     path("chat/fixes/<slug:slug>/<slug:key>/", chat_fixes.chat_fix, name="chat_fix"),
     path("chat/conversations/", conversations.conversations, name="conversations"),
     path("chat/conversations/<slug:key>/", conversations.conversation, name="conversation"),

@@ -143,6 +143,9 @@ ROWS = [
     Row(name="run_log", needs=Permission.VIEW, args=("run",)),
     Row(name="chat", needs=Permission.CHAT),
     Row(name="chat_completions", needs=Permission.CHAT, method="post"),
+    # Others' answers are not there for anybody: the one of these keys is nobody's.
+    Row(name="chat_answer", needs=Permission.CHAT, args=("talk", "talk")),
+    Row(name="chat_answer_stop", needs=Permission.CHAT, args=("talk", "talk"), method="post"),
     Row(name="chat_fix", needs=Permission.OPERATE, args=("server", "rule"), method="post"),
     Row(name="chat_conversation", needs=Permission.CHAT, args=("talk",)),
     Row(name="prompt_sets", needs=Permission.OPERATE),

@@ -6,7 +6,7 @@ from typing import Any
 
 from servers.engines import sampling
 from servers.forms.chat_messages import MESSAGES_LIMIT, AskError, Message, messages
-from servers.forms.conversation import whole
+from servers.forms.conversation import KEY, whole
 
 __all__ = ["MESSAGES_LIMIT", "PARAMETERS", "Ask", "AskError", "read"]
 
@@ -29,6 +29,9 @@ class Ask:
     run_id: int
     messages: list[Message]
     parameters: dict[str, Any]
+    # Keys under which the answer goes on without its page; "": it ends with its page.
+    conversation: str = ""
+    answer: str = ""
 
     def said(self, model: str, engine: str = "") -> dict[str, Any]:
         """The request without its messages, in the words of this engine."""
@@ -56,7 +59,15 @@ def read(text: bytes) -> Ask:
         run_id=body["run"],
         messages=messages(body.get("messages")),
         parameters=_parameters(body.get("params", {})),
+        conversation=_key(body.get("conversation", "")),
+        answer=_key(body.get("answer", "")),
     )
+
+
+def _key(value: Any) -> str:
+    if isinstance(value, str) and (not value or KEY.fullmatch(value)):
+        return value
+    raise AskError("The request's key is none of ours. Reload the page, then retry.")
 
 
 def _parameters(params: Any) -> dict[str, Any]:

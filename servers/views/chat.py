@@ -1,7 +1,7 @@
 """The playground: its page, and the stream between a browser and the engine of one run."""
 
 import asyncio
-import json
+import logging
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
@@ -10,17 +10,21 @@ from typing import Any
 from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.http import Http404, HttpResponse, StreamingHttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_GET, require_POST
+from redis.exceptions import RedisError
 
 from servers import live
 from servers.engines import sampling
 from servers.forms.chat import Ask, AskError, read
 from servers.forms.chat_messages import BODY_LIMIT
 from servers.forms.conversation import COLUMNS
-from servers.gateway import session
+from servers.gateway import answers, session
 from servers.gateway.calls import Call
+from servers.gateway.events import error as told_error
+from servers.gateway.events import event
 from servers.gateway.routes import why_not
 from servers.host import durations, probes
 from servers.host.probes import Endpoint, EngineError
@@ -31,7 +35,9 @@ from servers.views.access import PersonRequest, allow
 
 # Reverse proxies give up on a silent answer after a minute or so; a long prompt takes longer.
 HEARTBEAT = 15.0
-OK, BAD_GATEWAY, NOT_READY = 200, 502, 503
+OK, DONE, BAD_GATEWAY, NOT_READY, UNAVAILABLE = 200, 204, 502, 503, 503
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,8 +111,44 @@ async def chat_completions(request: PersonRequest) -> StreamingHttpResponse:
         ask = read(_body(request))
         target = await _found(ask.run_id, request.user)
         events = _answer(ask, target, request.user)
+        if ask.conversation and ask.answer:
+            name = answers.Name(request.user.pk, ask.conversation, ask.answer)
+            events = answers.begin(name, events)
+    except answers.TooManyError:
+        events = _only_error(
+            f"{answers.AT_ONCE} of your answers are still arriving. Stop one of them, then retry."
+        )
     except AskError as error:
         events = _only_error(str(error))
+    return _streamed(events)
+
+
+@require_GET
+@allow(Permission.CHAT)
+async def chat_answer(request: PersonRequest, conversation: str, key: str) -> HttpResponseBase:
+    """An answer from its beginning, and on as it arrives."""
+    name = answers.Name(request.user.pk, conversation, key)
+    try:
+        if not await answers.is_there(name):
+            raise Http404
+    except RedisError:
+        logger.exception("Redis does not say whether there is an answer")
+        return HttpResponse(status=UNAVAILABLE)
+    return _streamed(answers.follow(name))
+
+
+@require_POST
+@allow(Permission.CHAT)
+async def chat_answer_stop(request: PersonRequest, conversation: str, key: str) -> HttpResponse:
+    try:
+        await answers.stop(answers.Name(request.user.pk, conversation, key))
+    except RedisError:
+        logger.exception("Redis does not take that an answer is to stop")
+        return HttpResponse(status=UNAVAILABLE)
+    return HttpResponse(status=DONE)
+
+
+def _streamed(events: AsyncGenerator[bytes]) -> StreamingHttpResponse:
     return StreamingHttpResponse(
         events,
         content_type="text/event-stream",
@@ -194,7 +236,7 @@ def _stopped(run: Run) -> str:
 
 async def _answer(ask: Ask, target: Target, person: User) -> AsyncGenerator[bytes]:
     # What the page shows as the raw request: it has the messages itself.
-    yield _event("request", ask.said(target.model, target.engine))
+    yield event("request", ask.said(target.model, target.engine))
     async with session.asking(
         person=person.pk, run=target.run_id, server=target.server, model=target.model
     ) as call:
@@ -207,11 +249,11 @@ async def _answer(ask: Ask, target: Target, person: User) -> AsyncGenerator[byte
                     yield piece
         except NotStartedError as error:
             call.failed(NOT_READY, str(error))
-            yield _error(str(error) if person.may_view else error.brief)
+            yield told_error(str(error) if person.may_view else error.brief)
         except EngineError as error:
             message = await sync_to_async(_cause)(target) or str(error)
             call.failed(error.status or BAD_GATEWAY, message)
-            yield _error(message, error.detail)
+            yield told_error(message, error.detail)
 
 
 async def _woken(target: Target, person: User) -> AsyncGenerator[bytes]:
@@ -296,13 +338,4 @@ def _cause(target: Target) -> str:
 
 
 async def _only_error(message: str) -> AsyncGenerator[bytes]:
-    yield _error(message)
-
-
-def _error(message: str, detail: str = "") -> bytes:
-    # The blank line in front ends whatever event the engine was cut off in.
-    return b"\n\n" + _event("error", {"message": message, "detail": detail})
-
-
-def _event(name: str, data: dict[str, Any]) -> bytes:
-    return f"event: {name}\ndata: {json.dumps(data)}\n\n".encode()
+    yield told_error(message)

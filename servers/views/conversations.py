@@ -1,9 +1,11 @@
 """The playground's conversations: each person's own, kept message by message as they change."""
 
+import logging
 import secrets
 from datetime import UTC, datetime
 from typing import Any
 
+from asgiref.sync import async_to_sync
 from django.db import transaction
 from django.db.models import Q
 from django.http import HttpResponse, JsonResponse
@@ -11,8 +13,10 @@ from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
+from redis.exceptions import RedisError
 
 from servers.forms.conversation import BODY_LIMIT, KEY, KeepError, Kept, read
+from servers.gateway import answers
 from servers.host import numbers
 from servers.models import Conversation, Message, Permission
 from servers.models.conversation import ConversationQuerySet, text_of, title_of
@@ -20,6 +24,8 @@ from servers.views.access import PersonRequest, allow
 
 A_PAGE = 50
 DONE = 204
+
+logger = logging.getLogger(__name__)
 
 
 class ChangedError(Exception):
@@ -68,9 +74,20 @@ def conversation(request: PersonRequest, key: str) -> HttpResponse:
 @allow(Permission.CHAT)
 def conversation_delete(request: PersonRequest, key: str) -> HttpResponse:
     Conversation.objects.forget_deleted()
+    all_of = _all_of(request, key).filter(deleted_at=None)
+    for each in all_of.values_list("key", flat=True):
+        _forget_answers(request.user.pk, each)
     # No tab has seen this revision: what one still sends is not written to what is deleted.
-    _all_of(request, key).filter(deleted_at=None).update(deleted_at=timezone.now(), revision="")
+    all_of.update(deleted_at=timezone.now(), revision="")
     return HttpResponse(status=DONE)
+
+
+def _forget_answers(person: int, key: str) -> None:
+    try:
+        async_to_sync(answers.forget)(person, key)
+    except RedisError:
+        # It stops by itself, and Redis erases it within a day.
+        logger.exception("The answers of a deleted conversation could not be erased")
 
 
 @require_POST

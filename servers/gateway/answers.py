@@ -1,0 +1,310 @@
+"""Answers in the playground, which go on in the server when the page that asked is gone.
+
+Each is read from its engine by a task of its own, which hands it to the page and keeps it in a
+Redis stream, from which any page of the same person takes it up again.
+"""
+
+import asyncio
+import contextvars
+import logging
+import time
+import zlib
+from collections import Counter
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, suppress
+from dataclasses import dataclass
+from typing import Any
+
+import redis.asyncio
+from django.conf import settings
+from redis.exceptions import RedisError
+
+from servers.gateway.events import error, event
+
+KEPT = 24 * 3600  # seconds for which an answer is kept
+LONGEST = 3 * 3600.0  # seconds until an answer is stopped
+LARGEST = 4 * 2**20  # compressed bytes of an answer: some ten times as much text
+UNREAD = 4 * 2**20  # bytes that a page may be behind before it has to take the answer up again
+AT_ONCE = 8  # answers of one person that may arrive at the same time
+MOST = 16  # answers of one person that are kept
+BATCH = 0.1  # seconds in which pieces are gathered for one write
+BEAT = 5  # seconds between two signs of life
+ALIVE = 20  # seconds after which an answer without one is dead
+A_PAGE = 100  # entries that are read at a time
+
+LOST = (
+    "inferdash was restarted in the middle of the answer. What had arrived is kept. "
+    "Retry to ask again."
+)
+TOO_LARGE = (
+    f"The answer was stopped: it had grown to more than {LARGEST / 2**20:.0f} MiB, compressed. "
+    "What had arrived is kept. Set Max tokens, then ask again."
+)
+TOO_LONG = (
+    f"The answer was stopped after {LONGEST / 3600:.0f} hours. What had arrived is kept. "
+    "Set Max tokens, then ask again."
+)
+FAULT = (
+    "The answer broke off by a fault in inferdash, which its log describes. What had arrived is "
+    "kept. Retry to ask again."
+)
+
+logger = logging.getLogger(__name__)
+
+
+class TooManyError(Exception):
+    """This person has as many answers arriving as one may have."""
+
+
+@dataclass(frozen=True)
+class Name:
+    """What an answer is known by: whose it is, and its keys in the browser."""
+
+    person: int
+    conversation: str
+    key: str
+
+    @property
+    def stream(self) -> str:
+        return f"answer:{self.person}:{self.conversation}:{self.key}"
+
+    @property
+    def alive(self) -> str:
+        return f"{self.stream}:alive"
+
+    @property
+    def stopping(self) -> str:
+        return f"{self.stream}:stop"
+
+    @property
+    def index(self) -> str:
+        return _index(self.person)
+
+
+class Arriving:
+    """One answer while its engine writes it."""
+
+    def __init__(self, name: Name, pieces: AsyncGenerator[bytes]) -> None:
+        self.name = name
+        self.began = time.monotonic()
+        self.is_kept = True
+        self._pieces = pieces
+        self._unwritten: list[bytes] = []
+        self._unread: list[bytes] = []
+        self._unread_size = 0
+        self._is_over = False
+        self._is_listened_to = True
+        self._more_to_write = asyncio.Event()
+        self._more_to_read = asyncio.Event()
+        # A context of its own: the request's ends with the request.
+        context = contextvars.Context()
+        self._reading = asyncio.create_task(self._read(), context=context)
+        self._writing = asyncio.create_task(self._write(), context=context)
+        self._reading.add_done_callback(self._end)
+
+    def stop(self) -> None:
+        self._reading.cancel()
+
+    async def listen(self) -> AsyncGenerator[bytes]:
+        """The pieces for the page that asked; when it goes, the answer goes on without it."""
+        try:
+            while self._unread or not self._is_over:
+                await self._more_to_read.wait()
+                self._more_to_read.clear()
+                if self._unread_size > UNREAD:
+                    return
+                batch, self._unread, self._unread_size = b"".join(self._unread), [], 0
+                if batch:
+                    yield batch
+            yield event("end", {})
+        finally:
+            self._is_listened_to = False
+            self._unread = []
+            if not self.is_kept:
+                self.stop()
+
+    async def finish(self) -> None:
+        """Return when all of it has been written."""
+        await asyncio.wait({self._reading, self._writing})
+
+    def _take(self, piece: bytes) -> None:
+        self._unwritten.append(piece)
+        self._more_to_write.set()
+        if self._is_listened_to and self._unread_size <= UNREAD:
+            self._unread.append(piece)
+            self._unread_size += len(piece)
+        self._more_to_read.set()
+
+    async def _read(self) -> None:
+        try:
+            async with asyncio.timeout(LONGEST), aclosing(self._pieces) as pieces:
+                async for piece in pieces:
+                    self._take(piece)
+        except TimeoutError:
+            self._take(error(TOO_LONG))
+        except asyncio.CancelledError:
+            self._take(event("stopped", {}))
+        except Exception:
+            logger.exception("An answer in the playground broke off")
+            self._take(error(FAULT))
+
+    def _end(self, reading: asyncio.Task[None]) -> None:
+        if reading.cancelled():  # before it had begun
+            self._take(event("stopped", {}))
+        _arriving.pop(self.name, None)
+        self._is_over = True
+        self._more_to_write.set()
+        self._more_to_read.set()
+
+    async def _write(self) -> None:
+        try:
+            async with _client() as client:
+                await self._enter(client)
+                guard = asyncio.create_task(self._guard())
+                try:
+                    await self._write_batches(client)
+                finally:
+                    guard.cancel()
+                    await asyncio.wait({guard})
+        except (RedisError, OSError) as exc:
+            logger.warning("An answer in the playground is not kept, since Redis fails: %s", exc)
+            self.is_kept = False
+            if not self._is_listened_to:
+                self.stop()
+            self._unwritten = []
+
+    async def _enter(self, client: redis.asyncio.Redis) -> None:
+        name = self.name
+        await client.set(name.alive, 1, ex=ALIVE)
+        await client.zadd(name.index, {name.stream: time.time()})
+        await client.expire(name.index, KEPT)
+        over = await client.zrange(name.index, 0, -MOST - 1)
+        if over:
+            await client.zrem(name.index, *over)
+            await client.delete(*over)
+
+    async def _write_batches(self, client: redis.asyncio.Redis) -> None:
+        name, size = self.name, 0
+        while not self._is_over or self._unwritten:
+            await self._more_to_write.wait()
+            self._more_to_write.clear()
+            batch, self._unwritten = b"".join(self._unwritten), []
+            if not batch:
+                continue
+            packed = zlib.compress(batch, 1)
+            size += len(packed)
+            if size > LARGEST and not self._is_over:
+                self._take(error(TOO_LARGE))
+                self.stop()
+            milliseconds = round((time.monotonic() - self.began) * 1000)
+            await client.xadd(name.stream, {"at": milliseconds, "data": packed})
+            await client.expire(name.stream, KEPT)
+            if not self._is_over:
+                await asyncio.sleep(BATCH)  # pieces that come meanwhile are one write
+        await client.xadd(name.stream, {"end": 1})
+        await client.expire(name.stream, KEPT)
+        await client.delete(name.alive, name.stopping)
+
+    async def _guard(self) -> None:
+        """Give signs of life, and stop when another process says so."""
+        with suppress(RedisError, OSError):  # the writing fails, too, and tells
+            async with _client() as client:
+                while not await client.blpop([self.name.stopping], timeout=BEAT):
+                    await client.set(self.name.alive, 1, ex=ALIVE)
+                self.stop()
+
+
+_arriving: dict[Name, Arriving] = {}
+
+
+def begin(name: Name, pieces: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
+    """Let this answer arrive, and return it for the page that asked. Raises TooManyError."""
+    if Counter(each.person for each in _arriving)[name.person] >= AT_ONCE or name in _arriving:
+        raise TooManyError
+    _arriving[name] = arriving = Arriving(name, pieces)
+    return arriving.listen()
+
+
+async def is_there(name: Name) -> bool:
+    """Raises RedisError."""
+    async with _client() as client:
+        return bool(await client.exists(name.stream, name.alive))
+
+
+async def follow(name: Name) -> AsyncGenerator[bytes]:
+    """From the beginning, with the time of each batch in ms; and on, until it ends.
+
+    An event "now" parts what had come before from what comes as it is written.
+    """
+    try:
+        async with _client() as client:
+            last, is_past, is_dead = b"0", True, False
+            while True:
+                wait = None if is_past or is_dead else BEAT * 1000
+                found = await _entries(client, name, last, wait)
+                for _place, fields in found:
+                    if b"end" in fields:
+                        yield event("end", {})
+                        return
+                    yield event("at", {"ms": int(fields[b"at"])}) + zlib.decompress(fields[b"data"])
+                if found:
+                    last = found[-1][0]
+                    continue
+                if is_dead:
+                    yield error(LOST)
+                    return
+                if is_past:
+                    yield event("now", {})
+                    is_past = False
+                else:
+                    yield b": the answer is still arriving\n\n"
+                # Its end may have come between the two: it is looked for once more.
+                is_dead = not await client.exists(name.alive)
+    except (RedisError, OSError) as exc:
+        logger.warning("An answer in the playground cannot be followed: %s", exc)
+        # Without an event: the page takes it up again.
+
+
+async def _entries(
+    client: redis.asyncio.Redis, name: Name, after: bytes, wait: int | None
+) -> list[tuple[bytes, dict[bytes, bytes]]]:
+    found: Any = await client.xread({name.stream: after}, count=A_PAGE, block=wait)
+    return found[0][1] if found else []
+
+
+async def stop(name: Name) -> None:
+    """Raises RedisError."""
+    if arriving := _arriving.get(name):
+        arriving.stop()
+        return
+    async with _client() as client:
+        if await client.exists(name.alive):
+            await client.rpush(name.stopping, 1)
+            await client.expire(name.stopping, ALIVE)
+
+
+async def forget(person: int, conversation: str) -> None:
+    """Stop and erase all answers of a conversation. Raises RedisError."""
+    async with _client() as client:
+        prefix = Name(person, conversation, "").stream
+        kept: list[Any] = await client.zrange(_index(person), 0, -1)
+        for stream in (each.decode() for each in kept):
+            if not stream.startswith(prefix):
+                continue
+            name = Name(person, conversation, stream.removeprefix(prefix))
+            if arriving := _arriving.get(name):
+                arriving.stop()
+                await arriving.finish()
+            else:
+                await stop(name)
+            await client.delete(name.stream)
+            await client.zrem(name.index, name.stream)
+
+
+def _index(person: int) -> str:
+    return f"answers:{person}"
+
+
+def _client() -> redis.asyncio.Redis:
+    # A read that blocks is quiet for longer than redis-py's patience.
+    return redis.asyncio.Redis.from_url(settings.REDIS_URL, socket_timeout=30)

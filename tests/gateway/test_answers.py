@@ -1,0 +1,250 @@
+"""Answers that go on in the server when the page that asked is gone."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+
+import pytest
+import pytest_asyncio
+import redis as redis_client
+
+from servers.gateway import answers
+from servers.gateway.answers import Name
+from tests.waiting import wait_until_async
+
+NAME = Name(7, "talk00", "answer")
+
+
+class Engine:
+    """Says what it is told to, and knows whether somebody still reads."""
+
+    def __init__(self) -> None:
+        self.queue: asyncio.Queue[bytes] = asyncio.Queue()
+        self.is_closed = False
+
+    def says(self, *words: str) -> None:
+        for each in words:
+            self.queue.put_nowait(f"data: {each}\n\n".encode())
+
+    def ends(self) -> None:
+        self.queue.put_nowait(b"")
+
+    async def pieces(self) -> AsyncGenerator[bytes]:
+        try:
+            while piece := await self.queue.get():
+                yield piece
+        finally:
+            self.is_closed = True
+
+
+@pytest.fixture
+def engine(own_redis: redis_client.Redis) -> Engine:
+    return Engine()
+
+
+@pytest_asyncio.fixture
+async def _nothing_left() -> AsyncIterator[None]:
+    yield
+    for each in [*answers._arriving.values()]:
+        each.stop()
+        await each.finish()
+
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.usefixtures("_nothing_left")]
+
+
+async def heard(events: AsyncGenerator[bytes], until: str = "") -> str:
+    """All of it, or up to a word in it."""
+    text = ""
+    async with aclosing(events):
+        async for piece in events:
+            text += piece.decode()
+            if until and until in text:
+                break
+    return text
+
+
+async def gone(engine: Engine, name: Name = NAME) -> None:
+    """A page asks, hears the first words and goes."""
+    engine.says("one")
+    assert "one" in await heard(answers.begin(name, engine.pieces()), until="one")
+
+
+def words(text: str) -> list[str]:
+    return [line.removeprefix("data: ") for line in text.splitlines() if line in _WORDS]
+
+
+_WORDS = {f"data: {word}" for word in ("one", "two", "three")}
+
+
+async def test_an_answer_goes_on_without_its_page_and_is_had_whole(engine: Engine) -> None:
+    await gone(engine)
+    assert not engine.is_closed
+
+    engine.says("two")
+    following = answers.follow(NAME)
+    assert "two" in await heard(following, until="two")
+    engine.says("three")
+    engine.ends()
+    text = await heard(answers.follow(NAME))
+
+    assert words(text) == ["one", "two", "three"]
+    assert text.endswith("event: end\ndata: {}\n\n")
+    again = await heard(answers.follow(NAME))
+    assert words(again) == ["one", "two", "three"]
+
+
+async def test_what_had_come_is_parted_from_what_comes(
+    engine: Engine, own_redis: redis_client.Redis
+) -> None:
+    await gone(engine)
+    await wait_until_async(lambda: own_redis.exists(NAME.stream), "it is written")
+    following = answers.follow(NAME)
+
+    text = ""
+    async for piece in following:
+        text += piece.decode()
+        if "event: now" in text and "two" not in text:
+            engine.says("two")
+            engine.ends()
+    before, after = text.split("event: now")
+
+    assert (words(before), words(after)) == (["one"], ["two"])
+    assert [json.loads(line[6:])["ms"] for line in text.splitlines() if '"ms"' in line]
+
+
+async def test_stop_from_any_page_closes_the_engines_connection(engine: Engine) -> None:
+    await gone(engine)
+
+    await answers.stop(NAME)
+
+    text = await heard(answers.follow(NAME))
+    assert "event: stopped" in text
+    assert engine.is_closed
+
+
+async def test_stop_in_another_process_reaches_the_one_that_reads(
+    engine: Engine,
+) -> None:
+    await gone(engine)
+    await wait_until_async(lambda: answers.is_there(NAME), "the answer is kept")
+    answers._arriving.pop(NAME)  # as there
+
+    await answers.stop(NAME)
+
+    assert "event: stopped" in await heard(answers.follow(NAME))
+    assert engine.is_closed
+
+
+async def test_an_answer_whose_process_has_ended_says_so(
+    engine: Engine, own_redis: redis_client.Redis
+) -> None:
+    own_redis.xadd(NAME.stream, {"at": 1, "data": b"x\x9c\x03\x00\x00\x00\x00\x01"})
+
+    assert "inferdash was restarted" in await heard(answers.follow(NAME))
+
+
+async def test_a_conversations_answers_are_erased_with_it(
+    engine: Engine, own_redis: redis_client.Redis
+) -> None:
+    other = Name(7, "talk01", "answer")
+    another = Engine()
+    await gone(engine)
+    await gone(another, other)
+    await wait_until_async(lambda: _is_all_there(NAME, other), "both are kept")
+
+    await answers.forget(7, "talk00")
+
+    assert engine.is_closed
+    assert not another.is_closed
+    assert not own_redis.keys(f"{NAME.stream}*")
+    assert own_redis.zrange(NAME.index, 0, -1) == [other.stream.encode()]
+
+
+async def _is_all_there(*names: Name) -> bool:
+    return all([await answers.is_there(each) for each in names])
+
+
+async def test_one_person_has_so_many_at_once(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(answers, "AT_ONCE", 1)
+    await gone(engine)
+
+    with pytest.raises(answers.TooManyError):
+        answers.begin(Name(7, "talk00", "second"), Engine().pieces())
+    other = Engine()
+    await gone(other, Name(8, "talk00", "answer"))
+
+
+async def test_the_oldest_are_let_go_of(
+    engine: Engine, own_redis: redis_client.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(answers, "MOST", 1)
+    for key in ("first0", "second"):
+        each = Engine()
+        each.says("one")
+        each.ends()
+        name = Name(7, "talk00", key)
+        await heard(answers.begin(name, each.pieces()))
+        assert words(await heard(answers.follow(name))) == ["one"]
+
+    assert not own_redis.exists(Name(7, "talk00", "first0").stream)
+    assert own_redis.ttl(name.stream) > 0
+
+
+async def test_an_answer_without_end_is_stopped(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(answers, "LARGEST", 10)
+    await gone(engine)
+
+    text = await heard(answers.follow(NAME))
+
+    assert "Set Max tokens" in text
+    assert engine.is_closed
+
+
+async def test_one_that_takes_hours_is_stopped(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(answers, "LONGEST", 0.05)
+    await gone(engine)
+
+    assert "was stopped after" in await heard(answers.follow(NAME))
+
+
+async def test_a_page_that_falls_behind_takes_it_up_again(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(answers, "UNREAD", 10)
+    engine.says("one", "two", "three")
+    engine.ends()
+
+    assert "end" not in await heard(answers.begin(NAME, engine.pieces()))
+    assert words(await heard(answers.follow(NAME))) == ["one", "two", "three"]
+
+
+async def test_without_redis_an_answer_reaches_its_page_and_ends_with_it(
+    engine: Engine, settings: object
+) -> None:
+    settings.REDIS_URL = "unix:///nonexistent/redis.sock"  # type: ignore[attr-defined]
+    engine.says("one")
+    events = answers.begin(NAME, engine.pieces())
+    assert "one" in (await anext(events)).decode()
+    await wait_until_async(lambda: _is_unkept(), "the write has failed")
+    engine.says("two")
+    assert "two" in (await anext(events)).decode()
+
+    await events.aclose()
+
+    await wait_until_async(lambda: _is_closed(engine), "the engine's connection is closed")
+
+
+async def _is_unkept() -> bool:
+    return not answers._arriving[NAME].is_kept
+
+
+async def _is_closed(engine: Engine) -> bool:
+    return engine.is_closed
