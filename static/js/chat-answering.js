@@ -2,23 +2,29 @@
 // One answer while it arrives: shown as it comes, kept every now and then, ended with its reason.
 
 import { CUT_OFF } from "./chat-store.js";
-import { ChatError, ask } from "./chat-stream.js";
+import { ChatError, ask, stop, takeUp } from "./chat-stream.js";
 import { isAbort } from "./stream.js";
 
 const SAVE_EVERY = 1000; // ms
 
-// Fills `message`; `view()` shows it, if it is on the page, and `keep()` keeps what has come.
+// Fills `message`, or takes it up again where there is no body to ask with; `view()` shows it, if it is on the page, and `keep()` keeps what has come.
 /**
- * @param {import("./chat-stream.js").Asked & {
+ * @param {Omit<import("./chat-stream.js").Asked, "body"> & {
+ *   body: Chat.Body | null,
  *   message: Chat.Answer,
  *   view: () => Pick<Chat.View, "wait" | "update"> | undefined,
  *   keep: () => void,
  *   isLeaving: () => boolean,
  * }} how
  */
-export async function receive({ url, csrf, body, signal, message, view, keep, isLeaving }) {
+export async function receive({ url, answers = "", csrf, body, signal, message, view, keep, isLeaving }) {
   const began = performance.now();
+  let isLost = false;
   const waiting = setInterval(() => {
+    if (isLost) {
+      view()?.wait?.("The connection to inferdash was lost. The answer goes on: taking it up again…");
+      return;
+    }
     const passed = Math.round((performance.now() - began) / 1000);
     view()?.wait?.(message.chunks ? "" : `Waiting for the first token… ${passed} s`);
   }, 1000);
@@ -31,10 +37,14 @@ export async function receive({ url, csrf, body, signal, message, view, keep, is
     keep();
   };
   try {
-    await ask({ url, csrf, body, signal, answer: message, changed });
+    const how = { answers, csrf, signal, answer: message, changed, lost: (/** @type {boolean} */ is) => void (isLost = is) };
+    if (body) await ask({ ...how, url, body });
+    else await takeUp(how);
   } catch (error) {
-    if (isAbort(error)) message.stopped = true;
-    else if (isLeaving()) message.error = CUT_OFF;
+    if (isAbort(error)) {
+      message.stopped = true;
+      if (message.key) await stop({ answers, csrf, key: message.key });
+    } else if (isLeaving() && !message.key) message.error = CUT_OFF;
     else if (error instanceof ChatError) message.error = { message: error.message, detail: error.detail };
     else throw error;
   } finally {

@@ -5,15 +5,17 @@ import { byId } from "./parts.js";
 
 export class Composer {
   /**
-   * `last` is for Up in an empty field.
+   * `last` is for Up in an empty field. `unsent` names what this tab has written and not sent.
    * @param {{
    *   send: () => void,
    *   stop: () => void,
    *   typed: () => void,
    *   last?: (event: KeyboardEvent) => void,
+   *   unsent: string,
    * }} on
    */
-  constructor({ send, stop, typed, last }) {
+  constructor({ send, stop, typed, last, unsent }) {
+    this.unsent = `inferdash.unsent.${unsent}`;
     this.form = byId("chat-composer", HTMLFormElement);
     this.input = byId("chat-input", HTMLTextAreaElement);
     this.sending = byId("chat-send", HTMLButtonElement);
@@ -31,11 +33,24 @@ export class Composer {
       send();
     });
     this.input.addEventListener("input", typed);
+    this.input.value ||= sessionStorage.getItem(this.unsent) ?? "";
+    // Phones end pages that are hidden without a word.
+    window.addEventListener("pagehide", () => this.keepUnsent());
+    document.addEventListener("visibilitychange", () => document.visibilityState === "hidden" && this.keepUnsent());
     document.addEventListener("keydown", (event) => {
       if (event.key === "Escape" && !this.stopping.hidden && !event.defaultPrevented) stop();
     });
     // Stop stands where Send was: the second click of a double click is meant for that one.
     this.stopping.addEventListener("click", ({ detail }) => detail > 1 || stop());
+  }
+
+  keepUnsent() {
+    try {
+      if (this.input.value) sessionStorage.setItem(this.unsent, this.input.value);
+      else sessionStorage.removeItem(this.unsent);
+    } catch {
+      // Too long for the browser's store: it is in the page alone, as it always was.
+    }
   }
 
   get maySend() {

@@ -23,10 +23,10 @@ export function hear(chat) {
     chat.notice(message);
   });
   store.on("refused", ({ message }) => chat.notice(`“${titleOf(chat.conversation)}” is shown, but not kept. ${message}`));
-  store.on("reloaded", ({ conversation }) => {
+  store.on("reloaded", ({ conversation, isSame }) => {
     if (conversation !== chat.conversation) return;
     chat.show(conversation);
-    chat.notice("Another tab has changed this conversation. You see it as it is now.");
+    if (!isSame) chat.notice("Another tab has changed this conversation. You see it as it is now.");
   });
   store.on("copied", ({ conversation, from }) => {
     chat.isAway = false;

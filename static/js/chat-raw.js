@@ -26,6 +26,10 @@ export function keep(answer, text) {
   }
 }
 
+// It comes anew.
+/** @param {Chat.Answer} answer */
+export const drop = (answer) => streams.delete(answer);
+
 /** @param {Chat.Answer} answer */
 function streamText(answer) {
   const held = streams.get(answer);

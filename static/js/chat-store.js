@@ -29,12 +29,12 @@ const AWAY = "inferdash does not answer. What you see is kept in this page, and 
 const LOGGED_OUT = "You are logged out, or may no longer chat. Log in in another tab: what you see is kept in this page until then.";
 
 /**
- * What events say. `copied` is `from` what another tab has changed; null: that was deleted.
+ * What events say. `isSame`: it says nothing new. `copied` is `from` what another tab has changed; null: that was deleted.
  * @typedef {{
  *   kept: {conversation: Chat.Conversation},
  *   away: {conversation: Chat.Conversation, message: string},
  *   refused: {conversation: Chat.Conversation, message: string},
- *   reloaded: {conversation: Chat.Conversation},
+ *   reloaded: {conversation: Chat.Conversation, isSame: boolean},
  *   copied: {conversation: Chat.Conversation, from: string | null},
  *   changed: {id: string},
  * }} Events
@@ -76,7 +76,8 @@ export class Store extends EventTarget {
     const { revision, age, count: _count, ...kept } = found;
     /** @type {Chat.Conversation} */
     const conversation = shown(kept);
-    conversation.elsewhere = settle(conversation.every, age < ARRIVING && !this.restored.delete(id));
+    const isRestored = this.restored.delete(id);
+    conversation.elsewhere = settle(conversation.every, age < ARRIVING && !isRestored, isRestored);
     const texts = conversation.every.map((message) => JSON.stringify(message));
     this.savings.set(id, new Saving(conversation, { post: this.post, seen: [revision], stored: texts }));
     return conversation;
@@ -151,14 +152,22 @@ export class Store extends EventTarget {
     }
     const mine = conversation.every.map((message) => JSON.stringify(message));
     const isUnchanged = mine.length === saving.stored.length && mine.every((text, at) => text === saving.stored[at]);
-    if (theirs && (isUnchanged || canonical(theirs.messages) === canonical(conversation.every))) {
+    const isSame = theirs !== null && canonical(byKey(theirs.messages)) === canonical(byKey(conversation.every));
+    // An answer that goes on in the server is the same in all tabs: the one that has more of it keeps it.
+    if (theirs && isSame && conversation.every.some((message, at) => isArriving(message) || isArriving(theirs.messages[at]))) {
+      saving.seen = [theirs.revision];
+      saving.stored = theirs.messages.map((message) => JSON.stringify(message));
+      saving.mark();
+      return;
+    }
+    if (theirs && (isUnchanged || isSame || canonical(theirs.messages) === canonical(conversation.every))) {
       settle(theirs.messages, false);
       const { every, messages } = shown(theirs);
       conversation.every.splice(0, Infinity, ...every);
       conversation.messages.splice(0, Infinity, ...messages);
       saving.seen = [theirs.revision];
       saving.stored = every.map((message) => JSON.stringify(message));
-      this.tell("reloaded", { conversation });
+      this.tell("reloaded", { conversation, isSame });
       return;
     }
     this.savings.delete(id);
@@ -305,15 +314,26 @@ export class Store extends EventTarget {
   }
 }
 
-// Answers that nobody receives any more were cut off. Whether one is arriving in another tab.
-/** @param {Chat.Message[]} messages @param {boolean} isArriving */
-export function settle(messages, isArriving) {
+// Whether an answer goes on in the server.
+/** @param {Chat.Message | undefined} message @returns {message is Chat.Answer} */
+export const isArriving = (message) => message?.role === "assistant" && message.running && Boolean(message.key);
+
+// What is said, with an answer that went on in the server as its key: pages measure it differently.
+/** @param {Chat.Message[]} messages */
+const byKey = (messages) =>
+  messages.map((message) => (message.role === "assistant" && message.key ? { key: message.key, parent: message.parent } : message));
+
+// Answers that nobody receives any more were cut off, but for those that go on in the server, as
+// long as it has them. Whether one is arriving in another tab.
+/** @param {Chat.Message[]} messages @param {boolean} isElsewhere @param {boolean} [isErased] */
+export function settle(messages, isElsewhere, isErased = false) {
   let found = false;
   for (const message of messages) {
     if (!("running" in message) || !message.running) continue;
+    if (isArriving(message) && !isErased) continue;
     message.running = false;
-    found = isArriving;
-    if (!isArriving) message.error ??= CUT_OFF;
+    found = isElsewhere;
+    if (!isElsewhere) message.error ??= CUT_OFF;
   }
   return found;
 }

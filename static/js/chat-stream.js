@@ -2,13 +2,17 @@
 // Sends one question and reads the engine's events into an answer.
 
 import { takeLogprobs } from "./chat-logprobs.js";
-import { keep } from "./chat-raw.js";
+import { drop, keep } from "./chat-raw.js";
 import { split } from "./chat-reasoning.js";
 import { events, isAbort, parsed, textOf } from "./stream.js";
 
 export { split };
 
-/** @typedef {{url: string, csrf: {toString(): string}, body: Chat.Body, signal: AbortSignal}} Asked */
+/**
+ * `answers` is where answers are taken up again, "" where they end with their page.
+ * @typedef {{url: string, answers?: string, csrf: {toString(): string}, body: Chat.Body, signal: AbortSignal}} Asked
+ * @typedef {{answers: string, csrf: {toString(): string}, signal: AbortSignal, answer: Chat.Answer, changed: () => void, lost?: (isLost: boolean) => void}} TakenUp
+ */
 
 export class ChatError extends Error {
   /** @param {string} message @param {string} [detail] */
@@ -18,48 +22,157 @@ export class ChatError extends Error {
   }
 }
 
+/** The connection went away, and the answer goes on in the server. */
+class LostError extends Error {}
+
+const SILENT = 60_000; // ms without a sign, of which the server gives one every few seconds
+const AGAIN = [0, 1000, 2000, 4000, 8000, 15_000]; // ms until a lost connection is tried again
 const LOST =
   "The connection to inferdash was lost in the middle of the answer. What had arrived is kept. " +
   "Check that you are online, then retry.";
+const GONE = "inferdash has this answer no more: it keeps one for a day. What had arrived is kept. Retry to ask again.";
 
 // Fills `answer` as events come and calls changed() after each piece. Throws ChatError for
 // what a person should read, AbortError when signal was used.
-/** @param {Asked & {answer: Chat.Answer, changed: () => void}} how */
-export async function ask({ url, csrf, body, signal, answer, changed }) {
-  const clock = new Clock(answer);
+/** @param {Asked & Pick<TakenUp, "answer" | "changed" | "lost">} how */
+export async function ask({ url, answers = "", csrf, body, signal, answer, changed, lost }) {
   const { headers, body: stream } = await send({ url, csrf, body, signal });
-  let done = false;
+  if (!stream) throw new ChatError(LOST, `no answer in ${headers.get("Content-Type")}`);
   try {
-    if (!stream) throw new TypeError(`no answer in ${headers.get("Content-Type")}`);
-    for await (const event of events(stream, (text) => keep(answer, text))) {
-      if (event.name === "request") {
-        answer.request = JSON.parse(event.data);
-        continue;
+    await hear(stream, { answer, signal, changed, isPast: false });
+  } catch (error) {
+    if (!(error instanceof LostError)) throw error;
+    if (!answers || !answer.key) throw new ChatError(LOST, error.message);
+    lost?.(true);
+    await takeUp({ answers, csrf, signal, answer, changed, lost });
+  }
+}
+
+// Takes up an answer that goes on in the server: all of it anew, then what comes. Tries until it
+// can be had, or the server has it no more.
+/** @param {TakenUp} how */
+export async function takeUp({ answers, csrf, signal, answer, changed, lost = () => {} }) {
+  let tries = 0;
+  while (true) {
+    await pause(AGAIN[Math.min(tries, AGAIN.length - 1)] ?? 0, signal);
+    try {
+      const stream = await fetchAnswer(`${answers}${answer.key}/`, csrf, signal);
+      if (stream) {
+        const found = () => {
+          tries = 0;
+          lost(false);
+          changed();
+        };
+        await hear(stream, { answer, signal, changed: found, isPast: true });
+        return;
       }
-      if (event.name === "error") {
+    } catch (error) {
+      if (!(error instanceof LostError)) throw error;
+    }
+    tries += 1;
+    lost(true);
+  }
+}
+
+// Tells the server that nobody wants more of it.
+/** @param {{answers: string, csrf: {toString(): string}, key: string}} how */
+export async function stop({ answers, csrf, key }) {
+  await fetch(`${answers}${key}/stop/`, { method: "POST", headers: { "X-CSRFToken": String(csrf) }, keepalive: true }).catch(() => {});
+}
+
+// null: it cannot be had now. Throws ChatError where it never can.
+/** @param {string} url @param {{toString(): string}} csrf @param {AbortSignal} signal */
+async function fetchAnswer(url, csrf, signal) {
+  let response;
+  try {
+    response = await fetch(url, { headers: { "X-CSRFToken": String(csrf) }, signal });
+  } catch (error) {
+    if (isAbort(error)) throw error;
+    return null;
+  }
+  if (response.status === 404) throw new ChatError(GONE);
+  if (response.redirected || response.status === 403) throw new ChatError(LOGGED_OUT);
+  return response.ok ? response.body : null;
+}
+
+// Until the time is over, or the page may be online or is looked at again.
+/** @param {number} ms @param {AbortSignal} signal @returns {Promise<void>} */
+const pause = (ms, signal) =>
+  new Promise((resolve, reject) => {
+    const timer = setTimeout(done, ms);
+    function done() {
+      clearTimeout(timer);
+      window.removeEventListener("online", done);
+      document.removeEventListener("visibilitychange", done);
+      signal.removeEventListener("abort", done);
+      if (signal.aborted) reject(new DOMException("Stopped", "AbortError"));
+      else resolve();
+    }
+    window.addEventListener("online", done);
+    document.addEventListener("visibilitychange", done);
+    signal.addEventListener("abort", done);
+  });
+
+// What had come before is heard into an answer of its own, so that what is shown does not shrink.
+/**
+ * @param {ReadableStream<Uint8Array<ArrayBuffer>>} stream
+ * @param {{answer: Chat.Answer, signal: AbortSignal, changed: () => void, isPast: boolean}} how
+ */
+async function hear(stream, { answer, signal, changed, isPast }) {
+  let heard = isPast ? emptied(answer) : answer;
+  const clock = new Clock(heard);
+  let isDone = false;
+  const show = () => {
+    if (heard !== answer) Object.assign(answer, heard);
+    clock.answer = heard = answer;
+    changed();
+  };
+  if (isPast) drop(answer);
+  try {
+    for await (const event of events(stream, (text) => keep(answer, text), answer.key ? SILENT : 0)) {
+      if (event.name === "request") heard.request = JSON.parse(event.data);
+      else if (event.name === "at") clock.at = JSON.parse(event.data).ms;
+      else if (event.name === "now") show();
+      else if (event.name === "stopped") {
+        heard.stopped = true;
+        return;
+      } else if (event.name === "error") {
         const { message, detail } = JSON.parse(event.data);
         throw new ChatError(message, detail);
+      } else if (event.name === "end" || event.data === "[DONE]") {
+        isDone = event.name !== "end" || Boolean(answer.finish || heard.finish);
+        if (!isDone) throw new ChatError(ENDED);
+        return;
+      } else {
+        take(heard, parsed(event.data), clock);
+        if (heard === answer) changed();
       }
-      if (event.data === "[DONE]") {
-        done = true;
-        break;
-      }
-      take(answer, parsed(event.data), clock);
-      changed();
     }
+    // Only inferdash tells the end of what goes on in it: without that the connection is what ended.
+    if (answer.key && !heard.finish) throw new LostError("the connection ended");
+    if (!heard.finish) throw new ChatError(ENDED);
   } catch (error) {
-    if (error instanceof TypeError) throw new ChatError(LOST, error.message); // fetch's word for it
+    if (signal.aborted) throw new DOMException("Stopped", "AbortError");
+    if (error instanceof TypeError) throw new LostError(error.message); // fetch's word for it
     throw error;
   } finally {
     clock.stop();
-  }
-  if (!done && !answer.finish) {
-    throw new ChatError(
-      "The engine ended the answer without finishing it: it is probably stopping. What had " +
-        "arrived is kept. Look at its log, then retry.",
-    );
+    if (heard !== answer) show();
   }
 }
+
+const ENDED =
+  "The engine ended the answer without finishing it: it is probably stopping. What had " +
+  "arrived is kept. Look at its log, then retry.";
+
+// The same answer before anything of it had come.
+/** @param {Chat.Answer} answer @returns {Chat.Answer} */
+function emptied(answer) {
+  const { request: _request, timings: _timings, matched: _matched, meta: _meta, logprobs: _logprobs, ...rest } = answer;
+  return { ...rest, content: "", reasoning: "", calls: [], usage: null, chunks: 0, finish: "", firstMs: null, spanMs: null, reasonedMs: null, stopped: false, error: null };
+}
+
+const LOGGED_OUT = "You are logged out, or may no longer chat. Reload the page and log in, then retry.";
 
 /** @param {Asked} how */
 async function send({ url, csrf, body, signal }) {
@@ -78,7 +191,7 @@ async function send({ url, csrf, body, signal }) {
   }
   if (response.headers.get("Content-Type")?.startsWith("text/event-stream")) return response;
   if (response.redirected || response.status === 403) {
-    throw new ChatError("You are logged out, or may no longer chat. Reload the page and log in, then retry.");
+    throw new ChatError(LOGGED_OUT);
   }
   throw new ChatError(`inferdash could not take the message (${response.status}). Reload the page, then retry.`);
 }
@@ -127,11 +240,14 @@ function takeCall(calls, { index, id, function: called }) {
   call.arguments += given && typeof given === "object" ? JSON.stringify(given) : textOf(given);
 }
 
+// Measures by this page's clock; or, where the answer is taken up again, by the server's: `at`.
 class Clock {
   /** @type {number | undefined} */
   first;
   /** @type {number | undefined} */
   thinkingSince;
+  /** Milliseconds since it was asked. @type {number | undefined} */
+  at;
   last = 0;
 
   /** @param {Chat.Answer} answer */
@@ -140,20 +256,24 @@ class Clock {
     this.began = performance.now();
   }
 
+  get now() {
+    return this.at ?? performance.now() - this.began;
+  }
+
   tick() {
-    const now = performance.now();
+    const { now } = this;
     this.first ??= now;
     this.last = now;
     this.answer.chunks += 1;
-    this.answer.firstMs = this.first - this.began;
+    this.answer.firstMs = this.first;
     this.answer.spanMs = now - this.first;
   }
 
   /** @param {{thinking: string, text: string}} said @param {number} calls */
   watchReasoning({ thinking, text }, calls) {
-    if (thinking) this.thinkingSince ??= performance.now();
+    if (thinking) this.thinkingSince ??= this.now;
     if (this.thinkingSince !== undefined && (text || calls)) {
-      this.answer.reasonedMs = performance.now() - this.thinkingSince;
+      this.answer.reasonedMs = this.now - this.thinkingSince;
     }
   }
 

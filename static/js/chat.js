@@ -15,7 +15,8 @@ import { Parameters } from "./chat-params.js";
 import { Presets } from "./chat-presets.js";
 import { Servers } from "./chat-servers.js";
 import { List } from "./chat-list.js";
-import { AwayError, CUT_OFF, Store, newAnswer, newQuestion, titleOf } from "./chat-store.js";
+import { newKey } from "./chat-save.js";
+import { AwayError, Store, isArriving, newAnswer, newQuestion, titleOf } from "./chat-store.js";
 import { asked, history, resultsOf } from "./chat-request.js";
 import { Standing } from "./chat-standing.js";
 import { Transcript } from "./chat-transcript.js";
@@ -42,6 +43,7 @@ export class Chat {
       stop: () => this.stop(),
       typed: () => this.refresh(),
       last: (event) => this.editLast(event),
+      unsent: `chat.${page.dataset.user}`,
     });
     this.parameters = new Parameters($("chat-params-form"));
     this.servers = new Servers({
@@ -261,6 +263,13 @@ export class Chat {
     this.menus.refresh();
     $("chat-empty").hidden = this.conversation.messages.length > 0;
     if (!$("chat-empty").hidden) $("chat-empty").replaceChildren(...emptyState(this.servers, page.dataset.dashboard ?? ""));
+    this.takeUp();
+  }
+
+  // The answer of this conversation that goes on in the server, if there is one.
+  takeUp() {
+    const last = this.conversation.messages.at(-1);
+    if (!this.running && isArriving(last)) this.receive(last, null);
   }
 
   send() {
@@ -331,25 +340,38 @@ export class Chat {
     const server = servers.chosen;
     if (!server) return;
     const message = newAnswer(server);
-    const body = { run: server.run, messages: history(conversation), params: beside.request };
+    const answer = newKey();
+    message.key = `${conversation.id}/${answer}`;
+    const body = { run: server.run, messages: history(conversation), params: beside.request, conversation: conversation.id, answer };
     conversation.server = server.slug;
-    const running = { conversation, message, controller: new AbortController(), isRemoved: false };
-    this.running = running;
+    const receiving = this.receive(message, body);
     this.add(message);
     this.notice();
     this.save();
     this.list.put(conversation);
     keepFocus(() => this.refresh());
     this.end.follow(true);
-    this.say(`${server.slug} is answering.`);
+    await receiving;
+  }
+
+  // Fill the answer as it arrives: asked for by this body, or taken up again without one.
+  /** @param {Chat.Answer} message @param {Chat.Body | null} body */
+  async receive(message, body) {
+    const { conversation } = this;
+    const running = { conversation, message, controller: new AbortController(), isRemoved: false };
+    this.running = running;
+    if (!body) keepFocus(() => this.refresh());
+    this.say(`${message.server} is answering.`);
     await receive({
       url: page.dataset.url ?? "",
+      answers: page.dataset.answers,
       csrf: this.csrf,
       body,
       signal: running.controller.signal,
       message,
       view: () => this.transcript.get(message),
-      keep: () => running.isRemoved || this.save(conversation, message),
+      // Who takes it up keeps it when it is whole: until then the server has it, and who asked keeps it.
+      keep: () => running.isRemoved || !body || this.save(conversation, message),
       isLeaving: () => this.isLeaving,
     });
     message.running = false;
@@ -371,12 +393,8 @@ export class Chat {
     this.store.save(conversation, message);
   }
 
-  // The page goes, and its answer with it: what has come is kept with the reason.
+  // The page goes, and its answer goes on in the server.
   leave() {
-    if (this.running) {
-      this.running.message.running = false;
-      this.running.message.error ??= CUT_OFF;
-    }
     this.store.leave(this.running?.conversation);
   }
 

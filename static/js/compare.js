@@ -39,6 +39,7 @@ class Compare {
       send: () => this.send(),
       stop: () => this.asking.stop(),
       typed: () => this.refresh(),
+      unsent: `compare.${page.dataset.user}`,
     });
     this.store = new Store({ user: page.dataset.user ?? "", url: page.dataset.conversations ?? "", csrf: this.csrf });
     this.asking = new Asking({ url: page.dataset.url ?? "", csrf: this.csrf, store: this.store });

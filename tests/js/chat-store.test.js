@@ -88,6 +88,43 @@ for (const [what, age, elsewhere, error] of RUNNING) {
   });
 }
 
+const KEYED = { key: "c1/a1", running: true };
+
+test("an answer that goes on in the server is neither cut off nor another tab's", async () => {
+  answers["GET /c/c1/"] = [200, kept({ age: 1, messages: [question("hi"), answer("h", KEYED)] })];
+  const found = await storeOf().get("c1");
+  assert.deepEqual([found.elsewhere, found.messages[1].running, found.messages[1].error], [false, true, null]);
+});
+
+test("what was erased with its conversation was cut off, when that comes back", async () => {
+  answers["GET /c/c1/"] = [200, kept({ age: 1, messages: [question("hi"), answer("h", KEYED)] })];
+  answers["POST /c/c1/restore/"] = [204, null];
+  const store = storeOf();
+  await store.restore("c1");
+  const found = await store.get("c1");
+  assert.deepEqual([found.elsewhere, found.messages[1].running, found.messages[1].error], [false, false, CUT_OFF]);
+});
+
+const SAME = [
+  ["is ahead", { running: true }, { running: false, firstMs: 3 }, "Hello", ["kept"]],
+  ["is as far", { running: false, firstMs: 2 }, { running: false, firstMs: 3 }, "Hello", ["reloaded", "kept"]],
+];
+
+for (const [what, theirs, mine, content, events] of SAME) {
+  test(`of two tabs with the same answer the one that ${what} makes no other conversation`, async () => {
+    answers["GET /c/c1/"] = [200, kept({ messages: [question("hi"), answer("H", KEYED)] })];
+    const store = storeOf();
+    const found = heard(store, "reloaded", "copied", "kept");
+    const made = await store.get("c1");
+    Object.assign(made.messages[1], { content: "Hello", ...mine });
+    const now = kept({ revision: "r2", messages: [question("hi"), answer("Hello", { key: "c1/a1", ...theirs })] });
+    answers["POST /c/c1/"] = ({ was }) => (was.includes("r2") ? [200, { updated: 9 }] : ((answers["GET /c/c1/"] = [200, now]), [409, {}]));
+    await store.save(made);
+    assert.deepEqual(found.map(([name]) => name), events);
+    assert.deepEqual([made.id, made.messages[1].content, made.messages[1].running], ["c1", content, false]);
+  });
+}
+
 const AWAY = [
   ["does not answer", undefined, /does not answer/],
   ["has logged one out", [403, {}], /You are logged out/],
@@ -134,7 +171,7 @@ test("another tab's changes of the same are taken over where there is none here"
   answers["POST /c/c1/"] = ({ was }) => (was.includes("r2") ? [200, { updated: 9 }] : [409, {}]);
   answers["GET /c/c1/"] = [200, kept({ revision: "r2", messages: [...kept().messages, question("there")], leaf: 2 })];
   await store.save(made);
-  assert.deepEqual(found, [["reloaded", { conversation: made }]]);
+  assert.deepEqual(found, [["reloaded", { conversation: made, isSame: false }]]);
   assert.deepEqual(made.messages.map(({ content }) => content), ["hi", "ho", "there"]);
 });
 

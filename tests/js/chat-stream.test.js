@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { afterEach, test } from "node:test";
 
-import { ChatError, ask } from "../../static/js/chat-stream.js";
+import { ChatError, ask, takeUp } from "../../static/js/chat-stream.js";
 import { answer as made } from "./chat-messages.js";
 
 const real = globalThis.fetch;
@@ -84,6 +84,75 @@ test("a connection that is lost in the middle is said", async () => {
   });
   const { error } = await heard(stream);
   assert.match(error.message, /lost in the middle/);
+});
+
+const KEYED = { key: "c1/a1" };
+const own = (name, said = {}) => `event: ${name}\ndata: ${JSON.stringify(said)}\n\n`;
+const stream = (text) => new Response(text, { headers: { "Content-Type": "text/event-stream" } });
+const cut = (text) =>
+  new Response(
+    new ReadableStream({
+      start: (controller) => controller.enqueue(new TextEncoder().encode(text)),
+      pull: (controller) => controller.error(new TypeError("network error")),
+    }),
+    { headers: { "Content-Type": "text/event-stream" } },
+  );
+
+// Asks, or takes up again without a body, of a server that answers with these in turn.
+async function followed(responses, { isAsked = true, signal = new AbortController().signal } = {}) {
+  globalThis.window = globalThis.document = new EventTarget();
+  const [answer, urls, shown] = [Object.assign(fresh(), KEYED), [], []];
+  globalThis.fetch = async (url) => {
+    urls.push(url);
+    const said = responses.shift();
+    if (!said) throw new TypeError("Failed to fetch");
+    return said;
+  };
+  const how = { answers: "/answers/", csrf: "x", signal, answer, changed: () => shown.push(answer.content) };
+  let error = null;
+  try {
+    await (isAsked ? ask({ ...how, url: "/", body: {} }) : takeUp(how));
+  } catch (fault) {
+    error = fault;
+  }
+  return { answer, error, urls, shown };
+}
+
+test("an answer whose connection is cut is taken up where it was", async () => {
+  const again = own("at", { ms: 40 }) + data(said({ content: "Hel" })) + own("now") + own("at", { ms: 90 }) + data(said({ content: "lo" }), end) + own("end");
+  const { answer, error, urls, shown } = await followed([cut(data(said({ content: "Hel" }))), stream(again)]);
+  assert.equal(error, null);
+  assert.deepEqual(urls, ["/", "/answers/c1/a1/"]);
+  assert.deepEqual([answer.content, answer.finish, answer.firstMs, answer.spanMs, answer.chunks], ["Hello", "stop", 40, 50, 2]);
+  assert.ok(shown.every((each, at) => !at || each.length >= shown[at - 1].length), String(shown)); // it never shrinks
+});
+
+test("a stream that ends before its answer is taken up as well", async () => {
+  const { answer, error } = await followed([stream(data(said({ content: "a" }))), new Response(null, { status: 503 }), stream(data(said({ content: "ab" }), end) + own("end"))]);
+  assert.deepEqual([error, answer.content], [null, "ab"]);
+});
+
+const ENDS = [
+  ["somebody has stopped", () => stream(own("stopped")), null, true],
+  ["the server has no more", () => new Response(null, { status: 404 }), /keeps one for a day/, false],
+  ["the engine has ended unfinished", () => stream(data(said({ content: "a" })) + own("end")), /without finishing/, false],
+  ["nobody may see who is logged out", () => new Response(null, { status: 403 }), /logged out/, false],
+];
+
+for (const [what, response, words, isStopped] of ENDS) {
+  test(`an answer taken up that ${what}`, async () => {
+    const { answer, error } = await followed([response()], { isAsked: false });
+    if (words) assert.match(error.message, words);
+    else assert.equal(error, null);
+    assert.equal(answer.stopped, isStopped);
+  });
+}
+
+test("who stops while the connection is away waits no longer", async () => {
+  const controller = new AbortController();
+  const following = followed([], { isAsked: false, signal: controller.signal });
+  controller.abort();
+  assert.equal((await following).error.name, "AbortError");
 });
 
 test("what is no stream is said", async () => {

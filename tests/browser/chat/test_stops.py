@@ -32,18 +32,6 @@ def test_escape_stops_before_the_first_token(page: Page, engine: ScriptedEngine)
     finished(page)
 
 
-def test_closing_the_page_cancels_at_the_engine(page: Page, engine: ScriptedEngine) -> None:
-    ask(page, deltas=[{"content": "So far"}], then="hang")
-    expect(answer(page).locator(".markdown")).to_have_text("So far")
-
-    kept(page)
-    page.reload()
-
-    assert engine.outcomes.get(timeout=PATIENCE) == "cancelled"
-    expect(answer(page).locator(".markdown")).to_have_text("So far")
-    expect(answer(page).get_by_role("alert")).to_contain_text("The page was closed")
-
-
 def test_a_double_click_on_send_stops_nothing(page: Page) -> None:
     page.get_by_label("Message", exact=True).fill("hello")
 

@@ -54,6 +54,8 @@ declare namespace Chat {
     stopped: boolean;
     error: Failure | null;
     running: boolean;
+    /** Where it goes on without its page: keys of conversation and answer, with a slash. */
+    key?: string;
     request?: Sent;
     timings?: Timings;
     matched?: string;
@@ -216,6 +218,9 @@ declare namespace Chat {
     run: number | undefined;
     messages: Told[];
     params: Record<string, unknown>;
+    /** Keys under which the answer goes on without its page. */
+    conversation?: string;
+    answer?: string;
   }
 
   /** What a row of parameters is called by each engine. */
