@@ -5,8 +5,8 @@ import { element, seconds } from "./chat-dom.js";
 import { rateOf } from "./chat-figures.js";
 
 /**
- * Whose answer; none: no message.
- * @typedef {{name: string, message: Chat.Answer | undefined}} Row
+ * A column and its answer to this question, if there is one; `answers` are all of it up to this one.
+ * @typedef {{name: string, message: Chat.Answer | undefined, answers: Chat.Answer[]}} Row
  * @typedef {{
  *   title: string,
  *   note: string,
@@ -16,8 +16,10 @@ import { rateOf } from "./chat-figures.js";
  * }} Measure
  */
 
+const ENOUGH = 3; // answers of each column before one is called the fastest
+
 /** @type {Measure[]} */
-const MEASURES = [
+export const MEASURES = [
   { title: "First token", note: "shorter is better", read: ({ firstMs }) => firstMs, words: seconds, best: Math.min },
   { title: "Tokens a second", note: "longer is better", read: rateOf, words: (rate) => rate.toFixed(1), best: Math.max },
 ];
@@ -43,18 +45,46 @@ function group({ title, note, read, words, best }, rows, isOver) {
   const known = figures.filter((each) => each !== null);
   if (!known.length) return null;
   const longest = Math.max(...known);
-  const winner = words(best(...known));
-  // What reads the same is no faster.
-  const isRace = isOver && new Set(known.map(words)).size > 1;
+  const winners = isOver ? fastest(rows, { read, words, best }) : new Set();
   const lines = rows.map(({ name, message }, at) => {
     const figure = figures[at] ?? null;
     const bar = element("span", "bar");
     bar.style.inlineSize = figure === null ? "0" : `${(100 * figure) / longest}%`;
-    const isBest = isRace && figure !== null && words(figure) === winner;
+    const isBest = winners.has(at);
     const value = figure === null ? (message?.running ? "…" : "none") : words(figure);
-    const said = element("span", "bar-value", value, ...(isBest ? [" ", element("strong", "best", "fastest")] : []));
+    const said = element("span", "bar-value", value, ...(isBest ? [" ", bestMark(rows)] : []));
     return element("li", isBest ? "bar-best" : "", element("span", "bar-name", name), element("span", "bar-track", bar), said);
   });
-  const head = element("p", "bars-title", element("strong", "", title), ` ${note}`);
+  const few = Math.min(...rows.map(({ answers }) => answers.length)) < ENOUGH;
+  const said = few && isOver && rows.length > 1 ? `${note}; the fastest is named after ${ENOUGH} answers of each` : note;
+  const head = element("p", "bars-title", element("strong", "", title), ` ${said}`);
   return element("section", "bars-of", head, element("ul", "", ...lines));
+}
+
+// The places of the columns that are the fastest by the median of their answers: none before there
+// are enough of each, or where all read the same.
+/** @param {Pick<Row, "answers">[]} rows @param {Pick<Measure, "read" | "words" | "best">} measure */
+export function fastest(rows, { read, words, best }) {
+  const figures = rows.map(({ answers }) => answers.map(read).filter((each) => each !== null));
+  if (figures.some((each) => each.length < ENOUGH)) return new Set();
+  const medians = figures.map(median);
+  const winner = words(best(...medians));
+  const told = medians.map(words);
+  if (new Set(told).size < 2) return new Set();
+  return new Set(told.flatMap((each, at) => (each === winner ? [at] : [])));
+}
+
+/** @param {number[]} figures */
+function median(figures) {
+  const sorted = [...figures].sort((one, other) => one - other);
+  const middle = sorted.length / 2;
+  return ((sorted[Math.ceil(middle) - 1] ?? 0) + (sorted[Math.floor(middle)] ?? 0)) / 2;
+}
+
+/** @param {Row[]} rows */
+function bestMark(rows) {
+  const count = Math.min(...rows.map(({ answers }) => answers.length));
+  const mark = element("strong", "best", "fastest");
+  mark.title = `By the median of ${count} answers`;
+  return mark;
 }

@@ -107,6 +107,13 @@ export class Turn {
 
   race() {
     if (this.isCopied) return;
-    this.bars.show(this.columns.map((column) => ({ name: this.name(column), message: answerOf(this.said(column)) })));
+    this.bars.show(this.columns.map((column) => ({ name: this.name(column), message: answerOf(this.said(column)), answers: this.answers(column) })));
+  }
+
+  // All that this column has answered up to this question, without what was copied into it.
+  /** @param {C} column */
+  answers(column) {
+    const turns = turnsOf(column.conversation).slice(0, this.at + 1);
+    return turns.flatMap(({ question, said }) => (question.copied ? [] : [answerOf(said)])).filter((each) => each !== undefined);
   }
 }
