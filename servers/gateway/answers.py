@@ -93,6 +93,7 @@ class Arriving:
         self._unread: list[bytes] = []
         self._unread_size = 0
         self._is_over = False
+        self._is_stopped = False
         self._is_listened_to = True
         self._more_to_write = asyncio.Event()
         self._more_to_read = asyncio.Event()
@@ -103,6 +104,7 @@ class Arriving:
         self._reading.add_done_callback(self._end)
 
     def stop(self) -> None:
+        self._is_stopped = True
         self._reading.cancel()
 
     async def listen(self) -> AsyncGenerator[bytes]:
@@ -143,18 +145,22 @@ class Arriving:
         except TimeoutError:
             self._take(error(TOO_LONG))
         except asyncio.CancelledError:
-            self._take(event("stopped", {}))
+            self._take(self._cancelled())
         except Exception:
             logger.exception("An answer in the playground broke off")
             self._take(error(FAULT))
 
     def _end(self, reading: asyncio.Task[None]) -> None:
         if reading.cancelled():  # before it had begun
-            self._take(event("stopped", {}))
+            self._take(self._cancelled())
         _arriving.pop(self.name, None)
         self._is_over = True
         self._more_to_write.set()
         self._more_to_read.set()
+
+    def _cancelled(self) -> bytes:
+        # Not by a person where the whole process ends.
+        return event("stopped", {}) if self._is_stopped else error(LOST)
 
     async def _write(self) -> None:
         try:

@@ -145,6 +145,18 @@ async def test_an_answer_whose_process_has_ended_says_so(
     assert "inferdash was restarted" in await heard(answers.follow(NAME))
 
 
+async def test_nobody_is_said_to_have_stopped_it_when_the_process_ends(engine: Engine) -> None:
+    engine.says("one")
+    events = answers.begin(NAME, engine.pieces())
+    assert "one" in (await anext(events)).decode()
+
+    answers._arriving[NAME]._reading.cancel()  # as the loop does with all that is left
+
+    rest = await heard(events)
+    assert "inferdash was restarted" in rest
+    assert "stopped" not in rest
+
+
 async def test_a_conversations_answers_are_erased_with_it(
     engine: Engine, own_redis: redis_client.Redis
 ) -> None:
