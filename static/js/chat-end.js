@@ -12,7 +12,9 @@ export class End {
   constructor(transcript) {
     window.addEventListener("scroll", () => this.scrolled(), { passive: true });
     // What has just been opened grows, as its parts are drawn, until somebody takes hold of it.
-    new ResizeObserver(() => this.isSettling && this.follow(true)).observe(transcript);
+    this.transcript = transcript;
+    this.observer = new ResizeObserver(() => this.isSettling && this.follow(true));
+    this.observer.observe(transcript);
     for (const sign of ["wheel", "pointerdown", "keydown", "touchstart"]) {
       window.addEventListener(sign, () => (this.isSettling = false), { passive: true, capture: true });
     }
@@ -29,6 +31,9 @@ export class End {
   settle() {
     this.isSettling = true;
     this.follow(true);
+    // What is drawn anew may end as high as it was: that is heard of only by who begins to observe.
+    this.observer.unobserve(this.transcript);
+    this.observer.observe(this.transcript);
   }
 
   // What was out of sight has its real height only once it is drawn, which is after this.

@@ -25,7 +25,7 @@ export function hear(chat) {
   store.on("refused", ({ message }) => chat.notice(`“${titleOf(chat.conversation)}” is shown, but not kept. ${message}`));
   store.on("reloaded", ({ conversation, isSame }) => {
     if (conversation !== chat.conversation) return;
-    chat.show(conversation);
+    chat.showAgain(conversation);
     if (!isSame) chat.notice("Another tab has changed this conversation. You see it as it is now.");
   });
   store.on("copied", ({ conversation, from }) => {

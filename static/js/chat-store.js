@@ -167,7 +167,7 @@ export class Store extends EventTarget {
       conversation.messages.splice(0, Infinity, ...messages);
       saving.seen = [theirs.revision];
       saving.stored = every.map((message) => JSON.stringify(message));
-      this.tell("reloaded", { conversation, isSame });
+      this.tell("reloaded", { conversation, isSame: isSame && !isUnchanged });
       return;
     }
     this.savings.delete(id);

@@ -138,9 +138,17 @@ export class Chat {
     if (this.running || this.store.isBusy(mine.id) || !mine.messages.length) return;
     const now = await this.store.get(mine.id).catch((error) => void away(error));
     if (!now || this.conversation !== mine || this.running) return;
+    this.showAgain(now);
+  }
+
+  // The same conversation as it is now, where somebody may be reading it.
+  /** @param {Chat.Conversation} conversation */
+  showAgain(conversation) {
+    const { isNear } = this.end;
     const place = document.documentElement.scrollTop;
-    this.show(now);
-    document.documentElement.scrollTop = place;
+    this.show(conversation);
+    if (isNear) this.end.settle();
+    else document.documentElement.scrollTop = place;
   }
 
   fresh() {

@@ -4,6 +4,7 @@ import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
 from tests.browser.chat.talk import answer, ask, finished, kept, pieces
+from tests.browser.chat.test_answers import AT_THE_END
 from tests.scripted_engine import ScriptedEngine
 from tests.waiting import PATIENCE
 
@@ -48,22 +49,47 @@ def test_an_answer_that_ended_without_a_page_is_there(page: Page, engine: Script
 def test_a_second_tab_follows_and_may_stop(
     page: Page, context: BrowserContext, engine: ScriptedEngine
 ) -> None:
-    ask(page, deltas=[{"content": "So far"}], then="hang")
-    expect(answer(page).locator(".markdown")).to_have_text("So far")
+    ask(page, deltas=[{"content": "line\n\n" * 60 + "So far"}], then="hang")
+    expect(answer(page).locator(".markdown")).to_contain_text("So far")
     kept(page)
     other = context.new_page()
     other.goto(page.url)
-    expect(answer(other).locator(".markdown")).to_have_text("So far")
+    expect(answer(other).locator(".markdown")).to_contain_text("So far")
 
     other.get_by_role("button", name="Stop", exact=True).click()
 
     assert engine.outcomes.get(timeout=PATIENCE) == "cancelled"
     for each in (page, other):
         finished(each)
-        expect(answer(each).locator(".markdown")).to_have_text("So far")
+        expect(answer(each).locator(".markdown")).to_contain_text("So far")
         expect(answer(each).locator(".message-foot")).to_contain_text("stopped by you")
         expect(each.locator("#chat-notice")).to_be_hidden()
         expect(each.locator("#chat-conversations .open")).to_have_count(1)
+        each.evaluate(AT_THE_END)
+
+
+def test_who_reads_a_conversation_keeps_the_place_when_another_tab_changes_it(
+    page: Page, context: BrowserContext
+) -> None:
+    ask(page, deltas=[{"content": "line\n\n" * 60}])
+    finished(page)
+    kept(page)
+    other = context.new_page()
+    other.goto(page.url)
+    expect(answer(other).locator(".markdown")).to_contain_text("line")
+    other.evaluate(AT_THE_END)
+    # It does not hear of the other tab's change before it makes its own.
+    other.route("**/chat/conversations/?*", lambda _route: None)
+    with page.expect_response(lambda said: said.request.method == "POST" and said.ok):
+        page.get_by_label("Name of the conversation").fill("theirs")
+        page.keyboard.press("Tab")
+
+    other.get_by_label("Name of the conversation").evaluate(
+        "field => { field.value = 'mine'; field.dispatchEvent(new Event('change')); }"
+    )
+
+    expect(other.locator("#chat-notice")).to_contain_text("You see it as it is now")
+    other.evaluate(AT_THE_END)
 
 
 def test_stop_after_a_reload_stops_the_engine(page: Page, engine: ScriptedEngine) -> None:
