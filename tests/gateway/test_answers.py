@@ -16,7 +16,7 @@ from tests.waiting import wait_until_async
 NAME = Name(7, "talk00", "answer")
 
 
-class Engine:
+class WritingEngine:
     """Says what it is told to, and knows whether somebody still reads."""
 
     def __init__(self) -> None:
@@ -39,8 +39,8 @@ class Engine:
 
 
 @pytest.fixture
-def engine(own_redis: redis_client.Redis) -> Engine:
-    return Engine()
+def engine(own_redis: redis_client.Redis) -> WritingEngine:
+    return WritingEngine()
 
 
 @pytest_asyncio.fixture
@@ -65,7 +65,7 @@ async def heard(events: AsyncGenerator[bytes], until: str = "") -> str:
     return text
 
 
-async def gone(engine: Engine, name: Name = NAME) -> None:
+async def gone(engine: WritingEngine, name: Name = NAME) -> None:
     """A page asks, hears the first words and goes."""
     engine.says("one")
     assert "one" in await heard(answers.begin(name, engine.pieces()), until="one")
@@ -78,7 +78,7 @@ def words(text: str) -> list[str]:
 _WORDS = {f"data: {word}" for word in ("one", "two", "three")}
 
 
-async def test_an_answer_goes_on_without_its_page_and_is_had_whole(engine: Engine) -> None:
+async def test_an_answer_goes_on_without_its_page_and_is_had_whole(engine: WritingEngine) -> None:
     await gone(engine)
     assert not engine.is_closed
 
@@ -96,7 +96,7 @@ async def test_an_answer_goes_on_without_its_page_and_is_had_whole(engine: Engin
 
 
 async def test_what_had_come_is_parted_from_what_comes(
-    engine: Engine, own_redis: redis_client.Redis
+    engine: WritingEngine, own_redis: redis_client.Redis
 ) -> None:
     await gone(engine)
     await wait_until_async(lambda: own_redis.exists(NAME.stream), "it is written")
@@ -114,7 +114,7 @@ async def test_what_had_come_is_parted_from_what_comes(
     assert [json.loads(line[6:])["ms"] for line in text.splitlines() if '"ms"' in line]
 
 
-async def test_stop_from_any_page_closes_the_engines_connection(engine: Engine) -> None:
+async def test_stop_from_any_page_closes_the_engines_connection(engine: WritingEngine) -> None:
     await gone(engine)
 
     await answers.stop(NAME)
@@ -125,7 +125,7 @@ async def test_stop_from_any_page_closes_the_engines_connection(engine: Engine) 
 
 
 async def test_stop_in_another_process_reaches_the_one_that_reads(
-    engine: Engine,
+    engine: WritingEngine,
 ) -> None:
     await gone(engine)
     await wait_until_async(lambda: answers.is_there(NAME), "the answer is kept")
@@ -138,14 +138,16 @@ async def test_stop_in_another_process_reaches_the_one_that_reads(
 
 
 async def test_an_answer_whose_process_has_ended_says_so(
-    engine: Engine, own_redis: redis_client.Redis
+    engine: WritingEngine, own_redis: redis_client.Redis
 ) -> None:
     own_redis.xadd(NAME.stream, {"at": 1, "data": b"x\x9c\x03\x00\x00\x00\x00\x01"})
 
     assert "inferdash was restarted" in await heard(answers.follow(NAME))
 
 
-async def test_nobody_is_said_to_have_stopped_it_when_the_process_ends(engine: Engine) -> None:
+async def test_nobody_is_said_to_have_stopped_it_when_the_process_ends(
+    engine: WritingEngine,
+) -> None:
     engine.says("one")
     events = answers.begin(NAME, engine.pieces())
     assert "one" in (await anext(events)).decode()
@@ -158,10 +160,10 @@ async def test_nobody_is_said_to_have_stopped_it_when_the_process_ends(engine: E
 
 
 async def test_a_conversations_answers_are_erased_with_it(
-    engine: Engine, own_redis: redis_client.Redis
+    engine: WritingEngine, own_redis: redis_client.Redis
 ) -> None:
     other = Name(7, "talk01", "answer")
-    another = Engine()
+    another = WritingEngine()
     await gone(engine)
     await gone(another, other)
     await wait_until_async(lambda: _is_all_there(NAME, other), "both are kept")
@@ -179,23 +181,23 @@ async def _is_all_there(*names: Name) -> bool:
 
 
 async def test_one_person_has_so_many_at_once(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
+    engine: WritingEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(answers, "AT_ONCE", 1)
     await gone(engine)
 
     with pytest.raises(answers.TooManyError):
-        answers.begin(Name(7, "talk00", "second"), Engine().pieces())
-    other = Engine()
+        answers.begin(Name(7, "talk00", "second"), WritingEngine().pieces())
+    other = WritingEngine()
     await gone(other, Name(8, "talk00", "answer"))
 
 
 async def test_the_oldest_are_let_go_of(
-    engine: Engine, own_redis: redis_client.Redis, monkeypatch: pytest.MonkeyPatch
+    engine: WritingEngine, own_redis: redis_client.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(answers, "MOST", 1)
     for key in ("first0", "second"):
-        each = Engine()
+        each = WritingEngine()
         each.says("one")
         each.ends()
         name = Name(7, "talk00", key)
@@ -207,7 +209,7 @@ async def test_the_oldest_are_let_go_of(
 
 
 async def test_an_answer_without_end_is_stopped(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
+    engine: WritingEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(answers, "LARGEST", 10)
     await gone(engine)
@@ -219,7 +221,7 @@ async def test_an_answer_without_end_is_stopped(
 
 
 async def test_one_that_takes_hours_is_stopped(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
+    engine: WritingEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(answers, "LONGEST", 0.05)
     await gone(engine)
@@ -228,7 +230,7 @@ async def test_one_that_takes_hours_is_stopped(
 
 
 async def test_a_page_that_falls_behind_takes_it_up_again(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
+    engine: WritingEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(answers, "UNREAD", 10)
     engine.says("one", "two", "three")
@@ -239,7 +241,7 @@ async def test_a_page_that_falls_behind_takes_it_up_again(
 
 
 async def test_without_redis_an_answer_reaches_its_page_and_ends_with_it(
-    engine: Engine, settings: object
+    engine: WritingEngine, settings: object
 ) -> None:
     settings.REDIS_URL = "unix:///nonexistent/redis.sock"  # type: ignore[attr-defined]
     engine.says("one")
@@ -258,5 +260,5 @@ async def _is_unkept() -> bool:
     return not answers._arriving[NAME].is_kept
 
 
-async def _is_closed(engine: Engine) -> bool:
+async def _is_closed(engine: WritingEngine) -> bool:
     return engine.is_closed
