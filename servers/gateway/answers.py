@@ -102,6 +102,7 @@ class Arriving:
         self._reading = asyncio.create_task(self._read(), context=context)
         self._writing = asyncio.create_task(self._write(), context=context)
         self._reading.add_done_callback(self._end)
+        self._writing.add_done_callback(self._leave)
 
     def stop(self) -> None:
         self._is_stopped = True
@@ -153,10 +154,15 @@ class Arriving:
     def _end(self, reading: asyncio.Task[None]) -> None:
         if reading.cancelled():  # before it had begun
             self._take(self._cancelled())
-        _arriving.pop(self.name, None)
         self._is_over = True
         self._more_to_write.set()
         self._more_to_read.set()
+        self._leave(reading)
+
+    def _leave(self, _ended: asyncio.Task[None]) -> None:
+        # Not before all is written: until then a page that follows has to wait for it.
+        if self._reading.done() and self._writing.done():
+            _arriving.pop(self.name, None)
 
     def _cancelled(self) -> bytes:
         # Not by a person where the whole process ends.
@@ -265,10 +271,16 @@ async def follow(name: Name) -> AsyncGenerator[bytes]:
                 else:
                     yield b": the answer is still arriving\n\n"
                 # Its end may have come between the two: it is looked for once more.
-                is_dead = not await client.exists(name.alive)
+                is_dead = not _is_being_written(name) and not await client.exists(name.alive)
     except (RedisError, OSError) as exc:
         logger.warning("An answer in the playground cannot be followed: %s", exc)
         # Without an event: the page takes it up again.
+
+
+def _is_being_written(name: Name) -> bool:
+    """By this process, which may not have told Redis of it yet."""
+    arriving = _arriving.get(name)
+    return bool(arriving and arriving.is_kept)
 
 
 async def _entries(

@@ -240,6 +240,30 @@ async def test_a_page_that_falls_behind_takes_it_up_again(
     assert words(await heard(answers.follow(NAME))) == ["one", "two", "three"]
 
 
+async def test_one_that_redis_has_not_heard_of_yet_is_waited_for(
+    engine: WritingEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_enter = asyncio.Event()
+    enter = answers.Arriving._enter
+
+    async def enter_late(self: answers.Arriving, client: redis_client.asyncio.Redis) -> None:
+        await may_enter.wait()
+        await enter(self, client)
+
+    monkeypatch.setattr(answers.Arriving, "_enter", enter_late)
+    engine.says("one")
+    engine.ends()
+    await heard(answers.begin(NAME, engine.pieces()))
+
+    text = ""
+    async for piece in answers.follow(NAME):
+        text += piece.decode()
+        may_enter.set()
+
+    assert words(text) == ["one"]
+    assert text.endswith("event: end\ndata: {}\n\n")
+
+
 async def test_without_redis_an_answer_reaches_its_page_and_ends_with_it(
     engine: WritingEngine, settings: object
 ) -> None:
