@@ -23,6 +23,8 @@ from servers.views.access import allow
 from servers.views.profiles import find, save_launch
 
 ANSWERS_WITHIN = 4  # seconds
+# A form asks a box that does not answer this often, some three minutes in all.
+TRIES = 20
 
 type Start = tuple[Launch, Server | None]  # and the server that it would be of
 
@@ -68,7 +70,8 @@ def profile_paths(request: HttpRequest) -> HttpResponse:
     if box is not None and context.get("places") is None and (wanted := context.get("wanted")):
         tasks.ask_for_paths(box, wanted)
         context = {"wanted": wanted, "places": folders.awaited(box, wanted, seconds=ANSWERS_WITHIN)}
-    return render(request, "profiles/_places.html", {"box": box, "was_asked": True, **context})
+    context |= {"box": box, "was_asked": True, "next_try": _next_try(request)}
+    return render(request, "profiles/_places.html", context)
 
 
 @require_POST
@@ -82,8 +85,20 @@ def profile_fit(request: HttpRequest) -> HttpResponse:
     if box is None:
         return HttpResponse()
     _ask_for_model(launch, box)
-    fit = checks.known(launch, box, profile).fit
-    return render(request, "profiles/_fit.html", {"fit": fit, "in_form": True})
+    context = {
+        "box": box,
+        "fit": checks.known(launch, box, profile).fit,
+        "is_silent": checkpoints.is_to_be_asked(launch, box),
+        "next_try": _next_try(request),
+    }
+    return render(request, "profiles/_form_fit.html", context)
+
+
+def _next_try(request: HttpRequest) -> int:
+    """Which one it is; 0 after the last."""
+    tried = request.GET.get("try", "1")
+    number = int(tried) if tried.isascii() and tried.isdigit() and len(tried) < 3 else TRIES
+    return number + 1 if number < TRIES else 0
 
 
 def _ask_for_model(launch: Launch, box: Box) -> None:

@@ -78,6 +78,24 @@ def test_a_launch_that_does_not_fit_is_made_to_fit_by_one_click(
     expect(page.get_by_role("heading", name="Small", level=1)).to_be_visible()
 
 
+def test_a_box_that_answers_late_is_asked_again(page: Page, place: Installation) -> None:
+    worker = place.up.children()["celery"]
+    family = [worker, *worker.children(recursive=True)]
+    for process in family:
+        process.suspend()
+    try:
+        fill(page, place, "Late", flags="--gpu-memory-utilization 0.3 --max-num-seqs 16")
+        late = page.locator("#check").get_by_text("has not said yet whether it has the model")
+        expect(late).to_be_visible()
+    finally:
+        for process in family:
+            process.resume()
+
+    fit = page.locator("#check").get_by_role("region", name="Will it fit")
+    expect(fit).to_contain_text("Does not fit: one request of 131,072 tokens takes 16.0 GiB")
+    expect(late).to_have_count(0)
+
+
 def test_a_start_that_the_engine_would_refuse_asks_first_and_shows_why(
     page: Page, place: Installation
 ) -> None:
