@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tests import migrated
 from tests.docker_engine import FOLDER
+from tests.shell import Shell
 from tests.terminal import ROOT
 from tests.waiting import PATIENCE, wait_until
 
@@ -30,9 +31,10 @@ def database(kind: str, folder: Path) -> Iterator[dict[str, str]]:
     }
     if kind == SQLITE:
         migrated.put_into(folder / "var")
-        yield environment
+        with _shells_of(folder / "var"):
+            yield environment
         return
-    with _postgres(_template(environment)) as socket_folder:
+    with _postgres(_template(environment)) as socket_folder, _shells_of(folder / "var"):
         yield environment | {"DATABASE_URL": _url(socket_folder)}
 
 
@@ -57,12 +59,24 @@ with psycopg.connect(address.replace("/postgres?", "/template1?"), autocommit=Tr
 
 
 def run(code: str, environment: dict[str, str]) -> str:
-    """What the code prints, with Django set up and the models at hand."""
-    code = f"import django\ndjango.setup()\nfrom servers.models import *\n{code}"
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, env=environment, check=True, stdout=subprocess.PIPE
-    )
-    return done.stdout.decode()
+    """What the code prints, with Django set up and the models at hand, in a process of its own."""
+    key = tuple(sorted(environment.items()))
+    if key not in _shells:
+        _shells[key] = Shell(environment)
+    return _shells[key].run(code)
+
+
+# By all of an environment, as tests add to that of a database.
+_shells: dict[tuple[tuple[str, str], ...], Shell] = {}
+
+
+@contextmanager
+def _shells_of(data: Path) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        for key in [each for each in _shells if ("INFERDASH_DATA", str(data)) in each]:
+            _shells.pop(key).close()
 
 
 def _template(environment: dict[str, str]) -> Path:

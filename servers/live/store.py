@@ -3,7 +3,13 @@
 import redis
 from django.conf import settings
 
-client = redis.Redis.from_url(settings.REDIS_URL, socket_timeout=5)
+
+def connect(url: str) -> redis.Redis:
+    """By from_url, which does not try again: redis.Redis() does, for seconds, while Redis is away."""
+    return redis.Redis.from_url(url, socket_timeout=5)
+
+
+client = connect(settings.REDIS_URL)
 
 
 def shared_time() -> float:

@@ -4,11 +4,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import redis
 from django.utils import timezone
 
 from servers import lifecycle
 from servers.host.containers import Docker
+from servers.live import store
 from servers.models import Run, Server
 from servers.models.run import State, Wanted
 from tests import factories
@@ -95,7 +95,7 @@ def test_no_message_is_needed_while_redis_is_away(
     server: Callable[..., Server], monkeypatch: pytest.MonkeyPatch, settings: Any, tmp_path: Path
 ) -> None:
     one = server()
-    gone = redis.Redis(unix_socket_path=f"{tmp_path}/none.sock")
+    gone = store.connect(f"unix://{tmp_path}/none.sock")
     monkeypatch.setattr("servers.live.store.client", gone)
 
     assert started(one).state == State.STARTING

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-import redis
 
 from servers.live import store
 from servers.live.sessions import SessionStore
@@ -14,7 +13,7 @@ pytestmark = pytest.mark.django_db
 def test_people_log_in_and_out_while_redis_is_away(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(store, "client", redis.Redis(unix_socket_path=f"{tmp_path}/none.sock"))
+    monkeypatch.setattr(store, "client", store.connect(f"unix://{tmp_path}/none.sock"))
     held = SessionStore()
     held["of"] = "ada"
     held.save()
