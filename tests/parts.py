@@ -48,6 +48,10 @@ def _compose() -> str | None:
     return _engine() or _lacks("docker-compose")
 
 
+def _browser() -> str | None:
+    return _lacks("chromium-headless-shell") and _lacks("chromium")
+
+
 def _vllm() -> str | None:
     return _engine() or _lacks("gcc", "g++")
 
@@ -55,7 +59,7 @@ def _vllm() -> str | None:
 # From the quickest to the slowest.
 MISSING: dict[str, Callable[[], str | None]] = {
     "docker": _engine,
-    "browser": lambda: _lacks("chromium"),
+    "browser": _browser,
     "fresh": _fresh,
     "compose": _compose,
     "vllm": _vllm,

@@ -12,7 +12,8 @@ import os
 import platform
 import sys
 
-PROGRAM = "/usr/bin/chromium"
+# The first that is there.
+PROGRAMS = ("/usr/bin/chromium-headless-shell", "/usr/bin/chromium")
 AF_NETLINK = 16
 # From <linux/audit.h> and <asm/unistd.h>.
 ARCHITECTURES = {"x86_64": (0xC000003E, 41), "aarch64": (0xC00000B7, 198)}
@@ -61,4 +62,5 @@ def refuse_netlink() -> None:
 
 if __name__ == "__main__":
     refuse_netlink()
-    os.execv(PROGRAM, [PROGRAM, *sys.argv[1:]])  # noqa: S606
+    program = next(filter(os.path.exists, PROGRAMS))
+    os.execv(program, [program, *sys.argv[1:]])  # noqa: S606
