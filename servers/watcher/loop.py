@@ -198,7 +198,8 @@ class Watcher:
             self.runs.measure(self.sample)
 
     def _give_sign_of_life(self) -> None:
-        boxes.sign_of_life(self.box, self.judged or self.sample, self.faults.problems())
+        if boxes.sign_of_life(self.box, self.judged or self.sample, self.faults.problems()):
+            self.to_send.set()  # alerts go by them
 
     def _asking(self) -> None:
         due = time.monotonic()
@@ -327,11 +328,12 @@ class Watcher:
             sample = self.collector.next_sample(timeout=TICK * 5)
             if sample is None:
                 continue
-            is_first = self.sample is None
+            before = self.sample
             self.sample = self.foreign.belonging.told(sample)
             self._surviving(self._tell_sample)
             self._surviving(lambda: self.releases.see(self.memory.snapshot))
-            if is_first:
+            # The box's row says whether there are GPUs: not seconds after the cards themselves.
+            if before is None or _trouble(before) != _trouble(sample):
                 self.wake.set()
 
     def _tell_sample(self) -> None:
@@ -418,3 +420,8 @@ class Watcher:
         took = time.monotonic() - started
         if took > may_take:
             log.warning("A round took %.1f s", took)
+
+
+def _trouble(sample: dict[str, Any]) -> object:
+    """Why there is no GPU; of a collector that hangs the words are others each second."""
+    return "silent" if sample.get("stale_s") is not None else sample.get("error")
