@@ -85,7 +85,7 @@ def sign_of_life(box: Box, sample: dict[str, Any] | None, problems: list[dict[st
     facts["problems"] += [*problems, *hung_worker(box)]
     supplies.look(box, docker)
     changed = facts != box.facts or box.is_silent
-    are_others = facts["problems"] != box.facts.get("problems", [])
+    are_others: bool = facts["problems"] != box.facts.get("problems", [])
     box.seen_at = timezone.now()
     box.facts = facts
     Box.objects.filter(pk=box.pk).update(seen_at=box.seen_at, facts=facts)

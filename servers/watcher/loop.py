@@ -75,6 +75,7 @@ class Watcher:
         self.alerts = Alerts(self.box)
         self.sending = Sending(self.box)
         self.stocktaking = Stocktaking(self.box)
+        self.stock_in = STOCK_EVERY  # seconds
         self.shelves = Shelves(self.box)
         self.asking_hub = checkpoints.Asking()
         self.fetching = Fetching(self.box)
@@ -286,10 +287,12 @@ class Watcher:
         while not self.stopping.is_set():
             self.stock_asked.clear()
             self._surviving(self._take_stock, may_take=float("inf"))
-            self.stock_asked.wait(STOCK_EVERY)
+            self.stock_asked.wait(self.stock_in)
 
     def _take_stock(self) -> None:
-        self.stocktaking.look(go_on=lambda: not self.stopping.is_set())
+        self.stock_in = STOCK_EVERY
+        due_in = self.stocktaking.look(go_on=lambda: not self.stopping.is_set())
+        self.stock_in = min(STOCK_EVERY, due_in or STOCK_EVERY)
 
     def _keeping_shelves(self) -> None:
         """Apart from everything else: adding up the sizes of images may take a minute."""
