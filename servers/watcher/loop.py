@@ -18,7 +18,7 @@ from servers.host.containers import ContainerError, Event
 from servers.lifecycle import actions, alerts, byhand, creation
 from servers.lifecycle.images import jobs
 from servers.models import Box, Exchange, Request, Run
-from servers.watcher import boxes, checkpoints, logroom, logs
+from servers.watcher import boxes, checkpoints, logroom, logs, storing
 from servers.watcher.alerts import Alerts
 from servers.watcher.faults import Faults
 from servers.watcher.fetching import Fetching
@@ -41,6 +41,7 @@ log = logging.getLogger(__name__)
 # Seconds from the beginning of a round to that of the next: ten are promised.
 RECONCILE_EVERY = 8.0
 TICK = 1.0
+STARTS_AT_MOST = 0.5
 RETRY = 2.0
 DOCKER_IS_NEW = 60.0  # seconds after it was last away
 TIDY_EVERY = 3600.0
@@ -101,6 +102,7 @@ class Watcher:
         loops = [
             self._reconciling,
             self._asking,
+            self._reading_starts,
             self._sampling,
             self._docker_events,
             self._wakes,
@@ -146,6 +148,7 @@ class Watcher:
 
     def stop(self) -> None:
         self.stopping.set()
+        storing.grew.set()
         self.wake.set()
         self.asked.set()
         self.around.set()
@@ -209,6 +212,15 @@ class Watcher:
             due = time.monotonic() + TICK
             if self.boot_is_noted.is_set():
                 self._surviving(partial(self.runs.tick, within=TICK))
+
+    def _reading_starts(self) -> None:
+        """Apart from the questions: a page shows the log beside the progress that is read in it."""
+        self.boot_is_noted.wait()
+        while not self.stopping.is_set():
+            storing.grew.clear()
+            self._surviving(self.runs.read_starts)
+            self.stopping.wait(STARTS_AT_MOST)
+            storing.grew.wait(RECONCILE_EVERY)
 
     def _guarding(self) -> None:
         """Apart from everything else: it must not wait for anything while memory runs out."""
