@@ -202,7 +202,8 @@ def _pull(box: Box, action: Action) -> Result:
 
 def _take_over(box: Box, action: Action) -> Result:
     """An engine takes its time to end, and to give memory back."""
-    return Result(said=takeover.take_over(box, action, tell=partial(_tell, action)))
+    taken = takeover.take_over(box, action, tell=partial(_tell, action))
+    return Result(said=taken.said, command=taken.way_back)
 
 
 def _delete(box: Box, action: Action) -> Result:
@@ -227,7 +228,7 @@ def _end(action: Action, result: Result) -> None:
     action.state = State.DONE if result.is_done else State.REFUSED
     action.said, action.command = result.said, result.command
     action.ended_at = timezone.now()
-    action.save(update_fields=["state", "said", "command", "ended_at"])
+    action.save(update_fields=["state", "said", "command", "details", "ended_at"])
     word = f"{action.kind} {'done' if result.is_done else 'refused'}"
     Entry.note(action.asked_by, word, action.what, box=action.box.slug, said=result.said)
     log.info("%s: %s", word, result.said)
@@ -265,11 +266,13 @@ _TROUBLE = (EndingError, ShmError, AdoptionError, WatchError, ProfileError, Cont
 
 def _profiled(box: Box, action: Action) -> Result:
     profile = profiling.make(box, str(action.details.get("container")), by=action.asked_by)
+    action.details["profile"] = profile.slug
     return Result(said=f"{profile} is the profile of {action.what}. Nothing of it was touched.")
 
 
 def _watched(box: Box, action: Action) -> Result:
     run = watching.watch(box, str(action.details.get("container")), by=action.asked_by)
+    action.details["server"] = run.server.slug
     return Result(said=f"{action.what} is watched as {run.server}. Nothing of it was touched.")
 
 

@@ -13,6 +13,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from servers.engines import ENGINES
+from servers.judge import images
 
 # Escape sequences of terminals: colours, cursor moves, window titles.
 ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
@@ -29,6 +30,12 @@ DASH = "–"
 def gib(size: float | None) -> str:
     """Bytes as "41.2 GiB"; None is "not reported", because 0 would be a claim."""
     return NOT_REPORTED if size is None else f"{gib_number(size)} GiB"
+
+
+@register.filter
+def short_image(reference: str) -> str:
+    """A profile that was made of what runs may name its image by 64 digits."""
+    return images.named(reference, {})
 
 
 @register.filter
