@@ -25,7 +25,7 @@ from servers.host.ending import EndingError
 from servers.host.shm import Segment, ShmError
 from servers.judge.found import Found
 from servers.judge.leftbehind import Left
-from servers.judge.pools import GIB
+from servers.judge.sizes import GIB, gib
 from servers.lifecycle import (
     adoption,
     creation,
@@ -292,7 +292,7 @@ def _kill(box: Box, left: Left, action: Action) -> Result:
     if not ended.by:
         return Result(said=f"{_capital(left.what)} had ended by itself.")
     size = left.size or 0
-    held = f" It held {size / GIB:.1f} GiB of {left.size_of}." if size > GIB / 10 else ""
+    held = f" It held {gib(size)} of {left.size_of}." if size > GIB / 10 else ""
     how = "after SIGTERM" if ended.by == "SIGTERM" else "by SIGKILL, as it did not obey SIGTERM"
     return Result(
         said=f"{_capital(left.what)} has ended {how}, within {ended.seconds:.1f} s.{held}"
@@ -309,7 +309,7 @@ def _unlink(box: Box, left: Left, action: Action) -> Result:
     if not count:
         return _no(GONE)
     files = "1 file" if count == 1 else f"{count} files"
-    return Result(said=f"Deleted {files}: {size / GIB:.1f} GiB of shared memory are free again.")
+    return Result(said=f"Deleted {files}: {gib(size)} of shared memory are free again.")
 
 
 def _adopt(box: Box, left: Left, action: Action) -> Result:
