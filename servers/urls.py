@@ -43,6 +43,7 @@ from servers.views import (
     prompts,
     recipes,
     registry_logins,
+    search,
     secrets,
     servers,
     session,
@@ -55,6 +56,7 @@ from servers.views.api import urls as api_urls
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("", dashboard.dashboard, name="dashboard"),
+    path("search.json", search.search, name="search"),
     path("ca.crt", encryption.download, name="authority"),
     path("boxes/<slug:slug>/", boxes.box, name="box"),
     path("boxes/<slug:slug>/history.json", boxes.box_history, name="box_history"),

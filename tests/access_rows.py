@@ -35,6 +35,7 @@ class Row:
 ROWS = [
     Row(name="dashboard", needs=Permission.ACCOUNT),
     Row(name="authority", needs=PUBLIC),
+    Row(name="search", needs=Permission.VIEW),
     Row(name="box", needs=Permission.VIEW, args=("box",)),
     Row(name="box_history", needs=Permission.VIEW, args=("box",)),
     Row(

@@ -312,6 +312,24 @@ def test_a_driver_that_comes_back_is_found(
     assert len(back["gpus"]) == 2
 
 
+def test_a_driver_that_comes_is_not_waited_for(
+    collecting: Callable[..., Collector], standin: StandIn, tmp_path: Path
+) -> None:
+    machine = profiles.h200(2)
+    machine.errors["nvmlInitWithFlags"] = nvml.DRIVER_NOT_LOADED
+    standin.show(machine)
+    root = proc.root(tmp_path / "root")
+    samples = collecting(nvml_retry=3600, root=root)
+    until(samples, lambda sample: sample["error"] is not None)
+
+    # The module is there a moment before its devices are.
+    proc.driver(root, "590.48.01", {})
+    until(samples, lambda sample: sample["driver"] == "590.48.01")
+    standin.show(profiles.h200(2))
+
+    assert len(until(samples, lambda sample: sample["error"] is None)["gpus"]) == 2
+
+
 def test_a_driver_that_goes_away_is_told(
     collecting: Callable[..., Collector], standin: StandIn
 ) -> None:

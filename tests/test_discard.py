@@ -42,6 +42,10 @@ def add(snapshot: Path, name: str, kept: str, size: int) -> Path:
     return found
 
 
+def listed(top: Path) -> set[str]:
+    return {each.name for each in top.iterdir()}
+
+
 def names(top: Path) -> set[str]:
     return {str(each.relative_to(top)) for each in top.rglob("*") if not each.is_dir()}
 
@@ -231,6 +235,62 @@ def test_a_model_is_deleted_by_its_box(box: Box, editor: Client, root: Path) -> 
     assert "Qwen/Coder is deleted" in done.said
     assert not snapshot.parent.parent.exists()
     assert not StoredCheckpoint.objects.exists()
+
+
+def test_only_what_is_empty_goes_with_it(tmp_path: Path) -> None:
+    models = tmp_path / "mnt/models"
+    solid(models / "org/one/a.safetensors", 8 * KIB)
+    for name in ("q4.gguf", "q8.gguf"):
+        solid(models / f"team/tiny/{name}", 8 * KIB)
+        for suffix in ("metadata", "lock"):
+            solid(models / f"team/tiny/.cache/huggingface/download/{name}.{suffix}", 1)
+    (models / "theirs").mkdir()
+
+    def delete(path: str) -> None:
+        made = discard.plan(f"/mnt/models/{path}", anywhere(tmp_path))
+        discard.carry_out(made, anywhere(tmp_path))
+        discard.tidy(made, anywhere(tmp_path), below=["/mnt/models"])
+
+    delete("org/one")
+    assert listed(models) == {"team", "theirs"}
+    delete("team/tiny/q4.gguf")
+    notes = models / "team/tiny/.cache/huggingface/download"
+    assert (listed(models / "team/tiny"), listed(notes)) == (
+        {"q8.gguf", ".cache"},
+        {"q8.gguf.metadata", "q8.gguf.lock"},
+    )
+    delete("team/tiny/q8.gguf")
+    assert listed(models) == {"theirs"}, "a folder that is looked into stays, as does another's"
+    (models / "theirs").rmdir()
+    solid(models / "last.gguf", 8 * KIB)
+    delete("last.gguf")
+    assert models.is_dir()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_was_downloaded_says_that_it_is_deleted(
+    box: Box, editor: Client, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    monkeypatch.setattr("servers.live.downloads_changed", lambda: told.append("downloads"))
+    folder(root / "mnt/models/one", "a.safetensors")
+    solid(root / "mnt/models/one/notes.bin", 24 * 2**20)
+    folder(root / "mnt/models/two", "a.safetensors")
+    look(box)
+    whole = {"state": State.DONE, "said": "All of it is there.", "commit": "c" * 40}
+    for name in ("one", "two"):
+        where = f"/mnt/models/{name}"
+        files = [{"name": "a.safetensors"}]
+        factories.download(box, f"a/{name}", into=where, folder=where, files=files, **whole)
+
+    actions.ask_to_delete(stored(box, "one"), by=User.objects.get(username="eda"))
+    done = obey(box)
+
+    assert "0.02 GiB are free again" in done.said
+    said = dict(Download.objects.values_list("repository", "said"))
+    assert said["a/one"] == "It was downloaded whole, and deleted by eda since."
+    assert said["a/two"] == "All of it is there."
+    assert told
 
 
 @pytest.mark.django_db(transaction=True)

@@ -1,20 +1,28 @@
 """The watcher follows a start by its log, and pages show where it is."""
 
+import threading
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from django.test import Client
 from django.utils import timezone
 
 from servers import live
+from servers.host.containers import Docker
 from servers.judge import starting
 from servers.judge.phases import Reader
 from servers.models import LogChunk, Run, Server
 from servers.models.run import State
 from servers.watcher import starts
+from servers.watcher.logs import Follower
+from servers.watcher.loop import Watcher
 from servers.watcher.starts import Starts
 from tests import factories
 from tests.test_phases import started
+from tests.waiting import wait_until
 
 
 def write(run: Run, lines: list[str], *, from_at: datetime, every: float = 1.0) -> None:
@@ -76,6 +84,41 @@ def test_a_start_is_read_in_steps_and_remembered(own_redis: object) -> None:
         "kv_cache",
         "capturing",
     ]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_progress_is_as_new_as_the_log_while_a_round_of_questions_hangs(
+    own_redis: object, settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.BOX_FILE = tmp_path / "box.toml"
+    on = factories.server(factories.box(settings.BOX), model="gpt-oss-120b")
+    run = starting_run(on)
+    assert run.started_at is not None
+    told: list[str] = []
+
+    def changed(_server: int) -> None:
+        found = fresh(run).progress
+        told.append(f"{found.bar.done} of {found.bar.total}" if found.bar else found.phase)
+
+    monkeypatch.setattr(live, "server_changed", changed)
+    watcher = Watcher()
+    watcher.boot_is_noted.set()
+    reading = threading.Thread(target=watcher._reading_starts)
+    reading.start()
+    try:
+        log = Follower(run.pk, run.container_id, masks=(), docker=cast(Docker, None))
+        before = started("vllm")[:8]
+        of = before[-1].partition(":")[0]
+        for done in (120, 121, 180):
+            bar = f"{of}: {done // 3}% Completed | {done}/300 [00:00<00:01,  1.65it/s]"
+            lines = [*(each for each in before if "Completed" not in each), bar]
+            at = timezone.now().isoformat(timespec="microseconds").replace("+00:00", "000Z")
+            log._append([f"{at} e {line}".encode() for line in lines])
+            wait_until(partial(told.__contains__, f"{done} of 300"), lambda: told)
+            before = []
+    finally:
+        watcher.stop()
+        reading.join()
 
 
 @pytest.mark.django_db(transaction=True)

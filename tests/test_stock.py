@@ -3,6 +3,7 @@
 import json
 import os
 from contextlib import suppress
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ from django.utils import timezone
 
 from servers.judge import stock as judge
 from servers.lifecycle import stock
-from servers.models import Box, ImageFacts, Role, Stock, StoredCheckpoint
+from servers.models import Box, ImageFacts, Role, Run, Server, Stock, StoredCheckpoint
+from servers.models.run import State
 from servers.watcher.stock import Stocktaking
 from tests import factories
 from tests.test_inventory import CONFIG, blob, folder, gguf, hub
@@ -113,6 +115,41 @@ def test_the_usual_folders_are_looked_into(box: Box, root: Path) -> None:
     ]  # fmt: skip
     assert seen.looked_at is not None
     assert seen.looking_since is None
+
+
+def test_a_start_that_mounts_something_is_looked_after_and_many_are_not_without_end(
+    box: Box, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder(root / "mnt/models/one", "a.safetensors")
+    now = [100.0]
+    monkeypatch.setattr("servers.watcher.stock.time.monotonic", lambda: now[0])
+    watcher = Stocktaking(box)
+    assert watcher.look(go_on=lambda: True) is None
+    mounts = factories.server(box, "mounts", mount_hf_cache=False, volumes=("/mnt:/mnt",))
+    nothing = factories.server(box, "mounts-nothing", mount_hf_cache=False)
+
+    def start(server: Server, state: State = State.STARTING, **at: Any) -> tuple[Any, set[str]]:
+        factories.run(server, state, **({"started_at": timezone.now()} | at))
+        due_in = watcher.look(go_on=lambda: True)
+        Run.objects.all().delete()
+        return due_in, set(told(box))
+
+    now[0] += 60
+    folder(root / "mnt/models/two", "a.safetensors")
+    assert start(nothing) == (None, {"one"})
+    assert start(mounts) == (None, {"one", "two"})
+    folder(root / "mnt/models/three", "a.safetensors")
+    now[0] += 3
+    assert start(mounts) == (2.0, {"one", "two"}), "it rests, and says when it looks again"
+    now[0] += 3
+    assert start(mounts) == (None, {"one", "two", "three"})
+    now[0] += 60
+    folder(root / "mnt/models/four", "a.safetensors")
+    long_ago = timezone.now() - timedelta(hours=1)
+    assert start(mounts, started_at=long_ago) == (None, {"one", "two", "three"})
+    # What the engine itself has downloaded is whole when it is ready.
+    ready = start(mounts, State.READY, started_at=long_ago, ready_at=timezone.now())
+    assert ready == (None, {"one", "two", "three", "four"})
 
 
 def test_named_folders_are_looked_into_instead_and_only_where_profiles_may_mount(

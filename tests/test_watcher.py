@@ -4,12 +4,16 @@ from typing import Any
 
 import pytest
 import redis
+from django.utils import timezone
 
+from servers import lifecycle, live
 from servers.models.run import State
+from servers.watcher import shelf
 from servers.watcher.loop import Watcher
 from servers.watcher.runs import Runs
 from tests import factories
 from tests.scripted_engine import MODEL, ScriptedEngine
+from tests.waiting import wait_until
 
 
 @pytest.mark.django_db(transaction=True)
@@ -142,3 +146,40 @@ def test_a_version_that_is_none_is_cut(own_redis: redis.Redis) -> None:
     run.refresh_from_db()
     assert run.state == State.READY
     assert run.engine_version == "0.3" + "x" * 57
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_run_that_has_moved_on_wakes_who_looks_at_models_and_images(
+    own_redis: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    box = factories.box()
+    run = factories.run(factories.server(box, "qwen3-8b"), State.STARTING)
+    looks: list[float] = []
+    now = [100.0]
+    where = "servers.watcher.shelf"
+    monkeypatch.setattr(f"{where}.time.monotonic", lambda: now[0])
+    monkeypatch.setattr(f"{where}.creation.docker", lambda: None)
+    monkeypatch.setattr(f"{where}.logins.test_wanted", lambda _box, _docker: None)
+
+    def look(*_args: object, **_named: object) -> bool:
+        looks.append(now[0])
+        return False
+
+    monkeypatch.setattr(f"{where}.pruning.look", look)
+    shelves = shelf.Shelves(box)
+    shelves.step()
+    looks.clear()
+    with own_redis.pubsub() as heard:  # type: ignore[no-untyped-call]
+        heard.subscribe(live.wake_channel(box.slug))
+        wait_until(heard.get_message, "Redis does not take the subscription")
+        assert lifecycle.reached_ready(run, engine_version="1")
+        said = wait_until(heard.get_message, "the watcher is not woken")
+    assert said["type"] == "message"
+
+    for seconds, has_started, is_seen in ((3, True, False), (3, True, True), (6, False, False)):
+        now[0] += seconds
+        if has_started:
+            type(run).objects.filter(pk=run.pk).update(started_at=timezone.now())
+        shelves.step()
+        assert bool(looks) is is_seen, (seconds, looks)
+        looks.clear()

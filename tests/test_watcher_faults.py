@@ -22,6 +22,7 @@ from servers.watcher import boxes, faults, loop
 from servers.watcher.loop import Watcher
 from servers.watcher.runs import Runs
 from tests import factories
+from tests.samples import card, sample
 from tests.scripted_engine import MODEL, ScriptedEngine
 
 
@@ -208,3 +209,41 @@ def test_containers_that_come_and_go_do_not_keep_the_watcher_looking(
 
     gaps = [after - before for before, after in pairwise(looked_at)]
     assert all(gap >= loop.AROUND_AT_MOST * 0.99 for gap in gaps), gaps
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_row_says_at_once_that_gpus_have_come_or_gone(
+    watcher: Watcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a round would only see after seconds, while the cards stand on the page already."""
+    none = sample([], []) | {"error": "No driver.", "stale_s": None}
+    hangs = none | {"stale_s": 6.0}
+    there = sample([card(0, [])], []) | {"error": None, "stale_s": None}
+    steps = [
+        (none, True),
+        (none, False),
+        (hangs | {"error": "Silent for 6 s."}, True),
+        (hangs | {"error": "Silent for 7 s."}, False),
+        (there, True),
+        (there, False),
+    ]
+    woken: list[bool] = []
+
+    def next_sample(timeout: float) -> dict[str, Any] | None:
+        woken.append(watcher.wake.is_set())
+        watcher.wake.clear()
+        if len(woken) > len(steps):
+            watcher.stopping.set()
+            return None
+        return steps[len(woken) - 1][0]
+
+    monkeypatch.setattr(watcher.collector, "start", lambda: None)
+    monkeypatch.setattr(watcher.collector, "next_sample", next_sample)
+    watcher._sampling()
+
+    assert woken[1:] == [wakes for _sample, wakes in steps]
+    monkeypatch.setattr(boxes, "gather", lambda _sample: (None, {"problems": [{"what": "x"}]}))
+    for is_news in (True, False):
+        watcher.to_send.clear()
+        watcher._give_sign_of_life()
+        assert watcher.to_send.is_set() is is_news

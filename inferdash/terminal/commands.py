@@ -137,7 +137,7 @@ def _wait(api: Api, args: Namespace, said: dict[str, Any]) -> int:
         return _told(args, said)
     _told(args, said)
     if not args.json:
-        _why(api, said["run"]["id"])
+        _write_why(api.get("runs", str(said["run"]["id"]), "why"))
     return FAILED
 
 
@@ -169,20 +169,21 @@ def logs(args: Namespace) -> int:
 
 
 def why(args: Namespace) -> int:
+    """As with `fit`, the code is the answer: FAILED for a run that has failed."""
     api = config.api()
-    run = args.run or _run(api, args.server)
+    said = api.get("runs", str(args.run or _run(api, args.server)), "why")
     if args.json:
-        _json(api.get("runs", str(run), "why"))
-        return 0
-    return _why(api, run)
+        _json(said)
+    else:
+        _write_why(said)
+    return FAILED if said["run"]["state"] == "failed" else 0
 
 
-def _why(api: Api, run: int) -> int:
-    said = api.get("runs", str(run), "why")
+def _write_why(said: dict[str, Any]) -> None:
     of = said["run"]
     if of["state"] != "failed":
-        _write(f"Run {run} of {of['server']} has not failed: it is {of['state']}.")
-        return 0
+        _write(f"Run {of['id']} of {of['server']} has not failed: it is {of['state']}.")
+        return
     _write(said["summary"] or "Nobody has found out why yet.")
     for number, text in said["evidence"]:
         _write(f"  {number}: {text}")
@@ -190,7 +191,6 @@ def _why(api: Api, run: int) -> int:
         _write(f"Memory: {of['memory']}")
     if said["is_partial"]:
         _write("Only a part of its log was there; it is looked at again.")
-    return 0
 
 
 def _run(api: Api, server: str) -> int:

@@ -310,6 +310,11 @@ class BoxFiles:
         with self._beside(path) as folder:
             os.unlink(path.name, dir_fd=folder)
 
+    def remove_empty(self, path: PurePosixPath) -> None:
+        """A folder; raises OSError where something is in it."""
+        with self._beside(path) as folder:
+            os.rmdir(path.name, dir_fd=folder)
+
     def remove_tree(self, path: PurePosixPath) -> None:
         """A folder with everything in it. No link is followed, and nothing but folders opened."""
         with self._beside(path) as folder:

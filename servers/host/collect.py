@@ -25,6 +25,8 @@ from servers.host.readings import Reading
 
 # How long to wait before NVML is tried again where it is missing or broken.
 NVML_RETRY = 30.0
+# After the kernel's module has come or gone, its devices follow: so long it is tried each time.
+EAGER_FOR = 15.0
 
 # Parameters of the NVIDIA module that a sample carries.
 _DRIVER_PARAMS = ("EnableSystemMemoryPools",)
@@ -43,7 +45,8 @@ class Sampler:
         self._oom_kills = OomKills(kernel)
         self._nvml: Nvml | None = None
         self._error: GpuError | None = None
-        self._try_again_at = 0.0
+        self._try_again_at = self._eager_until = 0.0
+        self._module: str | None = None  # the kernel's, by its version, when NVML was tried last
 
     def sample(self) -> dict[str, Any]:
         """Everything at this moment; `error` says why there is no GPU when NVML is to blame.
@@ -102,16 +105,24 @@ class Sampler:
         reasons = {"nvml_xids": nvml, "kernel_log": self._log.unseen}
         return {source: why for source, why in reasons.items() if why is not None}
 
+    def _is_time_to_try(self) -> bool:
+        """A driver that comes is not waited for: what NVML asks of it may be dear, this is not."""
+        now = time.monotonic()
+        if self._kernel.driver_version() != self._module:
+            self._eager_until = now + EAGER_FOR
+        return now >= self._try_again_at or now < self._eager_until
+
     def _read_gpus(self, meminfo: dict[str, int]) -> list[Reading]:
         try:
             if self._nvml is None:
-                if time.monotonic() < self._try_again_at:
+                if not self._is_time_to_try():
                     return []
                 self._nvml = Nvml(self._kernel)
             self._error = None
             return self._nvml.read_all(meminfo)
         except GpuError as error:
             self._error = error
+            self._module = self._kernel.driver_version()
             self._try_again_at = time.monotonic() + self._nvml_retry
             if self._nvml is not None:
                 self._nvml.close()

@@ -15,6 +15,7 @@ from servers.host.boxfiles import BoxFiles, OtherDiskError, RefusedFileError
 
 MOST_ENTRIES = 20_000  # a model has hundreds; more is somebody's home
 _NOT_MINE = (errno.EACCES, errno.EPERM, errno.EROFS)
+_NOTES = ".cache/huggingface/download"
 _BLOCK = 512  # bytes, whatever the file system's own block is
 _BLOB = re.compile(r"(?:\.\./)+blobs/(?P<name>[^/.][^/]*)")
 
@@ -95,6 +96,41 @@ def carry_out(made: Plan, files: BoxFiles) -> None:
             raise DiscardError(
                 f"{name} cannot be deleted: {error.strerror}. What went before is gone.{by_hand}"
             ) from error
+
+
+def tidy(made: Plan, files: BoxFiles, *, below: Iterable[str]) -> None:
+    """What a deleted model leaves behind for nobody: notes of `hf download` on its files, and empty
+    folders above it, up to those that are looked into (`below`). What cannot be removed stays."""
+    roots = [PurePosixPath(each) for each in below]
+    if _repository(PurePosixPath(made.top)) is not None:
+        return  # a cache keeps its own order
+    for each in map(PurePosixPath, made.files):
+        for top in _inside(each.parent, roots):
+            aside = top / _NOTES / each.relative_to(top)
+            for suffix in (".metadata", ".lock"):
+                with suppress(OSError):
+                    files.remove(aside.with_name(aside.name + suffix))
+            _remove_empty(aside.parent, [top], files)
+    _remove_empty(PurePosixPath(made.top), roots, files)
+
+
+def _inside(path: PurePosixPath, roots: list[PurePosixPath]) -> list[PurePosixPath]:
+    """The folder and those above it, innermost first, as far as they lie in one of the roots."""
+    return [
+        each
+        for each in (path, *path.parents)
+        if each not in roots and any(each.is_relative_to(root) for root in roots)
+    ]
+
+
+def _remove_empty(path: PurePosixPath, roots: list[PurePosixPath], files: BoxFiles) -> None:
+    for each in _inside(path, roots):
+        try:
+            files.remove_empty(each)
+        except FileNotFoundError:
+            continue
+        except OSError:
+            return
 
 
 def users(made: Plan, files: BoxFiles, *, proc: Path = Path("/proc")) -> list[str]:

@@ -13,8 +13,9 @@ LOW_MACHINE = 2 * GIB
 
 # The kind of alert that tells of a rule of the hardware's health; of the others it is "hardware".
 KIND_OF_RULE = {"thermal": "thermal", "disk": "disk"}
+NO_GPU = "No GPU is seen"  # a box's own problem
 # What a rule tells better than a box's own problem does.
-SAME_AS = {"driver": "No GPU is seen", "collector": "No GPU is seen"}
+SAME_AS = {"driver": NO_GPU, "collector": NO_GPU}
 
 # What is said of verdicts that somebody can do something about.
 _MEMORY = {

@@ -18,6 +18,8 @@ _ENGINES = (
     ("llamacpp", re.compile(r"llama[-_.]?cpp|llama-server", re.IGNORECASE)),
 )
 _VERSIONS = ("org.opencontainers.image.version", "version")
+_DIGITS = 64
+_ID = re.compile(r"(sha256:)?[0-9a-f]{12,64}")
 # Labels of a base image that its children inherit: they count Ubuntu's releases.
 _UBUNTU = re.compile(r"(1\d|2\d)\.(04|10)$")
 
@@ -94,3 +96,19 @@ def shown(layers: Iterable[Layer], sizes: Mapping[str, int]) -> list[dict[str, A
 def short(digest: str) -> str:
     """How Docker calls a layer in what it tells of a pull."""
     return digest.removeprefix("sha256:")[:12]
+
+
+def named(text: str, names: Mapping[str, str]) -> str:
+    """What people call the image that a container was started from.
+
+    Docker knows by its id alone an image that had no name then, or was started by its id. `names`
+    are of the box's images by id; an id that none of them has is shortened.
+    """
+    if not _ID.fullmatch(text):
+        return text
+    digits = text.removeprefix("sha256:")
+    found = [name for key, name in names.items() if key.removeprefix("sha256:").startswith(digits)]
+    if len(found) == 1:
+        return found[0]
+    # Twelve letters from a to f may be a name.
+    return short(text) if text.startswith("sha256:") or len(text) == _DIGITS else text

@@ -25,7 +25,7 @@ from servers.host.ending import EndingError
 from servers.host.shm import Segment, ShmError
 from servers.judge.found import Found
 from servers.judge.leftbehind import Left
-from servers.judge.pools import GIB
+from servers.judge.sizes import GIB, gib
 from servers.lifecycle import (
     adoption,
     creation,
@@ -202,7 +202,8 @@ def _pull(box: Box, action: Action) -> Result:
 
 def _take_over(box: Box, action: Action) -> Result:
     """An engine takes its time to end, and to give memory back."""
-    return Result(said=takeover.take_over(box, action, tell=partial(_tell, action)))
+    taken = takeover.take_over(box, action, tell=partial(_tell, action))
+    return Result(said=taken.said, command=taken.way_back)
 
 
 def _delete(box: Box, action: Action) -> Result:
@@ -227,7 +228,7 @@ def _end(action: Action, result: Result) -> None:
     action.state = State.DONE if result.is_done else State.REFUSED
     action.said, action.command = result.said, result.command
     action.ended_at = timezone.now()
-    action.save(update_fields=["state", "said", "command", "ended_at"])
+    action.save(update_fields=["state", "said", "command", "details", "ended_at"])
     word = f"{action.kind} {'done' if result.is_done else 'refused'}"
     Entry.note(action.asked_by, word, action.what, box=action.box.slug, said=result.said)
     log.info("%s: %s", word, result.said)
@@ -265,11 +266,13 @@ _TROUBLE = (EndingError, ShmError, AdoptionError, WatchError, ProfileError, Cont
 
 def _profiled(box: Box, action: Action) -> Result:
     profile = profiling.make(box, str(action.details.get("container")), by=action.asked_by)
+    action.details["profile"] = profile.slug
     return Result(said=f"{profile} is the profile of {action.what}. Nothing of it was touched.")
 
 
 def _watched(box: Box, action: Action) -> Result:
     run = watching.watch(box, str(action.details.get("container")), by=action.asked_by)
+    action.details["server"] = run.server.slug
     return Result(said=f"{action.what} is watched as {run.server}. Nothing of it was touched.")
 
 
@@ -289,7 +292,7 @@ def _kill(box: Box, left: Left, action: Action) -> Result:
     if not ended.by:
         return Result(said=f"{_capital(left.what)} had ended by itself.")
     size = left.size or 0
-    held = f" It held {size / GIB:.1f} GiB of {left.size_of}." if size > GIB / 10 else ""
+    held = f" It held {gib(size)} of {left.size_of}." if size > GIB / 10 else ""
     how = "after SIGTERM" if ended.by == "SIGTERM" else "by SIGKILL, as it did not obey SIGTERM"
     return Result(
         said=f"{_capital(left.what)} has ended {how}, within {ended.seconds:.1f} s.{held}"
@@ -306,7 +309,7 @@ def _unlink(box: Box, left: Left, action: Action) -> Result:
     if not count:
         return _no(GONE)
     files = "1 file" if count == 1 else f"{count} files"
-    return Result(said=f"Deleted {files}: {size / GIB:.1f} GiB of shared memory are free again.")
+    return Result(said=f"Deleted {files}: {gib(size)} of shared memory are free again.")
 
 
 def _adopt(box: Box, left: Left, action: Action) -> Result:

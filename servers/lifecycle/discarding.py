@@ -8,6 +8,7 @@ from typing import Any
 from django.conf import settings
 from django.utils import timezone
 
+from servers import live
 from servers.engines.launch import Launch
 from servers.engines.volumes import VolumeError
 from servers.host import discard
@@ -15,12 +16,13 @@ from servers.host.boxfiles import BoxFiles
 from servers.host.discard import DiscardError, Plan
 from servers.host.paths import PathError
 from servers.judge.limits import LimitsError
-from servers.judge.pools import GIB
-from servers.lifecycle import creation, stock
+from servers.judge.sizes import gib
+from servers.lifecycle import creation, downloading, stock
 from servers.lifecycle.stock import Use
 from servers.live import answers
 from servers.models import Action, Box, Download, Run, StoredCheckpoint, User
 from servers.models.action import TOLD_FOR, Kind
+from servers.models.download import State as DownloadState
 
 SHOWN = 12  # names of files
 
@@ -162,10 +164,25 @@ def delete(box: Box, action: Action) -> str:
         raise DiscardError(
             f"{stored} was not deleted: {', '.join(users[:3])} has files of it open. End that first."
         )
-    discard.carry_out(made, _box_files())
+    files = _box_files()
+    discard.carry_out(made, files)
+    discard.tidy(made, files, below=[each.path for each in stock.roots(box) if not each.refused])
     stored.delete()
-    kept = f" {made.kept / GIB:.1f} GiB stay: other models share them." if made.kept else ""
-    return f"{action.what} is deleted: {made.freed / GIB:.1f} GiB are free again.{kept}"
+    _note_on_downloads(stored, files, by=action.asked_by)
+    kept = f" {gib(made.kept)} stay: other models share them." if made.kept else ""
+    return f"{action.what} is deleted: {gib(made.freed)} are free again.{kept}"
+
+
+def _note_on_downloads(stored: StoredCheckpoint, files: BoxFiles, *, by: User | None) -> None:
+    """Those that ended well say that all is there: not any more."""
+    done = Download.objects.filter(box=stored.box, state=DownloadState.DONE).exclude(folder="")
+    gone = [
+        each.pk for each in done if _is_of(each, stored) and not downloading.is_there(each, files)
+    ]
+    who = f" by {by.username}" if by else ""
+    said = f"It was downloaded whole, and deleted{who} since."
+    if Download.objects.filter(pk__in=gone).update(said=said):
+        live.downloads_changed()
 
 
 def told(box: Box) -> Iterable[Action]:

@@ -19,7 +19,7 @@ from servers.host.fetch import choice, listing, places, room
 from servers.host.fetch.job import REPOSITORY, REVISION, FetchError, File, Job, Layout
 from servers.host.inventory import Inventory
 from servers.judge.limits import LimitsError
-from servers.judge.pools import GIB
+from servers.judge.sizes import gib
 from servers.lifecycle import creation, stock
 from servers.lifecycle.checkpoints import hub_token
 from servers.live import answers
@@ -301,23 +301,43 @@ def left_of(download: Download, made: Job) -> str:
     if whole:
         size = sum(file.size for file in whole)
         count = f"{len(whole)} whole file{'' if len(whole) == 1 else 's'}"
-        said.append(f"{count} ({size / GIB:.1f} GiB) stay in {download.folder}")
+        said.append(f"{count} ({gib(size)}) stay in {download.folder}")
     if parts:
-        said.append(f"{parts / GIB:.1f} GiB of unfinished files stay, to go on from")
+        said.append(f"{gib(parts)} of unfinished files stay, to go on from")
     return "; ".join(said) + "."
 
 
 def note_stored(download: Download) -> None:
     """Into the list of what lies on the disks, before anybody looks through all of them."""
-    top = download.folder
-    if not _resolved(download.into, download.box):
-        top = f"{download.folder}/models--{download.repository.replace('/', '--')}"
     try:
         files = creation.box_files()
     except (OSError, LimitsError, paths.PathError) as error:
         log.warning("could not look at what was downloaded: %s", error)
         return
-    stock.put(download.box, Inventory().look(top, files).found)
+    stock.put(download.box, Inventory().look(str(_top(download)), files).found)
+
+
+def is_there(download: Download, files: BoxFiles) -> bool:
+    """Whether every file of one that is done still has its name on the disk."""
+    where = _top(download)
+    if _is_cached(download):
+        where /= f"snapshots/{download.commit}"
+    try:
+        for each in download.files:
+            files.look_at(where / each["name"])
+    except OSError:
+        return False
+    return True
+
+
+def _top(download: Download) -> PurePosixPath:
+    top = PurePosixPath(download.folder)
+    name = f"models--{download.repository.replace('/', '--')}"
+    return top / name if _is_cached(download) else top
+
+
+def _is_cached(download: Download) -> bool:
+    return not _resolved(download.into, download.box)
 
 
 # Of a page: what the Hub has, and where it could be put.

@@ -404,4 +404,7 @@ def _move(run: Run, *, old: list[State], new: State, **fields: Any) -> bool:
     if moved:
         run.refresh_from_db()
         live.server_changed(run.server_id)
+        if new in (State.STARTING, State.READY):
+            # What it has mounted, pulled or downloaded is to stand on the pages of models and images.
+            live.wake_watcher(run.server.box.slug)
     return moved

@@ -82,8 +82,14 @@ class _Old:
         return self.found.command
 
 
-def take_over(box: Box, action: Action, *, tell: Callable[[str], None]) -> str:
-    """What was done, in a sentence. `tell` hears how far it is.
+@dataclass(frozen=True, kw_only=True)
+class TakenOver:
+    said: str  # what was done, in a sentence or two
+    way_back: str  # a command
+
+
+def take_over(box: Box, action: Action, *, tell: Callable[[str], None]) -> TakenOver:
+    """Stop it and start its profile. `tell` hears how far it is.
 
     Raises TakeOverError, and ContainerError when Docker cannot be asked.
     """
@@ -97,7 +103,8 @@ def take_over(box: Box, action: Action, *, tell: Callable[[str], None]) -> str:
     before = live.sample(box.slug)
     said_before = server.took_over
     _note(server, old)
-    Action.objects.filter(pk=action.pk).update(command=old.way_back)
+    action.details["server"] = server.slug
+    Action.objects.filter(pk=action.pk).update(command=old.way_back, details=action.details)
     tell(f"Stopping {name}: it has up to {GRACE} s to end by itself.")
     try:
         _stop(old)
@@ -111,7 +118,7 @@ def take_over(box: Box, action: Action, *, tell: Callable[[str], None]) -> str:
     _wait_for_memory(box, old, given_back.held_before(before, _members(old)))
     _check_it_stays_away(old)
     tell(f"{name} has ended. Starting {server}.")
-    return _start(run, server, old, by)
+    return TakenOver(said=_start(run, server, old, by), way_back=old.way_back)
 
 
 def _old(action: Action) -> _Old:
@@ -358,7 +365,7 @@ def _start(run: Run, server: Server, old: _Old, by: User | None) -> str:
     likeness = likenesses.profile_of(server.box, old.found.container)
     of = f" from the profile {likeness}" if likeness else ""
     stays = f" {old.found.name} is stopped and stays on the box." if _stays(old) else ""
-    return f"{server} takes over from {old.found.name}{of}.{stays}"
+    return f"{server} takes over from {old.found.name}{of}, and is starting.{stays}"
 
 
 def _after_queue(run: Run) -> State:

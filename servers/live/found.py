@@ -12,11 +12,23 @@ from django.utils import timezone
 
 from servers.judge.found import Found
 from servers.judge.holders import memory_by_container
+from servers.judge.images import named
 from servers.judge.origin import Origin
 from servers.judge.unseen import Unseen, together
 from servers.live import clusters, messages, needs
 from servers.live.others import held_by
-from servers.models import Action, Box, Likeness, Neighbours, Run, Server, Stock, Supplies, User
+from servers.models import (
+    Action,
+    Box,
+    Likeness,
+    Neighbours,
+    Run,
+    Server,
+    Stock,
+    StoredImage,
+    Supplies,
+    User,
+)
 from servers.models.action import TOLD_FOR, Kind
 
 KINDS = (Kind.WATCH, Kind.PROFILE, Kind.TAKE_OVER)
@@ -35,6 +47,7 @@ class Engine:
     """One that somebody else has started, and what can be done about it here."""
 
     found: Found
+    image: str  # as people call it
     held: int | None  # bytes on all GPUs; None: none, or the driver does not tell
     server: str  # the slug of the server that watches it; "" for none
     requests: int | None  # that run, of one that is watched, or while somebody looks
@@ -118,7 +131,8 @@ def found_on(box: Box, person: User) -> Findings:
     told = list(
         box.actions.filter(kind__in=KINDS, asked_at__gt=since).select_related("asked_by")[:50]
     )
-    engines = tuple(_engines(box, sample, told))
+    names = StoredImage.objects.names(box)
+    engines = tuple(_engines(box, sample, told, names))
     blind = _unseen(box, around)
     return Findings(
         pk=box.pk,
@@ -129,7 +143,7 @@ def found_on(box: Box, person: User) -> Findings:
         trouble=around.trouble if around else "",
         is_untouched=_is_untouched(box),
         engines=engines,
-        others=tuple(_others(around, sample, engines)),
+        others=tuple(_others(around, sample, engines, names)),
         quiet=_quiet(around, sample),
         shelf=_shelf(box),
         images=around.images if around else {},
@@ -154,7 +168,9 @@ def _is_untouched(box: Box) -> bool:
     return not has_acted and not Run.objects.filter(server__box=box, is_watched=False).exists()
 
 
-def _engines(box: Box, sample: Mapping[str, Any], told: list[Action]) -> Iterator[Engine]:
+def _engines(
+    box: Box, sample: Mapping[str, Any], told: list[Action], names: Mapping[str, str]
+) -> Iterator[Engine]:
     asked = {each.target: each.kind for each in told if not each.is_over}
     active = Run.objects.active().filter(server__box=box, is_watched=True)
     watched = {
@@ -174,6 +190,7 @@ def _engines(box: Box, sample: Mapping[str, Any], told: list[Action]) -> Iterato
         server, requests = watched.get(found.container, ("", None))
         yield Engine(
             found=found,
+            image=named(found.image, names),
             held=held_by(found.pids, sample) if found.is_process else held.get(found.container),
             server=server,
             requests=requests if server else found.running,
@@ -183,7 +200,10 @@ def _engines(box: Box, sample: Mapping[str, Any], told: list[Action]) -> Iterato
 
 
 def _others(
-    around: Neighbours | None, sample: Mapping[str, Any], engines: tuple[Engine, ...]
+    around: Neighbours | None,
+    sample: Mapping[str, Any],
+    engines: tuple[Engine, ...],
+    names: Mapping[str, str],
 ) -> Iterator[Other]:
     held = memory_by_container(sample)
     workers: set[int] = set()
@@ -193,7 +213,7 @@ def _others(
         if each["wants_gpus"] or each["container"] in held or ray:
             yield Other(
                 name=each["name"],
-                what=each["image"],
+                what=each["image"] if pids else named(each["image"], names),
                 held=held_by(pids, sample) if pids else held.get(each["container"]),
                 ray=ray,
                 servers=tuple(clusters.of_ray(ray)) if ray else (),

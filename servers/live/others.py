@@ -10,14 +10,16 @@ from django.utils import timezone
 
 from servers.judge.found import Found
 from servers.judge.holders import memory_by_container
+from servers.judge.images import named
 from servers.live import messages
-from servers.models import Action, Box, Run, Sighting, User
+from servers.models import Action, Box, Run, Sighting, StoredImage, User
 from servers.models.action import TOLD_FOR, Kind
 
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
     found: Found
+    image: str  # as people call it
     held: int | None  # bytes on all GPUs; None: none, or the driver does not tell
     server: str  # the slug of the server that watches it; "" for none
     is_asked: bool  # somebody has pressed Watch
@@ -40,9 +42,11 @@ def others_of(box: Box, person: User) -> Others:
     watched = dict(active.values_list("container_id", "server__slug"))
     sample = messages.sample(box.slug) or {}
     held = memory_by_container(sample)
+    names = StoredImage.objects.names(box)
     rows = [
         Row(
             found=found,
+            image=named(found.image, names),
             held=held_by(found.pids, sample) if found.is_process else held.get(found.container),
             server=watched.get(found.container, ""),
             is_asked=found.key in asked,

@@ -53,6 +53,13 @@ class Shelf(models.Model):
         )
 
 
+class StoredImageQuerySet(models.QuerySet["StoredImage"]):
+    def names(self, box: Box) -> dict[str, str]:
+        """By id, what the box's images are called on pages."""
+        known = self.filter(box=box).only("image_id", "tags", "digests")
+        return {each.image_id: each.name for each in known}
+
+
 class StoredImage(models.Model):
     box = models.ForeignKey(Box, on_delete=models.CASCADE, related_name="images")
     image_id = models.CharField(max_length=80)  # sha256:…
@@ -74,6 +81,8 @@ class StoredImage(models.Model):
     seen_at = models.DateTimeField(default=timezone.now)  # first
     # Somebody wants its version and flags, although no profile names it.
     is_to_be_asked = models.BooleanField(default=False)
+
+    objects = StoredImageQuerySet.as_manager()
 
     class Meta:
         ordering = ["pk"]

@@ -13,6 +13,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from servers.engines import ENGINES
+from servers.judge import images, sizes
 
 # Escape sequences of terminals: colours, cursor moves, window titles.
 ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
@@ -29,6 +30,12 @@ DASH = "–"
 def gib(size: float | None) -> str:
     """Bytes as "41.2 GiB"; None is "not reported", because 0 would be a claim."""
     return NOT_REPORTED if size is None else f"{gib_number(size)} GiB"
+
+
+@register.filter
+def short_image(reference: str) -> str:
+    """A profile that was made of what runs may name its image by 64 digits."""
+    return images.named(reference, {})
 
 
 @register.filter
@@ -53,13 +60,7 @@ def rate(per_second: float | None) -> str:
 @register.filter
 def gib_number(size: float | None) -> str:
     """Bytes as "41.2", for places where the unit stands once for many figures."""
-    if size is None:
-        return DASH
-    value = size / GIB
-    if value >= 99.95:
-        return f"{value:.0f}"
-    # Two digits where one would round something that is there to nothing.
-    return f"{value:.2f}" if 0 < value < 0.095 else f"{value:.1f}"
+    return DASH if size is None else sizes.gib_number(size)
 
 
 @register.filter

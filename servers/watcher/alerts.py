@@ -47,6 +47,7 @@ class Alerts:
             {key: _written(alert) for key, alert in open_ones.items()},
             unknown_kinds=found.unknown_kinds,
             unsure=found.unsure,
+            refuted=found.refuted,
         )
         for change in changes:
             self._do(change, open_ones.get(change.key))

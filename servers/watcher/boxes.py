@@ -13,6 +13,7 @@ from servers.host import paths
 from servers.host.containers import ContainerError, Facts
 from servers.host.kernel import Kernel
 from servers.judge import limits
+from servers.judge.attention import NO_GPU
 from servers.lifecycle import boots, creation, hardening, openings
 from servers.live import untaken
 from servers.models import Box, Entry
@@ -77,19 +78,21 @@ def note_boot(box: Box, *, seen_before: datetime | None) -> None:
         )
 
 
-def sign_of_life(box: Box, sample: dict[str, Any] | None, problems: list[dict[str, str]]) -> None:
+def sign_of_life(box: Box, sample: dict[str, Any] | None, problems: list[dict[str, str]]) -> bool:
     """Write down what Docker, the limits file and the newest sample say, and the watcher's own
-    problems."""
+    problems; whether the box's problems are others than before."""
     docker, facts = gather(sample)
     facts["problems"] += [*problems, *hung_worker(box)]
     supplies.look(box, docker)
     changed = facts != box.facts or box.is_silent
+    are_others: bool = facts["problems"] != box.facts.get("problems", [])
     box.seen_at = timezone.now()
     box.facts = facts
     Box.objects.filter(pk=box.pk).update(seen_at=box.seen_at, facts=facts)
     boots.note_versions(box)
     if changed:
         live.box_changed(box.pk)
+    return are_others
 
 
 def hung_worker(box: Box) -> list[dict[str, str]]:
@@ -117,7 +120,7 @@ def gather(sample: dict[str, Any] | None) -> tuple[Facts | None, dict[str, Any]]
     except ContainerError as error:
         problems.append({"what": "Docker cannot be used", "fix": str(error)})
     if sample is not None and sample.get("error"):
-        problems.append({"what": "No GPU is seen", "fix": str(sample["error"])})
+        problems.append({"what": NO_GPU, "fix": str(sample["error"])})
     allowed: dict[str, Any] = {}
     opened: list[dict[str, Any]] = []
     try:

@@ -18,7 +18,7 @@ from servers.host.containers import ContainerError, Event
 from servers.lifecycle import actions, alerts, byhand, creation
 from servers.lifecycle.images import jobs
 from servers.models import Box, Exchange, Request, Run
-from servers.watcher import boxes, checkpoints, logroom, logs
+from servers.watcher import boxes, checkpoints, logroom, logs, storing
 from servers.watcher.alerts import Alerts
 from servers.watcher.faults import Faults
 from servers.watcher.fetching import Fetching
@@ -41,6 +41,7 @@ log = logging.getLogger(__name__)
 # Seconds from the beginning of a round to that of the next: ten are promised.
 RECONCILE_EVERY = 8.0
 TICK = 1.0
+STARTS_AT_MOST = 0.5
 RETRY = 2.0
 DOCKER_IS_NEW = 60.0  # seconds after it was last away
 TIDY_EVERY = 3600.0
@@ -75,6 +76,7 @@ class Watcher:
         self.alerts = Alerts(self.box)
         self.sending = Sending(self.box)
         self.stocktaking = Stocktaking(self.box)
+        self.stock_in = STOCK_EVERY  # seconds
         self.shelves = Shelves(self.box)
         self.asking_hub = checkpoints.Asking()
         self.fetching = Fetching(self.box)
@@ -100,6 +102,7 @@ class Watcher:
         loops = [
             self._reconciling,
             self._asking,
+            self._reading_starts,
             self._sampling,
             self._docker_events,
             self._wakes,
@@ -145,6 +148,7 @@ class Watcher:
 
     def stop(self) -> None:
         self.stopping.set()
+        storing.grew.set()
         self.wake.set()
         self.asked.set()
         self.around.set()
@@ -198,7 +202,8 @@ class Watcher:
             self.runs.measure(self.sample)
 
     def _give_sign_of_life(self) -> None:
-        boxes.sign_of_life(self.box, self.judged or self.sample, self.faults.problems())
+        if boxes.sign_of_life(self.box, self.judged or self.sample, self.faults.problems()):
+            self.to_send.set()  # alerts go by them
 
     def _asking(self) -> None:
         due = time.monotonic()
@@ -207,6 +212,15 @@ class Watcher:
             due = time.monotonic() + TICK
             if self.boot_is_noted.is_set():
                 self._surviving(partial(self.runs.tick, within=TICK))
+
+    def _reading_starts(self) -> None:
+        """Apart from the questions: a page shows the log beside the progress that is read in it."""
+        self.boot_is_noted.wait()
+        while not self.stopping.is_set():
+            storing.grew.clear()
+            self._surviving(self.runs.read_starts)
+            self.stopping.wait(STARTS_AT_MOST)
+            storing.grew.wait(RECONCILE_EVERY)
 
     def _guarding(self) -> None:
         """Apart from everything else: it must not wait for anything while memory runs out."""
@@ -285,10 +299,12 @@ class Watcher:
         while not self.stopping.is_set():
             self.stock_asked.clear()
             self._surviving(self._take_stock, may_take=float("inf"))
-            self.stock_asked.wait(STOCK_EVERY)
+            self.stock_asked.wait(self.stock_in)
 
     def _take_stock(self) -> None:
-        self.stocktaking.look(go_on=lambda: not self.stopping.is_set())
+        self.stock_in = STOCK_EVERY
+        due_in = self.stocktaking.look(go_on=lambda: not self.stopping.is_set())
+        self.stock_in = min(STOCK_EVERY, due_in or STOCK_EVERY)
 
     def _keeping_shelves(self) -> None:
         """Apart from everything else: adding up the sizes of images may take a minute."""
@@ -327,11 +343,12 @@ class Watcher:
             sample = self.collector.next_sample(timeout=TICK * 5)
             if sample is None:
                 continue
-            is_first = self.sample is None
+            before = self.sample
             self.sample = self.foreign.belonging.told(sample)
             self._surviving(self._tell_sample)
             self._surviving(lambda: self.releases.see(self.memory.snapshot))
-            if is_first:
+            # The box's row says whether there are GPUs: not seconds after the cards themselves.
+            if before is None or _trouble(before) != _trouble(sample):
                 self.wake.set()
 
     def _tell_sample(self) -> None:
@@ -418,3 +435,8 @@ class Watcher:
         took = time.monotonic() - started
         if took > may_take:
             log.warning("A round took %.1f s", took)
+
+
+def _trouble(sample: dict[str, Any]) -> object:
+    """Why there is no GPU; of a collector that hangs the words are others each second."""
+    return "silent" if sample.get("stale_s") is not None else sample.get("error")

@@ -86,6 +86,10 @@ class Runs:
         for run in unread.fetch_any():
             logs.follow(run.pk, run.container_id, masks=secrets.secret_values(run))
 
+    def read_starts(self) -> None:
+        """Bring the progress of starts to where their logs are."""
+        self._starts.read_on(self.box)
+
     def forget_secrets(self) -> None:
         """What containers were given, once nothing that they printed is left to be masked."""
         is_read = Q(log_complete=True) | Q(container_id="")

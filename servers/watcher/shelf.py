@@ -10,11 +10,12 @@ from servers import live
 from servers.host.containers import ContainerError
 from servers.lifecycle import creation
 from servers.lifecycle.images import jobs, logins, news, pruning
-from servers.models import Box, Shelf
+from servers.models import Box, Run, Shelf
 
 log = logging.getLogger(__name__)
 
 LOOK_EVERY = 30.0  # seconds
+AFTER_A_START = 5.0  # since the last look, however many starts there are
 # Adding up what images share costs Docker a walk over its layers.
 SIZES_EVERY = 600.0
 
@@ -30,9 +31,16 @@ class Shelves:
         has_ended = jobs.obey(self.box)
         logins.test_wanted(self.box, creation.docker())
         known, _is_new = Shelf.objects.get_or_create(box=self.box)
-        is_due = time.monotonic() - self._looked_at >= LOOK_EVERY
+        age = time.monotonic() - self._looked_at
+        is_due = age >= LOOK_EVERY or (age >= AFTER_A_START and self._has_started(known))
         if is_due or has_ended or known.is_wanted:
             self._look(known, is_asked=has_ended or known.is_wanted)
+
+    def _has_started(self, known: Shelf) -> bool:
+        """Whether a container of a run began since the last look: its image may be new here."""
+        if known.looked_at is None:
+            return True
+        return Run.objects.filter(server__box=self.box, started_at__gt=known.looked_at).exists()
 
     def _look(self, known: Shelf, *, is_asked: bool) -> None:
         began = timezone.now()

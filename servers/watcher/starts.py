@@ -1,5 +1,6 @@
 """Follows starts: reads phases out of logs as they grow, and tells when something to see changed."""
 
+import threading
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
@@ -22,6 +23,8 @@ AFTERWARDS = timedelta(minutes=1)
 # What a run that ended in its start wrote last is read within this time.
 CLOSING = timedelta(hours=1)
 EARLIER_RUNS = 5
+# What reading a log changes.
+READ = ["log_lines", "phases_read", "reader", "heard_at", "usual_phases"]
 
 type Shown = tuple[object, ...]
 
@@ -31,20 +34,40 @@ class Starts:
         self._told: dict[int, Shown] = {}
         self._downloads = Downloads()
         self._stuck: dict[int, str] = {}  # what was last told of it
+        self._reading = threading.Lock()
+
+    def read_on(self, box: Box) -> None:
+        """Read what logs of starts have grown by, and tell of it: the page shows both beside each
+        other. Asks no engine and measures nothing, so that it waits for nobody."""
+        unread = Run.objects.filter(
+            server__box=box, state=State.STARTING, log_lines__gt=F("phases_read")
+        )
+        if not unread.exists():
+            return
+        with self._reading:
+            # Read under the lock: the other reader may have been here since.
+            for run in unread.select_related("version", "server__box"):
+                if not run.reader:
+                    _begin(run)
+                read(run)
+                self._tell(run)
 
     def look(self, run: Run) -> None:
-        """Go on in its log, and nudge its viewers when phase, percent or minutes changed."""
+        """Go on in its log, and nudge its viewers when something that they see of it changed."""
         if run.state not in (State.STARTING, State.READY):
             return
         if run.state == State.READY and not _may_still_say(run):
             self._forget(run)
             return
-        if not run.reader:
-            _begin(run)
-        read(run)
+        with self._reading:
+            run.refresh_from_db(fields=READ)
+            if not run.reader:
+                _begin(run)
+            read(run)
         if run.state == State.STARTING:
             self._downloads.look(run, run.progress)
-            self._tell(run)
+            with self._reading:
+                self._tell(run)
 
     def judge(self, run: Run, sample: Mapping[str, Any]) -> None:
         """Note since when the run's GPUs only spin. A ready one must owe its callers tokens."""
@@ -91,7 +114,7 @@ class Starts:
         shown: Shown = (
             start.words,
             start.percent,
-            start.detail if start.phase == "downloading" else "",
+            start.detail,
             start.minutes_left,
             start.quiet_minutes,
         )

@@ -19,6 +19,9 @@ log = logging.getLogger(__name__)
 
 RETRY_FIRST, RETRY_MOST = 0.25, 5.0
 
+# Set with every batch that is stored, of whichever run.
+grew = threading.Event()
+
 # One transaction at a time: SQLite lets those who wait for another sleep, unfairly and for long.
 _appending = threading.Lock()
 
@@ -112,6 +115,7 @@ class Storing(threading.Thread, ABC):
                 raise
             self._upto = upto
         live.log_grew(self.run_id, self._upto)
+        grew.set()
         return True
 
 

@@ -18,6 +18,13 @@ document.addEventListener("htmx:after:swap", open);
 // Somebody may have been faster than this script.
 open();
 
+/** @param {Node} content */
+export function show(content) {
+  if (dialog.open) return;
+  dialog.replaceChildren(content);
+  open();
+}
+
 // Emptied first: the next swap anywhere would open a dialog that has something in it.
 function shut() {
   dialog.replaceChildren();

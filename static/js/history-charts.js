@@ -3,9 +3,11 @@
 
 import uPlot from "/static/vendor/uplot/uPlot.esm.js";
 import { draw as drawEngines } from "./history-engines.js";
+import { spaced } from "./history-marks.js";
 import { resolved, sectionOf } from "./plot.js";
 
 const ROWS = 4; // of labels
+const TICK = 7; // px, of a mark without room for a line
 const PHASES_FROM = 40; // px that a start must span: below, its phases would be one blot
 /** @type {{name: "start" | "ready" | "end", words: string, dashes: number[]}[]} */
 const MARKS = [
@@ -215,16 +217,18 @@ export class Charts {
       .flatMap(({ at, ...mark }) => (at !== null && at >= view.from && at <= view.to ? [{ at, ...mark }] : []))
       .sort((one, other) => one.at - other.at);
     const ends = Array.from({ length: ROWS }, () => -Infinity); // of the last label in each row
-    for (const { words, dashes, at, colour } of marks) {
-      const x = Math.round(plot.valToPos(at, "x", true));
+    const places = marks.map(({ at }) => Math.round(plot.valToPos(at, "x", true)));
+    const crosses = spaced(places.map((place) => place / density), bbox.width / density);
+    for (const [index, { words, dashes, colour }] of marks.entries()) {
+      const [x = 0, isLine = false] = [places[index], crosses[index]];
       ctx.globalAlpha = 0.55;
       ctx.strokeStyle = colour;
-      ctx.setLineDash(dashes.map((length) => length * density));
+      ctx.setLineDash(isLine ? dashes.map((length) => length * density) : []);
       ctx.beginPath();
-      ctx.moveTo(x, bbox.top);
+      ctx.moveTo(x, isLine ? bbox.top : bbox.top + bbox.height - TICK * density);
       ctx.lineTo(x, bbox.top + bbox.height);
       ctx.stroke();
-      if (!labels) continue;
+      if (!labels || !isLine) continue;
       const width = ctx.measureText(words).width;
       // Beside the line, on its left where the chart ends; left out where no row has room.
       const left = x + width + 6 * density > bbox.left + bbox.width ? x - width - 4 * density : x + 4 * density;

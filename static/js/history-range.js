@@ -13,10 +13,11 @@ export function seconds(text) {
   return found ? Number(found[1]) * (UNITS[found[2] || "s"] ?? NaN) : NaN;
 }
 
-/** Where something was recorded: the last hour of a box that is new, else a day. `end` is null where
+/** Where something was recorded: the hours that a box has been known for, a day at most. `end` is null where
  * that is now. `oldest` and `newest` are unix seconds; 0: not known.
  * @param {number} oldest @param {number} newest @param {number} now */
 export function opening(oldest, newest, now) {
-  const span = oldest && now - oldest < HOUR ? HOUR : DAY;
+  const hours = oldest ? Math.max(1, Math.ceil((now - oldest) / HOUR)) : 24;
+  const span = Math.min(DAY, hours * HOUR);
   return { span, end: newest && now - newest > span ? newest : null };
 }

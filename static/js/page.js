@@ -5,6 +5,7 @@ import "./connection.js";
 import "./copy.js";
 import "./dialog.js";
 import "./keys.js";
+import "./search.js";
 import "./stale.js";
 import "./time.js";
 import "./title.js";

@@ -15,6 +15,7 @@ from servers.models import Alert, Box, Profile, Run, Server
 from servers.models.run import State, Wanted
 from servers.watcher.alerts import Alerts
 from tests import factories, shelves
+from tests.samples import card
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -184,6 +185,22 @@ def test_what_a_finding_tells_is_not_told_as_a_lack_too(box: Box) -> None:
     Alerts(box).step(newest(box, findings=[gone]))
 
     assert [kind for kind, _title in told()] == ["hardware"]
+
+
+def test_a_driver_that_has_come_is_no_lack_any_more(
+    box: Box, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Box.objects.update(facts={"problems": [{"what": "No GPU is seen", "fix": "Look."}]})
+    watcher = Alerts(box)
+    watcher.step(newest(box, error="no driver"))
+    assert told() == [("box", "rtx8: No GPU is seen")]
+
+    monkeypatch.setattr(steady, "CALM", {"box": 3600.0, "hardware": 3600.0})
+    Box.objects.update(facts={"problems": []})
+    watcher.step(newest(box, error="no driver", stale_s=9.0))
+    assert told() != [], "nobody sees that it is over"
+    watcher.step(newest(box, gpus=[card(0, [])], error=None))
+    assert told() == []
 
 
 def test_another_box_that_is_silent_is_told_by_one_watcher_only(box: Box) -> None:

@@ -127,7 +127,7 @@ def test_a_start_that_fails_says_why_and_so_does_the_exit_code(
     assert started.returncode == 1, started.stdout + started.stderr
     assert "broken: failed" in started.stdout
     why = terminal("why", "broken")
-    assert why.returncode == 0
+    assert why.returncode == 1
     assert why.stdout.strip()
 
 

@@ -1,6 +1,7 @@
 """The dashboard, box and server pages in a browser: live, by keyboard, for everybody's eyes."""
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
@@ -293,11 +294,40 @@ def test_the_keyboard_reaches_the_search_and_the_content(busy: WebStack, page: P
     page.keyboard.press("Enter")
     expect(page.locator("main")).to_be_focused()
     page.keyboard.press("/")
-    expect(page.get_by_role("searchbox")).to_be_focused()
+    field = page.get_by_role("combobox", name="Search servers, profiles")
+    expect(field).to_be_focused()
     page.keyboard.type("glm")
+    hits = page.get_by_role("listbox", name="Results").get_by_role("option")
+    expect(hits.first).to_have_accessible_name(re.compile("^glm-5 "))
+    assert field.get_attribute("aria-expanded") == "true"
+    assert faults(page) == []
+    page.keyboard.press("Escape")
+    expect(hits).to_have_count(0)
+    expect(field).to_have_value("glm")
     page.keyboard.press("Enter")
     page.wait_for_url("**/profiles/?q=glm")
     expect(page.get_by_role("link", name="glm-5").first).to_be_visible()
+
+    page.keyboard.press("/")
+    page.keyboard.type("rtx8")
+    box = hits.filter(has_text=re.compile("^rtx8"))
+    expect(box).to_be_visible()
+    # Up from the field is the last one, and on from that the first.
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("ArrowDown")
+    expect(hits.first).to_have_attribute("aria-selected", "true")
+    while box.get_attribute("aria-selected") != "true":
+        page.keyboard.press("ArrowDown")
+    assert field.get_attribute("aria-activedescendant") == box.get_attribute("id")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/boxes/rtx8/")
+
+    page.keyboard.press("?")
+    dialog = page.get_by_role("dialog", name="Keyboard shortcuts")
+    expect(dialog.get_by_role("button", name="Close")).to_be_focused()
+    assert faults(page) == []
+    page.keyboard.press("Escape")
+    expect(dialog).not_to_be_visible()
 
 
 def test_the_chosen_colours_are_kept(busy: WebStack, page: Page) -> None:

@@ -12,13 +12,13 @@ from django.utils import timezone
 from servers import live
 from servers.judge.found import Found
 from servers.judge.origin import Origin
-from servers.lifecycle import actions
+from servers.lifecycle import actions, takeover
 from servers.models import Action, Box, Likeness, Neighbours, Role, Server, Stock, Supplies
 from servers.models.action import Kind
 from servers.models.run import State
 from servers.models.user import User
 from servers.watcher import neighbours
-from tests import factories, samples
+from tests import factories, samples, shelves
 from tests.watched import rows
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("own_redis")]
@@ -156,6 +156,30 @@ def test_what_is_watched_or_copied_says_so(box: Box) -> None:
     assert 'aria-label="Make a profile of sglang-server"' not in told
 
 
+def test_an_image_is_called_by_its_tag_and_else_by_a_short_id(box: Box) -> None:
+    shelves.stored_image(box, 0xA1, tags=["team/asr:2"], digests=[])
+    shelves.stored_image(box, 0xA2, tags=["inferdash/kept:a2"], digests=[])
+    tagged, nameless, gone = (shelves.image_id(each) for each in (0xA1, 0xA2, 0xA3))
+    rows.sighted(box, rows.found(image=tagged))
+    around(
+        box,
+        containers=[
+            neighbour("one", wants_gpus=True, image=nameless.removeprefix("sha256:")),
+            neighbour("two", wants_gpus=True, container="c" * 64, image=gone),
+            neighbour("three", wants_gpus=True, container="d" * 64, image="deadbeefcafe"),
+        ],
+    )
+    box_page = client(Role.ADMIN).get("/boxes/rtx8/").content.decode()
+    for told in (page(), box_page):
+        assert ">team/asr:2</p>" in told
+        assert not re.search(r">\s*(sha256:)?[0-9a-f]{64}", told)
+    assert "deadbeefcafe" in page(), "a name, as far as anybody knows"
+    profile = factories.server(box, "made-of-it", image=nameless).profile
+    for path in ("/", "/profiles/", f"/servers/{profile.slug}/"):
+        told = client(Role.ADMIN).get(path).content.decode()
+        assert not re.search(r">\s*(sha256:)?[0-9a-f]{64}", told), path
+
+
 def test_a_watcher_that_has_not_looked_is_waited_for(box: Box) -> None:
     assert "this page fills by itself" in page()
 
@@ -266,6 +290,33 @@ def test_taking_over_needs_the_name_and_an_editor(box: Box) -> None:
     assert (wish.kind, wish.what, wish.target) == ("takeover", "speech-llm-1", rows.CONTAINER[:12])
     assert client(Role.EDITOR).post(address, {"name": "speech-llm-1"}).status_code == 409
     assert "on its way" in page()
+
+
+def test_a_take_over_ends_with_a_link_and_the_way_back(
+    box: Box, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The watcher's part is played: what stops and starts is tried with containers elsewhere."""
+    rows.sighted(box)
+    around(box)
+    server = factories.server(box, "speech-llm")
+    back = "docker start speech-llm-1"
+
+    def take_over(_box: Box, action: Action, *, tell: object) -> takeover.TakenOver:
+        action.details["server"] = server.slug
+        return takeover.TakenOver(said="speech-llm takes over from it.", way_back=back)
+
+    monkeypatch.setattr(takeover, "take_over", take_over)
+    address = f"/boxes/rtx8/others/{rows.CONTAINER[:12]}/takeover/"
+    assert client(Role.EDITOR).post(address, {"name": "speech-llm-1"}).status_code == 204
+    wish = Action.objects.get()
+    actions._end(wish, actions._came_of(actions._take_over, box, wish))
+
+    told = page()
+    assert "speech-llm takes over from it." in told
+    assert 'href="/servers/speech-llm/">Open speech-llm</a>' in told
+    way = told[told.index("The way back, once speech-llm is stopped:") :]
+    assert way.index(f'id="told-{wish.pk}">{back}<') < 200
+    assert told.index("Recent actions") < told.index('id="found-engines"')
 
 
 def test_what_has_ended_is_not_taken_over(box: Box) -> None:

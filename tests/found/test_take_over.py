@@ -101,6 +101,8 @@ def test_what_is_watched_becomes_ours(place: Place, hands: Hands) -> None:
 
     assert said.state == "done", said.said
     server = Server.objects.get(pk=watched.server_id)
+    assert said.details["server"] == server.slug
+    assert said.command == f"docker start {hands.name('theirs')}"
     assert (server.is_watched, server.run_id != watched.pk) == (False, True)
     ours = latest(server)
     place.waits_for_state(ours, State.READY)

@@ -5,6 +5,7 @@ import { test } from "node:test";
 
 import { relative, span } from "../../static/js/ago.js";
 import { lines } from "../../static/js/history-engines.js";
+import { spaced } from "../../static/js/history-marks.js";
 import { opening, seconds } from "../../static/js/history-range.js";
 import { heights, layers, tone } from "../../static/js/history-stack.js";
 
@@ -68,7 +69,18 @@ test("a span in an address has a unit, or is in seconds", () => {
 test("a history opens where something was recorded", () => {
   const now = 1_000_000_000;
   assert.deepEqual(opening(now - 1800, now - 5, now), { span: 3600, end: null });
-  assert.deepEqual(opening(now - 7200, now - 5, now), { span: 86400, end: null });
+  assert.deepEqual(opening(now - 9000, now - 5, now), { span: 3 * 3600, end: null });
+  assert.deepEqual(opening(now - 90_000, now - 5, now), { span: 86400, end: null });
   assert.deepEqual(opening(now - 900_000, now - 400_000, now), { span: 86400, end: now - 400_000 });
   assert.deepEqual(opening(0, 0, now), { span: 86400, end: null });
+});
+
+test("many marks beside each other leave most of a chart free", () => {
+  const every = (step) => Array.from({ length: Math.floor(960 / step) }, (_, index) => index * step);
+  const lines = (places) => spaced(places, 960).filter(Boolean).length;
+  assert.equal(lines(every(1)), 16);
+  assert.equal(lines(every(100)), 9);
+  assert.deepEqual(spaced([100, 103, 140, 180], 960), [true, false, false, true]);
+  assert.deepEqual(spaced([], 960), []);
+  assert.deepEqual(spaced([10, 20, 40], 200), [true, false, true], "a narrow chart has room for fewer");
 });

@@ -7,12 +7,24 @@ from typing import Any
 from servers.judge import datafolder
 from servers.judge.alerts.case import Case, Key
 from servers.judge.alerts.runs import span
-from servers.judge.attention import GIB, LOW_MACHINE, LOW_UNIFIED, SAME_AS, of_finding
+from servers.judge.attention import (
+    GIB,
+    LOW_MACHINE,
+    LOW_UNIFIED,
+    NO_GPU,
+    SAME_AS,
+    of_finding,
+)
+from servers.judge.hardware.finding import BOX
 
 # Seconds without a sign of life, of which there is one every ten: an update takes less.
 SILENT_AFTER = 120.0
 FLOOR: Key = ("floor", "box")
 DATA_FOLDER: Key = ("disk", datafolder.SUBJECT)
+# What cards that answer are the opposite of.
+NO_DRIVER: frozenset[Key] = frozenset(
+    {("box", NO_GPU), *(("hardware", f"{rule}:{BOX}") for rule in SAME_AS)}
+)
 # What little memory has to rise to before it is enough again.
 ENOUGH = 1.2
 _FROM_FINDINGS = frozenset({"thermal", "disk", "hardware"})
@@ -28,6 +40,7 @@ class Found:
     cases: tuple[Case, ...] = ()
     unknown_kinds: frozenset[str] = frozenset()
     unsure: frozenset[Key] = field(default=frozenset())
+    refuted: frozenset[Key] = field(default=frozenset())  # seen to be over, not only not seen
 
 
 NOTHING = Found(unknown_kinds=_FROM_FINDINGS | _FROM_VERDICTS | {"floor"})
@@ -53,7 +66,17 @@ def of_sample(box: str, sample: Mapping[str, Any] | None, *, is_low: bool = Fals
         if each["verdict"] in _UNSURE
         for kind in _FROM_VERDICTS
     }
-    return Found(cases=tuple(cases), unknown_kinds=frozenset(unknown), unsure=frozenset(unsure))
+    return Found(
+        cases=tuple(cases),
+        unknown_kinds=frozenset(unknown),
+        unsure=frozenset(unsure),
+        refuted=NO_DRIVER if _shows_gpus(sample) else frozenset(),
+    )
+
+
+def _shows_gpus(sample: Mapping[str, Any]) -> bool:
+    answers = not sample.get("error") and sample.get("stale_s") is None
+    return answers and bool(sample.get("gpus"))
 
 
 def _verdicts(box: str, sample: Mapping[str, Any]) -> Iterator[Case]:

@@ -55,9 +55,11 @@ class Steady:
         *,
         unknown_kinds: Collection[str] = (),
         unsure: Collection[Key] = (),
+        refuted: Collection[Key] = (),
     ) -> list[Change]:
         """What to write down. Of `unknown_kinds` and `unsure` nothing is known now, so that none
-        of them is over. Events are none of this: they are told when they happen."""
+        of them is over; the opposite of `refuted` is seen, so that they are over without a calm
+        while. Events are none of this: they are told when they happen."""
         there = {case.key: case for case in cases}
         self._seen = {key: self._seen.get(key, now) for key in there}
         self._worded = {key: at for key, at in self._worded.items() if key in open_ones}
@@ -66,7 +68,7 @@ class Steady:
             for key, case in there.items()
             if (change := self._of_case(now, case, open_ones.get(key)))
         ]
-        return changes + self._over(now, there, open_ones, unknown_kinds, unsure)
+        return changes + self._over(now, there, open_ones, unknown_kinds, unsure, refuted)
 
     def _of_case(self, now: float, case: Case, before: Open | None) -> Change | None:
         key = case.key
@@ -87,6 +89,7 @@ class Steady:
         open_ones: Mapping[Key, Open],
         unknown_kinds: Collection[str],
         unsure: Collection[Key],
+        refuted: Collection[Key],
     ) -> list[Change]:
         missing = {key for key in open_ones if key not in there}
         self._gone = {key: self._gone.get(key, now) for key in missing}
@@ -98,5 +101,5 @@ class Steady:
             for key, since in self._gone.items()
             if key[0] not in unknown_kinds
             and key not in unsure
-            and now - since >= CALM.get(key[0], 0.0)
+            and (key in refuted or now - since >= CALM.get(key[0], 0.0))
         ]

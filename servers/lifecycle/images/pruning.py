@@ -1,7 +1,7 @@
 """Images that nobody needs, removed; what freed how much is measured, not added up."""
 
 from servers.host.containers import ContainerError, Docker
-from servers.judge.pools import GIB
+from servers.judge.sizes import gib
 from servers.lifecycle import creation
 from servers.lifecycle.images import shelf
 from servers.lifecycle.images.work import RefusedError, Work
@@ -44,5 +44,5 @@ def prune(work: Work) -> str:
     look(work.box, docker, with_sizes=True)
     if not gone and stayed:
         raise RefusedError(" ".join(stayed))
-    said = f"Removed {gone} image{'' if gone == 1 else 's'}; {freed / GIB:.2f} GiB are free again."
+    said = f"Removed {gone} image{'' if gone == 1 else 's'}; {gib(freed)} are free again."
     return " ".join([said, *stayed])

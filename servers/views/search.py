@@ -1,0 +1,140 @@
+"""What the search field at the top lists while one types: each kind has a few, and a query at most."""
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from functools import reduce
+from operator import and_
+
+from django.db.models import Q
+from django.http import JsonResponse
+from django.urls import resolve, reverse
+from django.views.decorators.http import require_GET
+
+from servers.models import Box, Permission, Profile, Server, StoredCheckpoint, User
+from servers.models.profile import Wanted
+from servers.views.access import PersonRequest, allow
+
+EACH = 5  # of a kind
+LONGEST, MOST_WORDS = 100, 6
+# By their names in urls.py, which say who may see them; and other words that people look by.
+PAGES = (
+    ("dashboard", "Dashboard", "home servers gpus"),
+    ("profiles", "Profiles", ""),
+    ("profile_paste", "New profile from a command or compose file", "import paste docker"),
+    ("profile_new", "New profile from scratch", "create"),
+    ("recipes", "Recipes", "templates"),
+    ("models", "Models", "checkpoints weights disks"),
+    ("download_new", "Download a model", "pull hugging face hub"),
+    ("images", "Images", "docker containers"),
+    ("registry_logins", "Registry credentials", "docker login"),
+    ("chat", "Playground", "chat ask"),
+    ("compare", "Compare answers", "playground chat"),
+    ("prompt_sets", "Prompt sets", "playground"),
+    ("gateway", "Gateway", "api openai requests"),
+    ("usage", "Usage", "tokens requests"),
+    ("keys", "Keys for programs", "api token"),
+    ("alerts", "Alerts", "problems"),
+    ("outlets", "Notification channels", "alerts webhook mail"),
+    ("activity", "Activity", "audit log"),
+    ("settings", "Settings", "people secrets boxes"),
+    ("password", "Change password", "account"),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hit:
+    title: str
+    about: str
+    url: str
+
+
+@require_GET
+@allow(Permission.VIEW)
+def search(request: PersonRequest) -> JsonResponse:
+    """Groups of hits for ?q=, those that have any."""
+    words = request.GET.get("q", "")[:LONGEST].split()[:MOST_WORDS]
+    groups = _groups(words, request.user) if words else {}
+    found = [
+        {"title": title, "hits": [asdict(each) for each in hits]}
+        for title, hits in groups.items()
+        if hits
+    ]
+    return JsonResponse({"groups": found}, headers={"Cache-Control": "no-store"})
+
+
+def _groups(words: list[str], person: User) -> dict[str, list[Hit]]:
+    return {
+        "Servers": _servers(words),
+        "Profiles": _profiles(words, person),
+        "Boxes": _boxes(words),
+        "Models": _models(words),
+        "Pages": _pages(words, person),
+    }
+
+
+def _having(words: Iterable[str], *fields: str) -> Q:
+    """Each word in one of the fields."""
+    return reduce(
+        and_,
+        (
+            reduce(lambda one, other: one | other, (Q(**{f"{f}__icontains": word}) for f in fields))
+            for word in words
+        ),
+    )
+
+
+def _servers(words: list[str]) -> list[Hit]:
+    fields = ("slug", "box__slug", "profile__name", "profile__current__spec__checkpoint")
+    found = Server.objects.shown().filter(_having(words, *fields))
+    return [
+        Hit(
+            title=server.slug,
+            about=f"{server.run.state if server.run else 'never started'} on {server.box.slug}",
+            url=reverse("server", args=[server.slug]),
+        )
+        for server in found.select_related("box", "run").order_by("slug")[:EACH]
+    ]
+
+
+def _profiles(words: list[str], person: User) -> list[Hit]:
+    found = Profile.objects.for_list(person, Wanted(text=" ".join(words)))
+    return [
+        Hit(
+            title=each.name,
+            about=each.launch.checkpoint or each.launch.image,
+            url=reverse("profile", args=[each.slug]),
+        )
+        for each in found.prefetch_related(None)[:EACH]
+    ]
+
+
+def _boxes(words: list[str]) -> list[Hit]:
+    found = Box.objects.filter(_having(words, "slug")).order_by("slug")[:EACH]
+    return [
+        Hit(title=each.slug, about=each.health_word, url=reverse("box", args=[each.slug]))
+        for each in found
+    ]
+
+
+def _models(words: list[str]) -> list[Hit]:
+    found = StoredCheckpoint.objects.filter(_having(words, "name", "path")).select_related("box")
+    return [
+        Hit(
+            title=each.name,
+            about=f"{each.path} on {each.box.slug}",
+            url=reverse("model", args=[each.pk]),
+        )
+        for each in found.defer("texts", "config")[:EACH]
+    ]
+
+
+def _pages(words: list[str], person: User) -> list[Hit]:
+    folded = [word.casefold() for word in words]
+    found = []
+    for name, title, others in PAGES:
+        own = f"{title} {others}".casefold().split()
+        if all(any(each.startswith(word) for each in own) for word in folded):
+            url = reverse(name)
+            if person.may(resolve(url).func.permission):  # type: ignore[attr-defined]
+                found.append(Hit(title=title, about="", url=url))
+    return found[:EACH]

@@ -1,0 +1,64 @@
+"""What the search field at the top lists while one types, and for whom."""
+
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from servers.models import Profile, Role, User
+from servers.views import search
+from tests import factories
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("own_redis")]
+
+
+def client(role: Role = Role.ADMIN) -> Client:
+    made = Client()
+    made.force_login(User.objects.get_or_create(username=f"a-{role.label}", role=role)[0])
+    return made
+
+
+def found(text: str, by: Client) -> dict[str, list[str]]:
+    said: Any = by.get("/search.json", {"q": text}).json()
+    return {each["title"]: [hit["title"] for hit in each["hits"]] for each in said["groups"]}
+
+
+def test_each_kind_is_found_by_its_words_and_leads_to_its_page() -> None:
+    box = factories.box("rtx8")
+    factories.run(factories.server(box, "glm-5"))
+    factories.server(factories.box("spark-1"), "small", model="qwen3-8b")
+    factories.stored(box, "zai-org/GLM-5")
+    admin = client()
+
+    assert found("glm", admin) == {
+        "Servers": ["glm-5"], "Profiles": ["glm-5"], "Models": ["zai-org/GLM-5"],
+    }  # fmt: skip
+    assert found("qwen spark", admin)["Servers"] == ["small"], "by its model and its box"
+    assert found("RTX8", admin)["Boxes"] == ["rtx8"]
+    assert found("docker paste", admin) == {"Pages": ["New profile from a command or compose file"]}
+    assert found("no such thing", admin) == found("  ", admin) == {}
+    said: Any = admin.get("/search.json", {"q": "glm"}).json()
+    for hit in (hit for group in said["groups"] for hit in group["hits"]):
+        assert admin.get(hit["url"]).status_code == 200
+
+
+def test_nobody_finds_what_they_may_not_see() -> None:
+    server = factories.server(factories.box(), "secret-plan")
+    Profile.objects.filter(pk=server.profile_id).update(is_private=True)
+
+    assert "Profiles" not in found("secret-plan", client(Role.VIEWER))
+    assert found("audit", client()) == {"Pages": ["Activity"]}
+    assert found("audit", client(Role.VIEWER)) == {}
+    for name, _title, _words in search.PAGES:
+        assert client().get(reverse(name)).status_code == 200, name
+
+
+def test_a_search_has_a_bound(django_assert_max_num_queries: Any) -> None:
+    box = factories.box("rtx8")
+    for number in range(12):
+        factories.stored(box, f"org/many-{number}", path=f"/mnt/many-{number}")
+    admin = client()
+    assert len(found("many", admin)["Models"]) == search.EACH
+    with django_assert_max_num_queries(8):
+        found("many " * 1000, admin)
