@@ -15,6 +15,7 @@ from tests.waiting import PATIENCE
 
 COMMIT = "c0ffee" + "0" * 34
 TOKEN = "hf_accepted"  # of an account that has accepted every licence
+EXPIRED = "hf_expired"  # which the Hub refuses whatever is asked, open models, too
 LARGE = 1024  # from this size on a file is kept apart, as by LFS
 _CHUNK = 16 << 10
 
@@ -133,6 +134,8 @@ class _Handler(BaseHTTPRequestHandler):
             host=self.headers.get("Host", ""),
         )  # fmt: skip
         self.server.asked.append(asked)
+        if token == EXPIRED:
+            return self._refuse(401, "", message="Invalid credentials in Authorization header")
         if listed := re.fullmatch(r"/api/models/(.+)/revision/(.+)", path):
             return self._list(listed[1], unquote(listed[2]), token)
         if named := re.fullmatch(r"/(.+?)/resolve/([^/]+)/(.+)", path):
@@ -226,14 +229,16 @@ class _Handler(BaseHTTPRequestHandler):
                 bad.cuts -= 1
                 bad.cut_after = bad.cut_after if bad.cuts else 0
 
-    def _refuse(self, status: int, code: str) -> None:
-        self._json(status, {"error": "no"}, code)
+    def _refuse(self, status: int, code: str, message: str = "") -> None:
+        self._json(status, {"error": message or "no"}, code, message)
 
-    def _json(self, status: int, said: Any, code: str = "") -> None:
+    def _json(self, status: int, said: Any, code: str = "", message: str = "") -> None:
         body = json.dumps(said).encode()
         self.send_response(status)
         if code:
             self.send_header("X-Error-Code", code)
+        if message:
+            self.send_header("X-Error-Message", message)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         if self.command == "GET":

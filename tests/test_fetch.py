@@ -4,6 +4,7 @@ import fcntl
 import os
 import random
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -12,10 +13,11 @@ import pytest
 from servers.host.fetch import places, reading, work
 from servers.host.fetch.job import FetchError, Job
 from servers.host.fetch.work import Work
+from servers.host.hub import look
 from servers.host.inventory import Inventory
 from tests.box_files import anywhere, on_box
 from tests.fetch_child import Heard
-from tests.model_hub import COMMIT, TOKEN, ModelHub, etag, model_hub
+from tests.model_hub import COMMIT, EXPIRED, TOKEN, ModelHub, etag, model_hub
 from tests.test_inventory import weights
 from tests.waiting import PATIENCE, wait_until
 
@@ -299,6 +301,17 @@ def test_names_that_lead_elsewhere_are_refused(hub: ModelHub, cache: Path, name:
     with pytest.raises(FetchError, match="which is no name of a file"):
         fetch(job(hub, cache))
     assert not list(cache.iterdir())
+
+
+def test_a_token_that_is_over_is_told_and_no_model_is_called_private(
+    hub: ModelHub, cache: Path
+) -> None:
+    with pytest.raises(FetchError, match="does not accept this box's HF_TOKEN") as caught:
+        fetch(job(hub, cache, token=EXPIRED))
+    assert f"{hub.url}/settings/tokens" in caught.value.advice
+    found = look(hub.url, NAME, token=EXPIRED)
+    assert found == replace(look(hub.url, NAME), access="expired")
+    assert found.weights
 
 
 def test_a_gated_model_is_explained_before_the_first_byte(

@@ -185,6 +185,10 @@ def test_a_model_that_was_refused_wants_a_token() -> None:
     assert checked(refused)["token"].level == "error"
     assert checked(replace(refused, has_token=True))["token"].level == "warning"
     assert "token" not in checked(around(was_refused=True))
+    expired = checked(replace(around(checkpoint="missing", remote="expired"), has_token=True))
+    assert expired["token"].level == "error"
+    assert "has ended, was revoked" in expired["token"].says
+    assert expired["checkpoint"].level == "ok"
     assert "token" not in checked(around(checkpoint="missing"))
 
 

@@ -65,6 +65,7 @@ def main() -> int:
 
 def make(folder: Path, architecture: str, pythons: list[str], images: list[str]) -> Path:
     """Raises ServiceError, PipError."""
+    _check_images(architecture, images)
     name = f"inferdash-{release.name()}-{architecture}"
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="inferdash-bundle-") as scratch:
@@ -72,7 +73,7 @@ def make(folder: Path, architecture: str, pythons: list[str], images: list[str])
         release.copy(ROOT, top)
         _copy_front_end(top / "node_modules")
         download(top / "wheels", architecture, pythons)
-        _save_images(top / "images", architecture, images)
+        _save_images(top / "images", images)
         script = top / "install.sh"
         script.write_text(_INSTALL)
         script.chmod(0o755)
@@ -121,11 +122,16 @@ def _copy_front_end(target: Path) -> None:
     (target / "inferdash.stamp").write_text(stamp)
 
 
-def _save_images(folder: Path, architecture: str, images: list[str]) -> None:
-    for number, image in enumerate(images, start=1):
+def _check_images(architecture: str, images: list[str]) -> None:
+    """Before minutes of downloads. Raises ServiceError."""
+    for image in images:
         found = _docker("image", "inspect", "--format", "{{.Architecture}}", image).strip()
         if found != ARCHITECTURES[architecture]:
             raise ServiceError(f"{image} is for {found}, and the bundle for {architecture}.")
+
+
+def _save_images(folder: Path, images: list[str]) -> None:
+    for number, image in enumerate(images, start=1):
         folder.mkdir(exist_ok=True)
         say(f"saving {image}")
         _docker("image", "save", "--output", str(folder / f"{number}.tar"), image)

@@ -109,7 +109,7 @@ def prune(args: Namespace) -> int:
             raise Problem(
                 "Nothing was removed.", "Say --yes where nobody can be asked.", code=USAGE
             )
-        if input(f"Remove these {len(going)} images, about {size}? [y/N] ").strip() != "y":
+        if input(f"Remove these {len(going)} images, at least {size}? [y/N] ").strip() != "y":
             return FAILED
     said = api.delete("boxes", box, "images", image=[each["id"] for each in going])
     return _told(args, _follow(api, said))

@@ -3,6 +3,7 @@
 import base64
 import io
 import json
+import re
 import tarfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,15 +20,18 @@ from servers.host.pulls import PullProgress
 # container of somebody else's would pass for ours.
 BUILT = "inferdash.built"
 PROFILE = "inferdash.profile"
+_MADE = re.compile("---> ([0-9a-f]{12})")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Told:
-    """What a line of a build's answer says: a text for the log, and which step it begins."""
+    """What a line of a build's answer says: a text for the log, which step it begins, and the
+    short id of the image that a step has made now."""
 
     text: str = ""
     step: int | None = None
     steps: int | None = None
+    made: str = ""
 
 
 class BuildAnswer:
@@ -35,13 +39,18 @@ class BuildAnswer:
 
     def __init__(self) -> None:
         self._base = PullProgress()
-        self._pulled = ""
+        self._is_new = False  # whether the step makes an image: FROM and the cache have one
 
     def hear(self, line: dict[str, Any]) -> Told:
         if "stream" in line:
             text = str(line["stream"])
             step, steps = _step(text)
-            return Told(text=text, step=step, steps=steps)
+            if step:
+                self._is_new = " : FROM " not in text
+            elif text.strip() == "---> Using cache":
+                self._is_new = False
+            made = _MADE.fullmatch(text.strip()) if self._is_new else None
+            return Told(text=text, step=step, steps=steps, made=made[1] if made else "")
         if "status" in line:
             return Told(text=self._status(line))
         return Told()

@@ -1,7 +1,7 @@
 """What the Hugging Face Hub says of a checkpoint that is not on the box: its size and config.json."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 from urllib.parse import quote
 
@@ -15,11 +15,23 @@ SILENCE = 5.0  # seconds in which nothing comes
 WITHIN = 60.0  # seconds for an answer
 HOPS = 3
 LONGEST = 64 << 20  # bytes of an answer: indexes of the largest models are 10 MiB
+_INVALID = "Invalid credentials in Authorization header"
 _LOADED = (".safetensors", ".bin", ".pt")
 
 # "refused": it is there, and its files are shown only to who has accepted its licence.
 # "gone": nobody is shown anything by that name, or this token is not.
-type Access = Literal["open", "refused", "gone"]
+# "expired": the token is none of the Hub's, or no more; open models, too, are not shown to it.
+type Access = Literal["open", "refused", "gone", "expired"]
+
+
+class _TokenError(Exception):
+    """The Hub knows no such token."""
+
+
+def knows_no_token(status: int, headers: httpx.Headers) -> bool:
+    """Source: huggingface_hub's hf_raise_for_status, which tells by it what else a 401 means."""
+    said = headers.get("X-Error-Message", "")
+    return status == httpx.codes.UNAUTHORIZED and said == _INVALID
 
 
 class HubError(Exception):
@@ -54,7 +66,10 @@ def look(
     # Small files are redirected to a cache of the Hub's own; a token does not go to other hosts.
     try:
         with Outside(within=WITHIN, silence=SILENCE, headers=headers) as outside:
-            return _look(_Hub(outside, endpoint, checkpoint, revision), gguf)
+            return _look(_Hub(outside, endpoint, checkpoint, revision, bool(token)), gguf)
+    except _TokenError:
+        # Without it, open models are still known.
+        return replace(look(endpoint, checkpoint, revision, gguf=gguf), access="expired")
     except BoundsError as error:
         raise HubError(f"{endpoint} {error}.") from error
     except httpx.HTTPError as error:
@@ -90,6 +105,7 @@ class _Hub:
     endpoint: str
     checkpoint: str
     wanted: str
+    has_token: bool
 
     @property
     def name(self) -> str:
@@ -105,6 +121,8 @@ class _Hub:
     def ask(self, path: str) -> tuple[int, Any]:
         """Status, and the JSON of a 200; None for other answers and for what is no JSON."""
         got = self.outside.ask("GET", self.endpoint + path, most=LONGEST, hops=HOPS)
+        if self.has_token and knows_no_token(got.status, got.headers):
+            raise _TokenError
         if got.status != httpx.codes.OK:
             return got.status, None
         try:

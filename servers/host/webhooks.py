@@ -123,9 +123,9 @@ def _judge(host: str, got: Received) -> None:
     if said and not said.startswith("<"):
         words += f": {said[:200]}"
     if got.leads_to is not None:
-        to = got.leads_to.host or host
+        to = got.leads_to
         raise WebhookError(
-            f"{words}. It leads on to {to}, and redirects are not followed: enter the address where "
+            f"{words}. It leads on to {to.scheme}://{host_of(str(to))}, and redirects are not followed: enter the address where "
             "it ends.",
             may_pass=False,
         )

@@ -68,8 +68,26 @@ def send(delivery: Delivery, box: Box) -> bool:
         whats.append(What.CLEARED)  # it said so itself
     done.waiting().filter(what__in=whats).update(delivered_at=at, error="")
     Outlet.objects.filter(pk=outlet.pk).update(tried_at=at, delivered_at=at, error="")
+    _hurry(outlet)
     live.alerts_changed()
     return True
+
+
+def _hurry(outlet: Outlet) -> None:
+    """It takes messages: have it sent what it did not take before, some of it an hour from now."""
+    now = timezone.now()
+    # What is due sooner may be with another watcher this moment.
+    failed = outlet.deliveries.waiting().filter(next_try_at__gt=now + CLAIMED).exclude(error="")
+    failed.update(next_try_at=now)
+
+
+def try_again(outlet: Outlet) -> None:
+    """Its address is another one now: send there what was not taken and is still so."""
+    now = timezone.now()
+    outlet.deliveries.lost().update(gave_up_at=None, made_at=now, next_try_at=now, tries=0)
+    _hurry(outlet)
+    for box in Box.objects.all():
+        live.wake_watcher(box.slug)
 
 
 def deliver(outlet: Outlet, told: Message) -> None:

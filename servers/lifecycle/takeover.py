@@ -218,8 +218,9 @@ def _note(server: Server, old: _Old) -> None:
         "name": old.found.name,
         "container": old.found.container if _stays(old) else "",
         "command": old.way_back,
-        "revived_by": " ".join(each.says for each in revivers),
-        "keeps_away": "\n".join(each.command for each in revivers if each.command),
+        # Line by line, so that each command stands under what it keeps away.
+        "revived_by": "\n".join(each.says for each in revivers),
+        "keeps_away": "\n".join(each.command for each in revivers),
         "at": timezone.now().isoformat(timespec="seconds"),
     }
     Server.objects.filter(pk=server.pk).update(took_over=server.took_over)

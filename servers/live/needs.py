@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
 from django.conf import settings
-from django.db.models import Q
+from django.db.models import Min, Q
 from django.template.loader import render_to_string
 from django.utils import timezone
 
@@ -153,6 +153,8 @@ class Shown:
     about: tuple[str, ...]  # names of the kinds that it is for; (): all
     test: Delivery | None  # the newest
     waiting: int  # messages that were not taken yet
+    next_try_at: datetime | None  # the first of those that were tried
+    lost: int  # messages that were given up, of what is still so
 
     @property
     def is_late(self) -> bool:
@@ -167,6 +169,10 @@ def outlets() -> list[Shown]:
             about=tuple(KINDS.get(kind, kind) for kind in outlet.kinds),
             test=outlet.deliveries.filter(what=What.TEST).order_by("-pk").first(),
             waiting=outlet.deliveries.waiting().exclude(what=What.TEST).count(),
+            next_try_at=outlet.deliveries.waiting()
+            .exclude(error="")
+            .aggregate(first=Min("next_try_at"))["first"],
+            lost=outlet.deliveries.lost().count(),
         )
         for outlet in found
     ]

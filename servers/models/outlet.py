@@ -94,6 +94,11 @@ class DeliveryQuerySet(models.QuerySet["Delivery"]):
     def waiting(self) -> Self:
         return self.filter(delivered_at=None, gave_up_at=None)
 
+    def lost(self) -> Self:
+        """What was given up lately, of alerts that nobody has put an end to."""
+        lately = self.filter(gave_up_at__gt=timezone.now() - PATIENCE, delivered_at=None)
+        return lately.filter(alert__cleared_at=None, what__in=(What.RAISED, What.WORSE))
+
 
 class Delivery(models.Model):
     """One message to one outlet. Its row is made with the alert's, so that none is sent twice."""

@@ -100,6 +100,23 @@ class Server(models.Model):
         return bool(self.watches)
 
     @property
+    def runs_again(self) -> bool:
+        """Whether the container that it took over from was started again."""
+        old = self.took_over.get("container")
+        return bool(old) and self.box.sightings.filter(container_id=old, has_ended=False).exists()
+
+    @property
+    def revivers(self) -> list[tuple[str, str]]:
+        """What would bring that back by itself, each with the command that keeps it from it."""
+        said, commands = (self.took_over.get(each, "") for each in ("revived_by", "keeps_away"))
+        lines, under = said.split("\n"), commands.split("\n")
+        # Rows of an earlier version have all in one line.
+        same = len(lines) == len(under)
+        return (
+            (list(zip(lines, under, strict=True)) if same else [(said, commands)]) if said else []
+        )
+
+    @property
     def launch(self) -> Launch:
         """What runs now, or would run at the next start."""
         run = self.run

@@ -67,6 +67,8 @@ def _saved(request: HttpRequest, form: OutletForm) -> bool:
     except SecretError as error:
         form.add_error("address", str(error))
         return False
+    if "address" in form.changed_data:
+        verbs.try_again(outlet)
     live.alerts_changed()
     return True
 

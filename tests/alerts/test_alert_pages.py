@@ -1,6 +1,7 @@
 """The pages of alerts and of where they are sent; and the one count of what needs a person."""
 
 import re
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -183,6 +184,28 @@ def test_test_makes_a_message_for_a_watcher_and_the_trail_says_so(ada: Client, b
     assert Delivery.objects.get().what == "test"
     assert "on its way" in page(ada, "/alerts/outlets/")
     assert Entry.objects.get().action == "test outlet of alerts"
+
+
+def test_what_was_not_taken_is_told_and_sent_when_the_address_is_changed(
+    ada: Client, box: Box
+) -> None:
+    made = factories.outlet("Team", ADDRESS, kind="slack")
+    now = timezone.now()
+    for at in ({"gave_up_at": now}, {"next_try_at": now + timedelta(minutes=45), "tries": 7}):
+        subject = str(at)
+        alert = factories.alert(box, subject=subject)
+        Delivery.objects.create(alert=alert, outlet=made, what="raised", error="no", **at)
+    told = " ".join(re.sub(r"<[^>]+>", " ", page(ada, "/alerts/outlets/")).split())
+    assert "1 message waits, tried again in 44 min" in told
+    assert "1 message was given up: it is sent when you correct the address" in told
+
+    values = {"name": "Team", "kind": "slack", "least": "info", "is_enabled": "on"}
+    post(ada, f"/alerts/outlets/{made.pk}/", **values)
+    assert Delivery.objects.filter(next_try_at__lte=timezone.now()).count() == 1
+    post(ada, f"/alerts/outlets/{made.pk}/", **values, address=f"{ADDRESS}/2")
+
+    due = Delivery.objects.waiting().filter(next_try_at__lte=timezone.now())
+    assert due.count() == 2
 
 
 def test_a_deleted_outlet_takes_what_waits_with_it(ada: Client, box: Box) -> None:

@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from servers.judge.alerts.case import Case
 from servers.lifecycle import alerts, outlets
+from servers.live import needs
 from servers.models import Alert, Box, Delivery, Outlet
 from servers.models.outlet import PATIENCE, What
 from servers.watcher.sending import Sending
@@ -71,6 +72,44 @@ def test_what_fails_is_tried_later_and_then_taken_once(there: Receiver, box: Box
 
     done = Delivery.objects.get()
     assert (done.tries, done.error, bool(done.delivered_at)) == (3, "", True)
+
+
+def test_whoever_takes_one_again_gets_what_waits_at_once(there: Receiver, box: Box) -> None:
+    made = outlet(there)
+    raised(box)
+    there.answers.append(Answer(status=503, headers={"Retry-After": "900"}))
+    send(box)
+    outlets.ask_for_test(made, by=factories.person())
+    send(box)
+    alert = raised(box, HOT)
+    send(box)
+    alerts.clear(alert)
+
+    send(box)
+
+    said = ["raised", "test", "raised", "raised"]
+    assert events(there) == said, "that it is over waits as before"
+    assert Delivery.objects.waiting().get().what == What.CLEARED
+
+
+def test_an_address_that_was_wrong_gets_what_is_still_so_once_it_is_right(
+    there: Receiver, box: Box
+) -> None:
+    made = outlet(there)
+    there.answers += [Answer(status=404), Answer(status=404)]
+    raised(box)
+    alerts.clear(raised(box, HOT))
+    send(box)
+    send(box)
+    assert Delivery.objects.filter(what=What.RAISED).exclude(gave_up_at=None).count() == 2
+    assert [each.lost for each in needs.outlets()] == [1]
+
+    outlets.try_again(made)
+    assert [each.lost for each in needs.outlets()] == [0]
+    send(box)
+    send(box)
+
+    assert [json.loads(each.body)["kind"] for each in there.got[2:]] == ["died"]
 
 
 def test_who_asks_for_a_pause_gets_it(there: Receiver, box: Box) -> None:

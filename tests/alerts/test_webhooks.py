@@ -161,12 +161,17 @@ def test_what_will_not_pass_is_given_up_with_the_services_own_words(
 
 
 def test_a_redirect_is_not_followed(there: Receiver) -> None:
-    there.answers.append(Answer(status=302, headers={"Location": "http://169.254.169.254/latest/"}))
-    with pytest.raises(WebhookError, match="redirects are not followed") as caught:
-        send(there)
-
-    assert not caught.value.may_pass
-    assert len(there.got) == 1
+    said = {
+        "http://169.254.169.254/latest/": "It leads on to http://169.254.169.254, and",
+        f"https://127.0.0.1:{there.port}/hook": f"leads on to https://127.0.0.1:{there.port}, and",
+    }
+    for location, words in said.items():
+        there.answers.append(Answer(status=302, headers={"Location": location}))
+        with pytest.raises(WebhookError, match="redirects are not followed") as caught:
+            send(there)
+        assert not caught.value.may_pass
+        assert words in str(caught.value)
+    assert len(there.got) == len(said)
 
 
 def test_nobody_there_and_nobody_answering_may_pass(

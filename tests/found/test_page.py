@@ -382,6 +382,15 @@ def test_a_server_that_took_over_says_the_way_back(box: Box) -> None:
     assert "docker start speech-llm-1" in told
     assert "docker update --restart=no speech-llm-1" in told
 
+    old |= {"revived_by": "Docker:\nCompose:", "keeps_away": "docker update x\ncompose up y"}
+    Server.objects.filter(pk=run.server_id).update(took_over=old)
+    rows.sighted(box, rows.found())
+    told = client().get("/servers/qwen3-8b/").content.decode()
+    assert "That container runs again." in told
+    assert "docker start speech-llm-1" not in told
+    lines = ("Docker:", "docker update x", "Compose:", "compose up y")
+    assert sorted(lines, key=told.index) == list(lines), "each command under its reason"
+
 
 def test_a_wish_is_kept_with_what_was_confirmed(box: Box) -> None:
     found = rows.found()

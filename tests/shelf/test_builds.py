@@ -61,6 +61,7 @@ def test_a_patched_image_is_built_from_the_profiles_dockerfile(box: Box, docker:
     )  # fmt: skip
     job = build(server)
     assert job.state == "done", job.said
+    assert job.percent == 100
     log = "\n".join(JobLog.objects.filter(job=job).values_list("text", flat=True))
     assert "Step 2/5 : COPY fix.sh /fix.sh" in log
     assert "patched" in log
@@ -160,7 +161,10 @@ def test_a_build_begins_with_the_very_image_that_was_looked_at(
 
 def test_a_build_is_cancelled(box: Box, docker: Docker) -> None:
     # Unlike any before it: what Docker has in its cache is not built again.
-    server = patched(box, f"FROM {BASE}\nRUN echo it waits && sleep 600 && : {uuid.uuid4()}\n")
+    server = patched(
+        box,
+        f"FROM {BASE}\nRUN echo {uuid.uuid4()} > /first\nRUN echo it waits && sleep 600\n",
+    )
     version = server.profile.current
     assert version is not None
     tag = built.tag(server.profile.slug, server.profile.launch)
@@ -174,7 +178,15 @@ def test_a_build_is_cancelled(box: Box, docker: Docker) -> None:
     jobs.wait_for_threads()
     job.refresh_from_db()
     assert job.state == "cancelled"
+    assert "build again, and it goes on from there" in job.said
     assert docker.image(tag) is None
+
+    # Docker removes the container of the step a moment later.
+    wait_until(lambda: job.image_id not in {e.image_id for e in docker.uses()}, "it is removed")
+    look(box, docker)
+    [left] = [each for each in shelf.fates(box) if each.image.image_id == job.image_id]
+    assert (left.may_go, left.is_ours) == (True, True)
+    docker.drop_image(job.image_id)
 
 
 def test_a_profile_whose_image_was_not_built_does_not_ask_a_registry(box: Box) -> None:

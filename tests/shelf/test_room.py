@@ -13,6 +13,7 @@ from servers.lifecycle.images import jobs, shelf
 from servers.models import (
     Box,
     Entry,
+    ImageJob,
     RegistryLogin,
     Shelf,
     StoredImage,
@@ -54,6 +55,29 @@ def test_room_is_made_without_what_is_needed(box: Box, store: Registry, docker: 
     assert not StoredImage.objects.filter(image_id=unused).exists()
     assert Entry.objects.filter(action="prune image done").exists()
     docker.drop_image(needed)
+
+
+def test_a_prune_that_is_cancelled_says_what_it_has_removed(
+    box: Box, store: Registry, docker: Docker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ada = factories.person()
+    pulled = [done(jobs.ask_to_pull(box, store.image, by=ada)).image_id]
+    with registry(docker.facts().architecture, layers=1) as other:
+        pulled.append(done(jobs.ask_to_pull(box, other.image, by=ada)).image_id)
+    look(box, docker)
+    drop = Docker.drop_image
+
+    def dropped(self: Docker, image_id: str) -> bool:
+        ImageJob.objects.filter(kind="prune").update(is_unwanted=True)
+        return drop(self, image_id)
+
+    monkeypatch.setattr(Docker, "drop_image", dropped)
+    job = done(jobs.ask_to_prune(box, pulled, by=ada))
+    assert job.state == "cancelled"
+    assert job.said.startswith("Removed 1 image; ")
+    assert docker.image(pulled[0]) is None
+    assert docker.image(pulled[1]) is not None
+    drop(docker, pulled[1])
 
 
 def test_what_a_container_of_others_was_made_from_stays(

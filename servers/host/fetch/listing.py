@@ -11,6 +11,7 @@ import httpx
 from servers.host.bounded import BoundsError, Outside, Received
 from servers.host.fetch.job import COMMIT, REPOSITORY, REVISION, FetchError, File
 from servers.host.fetch.reading import Refused
+from servers.host.hub import knows_no_token
 
 SILENCE = 20.0  # seconds in which nothing comes
 WITHIN = 120.0  # seconds for an answer
@@ -100,6 +101,12 @@ def refusal(
         )
     if code == "GatedRepo" or answer.status == httpx.codes.FORBIDDEN:
         return _gated(repository, page, endpoint, has_token=has_token)
+    if has_token and knows_no_token(answer.status, answer.headers):
+        return FetchError(
+            "The Hub does not accept this box's HF_TOKEN: it has ended, was revoked, or is "
+            "mistyped.",
+            f"Make a token at {endpoint}/settings/tokens, and let an admin save it under Settings.",
+        )
     if answer.status in (httpx.codes.UNAUTHORIZED, httpx.codes.NOT_FOUND):
         who = "the account of this box's token" if has_token else "anybody without a token"
         then = (

@@ -49,6 +49,14 @@ def checkpoint(facts: Facts, around: Around) -> Iterator[Item]:
 
 
 def token(facts: Facts, around: Around) -> Iterator[Item]:
+    if around.remote == "expired" and around.has_token and around.checkpoint != "there":
+        yield item(
+            "token", "Token", "error",
+            "Hugging Face does not accept the box's token: it has ended, was revoked, or is "
+            "mistyped.",
+            "Save a new one for the box in the settings.",
+        )  # fmt: skip
+        return
     if around.remote == "refused" and around.checkpoint != "there":
         yield item(
             "token", "Token", "warning" if around.has_token else "error",

@@ -17,6 +17,7 @@ from servers.models.tokens import mask_tokens
 
 _LONGEST_LINE = 4000  # characters
 _MOST_LINES = 50_000
+STAYS = "Docker keeps the steps that were done: build again, and it goes on from there."
 _ENDED = re.compile(r"returned a non-zero code: (\d+)")
 
 
@@ -41,15 +42,19 @@ def build(work: Work) -> str:
                 text = dockerfile.pinned(launch.dockerfile, bases)
                 files = launch.build_files
                 _follow(docker.building(job.reference, text, files, profile=slug), work, log)
+        image = docker.image(job.reference)
+        if work.is_given_up or image is None:
+            raise ContainerError("The build was given up.", kind="given_up")
     except ContainerError as error:
-        log.add(f"\n{error.detail or error}\n")
+        if not work.is_given_up:
+            log.add(f"\n{error.detail or error}\n")
+        # Nameless, and without the labels, which come last: a prune would take it for others'.
+        if log.made and (left := docker.image(log.made)):
+            work.note(image_id=left.id)
         raise _said(error, log) from error
     finally:
         log.finish()
-    image = docker.image(job.reference)
-    if work.is_given_up or image is None:
-        raise ContainerError("The build was given up.", kind="given_up")
-    work.note(image_id=image.id)
+    work.note(image_id=image.id, done=log.steps)
     minutes = (time.monotonic() - began) / 60
     took = f"{minutes:.0f} min" if minutes >= 1 else f"{minutes * 60:.0f} s"
     return f"Built in {took} as {job.reference}, {image.id.removeprefix('sha256:')[:12]}."
@@ -82,6 +87,7 @@ def _follow(stream: Stream, work: Work, log: "_Log") -> None:
     for line in stream:
         told = heard.hear(line)
         log.add(told.text, step=told.step, steps=told.steps)
+        log.made = told.made or log.made
 
 
 def _said(error: ContainerError, log: "_Log") -> ContainerError:
@@ -110,6 +116,7 @@ class _Log:
         self._waiting: list[str] = []
         self._half = ""
         self.step = self.steps = 0
+        self.made = ""  # the image that its last step made
 
     def add(self, text: str, *, step: int | None = None, steps: int | None = None) -> None:
         with self._lock:

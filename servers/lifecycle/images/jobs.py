@@ -38,8 +38,7 @@ _WORK: Mapping[str, Callable[[Work], str]] = {
 }
 _CUT = {
     Kind.PULL: "inferdash was ended in the middle of it.",
-    Kind.BUILD: "inferdash was ended in the middle of it. Docker keeps the steps that were done: "
-    "build again, and it goes on from there.",
+    Kind.BUILD: f"inferdash was ended in the middle of it. {building.STAYS}",
     Kind.MOVE: "inferdash was ended in the middle of it. Look which image the tag means now.",
     Kind.PRUNE: "inferdash was ended in the middle of it. The list shows what is still there.",
 }
@@ -176,10 +175,9 @@ def _do(work: Work) -> None:
     job = work.job
     try:
         said = _WORK[job.kind](work)
-        if work.is_given_up:
-            _end(job, State.CANCELLED, "Cancelled.")
-        else:
-            _end(job, State.DONE, said)
+        # The others end with an error then; of a prune, what it says has happened.
+        is_cut = work.is_given_up and job.kind == Kind.PRUNE
+        _end(job, State.CANCELLED if is_cut else State.DONE, said)
     except HeldError as held:
         _hold(job, str(held))
     except (ContainerError, RefusedError) as error:
@@ -197,7 +195,9 @@ def _do(work: Work) -> None:
 
 
 def _cancelled(job: ImageJob) -> str:
-    return f"Cancelled. {pulls.what_stays()}" if job.kind == Kind.PULL else "Cancelled."
+    if job.kind == Kind.PULL:
+        return pulls.what_stays()
+    return building.STAYS if job.kind == Kind.BUILD else ""
 
 
 def _hold(job: ImageJob, why: str) -> None:

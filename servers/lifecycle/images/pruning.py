@@ -42,7 +42,7 @@ def prune(work: Work) -> str:
         work.note(done=number, total=len(job.images))
     freed = max(0, before - docker.disk_of_images().layers)
     look(work.box, docker, with_sizes=True)
-    if not gone and stayed:
+    if not gone and stayed and not work.is_given_up:
         raise RefusedError(" ".join(stayed))
     said = f"Removed {gone} image{'' if gone == 1 else 's'}; {gib(freed)} are free again."
     return " ".join([said, *stayed])
