@@ -69,6 +69,7 @@ export class Chat {
       share: $("chat-share"),
       files: $("chat-files-menu"),
       compare: $("chat-compare"),
+      server: () => this.servers.wanted,
       store: this.store,
       current: () => this.conversation,
       asked: () => ({ base: `${location.origin}/v1`, params: this.beside.request, model: this.servers.find(this.servers.wanted)?.model ?? "" }),

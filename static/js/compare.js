@@ -123,7 +123,7 @@ class Compare {
   async prepare(key) {
     const from = key ? await this.store.get(key) : null;
     const { system = "", ...params } = from?.params ?? {};
-    const preselected = from?.server || page.dataset.preselected;
+    const preselected = page.dataset.preselected || from?.server;
     const last = from ? from.messages.findLastIndex(({ role }) => role === "user") : 0;
     for (let count = 0; count < 2; count++) {
       const column = this.fresh({ ...from, params: { ...params }, preselected: count ? this.other() : preselected });
