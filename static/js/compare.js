@@ -40,6 +40,7 @@ class Compare {
       stop: () => this.asking.stop(),
       typed: () => this.refresh(),
       unsent: `compare.${page.dataset.user}`,
+      about: page.dataset.comparison,
     });
     this.store = new Store({ user: page.dataset.user ?? "", url: page.dataset.conversations ?? "", csrf: this.csrf });
     this.asking = new Asking({ url: page.dataset.url ?? "", csrf: this.csrf, store: this.store });
@@ -290,6 +291,7 @@ class Compare {
       return;
     }
     const question = newQuestion(this.composer.give(), this.panel.images.give());
+    this.composer.rename(this.key);
     this.turns.at(-1)?.close();
     for (const { conversation } of this.columns) follow(conversation, { ...question });
     /** @type {Pair[]} */
