@@ -211,7 +211,7 @@ class Arriving:
         await client.delete(name.stream)  # of one that was asked for under the same name before
         await client.zadd(name.index, {name.stream: time.time()})
         await client.expire(name.index, KEPT + round(LONGEST))
-        kept = await client.zrange(name.index, 0, -1)
+        kept: list[Any] = await client.zrange(name.index, 0, -1)
         over = len(kept) - MOST
         for stream in (each.decode() for each in kept):
             # One that arrives would go on without its beginning.
