@@ -130,12 +130,13 @@ async def test_stop_in_another_process_reaches_the_one_that_reads(
 ) -> None:
     await gone(engine)
     await wait_until_async(lambda: own_redis.exists(NAME.stream), "the answer is kept")
-    answers._arriving.pop(NAME)  # as there
+    arriving = answers._arriving.pop(NAME)  # as there
 
     await answers.stop(NAME)
 
     assert "event: stopped" in await heard(answers.follow(NAME))
     assert engine.is_closed
+    await arriving.finish()
 
 
 async def test_a_stop_that_comes_before_the_answer_has_begun_stops_it(
