@@ -133,6 +133,22 @@ def test_answers_are_kept_with_the_run_that_gave_them(ada: Client, server: Serve
     assert (told["isMine"], told["isUp"]) == (True, True)
 
 
+def test_what_failed_is_no_answer(ada: Client, server: Server) -> None:
+    found = made(ada)
+    begun = begin(ada, found, run_of(server))
+    keep(ada, begun, 0, error=None)
+    assert "1</span> of 2 answered" in page(ada, found).content.decode()
+    keep(ada, begun, 1, error={"message": "HTTP 500", "detail": ""})
+    begin(ada, found, begun.run)
+
+    _newest, told = page(ada, found).context["rounds"]
+
+    assert (told.answered, told.failed) == (1, 1)
+    shown = page(ada, found).content.decode()
+    assert "1</span> of 2 answered<span data-failed>, 1 failed</span>" in shown
+    assert "1 of 2 answered, 1 failed" in shown
+
+
 def test_a_round_keeps_its_prompts_when_the_set_is_edited(ada: Client, server: Server) -> None:
     found = made(ada)
     begun = begin(ada, found, run_of(server))

@@ -17,6 +17,8 @@ from typing import Any
 
 import redis.asyncio
 from django.conf import settings
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
 from servers.gateway.events import error, event
@@ -24,17 +26,19 @@ from servers.gateway.events import error, event
 KEPT = 24 * 3600  # seconds for which an answer is kept
 LONGEST = 3 * 3600.0  # seconds until an answer is stopped
 LARGEST = 4 * 2**20  # compressed bytes of an answer: some ten times as much text
-UNREAD = 4 * 2**20  # bytes that a page may be behind before it has to take the answer up again
+UNREAD = 2**20  # bytes that a page may be behind before it has to take the answer up again
+UNWRITTEN = 2**20  # bytes that Redis may be behind before the engine has to wait
 AT_ONCE = 8  # answers of one person that may arrive at the same time
 MOST = 16  # answers of one person that are kept
 BATCH = 0.1  # seconds in which pieces are gathered for one write
 BEAT = 5  # seconds between two signs of life
 ALIVE = 20  # seconds after which an answer without one is dead
-A_PAGE = 100  # entries that are read at a time
+A_PAGE = 16  # entries that are read at a time
+STILL = b": the answer is still arriving\n\n"
 
 LOST = (
-    "inferdash was restarted in the middle of the answer. What had arrived is kept. "
-    "Retry to ask again."
+    "inferdash was restarted in the middle of the answer, or lost its Redis. What had arrived is "
+    "kept. Retry to ask again."
 )
 TOO_LARGE = (
     f"The answer was stopped: it had grown to more than {LARGEST / 2**20:.0f} MiB, compressed. "
@@ -70,7 +74,7 @@ class Name:
 
     @property
     def alive(self) -> str:
-        return f"{self.stream}:alive"
+        return _alive(self.stream)
 
     @property
     def stopping(self) -> str:
@@ -90,6 +94,7 @@ class Arriving:
         self.is_kept = True
         self._pieces = pieces
         self._unwritten: list[bytes] = []
+        self._unwritten_size = 0
         self._unread: list[bytes] = []
         self._unread_size = 0
         self._is_over = False
@@ -97,6 +102,7 @@ class Arriving:
         self._is_listened_to = True
         self._more_to_write = asyncio.Event()
         self._more_to_read = asyncio.Event()
+        self._is_taken = asyncio.Event()  # what was unwritten
         # A context of its own: the request's ends with the request.
         context = contextvars.Context()
         self._reading = asyncio.create_task(self._read(), context=context)
@@ -105,14 +111,21 @@ class Arriving:
         self._writing.add_done_callback(self._leave)
 
     def stop(self) -> None:
-        self._is_stopped = True
-        self._reading.cancel()
+        if not self._is_stopped:  # a second time would cut its cleaning up short
+            self._is_stopped = True
+            self._reading.cancel()
 
     async def listen(self) -> AsyncGenerator[bytes]:
         """The pieces for the page that asked; when it goes, the answer goes on without it."""
         try:
             while self._unread or not self._is_over:
-                await self._more_to_read.wait()
+                try:
+                    async with asyncio.timeout(BEAT):
+                        await self._more_to_read.wait()
+                except TimeoutError:
+                    # Proxies and browsers give up on silence; this server finds out who is gone.
+                    yield STILL
+                    continue
                 self._more_to_read.clear()
                 if self._unread_size > UNREAD:
                     return
@@ -131,11 +144,15 @@ class Arriving:
         await asyncio.wait({self._reading, self._writing})
 
     def _take(self, piece: bytes) -> None:
-        self._unwritten.append(piece)
-        self._more_to_write.set()
+        if self.is_kept:
+            self._unwritten.append(piece)
+            self._unwritten_size += len(piece)
+            self._more_to_write.set()
         if self._is_listened_to and self._unread_size <= UNREAD:
             self._unread.append(piece)
             self._unread_size += len(piece)
+            if self._unread_size > UNREAD:  # the page will ask for all of it anew
+                self._unread = []
         self._more_to_read.set()
 
     async def _read(self) -> None:
@@ -143,6 +160,9 @@ class Arriving:
             async with asyncio.timeout(LONGEST), aclosing(self._pieces) as pieces:
                 async for piece in pieces:
                     self._take(piece)
+                    while self._unwritten_size > UNWRITTEN:
+                        self._is_taken.clear()
+                        await self._is_taken.wait()
         except TimeoutError:
             self._take(error(TOO_LONG))
         except asyncio.CancelledError:
@@ -183,25 +203,29 @@ class Arriving:
             self.is_kept = False
             if not self._is_listened_to:
                 self.stop()
-            self._unwritten = []
+            self._take_unwritten()
 
     async def _enter(self, client: redis.asyncio.Redis) -> None:
         name = self.name
         await client.set(name.alive, 1, ex=ALIVE)
+        await client.delete(name.stream)  # of one that was asked for under the same name before
         await client.zadd(name.index, {name.stream: time.time()})
-        await client.expire(name.index, KEPT)
-        over = await client.zrange(name.index, 0, -MOST - 1)
-        if over:
-            await client.zrem(name.index, *over)
-            await client.delete(*over)
+        await client.expire(name.index, KEPT + round(LONGEST))
+        kept: list[Any] = await client.zrange(name.index, 0, -1)
+        over = len(kept) - MOST
+        for stream in (each.decode() for each in kept):
+            # One that arrives would go on without its beginning.
+            if over > 0 and not await client.exists(_alive(stream)):
+                await client.zrem(name.index, stream)
+                await client.delete(stream)
+                over -= 1
 
     async def _write_batches(self, client: redis.asyncio.Redis) -> None:
         name, size = self.name, 0
         while not self._is_over or self._unwritten:
             await self._more_to_write.wait()
             self._more_to_write.clear()
-            batch, self._unwritten = b"".join(self._unwritten), []
-            if not batch:
+            if not (batch := self._take_unwritten()):
                 continue
             packed = zlib.compress(batch, 1)
             size += len(packed)
@@ -216,6 +240,13 @@ class Arriving:
         await client.xadd(name.stream, {"end": 1})
         await client.expire(name.stream, KEPT)
         await client.delete(name.alive, name.stopping)
+        if await client.zscore(name.index, name.stream) is None:  # another process has erased it
+            await client.delete(name.stream)
+
+    def _take_unwritten(self) -> bytes:
+        batch, self._unwritten, self._unwritten_size = b"".join(self._unwritten), [], 0
+        self._is_taken.set()
+        return batch
 
     async def _guard(self) -> None:
         """Give signs of life, and stop when another process says so."""
@@ -231,7 +262,9 @@ _arriving: dict[Name, Arriving] = {}
 
 def begin(name: Name, pieces: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
     """Let this answer arrive, and return it for the page that asked. Raises TooManyError."""
-    if Counter(each.person for each in _arriving)[name.person] >= AT_ONCE or name in _arriving:
+    if name in _arriving:
+        return follow(name)  # a browser sends again what it believes to be lost
+    if Counter(each.person for each in _arriving)[name.person] >= AT_ONCE:
         raise TooManyError
     _arriving[name] = arriving = Arriving(name, pieces)
     return arriving.listen()
@@ -239,6 +272,8 @@ def begin(name: Name, pieces: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
 
 async def is_there(name: Name) -> bool:
     """Raises RedisError."""
+    if _is_being_written(name):
+        return True
     async with _client() as client:
         return bool(await client.exists(name.stream, name.alive))
 
@@ -269,7 +304,7 @@ async def follow(name: Name) -> AsyncGenerator[bytes]:
                     yield event("now", {})
                     is_past = False
                 else:
-                    yield b": the answer is still arriving\n\n"
+                    yield STILL
                 # Its end may have come between the two: it is looked for once more.
                 is_dead = not _is_being_written(name) and not await client.exists(name.alive)
     except (RedisError, OSError) as exc:
@@ -296,27 +331,37 @@ async def stop(name: Name) -> None:
         arriving.stop()
         return
     async with _client() as client:
-        if await client.exists(name.alive):
-            await client.rpush(name.stopping, 1)
-            await client.expire(name.stopping, ALIVE)
+        # Also where there is none yet: who stops at once may be faster than the question.
+        await client.rpush(name.stopping, 1)
+        await client.expire(name.stopping, ALIVE)
 
 
 async def forget(person: int, conversation: str) -> None:
     """Stop and erase all answers of a conversation. Raises RedisError."""
+    here = [
+        each
+        for each in _arriving.values()
+        if (each.name.person, each.name.conversation) == (person, conversation)
+    ]
+    for arriving in here:
+        arriving.stop()
+    for arriving in here:
+        await arriving.finish()
     async with _client() as client:
         prefix = Name(person, conversation, "").stream
         kept: list[Any] = await client.zrange(_index(person), 0, -1)
         for stream in (each.decode() for each in kept):
             if not stream.startswith(prefix):
                 continue
-            name = Name(person, conversation, stream.removeprefix(prefix))
-            if arriving := _arriving.get(name):
-                arriving.stop()
-                await arriving.finish()
-            else:
-                await stop(name)
-            await client.delete(name.stream)
-            await client.zrem(name.index, name.stream)
+            if await client.exists(_alive(stream)):
+                await stop(Name(person, conversation, stream.removeprefix(prefix)))
+            # In this order: a process that writes it looks into the index last.
+            await client.zrem(_index(person), stream)
+            await client.delete(stream)
+
+
+def _alive(stream: str) -> str:
+    return f"{stream}:alive"
 
 
 def _index(person: int) -> str:
@@ -324,5 +369,8 @@ def _index(person: int) -> str:
 
 
 def _client() -> redis.asyncio.Redis:
-    # A read that blocks is quiet for longer than redis-py's patience.
-    return redis.asyncio.Redis.from_url(settings.REDIS_URL, socket_timeout=30)
+    # A read that blocks is quiet for longer than redis-py's patience. What fails is not tried again:
+    # behind a lost connection there may be another Redis, which has the beginning of no answer.
+    return redis.asyncio.Redis.from_url(
+        settings.REDIS_URL, socket_timeout=30, retry=Retry(NoBackoff(), 0)
+    )

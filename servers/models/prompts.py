@@ -3,7 +3,7 @@
 from typing import Any, Self
 
 from django.db import models
-from django.db.models import Count
+from django.db.models import Count, F, Q
 from django.utils import timezone
 
 from servers.models.run import Run
@@ -29,7 +29,9 @@ class RoundQuerySet(models.QuerySet["Round"]):
     def shown(self) -> Self:
         """The newest first, with what is told of each."""
         found = self.select_related("by", "run__server__run", "run__version__profile")
-        return found.annotate(answered=Count("answers")).order_by("-at", "-pk")
+        failed = Q(answers__body__error__message__isnull=False)
+        counted = found.annotate(failed=Count("answers", filter=failed))
+        return counted.annotate(answered=Count("answers") - F("failed")).order_by("-at", "-pk")
 
 
 class Round(models.Model):
@@ -47,13 +49,10 @@ class Round(models.Model):
 
     # Of shown() alone.
     answered: int
+    failed: int
 
     def __str__(self) -> str:
         return f"{self.prompt_set} asked of {self.run}"
-
-    @property
-    def is_whole(self) -> bool:
-        return self.answered >= len(self.prompts)
 
 
 class RoundAnswer(models.Model):

@@ -11,12 +11,12 @@ from django.utils import timezone
 
 from servers.models.key import Key
 from servers.models.request import Request
+from servers.models.run import Run
 from servers.models.user import User
 
 COUNTS = ("requests", "failed", "cancelled", "read", "cached", "written")
-# By which it can be added up, and the column that names it.
+# By which it can be added up beside its model, and the column that names it.
 GROUPS = {
-    "model": "model",
     "server": "server",
     "key": "key__name",
     "person": "person__username",
@@ -58,10 +58,52 @@ class UsageQuerySet(models.QuerySet["Usage"]):
         rows: list[dict[str, Any]] = [dict(row) for row in found]
         return sorted(rows, key=lambda row: (-row["read"] - row["written"], -row["requests"]))
 
+    def by_model(self) -> list[dict[str, Any]]:
+        """The models that were served, the most tokens first, each with the other names by which
+        it was asked for; last, under no name (None), those that no server has."""
+        served = Served(self)
+        sums = {name: Sum(name) for name in COUNTS}
+        found: dict[str | None, Counter[str]] = {}
+        asked: dict[str | None, set[str]] = {}
+        used: Any = self.order_by().values("day", "server", "model").annotate(**sums)
+        for row in used:
+            name = served.name(row["server"], row["model"], row["day"])
+            found.setdefault(name, Counter()).update({each: row[each] for each in COUNTS})
+            asked.setdefault(name, set()).update({row["model"]} - {name, ""})
+        rows = [{"name": name, "asked": sorted(asked[name]), **found[name]} for name in found]
+        return sorted(
+            rows,
+            key=lambda row: (row["name"] is None, -row["read"] - row["written"], -row["requests"]),
+        )
+
     def by_day(self) -> dict[date, tuple[int, int]]:
         """Tokens read and written."""
         found = self.order_by("day").values_list("day").annotate(Sum("read"), Sum("written"))
         return {day: (read, written) for day, read, written in found}
+
+
+class Served:
+    """By which name each server served its model, day by day: rows have the name that was asked."""
+
+    def __init__(self, used: UsageQuerySet) -> None:
+        servers = set(used.order_by().exclude(server="").values_list("server", flat=True))
+        runs = Run.objects.filter(server__slug__in=servers).exclude(served_name="")
+        self._names: dict[str, list[tuple[date, str]]] = {}
+        found = runs.order_by("created_at", "pk")
+        for server, at, name in found.values_list("server__slug", "created_at", "served_name"):
+            names = self._names.setdefault(server, [])
+            if not names or names[-1][1] != name:
+                names.append((timezone.localtime(at).date(), name))
+
+    def name(self, server: str, asked: str, day: date) -> str | None:
+        """None: no server has a model of the name that was asked for."""
+        if not server:
+            return None if asked else ""
+        names = self._names.get(server, [])
+        if not names or any(name == asked for _since, name in names):
+            return asked
+        earlier = [name for since, name in names if since <= day]
+        return earlier[-1] if earlier else names[0][1]
 
 
 class Usage(models.Model):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from asgiref.sync import sync_to_async
+from channels.db import database_sync_to_async
 from django.conf import settings
 from django.http import Http404, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
@@ -251,7 +252,7 @@ async def _answer(ask: Ask, target: Target, person: User) -> AsyncGenerator[byte
             call.failed(NOT_READY, str(error))
             yield told_error(str(error) if person.may_view else error.brief)
         except EngineError as error:
-            message = await sync_to_async(_cause)(target) or str(error)
+            message = await database_sync_to_async(_cause)(target) or str(error)
             call.failed(error.status or BAD_GATEWAY, message)
             yield told_error(message, error.detail)
 
@@ -290,7 +291,9 @@ async def _pieces(ask: Ask, target: Target, person: User, call: Call) -> AsyncGe
             async for piece in events:
                 yield piece
                 # Beside the stream, and not before it: the first token must not wait.
-                noting = noting or asyncio.ensure_future(sync_to_async(_note)(target, person))
+                # An answer may outlive its request, and what that would have closed.
+                note = database_sync_to_async(_note)
+                noting = noting or asyncio.ensure_future(note(target, person))
     finally:
         if noting is not None:
             await noting

@@ -13,25 +13,33 @@ from django.views.decorators.http import require_GET
 from servers.host import numbers
 from servers.judge import usechart
 from servers.models import Permission, Usage
-from servers.models.usage import COUNTS, GROUPS
+from servers.models.usage import COUNTS, GROUPS, Served
 from servers.views import spreadsheet
 from servers.views.access import PersonRequest, allow
 
 # Days, with today.
 SPANS = {1: "Today", 7: "7 days", 30: "30 days", 365: "A year"}
 USUALLY = 7
-_BY = {"model": "Model", "server": "Server", "key": "Key", "person": "Person"}
+MODEL = "model"
+_BY = {MODEL: "Model", "server": "Server", "key": "Key", "person": "Person"}
+# What stands in place of a name.
+_NAMELESS = {
+    MODEL: "no model named",
+    "server": "no server found",
+    "key": "no key",
+    "person": "no person",
+}
 
 
 @require_GET
 @allow(Permission.OPERATE)
 def usage(request: PersonRequest) -> HttpResponse:
     days, by = _days(request), request.GET.get("by", "")
-    by = by if by in GROUPS else "model"
+    by = by if by in GROUPS else MODEL
     today = timezone.localdate()
     since = today - timedelta(days=days - 1)
     used = Usage.objects.since(since)
-    rows = used.added_up(by)
+    rows = used.by_model() if by == MODEL else used.added_up(by)
     totals = {name: sum(row[name] for row in rows) for name in COUNTS}
     most = max((row["read"] + row["written"] for row in rows), default=0)
     for row in rows:
@@ -45,6 +53,7 @@ def usage(request: PersonRequest) -> HttpResponse:
             "chart": usechart.chart(used.by_day(), since, today) if days > 1 and rows else None,
             "by": by,
             "by_words": _BY[by],
+            "nameless": _NAMELESS[by],
             "days": days,
             "spans": [(n, words, urlencode({"days": n, "by": by})) for n, words in SPANS.items()],
             "groups": [(n, words, urlencode({"days": days, "by": n})) for n, words in _BY.items()],
@@ -57,7 +66,7 @@ def usage(request: PersonRequest) -> HttpResponse:
 async def usage_csv(request: PersonRequest) -> StreamingHttpResponse:
     days = _days(request)
     today = timezone.localdate()
-    head = ["day", "model", "server", "key", "person", *COUNTS]
+    head = ["day", "model", "asked for as", "server", "key", "person", *COUNTS]
     rows = _rows(today - timedelta(days=days - 1))
     return spreadsheet.download(f"inferdash-usage-{today:%Y%m%d}-{days}d.csv", head, rows)
 
@@ -69,8 +78,12 @@ async def _rows(since: date) -> AsyncIterator[Sequence[object]]:
 
 def _read(since: date) -> list[tuple[object, ...]]:
     used = Usage.objects.since(since).order_by("day", "pk")
-    names = ("day", "model", "server", "key__name", "person__username", *COUNTS)
-    return list(used.values_list(*names))
+    served = Served(used)
+    names = ("key__name", "person__username", *COUNTS)
+    return [
+        (day, served.name(server, model, day), model, server, *rest)
+        for day, model, server, *rest in used.values_list("day", "model", "server", *names)
+    ]
 
 
 def _days(request: PersonRequest) -> int:

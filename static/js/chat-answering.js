@@ -22,7 +22,7 @@ export async function receive({ url, answers = "", csrf, body, signal, message, 
   let isLost = false;
   const waiting = setInterval(() => {
     if (isLost) {
-      view()?.wait?.("The connection to inferdash was lost. The answer goes on: taking it up again…");
+      view()?.wait?.("The connection to inferdash was lost. Trying to take the answer up again…");
       return;
     }
     const passed = Math.round((performance.now() - began) / 1000);

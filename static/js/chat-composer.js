@@ -5,17 +5,20 @@ import { byId } from "./parts.js";
 
 export class Composer {
   /**
-   * `last` is for Up in an empty field. `unsent` names what this tab has written and not sent.
+   * `last` is for Up in an empty field. `unsent` names what this tab has written and not sent,
+   * `about` the conversation that is open: "" is a new one.
    * @param {{
    *   send: () => void,
    *   stop: () => void,
    *   typed: () => void,
    *   last?: (event: KeyboardEvent) => void,
    *   unsent: string,
+   *   about?: string,
    * }} on
    */
-  constructor({ send, stop, typed, last, unsent }) {
-    this.unsent = `inferdash.unsent.${unsent}`;
+  constructor({ send, stop, typed, last, unsent, about = "" }) {
+    this.place = `inferdash.unsent.${unsent}.`;
+    this.about = about;
     this.form = byId("chat-composer", HTMLFormElement);
     this.input = byId("chat-input", HTMLTextAreaElement);
     this.sending = byId("chat-send", HTMLButtonElement);
@@ -33,7 +36,7 @@ export class Composer {
       send();
     });
     this.input.addEventListener("input", typed);
-    this.input.value ||= sessionStorage.getItem(this.unsent) ?? "";
+    this.input.value ||= this.unsent;
     // Phones end pages that are hidden without a word.
     window.addEventListener("pagehide", () => this.keepUnsent());
     document.addEventListener("visibilitychange", () => document.visibilityState === "hidden" && this.keepUnsent());
@@ -44,10 +47,30 @@ export class Composer {
     this.stopping.addEventListener("click", ({ detail }) => detail > 1 || stop());
   }
 
+  get unsent() {
+    return sessionStorage.getItem(this.place + this.about) ?? "";
+  }
+
+  // Another conversation, with what was not sent there.
+  /** @param {string} about */
+  turn(about) {
+    if (about === this.about) return;
+    this.keepUnsent();
+    this.about = about;
+    this.input.value = this.unsent;
+  }
+
+  // The same conversation, which has another name now.
+  /** @param {string} about */
+  rename(about) {
+    sessionStorage.removeItem(this.place + this.about);
+    this.about = about;
+  }
+
   keepUnsent() {
     try {
-      if (this.input.value) sessionStorage.setItem(this.unsent, this.input.value);
-      else sessionStorage.removeItem(this.unsent);
+      if (this.input.value) sessionStorage.setItem(this.place + this.about, this.input.value);
+      else sessionStorage.removeItem(this.place + this.about);
     } catch {
       // Too long for the browser's store: it is in the page alone, as it always was.
     }

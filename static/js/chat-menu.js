@@ -13,13 +13,14 @@ import { find } from "./parts.js";
 const namesOf = (forms) => /** @type {(keyof T)[]} */ (Object.keys(forms));
 
 // `current` gives the open conversation, `asked` what the page would send now, `columns` those of a
-// comparison, of which the open one is the first.
+// comparison, of which the open one is the first, `server` the one that is chosen.
 export class Menus {
   /**
    * @param {{
    *   share: HTMLDetailsElement,
    *   files: HTMLDetailsElement,
    *   compare?: HTMLAnchorElement | null,
+   *   server?: () => string,
    *   store: Store,
    *   current: () => Chat.Conversation,
    *   asked: () => Asked,
@@ -27,10 +28,11 @@ export class Menus {
    *   say: (text: string) => void,
    * }} parts
    */
-  constructor({ share, files, compare = null, store, current, asked, columns = null, say }) {
+  constructor({ share, files, compare = null, server = () => "", store, current, asked, columns = null, say }) {
     this.share = share;
     this.files = files;
     this.compare = compare;
+    this.server = server;
     this.store = store;
     this.current = current;
     this.say = say;
@@ -74,7 +76,12 @@ export class Menus {
       if (hasNothing) menu.open = false;
     }
     find(this.share, "summary", HTMLElement).textContent = this.current().shared ? "Shared" : "Share";
-    if (this.compare) this.compare.search = hasNothing ? "" : `${new URLSearchParams({ from: this.current().id })}`;
+    if (!this.compare) return;
+    // The first column asks the server that is chosen here.
+    const server = this.server();
+    const query = new URLSearchParams(hasNothing ? {} : { from: this.current().id });
+    if (server) query.set("server", server);
+    this.compare.search = `${query}`;
   }
 
   drawShare() {

@@ -31,6 +31,7 @@ export function hear(chat) {
   store.on("copied", ({ conversation, from }) => {
     chat.isAway = false;
     if (conversation !== chat.conversation) return;
+    chat.composer.rename(conversation.id);
     chat.show(conversation);
     if (from) chat.notice("Another tab has changed this conversation. Nothing is lost: yours goes on here, as one of its own. ", button("Open the other", "", () => chat.go(from)));
     else chat.notice("This conversation was deleted in another tab. Yours goes on here.");

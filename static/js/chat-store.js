@@ -3,7 +3,7 @@
 // page and, when the page is left, in this browser, and is sent later.
 
 import { Saving, newKey } from "./chat-save.js";
-import { shown, stored } from "./chat-versions.js";
+import { shown, sizeOf, stored } from "./chat-versions.js";
 
 const ARRIVING = 5; // s since the last save within which another tab is still receiving an answer
 const ABANDONED = 120_000; // ms after which a draft is nobody's: tabs renew theirs more often
@@ -154,7 +154,7 @@ export class Store extends EventTarget {
     const isUnchanged = mine.length === saving.stored.length && mine.every((text, at) => text === saving.stored[at]);
     const isSame = theirs !== null && canonical(byKey(theirs.messages)) === canonical(byKey(conversation.every));
     // An answer that goes on in the server is the same in all tabs: the one that has more of it keeps it.
-    if (theirs && isSame && conversation.every.some((message, at) => isArriving(message) || isArriving(theirs.messages[at]))) {
+    if (theirs && isSame && hasMore(conversation.every, theirs.messages)) {
       saving.seen = [theirs.revision];
       saving.stored = theirs.messages.map((message) => JSON.stringify(message));
       saving.mark();
@@ -322,6 +322,25 @@ export const isArriving = (message) => message?.role === "assistant" && message.
 /** @param {Chat.Message[]} messages */
 const byKey = (messages) =>
   messages.map((message) => (message.role === "assistant" && message.key ? { key: message.key, parent: message.parent } : message));
+
+// Of two that say the same, whether this page has more of the answers that went on in the server;
+// while they still arrive, also where it has as much.
+/** @param {Chat.Message[]} mine @param {Chat.Message[]} theirs */
+function hasMore(mine, theirs) {
+  const pairs = mine.flatMap((one, at) => {
+    const other = theirs[at];
+    return one.role === "assistant" && one.key && other?.role === "assistant" ? [{ one, other }] : [];
+  });
+  if (pairs.some(({ one, other }) => isAhead(one, other))) return true;
+  const isBehind = pairs.some(({ one, other }) => !other.running && isAhead(other, one));
+  return !isBehind && pairs.some(({ one, other }) => one.running || other.running);
+}
+
+/** @param {Chat.Answer} one @param {Chat.Answer} other */
+function isAhead(one, other) {
+  const more = sizeOf(one) - sizeOf(other);
+  return more > 0 || (more === 0 && !one.running && other.running);
+}
 
 // Answers that nobody receives any more were cut off, but for those that go on in the server, as
 // long as it has them. Whether one is arriving in another tab.

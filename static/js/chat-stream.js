@@ -4,6 +4,7 @@
 import { takeLogprobs } from "./chat-logprobs.js";
 import { drop, keep } from "./chat-raw.js";
 import { split } from "./chat-reasoning.js";
+import { sizeOf } from "./chat-versions.js";
 import { events, isAbort, parsed, textOf } from "./stream.js";
 
 export { split };
@@ -12,6 +13,7 @@ export { split };
  * `answers` is where answers are taken up again, "" where they end with their page.
  * @typedef {{url: string, answers?: string, csrf: {toString(): string}, body: Chat.Body, signal: AbortSignal}} Asked
  * @typedef {{answers: string, csrf: {toString(): string}, signal: AbortSignal, answer: Chat.Answer, changed: () => void, lost?: (isLost: boolean) => void}} TakenUp
+ * @typedef {{answers: string, csrf: {toString(): string}, key: string}} Stopped
  */
 
 export class ChatError extends Error {
@@ -25,12 +27,12 @@ export class ChatError extends Error {
 /** The connection went away, and the answer goes on in the server. */
 class LostError extends Error {}
 
-const SILENT = 60_000; // ms without a sign, of which the server gives one every few seconds
+const SILENT = 20_000; // ms without a sign, of which the server gives one every 5 s
 const AGAIN = [0, 1000, 2000, 4000, 8000, 15_000]; // ms until a lost connection is tried again
 const LOST =
   "The connection to inferdash was lost in the middle of the answer. What had arrived is kept. " +
   "Check that you are online, then retry.";
-const GONE = "inferdash has this answer no more: it keeps one for a day. What had arrived is kept. Retry to ask again.";
+const GONE = "inferdash does not have this answer any more: it keeps one for a day, and none while Redis is away. What had arrived is kept. Retry to ask again.";
 
 // Fills `answer` as events come and calls changed() after each piece. Throws ChatError for
 // what a person should read, AbortError when signal was used.
@@ -74,10 +76,26 @@ export async function takeUp({ answers, csrf, signal, answer, changed, lost = ()
   }
 }
 
-// Tells the server that nobody wants more of it.
-/** @param {{answers: string, csrf: {toString(): string}, key: string}} how */
-export async function stop({ answers, csrf, key }) {
-  await fetch(`${answers}${key}/stop/`, { method: "POST", headers: { "X-CSRFToken": String(csrf) }, keepalive: true }).catch(() => {});
+// Tells the server that nobody wants more of it; in the background where it cannot be told now.
+/** @param {Stopped} how */
+export async function stop(how) {
+  if (!(await tell(how))) tellAgain(how);
+}
+
+/** @param {Stopped} how */
+async function tellAgain(how) {
+  const { signal } = new AbortController();
+  for (let tries = 1; ; tries++) {
+    await pause(AGAIN[Math.min(tries, AGAIN.length - 1)] ?? 0, signal);
+    if (await tell(how)) return;
+  }
+}
+
+/** @param {Stopped} how */
+async function tell({ answers, csrf, key }) {
+  const how = { method: "POST", headers: { "X-CSRFToken": String(csrf) }, keepalive: true };
+  const response = await fetch(`${answers}${key}/stop/`, how).catch(() => null);
+  return response !== null && response.status < 500;
 }
 
 // null: it cannot be had now. Throws ChatError where it never can.
@@ -134,7 +152,7 @@ async function hear(stream, { answer, signal, changed, isPast }) {
       else if (event.name === "at") clock.at = JSON.parse(event.data).ms;
       else if (event.name === "now") show();
       else if (event.name === "stopped") {
-        heard.stopped = true;
+        heard.stopped = answer.stopped = true;
         return;
       } else if (event.name === "error") {
         const { message, detail } = JSON.parse(event.data);
@@ -157,7 +175,8 @@ async function hear(stream, { answer, signal, changed, isPast }) {
     throw error;
   } finally {
     clock.stop();
-    if (heard !== answer) show();
+    // Redis may have less of it than the page had, where it was away.
+    if (heard !== answer && sizeOf(heard) >= sizeOf(answer)) show();
   }
 }
 

@@ -30,6 +30,10 @@ function path(every, leaf) {
   return found.reverse();
 }
 
+// How much has come of an answer.
+/** @param {Chat.Answer} answer */
+export const sizeOf = ({ content, reasoning, calls }) => content.length + reasoning.length + JSON.stringify(calls).length;
+
 // As it is kept, {messages, leaf}, from what the page has; and the other way round.
 /** @param {Chat.Conversation} conversation @returns {Chat.Kept} */
 export function stored({ every, messages, ...rest }) {

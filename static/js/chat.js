@@ -44,6 +44,7 @@ export class Chat {
       typed: () => this.refresh(),
       last: (event) => this.editLast(event),
       unsent: `chat.${page.dataset.user}`,
+      about: page.dataset.conversation,
     });
     this.parameters = new Parameters($("chat-params-form"));
     this.servers = new Servers({
@@ -69,6 +70,7 @@ export class Chat {
       share: $("chat-share"),
       files: $("chat-files-menu"),
       compare: $("chat-compare"),
+      server: () => this.servers.wanted,
       store: this.store,
       current: () => this.conversation,
       asked: () => ({ base: `${location.origin}/v1`, params: this.beside.request, model: this.servers.find(this.servers.wanted)?.model ?? "" }),
@@ -156,6 +158,7 @@ export class Chat {
   }
 
   begin() {
+    this.composer.turn("");
     this.show(this.fresh());
     putInAddress("", false);
     this.composer.focus();
@@ -171,6 +174,7 @@ export class Chat {
   /** @param {string} id @param {() => void} [then] */
   async arrive(id, then = () => {}) {
     if (!id) {
+      this.composer.turn("");
       this.show(this.fresh());
       return;
     }
@@ -179,6 +183,7 @@ export class Chat {
       const found = this.running?.conversation.id === id ? this.running.conversation : await this.store.get(id);
       if (this.wanted !== id) return;
       if (found) {
+        this.composer.turn(id);
         this.show(found, true);
         then();
       } else {
@@ -352,6 +357,7 @@ export class Chat {
     message.key = `${conversation.id}/${answer}`;
     const body = { run: server.run, messages: history(conversation), params: beside.request, conversation: conversation.id, answer };
     conversation.server = server.slug;
+    this.composer.rename(conversation.id);
     const receiving = this.receive(message, body);
     this.add(message);
     this.notice();

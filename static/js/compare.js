@@ -40,6 +40,7 @@ class Compare {
       stop: () => this.asking.stop(),
       typed: () => this.refresh(),
       unsent: `compare.${page.dataset.user}`,
+      about: page.dataset.comparison,
     });
     this.store = new Store({ user: page.dataset.user ?? "", url: page.dataset.conversations ?? "", csrf: this.csrf });
     this.asking = new Asking({ url: page.dataset.url ?? "", csrf: this.csrf, store: this.store });
@@ -123,7 +124,7 @@ class Compare {
   async prepare(key) {
     const from = key ? await this.store.get(key) : null;
     const { system = "", ...params } = from?.params ?? {};
-    const preselected = from?.server || page.dataset.preselected;
+    const preselected = page.dataset.preselected || from?.server;
     const last = from ? from.messages.findLastIndex(({ role }) => role === "user") : 0;
     for (let count = 0; count < 2; count++) {
       const column = this.fresh({ ...from, params: { ...params }, preselected: count ? this.other() : preselected });
@@ -290,6 +291,7 @@ class Compare {
       return;
     }
     const question = newQuestion(this.composer.give(), this.panel.images.give());
+    this.composer.rename(this.key);
     this.turns.at(-1)?.close();
     for (const { conversation } of this.columns) follow(conversation, { ...question });
     /** @type {Pair[]} */

@@ -86,6 +86,18 @@ class Round {
     return this.prompts.map((_text, place) => place).filter((place) => !this.found.has(place));
   }
 
+  // Places of the prompts whose answer failed, with the reason.
+  get failed() {
+    return this.prompts.flatMap((_text, place) => {
+      const error = this.found.get(place)?.error;
+      return error ? [{ place, error }] : [];
+    });
+  }
+
+  get answered() {
+    return this.prompts.length - this.missing.length - this.failed.length;
+  }
+
   // What the engine is told: each prompt alone.
   /** @param {number} place @returns {Chat.Told[]} */
   asks(place) {
@@ -210,11 +222,11 @@ class Prompts {
       this.say(`Asking ${round.slug}: prompt ${place + 1} of ${all}. Esc stops.`);
       const problem = await this.one(round, place, request, signal);
       if (signal.aborted || problem) {
-        this.end(problem || `Stopped: ${all - round.missing.length} of ${all} prompts are answered.`);
+        this.end(problem || `Stopped: ${counted(round)}.`);
         return;
       }
     }
-    this.end(`${round.slug} has answered all ${all} prompts. They are kept with its run.`);
+    this.end(`${round.slug}: ${counted(round)}. They are kept with its run.`);
   }
 
   // Why it cannot go on; "" when it can.
@@ -244,8 +256,9 @@ class Prompts {
     else problem = await this.keep(round, place, message);
     round.lay();
     turn.draw(round);
-    const answered = find(document, `[data-round="${round.id}"] [data-answered]`, HTMLElement);
-    answered.textContent = String(round.prompts.length - round.missing.length);
+    const head = find(document, `[data-round="${round.id}"]`, HTMLElement);
+    find(head, "[data-answered]", HTMLElement).textContent = String(round.answered);
+    find(head, "[data-failed]", HTMLElement).textContent = round.failed.length ? `, ${round.failed.length} failed` : "";
     return problem;
   }
 
@@ -274,6 +287,17 @@ class Prompts {
     $("round-progress").textContent = text;
     $("round-progress").hidden = !text;
   }
+}
+
+// How many prompts were answered, and which were not.
+/** @param {Round} round */
+function counted({ prompts, answered, failed }) {
+  const [first] = failed;
+  const words = `${answered} of ${prompts.length} prompts answered`;
+  if (!first) return words;
+  const places = failed.map(({ place }) => place + 1).join(", ");
+  const reason = `${first.error.message} ${first.error.detail}`.trim().replace(/[.\s]+$/, "");
+  return `${words}, ${failed.length} failed: prompt${failed.length > 1 ? "s" : ""} ${places} (${reason})`;
 }
 
 // {url}, {} or {message}: why not.

@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -125,16 +126,70 @@ async def test_stop_from_any_page_closes_the_engines_connection(engine: WritingE
 
 
 async def test_stop_in_another_process_reaches_the_one_that_reads(
-    engine: WritingEngine,
+    engine: WritingEngine, own_redis: redis_client.Redis
 ) -> None:
     await gone(engine)
-    await wait_until_async(lambda: answers.is_there(NAME), "the answer is kept")
-    answers._arriving.pop(NAME)  # as there
+    await wait_until_async(lambda: own_redis.exists(NAME.stream), "the answer is kept")
+    arriving = answers._arriving.pop(NAME)  # as there
 
     await answers.stop(NAME)
 
     assert "event: stopped" in await heard(answers.follow(NAME))
     assert engine.is_closed
+    await arriving.finish()
+
+
+async def test_a_stop_that_comes_before_the_answer_has_begun_stops_it(
+    engine: WritingEngine,
+) -> None:
+    await answers.stop(NAME)
+
+    await gone(engine)
+
+    assert "event: stopped" in await heard(answers.follow(NAME))
+    assert engine.is_closed
+
+
+async def test_two_stops_leave_the_end_of_the_request_alone(engine: WritingEngine) -> None:
+    may_end, has_ended = asyncio.Event(), asyncio.Event()
+
+    async def pieces() -> AsyncGenerator[bytes]:
+        try:
+            async with aclosing(engine.pieces()) as said:
+                async for piece in said:
+                    yield piece
+        finally:
+            await may_end.wait()
+            has_ended.set()
+
+    engine.says("one")
+    assert "one" in await heard(answers.begin(NAME, pieces()), until="one")
+    await answers.stop(NAME)
+    await wait_until_async(lambda: _is_closed(engine), "the engine's connection is closed")
+
+    await answers.stop(NAME)
+    may_end.set()
+
+    assert "event: stopped" in await heard(answers.follow(NAME))
+    assert has_ended.is_set()
+
+
+async def test_the_same_answer_asked_for_twice_is_one(engine: WritingEngine) -> None:
+    await gone(engine)
+    second = WritingEngine()
+
+    again = answers.begin(NAME, second.pieces())
+    engine.ends()
+    assert words(await heard(again)) == ["one"]
+    await wait_until_async(lambda: _is_over(), "the answer is over")
+    third = WritingEngine()
+    third.says("two")
+    third.ends()
+    await heard(answers.begin(NAME, third.pieces()))
+    await wait_until_async(lambda: _is_over(), "it is written")
+
+    assert second.queue.empty()
+    assert words(await heard(answers.follow(NAME))) == ["two"]
 
 
 async def test_an_answer_whose_process_has_ended_says_so(
@@ -166,7 +221,8 @@ async def test_a_conversations_answers_are_erased_with_it(
     another = WritingEngine()
     await gone(engine)
     await gone(another, other)
-    await wait_until_async(lambda: _is_all_there(NAME, other), "both are kept")
+    both = (NAME.stream, other.stream)
+    await wait_until_async(lambda: own_redis.exists(*both) == 2, "both are kept")
 
     await answers.forget(7, "talk00")
 
@@ -176,8 +232,37 @@ async def test_a_conversations_answers_are_erased_with_it(
     assert own_redis.zrange(NAME.index, 0, -1) == [other.stream.encode()]
 
 
-async def _is_all_there(*names: Name) -> bool:
-    return all([await answers.is_there(each) for each in names])
+async def test_deletion_reaches_an_answer_that_redis_has_not_heard_of_or_is_away(
+    engine: WritingEngine, own_redis: redis_client.Redis, settings: Any
+) -> None:
+    settings.REDIS_URL, url = "unix:///nonexistent/redis.sock", settings.REDIS_URL
+    listening = answers.begin(NAME, engine.pieces())
+    engine.says("one")
+    assert "one" in (await anext(listening)).decode()
+    with pytest.raises(redis_client.ConnectionError):
+        await answers.forget(7, "talk00")
+    assert engine.is_closed
+
+    settings.REDIS_URL = url
+    early = WritingEngine()
+    answers.begin(NAME, early.pieces())
+    await answers.forget(7, "talk00")
+    assert not own_redis.keys(f"{NAME.stream}*")
+    assert NAME not in answers._arriving
+
+
+async def test_another_process_writes_nothing_of_what_was_deleted(
+    engine: WritingEngine, own_redis: redis_client.Redis
+) -> None:
+    await gone(engine)
+    await wait_until_async(lambda: own_redis.exists(NAME.stream), "the answer is kept")
+    arriving = answers._arriving.pop(NAME)  # as there
+
+    await answers.forget(7, "talk00")
+
+    await arriving.finish()
+    assert engine.is_closed
+    assert not own_redis.keys(f"{NAME.stream}*")
 
 
 async def test_one_person_has_so_many_at_once(
@@ -206,6 +291,16 @@ async def test_the_oldest_are_let_go_of(
 
     assert not own_redis.exists(Name(7, "talk00", "first0").stream)
     assert own_redis.ttl(name.stream) > 0
+    assert own_redis.ttl(name.index) > own_redis.ttl(name.stream)
+
+    # But none that is arriving: its beginning would be missing.
+    await gone(engine)
+    await wait_until_async(lambda: own_redis.exists(NAME.stream), "the answer is kept")
+    each = WritingEngine()
+    each.ends()
+    await heard(answers.begin(Name(7, "talk00", "third0"), each.pieces()))
+    engine.ends()
+    assert words(await heard(answers.follow(NAME))) == ["one"]
 
 
 async def test_an_answer_without_end_is_stopped(
@@ -240,6 +335,71 @@ async def test_a_page_that_falls_behind_takes_it_up_again(
     assert words(await heard(answers.follow(NAME))) == ["one", "two", "three"]
 
 
+async def test_a_page_that_does_not_read_costs_no_memory(
+    engine: WritingEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(answers, "UNREAD", 30)
+    engine.says("one")
+    events = answers.begin(NAME, engine.pieces())
+    assert "one" in (await anext(events)).decode()  # and reads no more
+
+    engine.says("two", "three", "two", "three")
+    following = answers.follow(NAME)
+    await heard(following, until="three")
+
+    arriving = answers._arriving[NAME]
+    assert not arriving._unread
+    assert await anext(events, b"") == b""
+
+
+async def test_an_engine_waits_for_a_redis_that_is_slow(
+    engine: WritingEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(answers, "UNWRITTEN", 30)
+    may_enter = asyncio.Event()
+    enter = answers.Arriving._enter
+
+    async def enter_late(self: answers.Arriving, client: redis_client.asyncio.Redis) -> None:
+        await may_enter.wait()
+        await enter(self, client)
+
+    monkeypatch.setattr(answers.Arriving, "_enter", enter_late)
+    engine.says(*["one"] * 100)
+    engine.ends()
+    await heard(answers.begin(NAME, engine.pieces()), until="one")
+    for _turn in range(50):
+        await asyncio.sleep(0)
+    assert engine.queue.qsize() > 90
+
+    may_enter.set()
+
+    assert words(await heard(answers.follow(NAME))) == ["one"] * 100
+
+
+async def test_a_silent_engines_page_hears_that_the_server_is_there(
+    engine: WritingEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(answers, "BEAT", 0.01)
+    assert (await anext(answers.begin(NAME, engine.pieces()))).startswith(b": ")
+
+
+async def test_what_a_new_redis_has_is_never_an_end_without_its_beginning(
+    engine: WritingEngine, own_redis: redis_client.Redis
+) -> None:
+    engine.says("one")
+    events = answers.begin(NAME, engine.pieces())
+    assert "one" in (await anext(events)).decode()
+    await wait_until_async(lambda: own_redis.exists(NAME.stream), "it is written")
+    own_redis.flushall()  # and its connections are cut, as by a restart
+    own_redis.client_kill_filter(_type="normal", skipme=True)
+
+    engine.says("two")
+    engine.ends()
+
+    assert words(await heard(events)) == ["two"]
+    assert not own_redis.exists(NAME.stream)
+
+
 async def test_one_that_redis_has_not_heard_of_yet_is_waited_for(
     engine: WritingEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -254,6 +414,7 @@ async def test_one_that_redis_has_not_heard_of_yet_is_waited_for(
     engine.says("one")
     engine.ends()
     await heard(answers.begin(NAME, engine.pieces()))
+    assert await answers.is_there(NAME)
 
     text = ""
     async for piece in answers.follow(NAME):
@@ -274,10 +435,15 @@ async def test_without_redis_an_answer_reaches_its_page_and_ends_with_it(
     await wait_until_async(lambda: _is_unkept(), "the write has failed")
     engine.says("two")
     assert "two" in (await anext(events)).decode()
+    assert not answers._arriving[NAME]._unwritten
 
     await events.aclose()
 
     await wait_until_async(lambda: _is_closed(engine), "the engine's connection is closed")
+
+
+async def _is_over() -> bool:
+    return not answers._arriving
 
 
 async def _is_unkept() -> bool:

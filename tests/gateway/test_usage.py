@@ -11,6 +11,8 @@ from django.utils import timezone
 from servers.gateway import calls
 from servers.judge.usechart import chart
 from servers.models import Key, Request, Role, Usage, User
+from servers.models.run import State
+from tests import factories
 from tests.streamed import whole_of
 
 pytestmark = pytest.mark.django_db
@@ -54,9 +56,9 @@ def test_requests_are_added_up_by_model_key_and_person(ada: User, own_redis: Non
     )
     calls._write([request(ada, key=key, prompt_tokens=10, completion_tokens=5)])
 
-    coder, glm = Usage.objects.added_up("model")
+    coder, glm = Usage.objects.by_model()
     assert coder == {
-        "name": "coder", "requests": 3, "failed": 0, "cancelled": 1,
+        "name": "coder", "asked": [], "requests": 3, "failed": 0, "cancelled": 1,
         "read": 1310, "cached": 1000, "written": 55,
     }  # fmt: skip
     assert (glm["name"], glm["requests"], glm["failed"]) == ("glm", 1, 1)
@@ -72,6 +74,42 @@ def test_the_day_is_that_of_the_installation(ada: User, settings: Any) -> None:
     Usage.objects.add([request(ada, at=late)])
 
     assert Usage.objects.get().day == date(2026, 11, 23)
+
+
+def test_a_model_is_one_row_whatever_it_was_asked_for_as(
+    client: Client, ada: User, own_redis: None
+) -> None:
+    server = factories.server(factories.box(), "coder-1")
+    factories.run(server, State.STOPPED, age=10 * 24 * 3600, served_name="qwen-2")
+    factories.run(server, served_name="qwen-3")
+    asked: list[tuple[str, dict[str, Any]]] = [
+        ("qwen-3", {"prompt_tokens": 100}),
+        ("coder-1", {"prompt_tokens": 20}),
+        ("default", {"prompt_tokens": 3}),
+        ("default", {"prompt_tokens": 1, "ago": 5}),
+        ("gpt-4o", {"server": "", "status": 404}),
+        ("<b>o1", {"server": "", "status": 404}),
+        ("", {"server": ""}),
+        ("bygone", {"server": "removed", "prompt_tokens": 1}),
+    ]
+    for model, more in asked:
+        Usage.objects.add([request(ada, model=model, **more)])
+
+    rows = Usage.objects.by_model()
+    assert [(row["name"], row["asked"], row["read"]) for row in rows] == [
+        ("qwen-3", ["coder-1", "default"], 123),
+        ("qwen-2", ["default"], 1),
+        ("bygone", [], 1),
+        ("", [], 0),
+        (None, ["<b>o1", "gpt-4o"], 0),
+    ]
+    text = page(client)
+    assert "also asked for as coder-1, default" in text
+    assert "No such model" in text
+    assert "&lt;b&gt;o1, gpt-4o" in text
+    assert "no model named" in text
+    assert "No such server" not in page(client, "?by=server")
+    assert "no server found" in page(client, "?by=server")
 
 
 def test_the_page_adds_up_what_is_asked_for(client: Client, ada: User) -> None:
@@ -92,11 +130,17 @@ def test_nothing_is_said_as_that(client: Client) -> None:
     assert "Nothing went through the gateway" in page(client)
 
 
+def _serve(server: str, name: str) -> None:
+    factories.run(factories.server(factories.box(), server), served_name=name)
+
+
 @pytest.mark.asyncio
 @pytest.mark.django_db(transaction=True)
 async def test_the_file_has_a_line_a_day_and_runs_no_formula(own_redis: object) -> None:
     bob = await User.objects.acreate(username="bob", role=Role.OPERATOR)
+    await sync_to_async(_serve)("coder-1", "qwen-3")
     made = [request(bob, model="=HYPERLINK()", prompt_tokens=3)]
+    made += [request(bob, model="gpt-4o", server="", status=404)]
     await sync_to_async(Usage.objects.add)(made)
     client = AsyncClient()
     await client.aforce_login(bob)
@@ -104,9 +148,10 @@ async def test_the_file_has_a_line_a_day_and_runs_no_formula(own_redis: object) 
     answer: Any = await client.get("/gateway/usage.csv?days=30")
     text = (await whole_of(answer)).decode()
 
-    head, line = text.splitlines()
-    assert head.startswith("day,model,server,key,person,requests,failed")
-    assert line.split(",")[1:5] == ["'=HYPERLINK()", "coder-1", "", "bob"]
+    head, *lines = text.splitlines()
+    assert head.startswith("day,model,asked for as,server,key,person,requests,failed")
+    assert lines[0].split(",")[1:6] == ["qwen-3", "'=HYPERLINK()", "coder-1", "", "bob"]
+    assert lines[1].split(",")[1:6] == ["", "gpt-4o", "", "", "bob"]
 
 
 def test_bars_stand_on_each_other_and_reach_the_top_at_most() -> None:

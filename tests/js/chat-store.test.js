@@ -107,6 +107,8 @@ test("what was erased with its conversation was cut off, when that comes back", 
 
 const SAME = [
   ["is ahead", { running: true }, { running: false, firstMs: 3 }, "Hello", ["kept"]],
+  ["is behind", { running: false, content: "Hello you" }, { running: true }, "Hello you", ["reloaded", "kept"]],
+  ["had more before it was over", { running: false, content: "H", stopped: true }, { running: false, firstMs: 3 }, "Hello", ["kept"]],
   ["is as far", { running: false, firstMs: 2 }, { running: false, firstMs: 3 }, "Hello", ["reloaded", "kept"]],
 ];
 

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { afterEach, test } from "node:test";
 
-import { ChatError, ask, takeUp } from "../../static/js/chat-stream.js";
+import { ChatError, ask, stop, takeUp } from "../../static/js/chat-stream.js";
 import { answer as made } from "./chat-messages.js";
 
 const real = globalThis.fetch;
@@ -99,9 +99,9 @@ const cut = (text) =>
   );
 
 // Asks, or takes up again without a body, of a server that answers with these in turn.
-async function followed(responses, { isAsked = true, signal = new AbortController().signal } = {}) {
+async function followed(responses, { isAsked = true, had = "", signal = new AbortController().signal } = {}) {
   globalThis.window = globalThis.document = new EventTarget();
-  const [answer, urls, shown] = [Object.assign(fresh(), KEYED), [], []];
+  const [answer, urls, shown] = [Object.assign(fresh(), KEYED, { content: had }), [], []];
   globalThis.fetch = async (url) => {
     urls.push(url);
     const said = responses.shift();
@@ -147,6 +147,31 @@ for (const [what, response, words, isStopped] of ENDS) {
     assert.equal(answer.stopped, isStopped);
   });
 }
+
+test("what the server has less of than the page had makes it no shorter", async () => {
+  const lost = own("at", { ms: 1 }) + data(said({ content: "He" })) + own("error", { message: "lost its Redis", detail: "" });
+  const { answer, error } = await followed([stream(lost)], { isAsked: false, had: "Hello" });
+  assert.deepEqual([answer.content, error.message], ["Hello", "lost its Redis"]);
+});
+
+test("a stop that is not heard is said again", async () => {
+  globalThis.window = globalThis.document = new EventTarget();
+  const told = [];
+  const said = [null, 503, 204];
+  const all = new Promise((resolve) => {
+    globalThis.fetch = async (url) => {
+      told.push(url);
+      const status = said.shift();
+      if (!said.length) resolve();
+      else setTimeout(() => window.dispatchEvent(new Event("online")));
+      if (!status) throw new TypeError("Failed to fetch");
+      return new Response(null, { status });
+    };
+  });
+  await stop({ answers: "/answers/", csrf: "x", key: "c1/a1" });
+  await all;
+  assert.deepEqual(told, Array(3).fill("/answers/c1/a1/stop/"));
+});
 
 test("who stops while the connection is away waits no longer", async () => {
   const controller = new AbortController();

@@ -39,7 +39,7 @@ def comparison(page: Page, stack: Stack, second: ScriptedEngine) -> Page:
     second.plan = lambda _body: Script(
         deltas=[{"content": "The other"}] * 3,
         first_delay=0.5,
-        timings={"predicted_per_second": 50.0},
+        delay=0.02,
     )
     page.goto(f"{stack.url}/chat/compare/?server=tiny")
     expect(page.get_by_label("Server of column B")).to_have_value("other")
@@ -83,7 +83,9 @@ def test_one_question_is_answered_by_all_columns_side_by_side(
     expect(first).to_contain_text("the fastest is named after 3 answers of each")
     rates = bars.filter(has_text="Tokens a second").locator("li")
     expect(rates.filter(has_text="B · other")).to_have_text(re.compile(r"\d+\.\d"))
-    expect(said(page, 0, "B").locator(".message-foot")).to_contain_text("3 completion tokens")
+    foot = said(page, 0, "B").locator(".message-foot")
+    expect(foot).to_contain_text("3 completion tokens")
+    expect(foot).to_contain_text(re.compile(r"\d+\.\d tok/s"))
     expect(said(page, 0, "B").locator(".message-foot")).to_contain_text("complete")
 
     # Each goes on with what it has said itself, also after a reload.
@@ -161,14 +163,24 @@ def test_a_column_that_fails_says_why_and_stop_stops_the_others(
 def test_a_conversation_goes_on_in_columns_one_after_another(
     page: Page, stack: Stack, engine: ScriptedEngine, second: ScriptedEngine
 ) -> None:
+    page.get_by_label("Server", exact=True).select_option("other")
+    with page.expect_navigation():
+        page.get_by_role("link", name="Compare with …").click()
+    expect(page.get_by_label("Server of column A")).to_have_value("other")
+    page.goto(f"{stack.url}/chat/")
     for text in ("first", "second"):
         page.get_by_label("Server", exact=True).select_option("tiny")
         page.get_by_label("Message", exact=True).fill(text)
         page.keyboard.press("Enter")
         expect(page.locator(".answer").last.locator(".markdown")).to_have_text(f"You said: {text}")
         finished(page)
+    # Column A asks the server that was chosen, whoever has answered before.
+    page.get_by_label("Server", exact=True).select_option("other")
     with page.expect_navigation():
         page.get_by_role("link", name="Compare with …").click()
+    expect(page.get_by_label("Server of column A")).to_have_value("other")
+    expect(page.get_by_label("Server of column B")).to_have_value("tiny")
+    page.get_by_label("Server of column A").select_option("tiny")
     expect(page.get_by_label("Message", exact=True)).to_have_value("second")
     expect(page.locator(".copied")).to_contain_text("You said: first")
     expect(page.locator(".copied").get_by_role("button", name="Regenerate")).to_have_count(0)

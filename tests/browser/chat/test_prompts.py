@@ -51,7 +51,7 @@ def test_a_set_is_asked_before_and_after_a_restart_and_read_side_by_side(
     expect(page.locator("#round-progress")).to_contain_text("prompt 2 of 2")
     expect(answers(page, "A").last).to_have_text("Half")
     page.keyboard.press("Escape")
-    expect(page.locator("#round-progress")).to_have_text("Stopped: 1 of 2 prompts are answered.")
+    expect(page.locator("#round-progress")).to_have_text("Stopped: 1 of 2 prompts answered.")
     assert engine.requests[-1]["temperature"] == 0.3
     assert [each["content"] for each in engine.requests[-1]["messages"]] == ["second"]
 
@@ -60,7 +60,9 @@ def test_a_set_is_asked_before_and_after_a_restart_and_read_side_by_side(
     page.reload()
     page.get_by_role("button", name="Go on with A: 1 left").click()
     expect(answers(page, "A")).to_have_text(["One", "Two"])
-    expect(page.locator("#round-progress")).to_contain_text("answered all 2 prompts")
+    expect(page.locator("#round-progress")).to_have_text(
+        "tiny: 2 of 2 prompts answered. They are kept with its run."
+    )
 
     # Another run, with another version of the profile and one error.
     stack.shell(RESTARTED)
@@ -76,11 +78,14 @@ def test_a_set_is_asked_before_and_after_a_restart_and_read_side_by_side(
     expect(answers(page, "A")).to_have_text(["Uno", "Due"])
     expect(answers(page, "B")).to_have_text(["One", "Two"])
     expect(page.get_by_role("alert").filter(has_text="out of blocks")).to_be_visible()
-    expect(page.locator("#round-progress")).to_contain_text("answered all 2 prompts")
+    progress = page.locator("#round-progress")
+    expect(progress).to_contain_text("1 of 2 prompts answered, 1 failed: prompt 1 (The engine")
+    expect(progress).to_contain_text("out of blocks). They are kept with its run.")
     expect(page.locator(".bars").first).to_be_visible()
-    expect(page.get_by_label("Round A")).to_contain_text("2 of 2 answered")
+    expect(page.get_by_label("Round A")).to_contain_text("1 of 2 answered, 1 failed")
     assert faults(page) == []
     page.reload()
     expect(answers(page, "A")).to_have_text(["Uno", "Due"])
+    expect(page.get_by_label("Round A")).to_contain_text("1 of 2 answered, 1 failed")
     page.get_by_role("link", name=re.compile(r"^Tiny, version \d+ to \d+$")).click()
     expect(page.locator(".differences")).to_contain_text("--max-num-seqs")

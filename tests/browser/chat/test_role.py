@@ -1,12 +1,13 @@
 """What a person of the role chat has in a browser: the playground, the gateway, keys of their own."""
 
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, ViewportSize, expect
 
 from tests.browser.chat.talk import answer, ask, finished, kept, pieces
 from tests.browser.chromium import PATIENCE
 from tests.chat_stack import ROOT, Stack
 
 AXE = ROOT / "node_modules/axe-core/axe.min.js"
+PHONE: ViewportSize = {"width": 390, "height": 844}
 PICTURES = ROOT / "test-results/chat-role"
 
 
@@ -36,6 +37,37 @@ def test_who_may_only_chat_chats_and_is_shown_nothing_else(browser: Browser, sta
         expect(page.get_by_role("heading", level=1)).to_be_visible()
         _look(page, "gateway")
 
+        # All of it on a phone, too.
+        page.set_viewport_size(PHONE)
+        page.get_by_role("link", name="Playground").first.click()
+        page.locator("#chat-server option").first.wait_for(state="attached")
+        ask(page, deltas=[{"content": "So far"}], then="hang")
+        expect(answer(page)).to_contain_text("So far")
+        page.get_by_role("button", name="Stop", exact=True).click()
+        finished(page)
+        page.get_by_text("Conversations", exact=True).click()
+        page.locator("#chat-conversations .open").last.click()
+        expect(answer(page)).to_contain_text("Good morning, Carl.")
+        page.get_by_role("link", name="Compare with …").click()
+        expect(page.get_by_label("Server of column A")).to_have_value("tiny")
+        _look(page, "compare")
+
+        page.set_viewport_size(PHONE)
+        page.locator("#person-button").click()
+        page.get_by_role("link", name="Keys for programs").click()
+        # The least that a key may, and not for long.
+        expect(page.get_by_label("It may", exact=True)).to_have_value("0")
+        expect(page.get_by_label("It lives")).to_have_value("90")
+        page.get_by_label("What is it for?").fill("my phone")
+        page.get_by_role("button", name="Make a key").click()
+        asks = {"Authorization": f"Bearer {page.locator('#token').inner_text()}"}
+        assert context.request.get(f"{stack.url}/v1/models", headers=asks).status == 200
+        assert context.request.get(f"{stack.url}/api/v1/servers", headers=asks).status == 403
+        _look(page, "keys")
+        page.set_viewport_size(PHONE)
+        page.get_by_role("button", name="Revoke my phone").click()
+        expect(page.get_by_role("row").filter(has_text="my phone")).to_contain_text("revoked")
+
         page.goto(f"{stack.url}/servers/tiny/")
         expect(page.get_by_text("you are chat")).to_be_visible()
         assert complaints == []
@@ -47,7 +79,7 @@ def _look(page: Page, name: str) -> None:
     found = page.evaluate("axe.run('main').then(({violations}) => violations)")
     assert [(fault["id"], fault["nodes"][0]["html"]) for fault in found] == []
     page.screenshot(path=PICTURES / f"{name}.png")
-    page.set_viewport_size({"width": 390, "height": 844})
+    page.set_viewport_size(PHONE)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     page.screenshot(path=PICTURES / f"{name}-phone.png")
     page.set_viewport_size({"width": 1280, "height": 800})
