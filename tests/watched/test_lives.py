@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from servers.lifecycle.watched import LOOPS
 from servers.models import Run
 from servers.models.run import State
 from tests.chaos.place import Place
@@ -162,7 +163,7 @@ def test_one_that_keeps_dying_is_not_followed_for_ever(place: Place, hands: Hand
 
     place.waits_for(
         "that it loops is said",
-        lambda: "again and again" in Run.objects.filter(server=run.server_id).latest("pk").outlook,
+        lambda: Run.objects.filter(server=run.server_id).latest("pk").outlook == LOOPS,
     )
     runs = Run.objects.filter(server=run.server_id)
     told = list(runs)
