@@ -23,7 +23,8 @@ class Preview:
 def preview(launch: Launch, box: Box) -> Preview:
     launch = parameters.fill(launch)
     try:
-        spec = spec_of(launch, box)
+        image = ImageFacts.objects.of(launch, box)
+        spec = spec_of(launch, box, image, cards.choose(launch, box))
         volumes = placement.volumes(launch, _site(launch, box))
     except (VolumeError, cards.CardsError) as error:
         return Preview(problem=str(error))
@@ -32,9 +33,8 @@ def preview(launch: Launch, box: Box) -> Preview:
     return Preview(command=command, volumes=volumes)
 
 
-def spec_of(launch: Launch, box: Box) -> Spec:
-    """The container of a start, with its secrets masked. Raises VolumeError, CardsError."""
-    image = ImageFacts.objects.of(launch, box)
+def spec_of(launch: Launch, box: Box, image: ImageFacts | None, gpus: str) -> Spec:
+    """The container of a start, with its secrets masked. Raises VolumeError."""
     usual = usual_entrypoint(launch.image)
     spec = placement.spec(
         launch,
@@ -45,7 +45,7 @@ def spec_of(launch: Launch, box: Box) -> Spec:
         host_port=launch.host_port,
         entrypoint=image.entrypoint_or(usual) if image else usual,
         kernels_volume="",
-        gpus=cards.choose(launch, box),
+        gpus=gpus,
         known=image.flaglist if image else None,
     )
     return hardening.harden(
