@@ -9,6 +9,7 @@ from servers import live
 from servers.judge.leftbehind import Left
 from servers.live.hardware import hardware
 from servers.models import Box
+from servers.watcher import boxes
 from tests import factories
 from tests.samples import card, sample
 
@@ -53,3 +54,5 @@ def test_it_is_well_only_where_no_orphan_holds_memory(
     assert ("memory is held without a run" in page) is not is_well
     assert not ("It is listed below" in page and not left)
     assert Box.objects.get().left_behind == left
+    box.facts = box.facts | {"faults": boxes.faults(said)}
+    assert box.health == ("ok" if is_well else "attention"), "nor the dot beside its name"

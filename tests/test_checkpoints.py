@@ -9,8 +9,8 @@ import pytest
 from servers.host import checkpoints
 from servers.judge import holders
 from servers.lifecycle import checks
-from servers.lifecycle.badges import badges
 from servers.lifecycle.checkpoints import source
+from servers.lifecycle.preflight import of_profiles
 from servers.models import Box, CheckpointFacts, Profile, Server
 from servers.watcher import checkpoints as watcher
 from tests import factories, samples
@@ -130,12 +130,12 @@ def test_the_heads_of_a_mounted_checkpoint_decide_how_it_can_be_divided(
     checkpoint(root / "data/models/Qwen3", a__safetensors=6 << 30)
     server = place(box, checkpoint="/m/Qwen3", volumes=("/data/models:/m:ro",))
     assert "heads-not-divisible" not in rules(server)
-    unknown = badges([server.profile])[server.profile.pk]
+    unknown = of_profiles([server.profile])[server.profile.pk]
 
     watcher.look(box)
 
     assert "heads-not-divisible" in rules(server)
-    assert badges([server.profile])[server.profile.pk].errors == unknown.errors + 1
+    assert of_profiles([server.profile])[server.profile.pk].errors == unknown.errors + 1
     kept = CheckpointFacts.objects.get()
     assert (kept.source, kept.weights) == ("/data/models/Qwen3", 6 << 30)
     assert kept.config == {k: v for k, v in CONFIG.items() if k != "max_window_layers_by_head"}

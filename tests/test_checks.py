@@ -165,7 +165,7 @@ def test_what_the_last_good_start_had_is_told(server: Server) -> None:
     text = page(browser(Role.VIEWER), server)
 
     assert "Yours last worked with the same --max-modle-len (version 1, ready here on" in text
-    assert "Fails:" in text, "it says another thing in all"
+    assert "Error:" in text, "it says another thing in all"
 
 
 def test_a_launch_that_became_ready_here_may_start_without_a_reason(server: Server) -> None:
@@ -176,7 +176,7 @@ def test_a_launch_that_became_ready_here_may_start_without_a_reason(server: Serv
     text = page(operator, server)
 
     assert "Yours last started with exactly these settings (version 1" in text
-    assert "Fails:" not in text
+    assert "Error:" not in text
     answer = operator.post(f"/servers/{server.slug}/start/")
     assert answer.status_code == 204
 

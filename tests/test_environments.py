@@ -145,6 +145,7 @@ def test_every_save_is_a_version_and_any_of_them_comes_back(olga: Client) -> Non
     edited(olga, made, env="NCCL_P2P_LEVEL=NODE  # one socket", message="One socket")
     edited(olga, made, notes="Only the notes.")
 
+    assert "Saved: notes. It stays version 2." in text(olga.get(f"/groups/{made.slug}/"))
     made.refresh_from_db()
     assert [each.number for each in made.versions.all()] == [2, 1]
     assert (made.notes, made.variables.env) == ("Only the notes.", {"NCCL_P2P_LEVEL": "NODE"})

@@ -117,19 +117,49 @@ def test_a_fix_that_the_profile_has_already_is_not_offered(client: Client) -> No
     assert client.post(f"/servers/{run.server.slug}/runs/{run.pk}/fix/0/").status_code == 404
 
 
+# Engine, what its log says, the profile's flags, and what Correct the spelling makes of them.
+MISSPELT = (
+    ("vllm", "vllm: error: unrecognized arguments: --enable-prefix-cachingg",
+     ("--enable-prefix-cachingg",), ("--enable-prefix-caching",)),
+    ("sglang", "launch_server.py: error: unrecognized arguments: --mem-fraction-statc 0.8",
+     ("--tp-size", "1", "--mem-fraction-statc", "0.8"),
+     ("--tp-size", "1", "--mem-fraction-static", "0.8")),
+    ("llamacpp", "error: invalid argument: --ctx-sizee",
+     ("--ctx-sizee", "4096", "-ngl", "99"), ("-ngl", "99", "--ctx-size", "4096")),
+    ("llamacpp", "error: invalid argument: -nglx", ("-nglx", "99"), ("-ngl", "99")),
+)  # fmt: skip
+
+
 def test_a_misspelt_flag_is_first_offered_the_right_spelling(client: Client) -> None:
-    log = "vllm: error: unrecognized arguments: --enable-prefix-cachingg"
-    run = looked(failed(log, flags=("--enable-prefix-cachingg",)))
-    editor = factories.person("ed", Role.EDITOR)
-    client.force_login(editor)
+    on = factories.box()
+    client.force_login(factories.person("ed", Role.EDITOR))
+    images = {engine: image for engine, image, _model in factories.MODELS.values()}
+    for number, (engine, log, flags, right) in enumerate(MISSPELT):
+        made = factories.server(
+            on, f"m{number}", "glm-5", engine=engine, image=images[engine], flags=flags
+        )
+        run = looked(failing(made, log))
 
-    page = client.get(f"/servers/{run.server.slug}/").content.decode()
+        page = client.get(f"/servers/{made.slug}/").content.decode()
 
-    assert run.cause == "argparse-unrecognized"
-    assert 0 < page.index("Correct the spelling.") < page.index("Remove --enable-prefix-cachingg")
-    client.post(f"/servers/{run.server.slug}/runs/{run.pk}/fix/0/")
-    run.server.profile.refresh_from_db()
-    assert run.server.profile.launch.flags == ("--enable-prefix-caching",)
+        assert run.cause in ("argparse-unrecognized", "llama-invalid-arg")
+        assert 0 < page.index("Correct the spelling.") < page.index("Remove -"), log
+        assert "Source: Reproduced by the inferdash project" in page
+        answer = client.post(f"/servers/{made.slug}/runs/{run.pk}/fix/0/")
+        run.server.profile.refresh_from_db()
+        assert run.server.profile.launch.flags == right, answer.content.decode()
+
+
+def test_a_short_flag_that_resembles_two_is_not_guessed(client: Client) -> None:
+    on = factories.box()
+    made = factories.server(on, "gemma-tiny", flags=("-ct", "q8_0"))
+    looked(failing(made, "error: invalid argument: -ct"))
+    client.force_login(factories.person("ed", Role.EDITOR))
+
+    page = client.get("/servers/gemma-tiny/").content.decode()
+
+    assert "Correct the spelling." not in page
+    assert "Remove -ct" in page
 
 
 def test_a_flag_that_resembles_none_is_only_offered_to_be_left_out(client: Client) -> None:

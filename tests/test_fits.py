@@ -14,6 +14,7 @@ from servers import live, tasks
 from servers.engines.launch import Launch
 from servers.host.checkpoints import Found
 from servers.lifecycle import checkpoints, checks, fits
+from servers.lifecycle.knowledge import Knowledge, Start
 from servers.live import answers
 from servers.models import Box, CheckpointFacts, Profile, Role, Run, Server
 from servers.models.run import State
@@ -157,7 +158,8 @@ def test_a_restart_counts_what_its_own_container_holds_as_free(server: Server) -
 
 
 def test_old_news_of_the_memory_is_none(server: Server) -> None:
-    assert [each.free for each in fits.rooms(server.box, None)] == [None, None]
+    start = Start(launch=server.profile.launch, box=server.box)
+    assert [each.free for each in fits.rooms(start, Knowledge([start]))] == [None, None]
     known = checks.known(server.profile.launch, server.box, server.profile)
     assert known.fit is not None
     assert known.fit.unknown == ("what is free now",)

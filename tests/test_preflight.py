@@ -10,7 +10,11 @@ from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
+from django.utils.html import strip_tags
 
 from servers import tasks
 from servers.engines.places import Place
@@ -20,6 +24,7 @@ from servers.lifecycle import preflight as lifecycle
 from servers.models import (
     Box,
     CheckpointFacts,
+    Key,
     Profile,
     ProfileVersion,
     Role,
@@ -31,7 +36,7 @@ from servers.models.run import State
 from tests import factories, samples
 from tests.fit import models
 from tests.fit.models import GB, GIB, subject
-from tests.test_checks import browser
+from tests.test_checks import browser, typed
 from tests.test_fits import sample
 
 IMAGE = "registry.example/engine"
@@ -267,7 +272,64 @@ def test_a_start_is_stopped_and_an_editor_may_override_it_with_a_reason(server: 
     assert eva.post(path, {"despite": "binfmt is set up"}).status_code == 204
     assert Run.objects.get().despite == "binfmt is set up"
     page = eva.get(f"/profiles/{server.slug}/").content.decode()
-    assert "Before a start: 1 failing" in page
+    assert "Preflight: 1 error" in page
+
+
+@pytest.mark.django_db
+def test_every_place_counts_the_same_errors_and_warnings(box: Box, server: Server) -> None:
+    box.facts = box.facts | {"limits": {"host_ipc": True}}
+    box.save()
+    full = {"disks": {"shm": {"path": "/dev/shm", "free": GIB // 2, "total": 64 * GIB}}}  # noqa: S108
+    Supplies.objects.update(found=dict(around(found=full | {"listening": [8000]}).found))
+    wrong = replace(
+        server.profile.launch, flags=("--tensor-parallel-size", "4"), ipc="host", host_port=8000
+    )
+    server.profile.save_version(wrong, by=None)
+    sample(box, 94.0, 94.0)
+    ada = browser(Role.ADMIN)
+    _key, token = Key.make(factories.person(), "laptop", Role.ADMIN, expires_at=None)
+    api = Client(headers={"authorization": f"Bearer {token}"})
+    form = typed(ada, "/profiles/coder/edit/") | {"profile": "coder"}
+
+    counts = check(server).count
+    said = f"{counts.errors} errors, {counts.warnings} warning"
+    assert {"image", "port"} <= {each.id for each in check(server).errors}
+    assert "shm" in {each.id for each in check(server).items if each.level == "warning"}
+    pages = {
+        "list": ada.get("/profiles/").content.decode(),
+        "profile": ada.get("/profiles/coder/").content.decode(),
+        "form": ada.post("/profiles/check/", form).content.decode(),
+        "dialog": ada.post("/servers/coder/start/").content.decode(),
+        "command": run_command("coder")[0],
+    }
+    told = api.get("/api/v1/servers/coder/fit").json()
+
+    assert counts.errors > 2, "checks and rules"
+    assert counts.warnings > 0
+    assert (told["errors"], told["warnings"]) == (counts.errors, counts.warnings)
+    for place, text in pages.items():
+        words = strip_tags(text.replace("</span><span", "</span>, <span"))
+        assert said in words, place
+
+
+@pytest.mark.django_db
+def test_a_list_asks_no_more_for_many_profiles_than_for_few(box: Box, server: Server) -> None:
+    def queries() -> int:
+        with CaptureQueriesContext(connection) as asked:
+            lifecycle.of_profiles(Profile.objects.for_list(factories.person()))
+        return len(asked)
+
+    Box.objects.update(seen_at=timezone.now())
+    ProfileVersion.objects.update(created_at=timezone.now() - timedelta(minutes=10))
+    factories.run(server, State.READY)
+    few = queries()
+    other = factories.box("other", hf_cache="~/.cache/huggingface")
+    for number in range(12):
+        made = factories.server(other if number % 2 else box, f"more-{number}", "gpt-oss-120b")
+        factories.run(made, State.READY if number % 3 else State.FAILED)
+    ProfileVersion.objects.update(created_at=timezone.now() - timedelta(minutes=10))
+
+    assert queries() <= few
 
 
 @pytest.mark.django_db
@@ -384,7 +446,7 @@ def test_the_command_says_the_same_and_its_exit_code_whether_it_may_start(server
     text, code = run_command("coder")
     assert code == 1
     assert text.startswith("coder on rtx8: STOPPED")
-    assert "FAILS      Image: registry.example/engine on rtx8 is made for arm64" in text
+    assert "ERROR      Image: registry.example/engine on rtx8 is made for arm64" in text
     assert "→ Take an image that is published for amd64" in text
 
     Supplies.objects.update(images=image())

@@ -6,7 +6,7 @@ from django.test import Client
 from django.utils import timezone
 
 from servers.engines.flaghelp import parse_help
-from servers.lifecycle.badges import Badge, badges
+from servers.lifecycle.preflight import Count, of_profiles
 from servers.models import ImageFacts, Profile, Role, Run, Server, record
 from servers.models.profile import Health, Wanted
 from servers.models.run import State
@@ -147,7 +147,7 @@ def listing() -> str:
 
 
 def test_the_list_counts_what_is_known_to_fail() -> None:
-    assert "known to fail" not in listing()
+    assert "error" not in listing()
     server = factories.server(
         factories.box("other"),
         "gemma-tiny",
@@ -157,13 +157,13 @@ def test_the_list_counts_what_is_known_to_fail() -> None:
     )
     seen_by = ImageFacts(box=server.box, reference=server.profile.launch.image, engine="vllm")
 
-    assert "1 known to fail" in listing()
+    assert "1 error" in listing()
 
     seen_by.flags = parse_help("vllm", HELP, version="0.99.0").to_json()
     seen_by.version = "0.99.0"
     seen_by.asked_at = timezone.now()
     seen_by.save()
-    assert "known to fail" not in listing(), "its image has that flag"
+    assert "error" not in listing(), "its image has that flag"
 
 
 def test_a_profile_on_no_box_is_counted_by_what_holds_everywhere() -> None:
@@ -171,8 +171,8 @@ def test_a_profile_on_no_box_is_counted_by_what_holds_everywhere() -> None:
     profile.servers.all().delete()
     profile.save_version(replace(profile.launch, flags=("--max-modle-len", "8192")), by=None)
 
-    assert badges([profile])[profile.pk] == Badge(errors=1)
-    assert "1 known to fail" in listing()
+    assert of_profiles([profile])[profile.pk] == Count(errors=1)
+    assert "1 error" in listing()
 
 
 def test_the_box_where_it_looks_worst_counts() -> None:
@@ -181,7 +181,7 @@ def test_the_box_where_it_looks_worst_counts() -> None:
         box.facts["gpus"] = [CARD | {"index": index} for index in range(count)]
         box.save()
     good = factories.server(large, "pair", gpus="all", flags=("--tensor-parallel-size", "2"))
-    before = badges([good.profile])[good.profile.pk]
+    before = of_profiles([good.profile])[good.profile.pk]
     Server.objects.create(slug="pair-small", profile=good.profile, box=small)
 
-    assert badges([good.profile])[good.profile.pk].errors == before.errors + 1
+    assert of_profiles([good.profile])[good.profile.pk].errors == before.errors + 1

@@ -87,6 +87,28 @@ def test_going_back_makes_a_new_version(profile: Profile) -> None:
     ]
 
 
+def test_who_saves_notes_alone_is_told_that_they_are_saved(profile: Profile) -> None:
+    ada, path = browser("ada"), f"/profiles/{profile.slug}/"
+    Profile.objects.update(notes="One line.\nAnother.")
+    page = ada.get(f"{path}edit/").content.decode()
+    said = {}
+    for name, typed in {
+        "notes": {"notes": "Slow on Mondays.", "tags": "moe"},
+        "nothing": {"notes": "Slow on Mondays.\r\n"},
+        "launch": {"flags": "--tp 8", "notes": "Quick."},
+    }.items():
+        save(ada, profile, {**form_of(ada, profile), **typed})
+        said[name] = ada.get(path).content.decode()
+
+    assert "Save version" not in page
+    assert "A change of what is started makes version 2." in page
+    assert "Saved: notes, tags. It stays version 1." in said["notes"]
+    assert "Nothing was changed." in said["nothing"]
+    assert "Saved as version 2." in said["launch"]
+    profile.refresh_from_db()
+    assert profile.notes == "Quick."
+
+
 def test_an_editor_does_not_go_back_to_what_only_an_admin_may_set(profile: Profile) -> None:
     launch = Launch(engine="vllm", image="a:1", checkpoint="b/c", privileged=True)
     profile.save_version(launch, by=factories.person())

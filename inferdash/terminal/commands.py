@@ -300,13 +300,17 @@ def profile_import(args: Namespace) -> int:
     if args.into:
         said = api.put("profiles", args.into, document=text, message=args.message)
     else:
-        said = api.post("profiles", document=text, box=args.box, message=args.message)
+        said = api.post(
+            "profiles", document=text, box=args.box, name=args.name, message=args.message
+        )
     if args.json:
         _json(said)
     else:
         _write(
             f"{said['slug']}: version {said['version']}, on {', '.join(said['servers']) or 'no box'}"
         )
+        for remark in said.get("remarks", ()):
+            _write(f"  {remark}")
     return 0
 
 

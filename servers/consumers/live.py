@@ -32,6 +32,7 @@ class LiveConsumer(GuardedConsumer):
         asked = dict(parse_qsl(self.scope["query_string"].decode("latin1")))
         self.page = asked.get("page", "dashboard")
         self.pk = int(asked["id"][:9]) if asked.get("id", "").isdecimal() else None
+        self.host = dict(self.scope["headers"]).get(b"host", b"").decode("latin1")
         self.dirty: set[Key] = {("everything", None)}
         self.something = asyncio.Event()
         self.something.set()
@@ -68,7 +69,9 @@ class LiveConsumer(GuardedConsumer):
                 keys = {("everything", None)}
             if self.viewer is None:
                 return
-            html = await sync_to_async(live.render)(keys, self.viewer, page=self.page, pk=self.pk)
+            html = await sync_to_async(live.render)(
+                keys, self.viewer, page=self.page, pk=self.pk, host=self.host
+            )
             if html:
                 await self.send(text_data=html)
             await asyncio.sleep(PAUSE)

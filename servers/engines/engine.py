@@ -118,9 +118,13 @@ class Engine:
 
     def is_open(self, launch: Launch) -> bool:
         """Whether other machines reach the port: a host address or network beyond loopback."""
+        return listens_beyond_loopback(self.listens_on(launch))
+
+    def listens_on(self, launch: Launch) -> str:
+        """The address of the box at which its port is: 0.0.0.0 is all of them."""
         if launch.network == "host":
-            return listens_beyond_loopback(flag_value(launch.flags, "--host") or "127.0.0.1")
-        return listens_beyond_loopback(launch.host_address)
+            return flag_value(launch.flags, "--host") or "127.0.0.1"
+        return launch.host_address
 
     def has_key(self, launch: Launch) -> bool:
         """Whether the engine asks callers for a key."""

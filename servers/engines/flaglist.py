@@ -129,8 +129,21 @@ class FlagList:
                 return self.removed[each]
         if dashed in self._by_name:
             return dashed
-        close = difflib.get_close_matches(dashed, self.names, n=1, cutoff=LIKENESS)
+        if not dashed.startswith("--") and len(dashed) > 2:
+            long = [each for each in self.names if each.startswith(f"-{dashed}")]
+            if long:
+                return long[0] if len({self._by_name[each].names for each in long}) == 1 else None
+        close = difflib.get_close_matches(dashed, self.names, n=2, cutoff=LIKENESS)
+        if len(close) == 2 and not dashed.startswith("--") and self._is_tie(dashed, *close):
+            return None
         return close[0] if close else None
+
+    def _is_tie(self, typed: str, first: str, second: str) -> bool:
+        """Whether one letter of a short name could have been meant to be either of two flags'."""
+        if self._by_name[first] is self._by_name[second]:
+            return False
+        one, other = (difflib.SequenceMatcher(a=each, b=typed).ratio() for each in (first, second))
+        return one == other
 
     def _spelled(self, typed: str) -> str:
         if self.engine == "sglang":

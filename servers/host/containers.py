@@ -206,7 +206,7 @@ class Docker(Builds):
         One an image id: one shared by all images would serve stale kernels, none would
         compile them anew on every start. Raises ContainerError.
         """
-        name = f"inferdash-kernels-{image_id.removeprefix('sha256:')[:12]}"
+        name = kernels_volume(image_id)
         labels = {"inferdash.install": self.install, "inferdash.image": image_id}
         with translated("to make a volume"):
             self._api.create_volume(name, labels=labels)
@@ -362,6 +362,11 @@ class Docker(Builds):
                 kind="not_ours",
             )
         return True
+
+
+def kernels_volume(image_id: str) -> str:
+    """What keep_kernels calls it; without an image the beginning of every one's name."""
+    return f"inferdash-kernels-{image_id.removeprefix('sha256:')[:12]}".removesuffix("-")
 
 
 def _identity(labels: dict[str, str]) -> dict[str, str]:

@@ -71,6 +71,11 @@ class Left:
         return said | {"actions": list(self.actions), "files": files}
 
 
+def holds_memory(said: Mapping[str, Any]) -> bool:
+    """Whether a Left, as JSON, takes memory of the box or of a GPU: no such box is well."""
+    return bool(said.get("size")) and said.get("size_of") != "disk"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Ours:
     """A container that a run of this install has, or had."""

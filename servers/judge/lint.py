@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from servers.engines import ENGINES, parameters
 from servers.judge import admission, parallelism, rulebook, surroundings, vocabulary
@@ -19,6 +20,10 @@ CHECKS: tuple[Check, ...] = (
 )
 
 
+# Some pages of the longest list of profiles.
+KEPT = 2000
+
+
 def lint(subject: Subject) -> list[Finding]:
     """Every finding, the worst first.
 
@@ -28,12 +33,49 @@ def lint(subject: Subject) -> list[Finding]:
     """
     subject = replace(subject, launch=parameters.fill(subject.launch))
     facts = Facts(subject)
-    checks = CHECKS if ENGINES[facts.engine].serves_models else surroundings.CHECKS
-    found = [finding for rule in rulebook.shipped() if (finding := rule.judge(facts))]
-    for check in checks:
-        hits = check.judge(facts)
+    lasting = _lasting(_Question.of(subject))
+    found = list(lasting.of_rules)
+    for check in CHECKS if ENGINES[facts.engine].serves_models else surroundings.CHECKS:
+        kept = lasting.of_checks.get(check.id)
+        hits = check.judge(facts) if kept is None else kept
         found += [each for each in hits if not _is_said(each, found, check.gives_way)]
     return sorted(found, key=lambda each: SEVERITIES.index(each.severity))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Question:
+    """A subject without its rooms, of which only admission.CHECKS want to know: the memory that is
+    free is another with every sample, and all else is judged once."""
+
+    words: str
+    # By its identity, which stays while this holds the subject: one is made for each answer.
+    flaglist: int
+    subject: Subject = field(compare=False)
+
+    @classmethod
+    def of(cls, subject: Subject) -> "_Question":
+        subject = replace(subject, rooms=None)
+        return cls(
+            words=repr(replace(subject, flaglist=None)),
+            flaglist=id(subject.flaglist),
+            subject=subject,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Lasting:
+    of_rules: tuple[Finding, ...]
+    of_checks: dict[str, list[Finding]]
+
+
+@lru_cache(maxsize=KEPT)
+def _lasting(question: _Question) -> _Lasting:
+    facts = Facts(question.subject)
+    checks = CHECKS if ENGINES[facts.engine].serves_models else surroundings.CHECKS
+    return _Lasting(
+        of_rules=tuple(hit for rule in rulebook.shipped() if (hit := rule.judge(facts))),
+        of_checks={each.id: each.judge(facts) for each in checks if each.id not in admission.NOW},
+    )
 
 
 def rules() -> dict[str, Rule | Check]:

@@ -3,24 +3,23 @@
 from dataclasses import replace
 from typing import Any
 
-from servers.engines import parameters
 from servers.engines.cards import CardsError
-from servers.engines.launch import Launch
 from servers.engines.volumes import VolumeError
 from servers.judge import limits
 from servers.judge.limits import Limits
-from servers.lifecycle import folders
+from servers.lifecycle import cards, folders
+from servers.lifecycle.knowledge import Knowledge, Start
 from servers.lifecycle.preview import spec_of
-from servers.models import Box
 
 
-def refusals(launch: Launch, box: Box) -> tuple[str, ...]:
+def refusals(start: Start, knowledge: Knowledge) -> tuple[str, ...]:
     """Why the box would refuse its container, a sentence each; what it has not told yet refuses
     nothing, and neither do devices, of which only the box knows where they lead."""
+    launch, box = start.launch, start.box
     told: dict[str, Any] = box.facts.get("limits") or {}
-    launch = parameters.fill(launch)
     try:
-        spec = spec_of(launch, box)
+        gpus = cards.choose(launch, box, busy=knowledge.busy(box))
+        spec = spec_of(launch, box, knowledge.image(start), gpus)
     except (VolumeError, CardsError):
         return ()  # said where the command is shown
     allowed = Limits(
@@ -34,4 +33,4 @@ def refusals(launch: Launch, box: Box) -> tuple[str, ...]:
     )
     manage = box.facts.get("manage") or limits.MANAGE
     found = limits.refusals(replace(spec, mounts=(), devices=()), allowed, manage=manage)
-    return (*found, *folders.refusals(launch, box))
+    return (*found, *folders.refusals(knowledge.folders(start) or ()))

@@ -1,13 +1,13 @@
 """Which of a box's GPUs a run gets, where its profile says what they are and not where."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from django.db import transaction
 
 from servers.engines import cards
 from servers.engines.cards import CardsError, Gpu
 from servers.engines.launch import Launch
-from servers.models import Box, Run
+from servers.models import Box, Claim, Run
 
 __all__ = ["CardsError", "choose", "settle"]
 
@@ -47,13 +47,20 @@ def choose(launch: Launch, box: Box, *, busy: Collection[int] | None = None) -> 
     return ",".join(map(str, cards.choose(wanted, there, busy=busy)))
 
 
+def busy(box: Box, active: Iterable[Run], claims: Iterable[Claim]) -> set[int]:
+    """What a start by nobody in particular finds taken or claimed."""
+    return _used(active, box) | {index for each in claims for index in each.gpus}
+
+
 def _used_by_others(run: Run | None, box: Box) -> set[int]:
     """Cards that active runs of this box have, or will get because their profiles name them."""
     others = Run.objects.active().filter(server__box=box).select_related("version")
+    return _used(others if run is None else others.exclude(pk=run.pk), box)
+
+
+def _used(runs: Iterable[Run], box: Box) -> set[int]:
     used: set[int] = set()
-    if run is not None:
-        others = others.exclude(pk=run.pk)
-    for other in others:
+    for other in runs:
         said = other.gpus or other.version.launch.gpus
         if said == "all":
             used.update(card["index"] for card in box.gpus or ())

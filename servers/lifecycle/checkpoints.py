@@ -59,7 +59,7 @@ def known(launch: Launch, box: Box) -> CheckpointFacts | None:
     if not name:
         return None
     found = CheckpointFacts.objects.filter(box=box, source=name).first()
-    return found or _told(name, box, answers.kept(question(name, box)))
+    return found or told(name, box, answers.kept(question(name, box)))
 
 
 def is_to_be_asked(launch: Launch, box: Box) -> bool:
@@ -90,7 +90,8 @@ def answer(name: str, box: Box) -> None:
     answers.give(question(name, box), facts(found) if found is not None else {})
 
 
-def _told(name: str, box: Box, said: Any) -> CheckpointFacts | None:
+def told(name: str, box: Box, said: Any) -> CheckpointFacts | None:
+    """What a box has answered, as its row would say it."""
     return CheckpointFacts(box=box, source=name, **said) if said else None
 
 

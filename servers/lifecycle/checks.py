@@ -4,7 +4,6 @@ from dataclasses import dataclass, replace
 
 from django.utils import timezone
 
-from servers import live
 from servers.engines import parameters
 from servers.engines.launch import Launch
 from servers.judge import holders
@@ -13,7 +12,8 @@ from servers.judge.fit.told import Estimate
 from servers.judge.lint import lint
 from servers.judge.subject import BoxKind, Finding, Gpu, Subject
 from servers.lifecycle import checkpoints, fits
-from servers.models import Box, CheckpointFacts, ImageFacts, Profile, Run, Server
+from servers.lifecycle.knowledge import Knowledge, Start
+from servers.models import Box, CheckpointFacts, ImageFacts, Profile, Server
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,12 +37,25 @@ def known(
 
     With the server, what only that one holds counts as free; else what all of the profile's do.
     """
-    asked = subject(launch, box, profile)
-    fit = None
-    if box is not None:
-        asked = replace(asked, rooms=fits.rooms(box, profile, server))
-        fit = fits.estimate(asked, box, profile, server)
-    return Known(subject=asked, findings=_weighed(lint(asked), launch, box, profile), fit=fit)
+    if box is None:
+        return anywhere(launch)
+    start = Start(launch=launch, box=box, profile=profile, server=server)
+    return of_start(start, Knowledge([start]))
+
+
+def anywhere(launch: Launch) -> Known:
+    """What holds on every box."""
+    asked = Subject(launch=launch)
+    return Known(subject=asked, findings=lint(asked), fit=None)
+
+
+def of_start(start: Start, knowledge: Knowledge) -> Known:
+    asked = replace(_subject(start, knowledge), rooms=fits.rooms(start, knowledge))
+    return Known(
+        subject=asked,
+        findings=_weighed(lint(asked), start, knowledge),
+        fit=fits.estimate(asked, start, knowledge),
+    )
 
 
 def findings(launch: Launch, box: Box | None, profile: Profile | None = None) -> list[Finding]:
@@ -50,25 +63,21 @@ def findings(launch: Launch, box: Box | None, profile: Profile | None = None) ->
 
     With the profile, its own starts on this box are weighed against what is known elsewhere.
     """
-    return _weighed(lint(subject(launch, box, profile)), launch, box, profile)
+    if box is None:
+        return anywhere(launch).findings
+    start = Start(launch=launch, box=box, profile=profile)
+    knowledge = Knowledge([start])
+    return _weighed(lint(_subject(start, knowledge)), start, knowledge)
 
 
-def _weighed(
-    found: list[Finding], launch: Launch, box: Box | None, profile: Profile | None
-) -> list[Finding]:
-    if not found or box is None or profile is None:
-        return found
-    return weigh(found, launch, worked(profile, box))
+def _weighed(found: list[Finding], start: Start, knowledge: Knowledge) -> list[Finding]:
+    return weigh(found, start.launch, worked(start, knowledge)) if found else found
 
 
-def worked(profile: Profile, box: Box) -> Worked | None:
-    """The latest start on this box that became ready."""
-    good = Run.objects.last_good(profile.servers.filter(box=box).values_list("pk", flat=True))
-    return worked_in(next(iter(good.values()), None))
-
-
-def worked_in(run: Run | None) -> Worked | None:
-    """What its start says of its launch; None of one that inferdash has not made."""
+def worked(start: Start, knowledge: Knowledge) -> Worked | None:
+    """What the profile's latest start on this box that became ready says of its launch; None of one
+    that inferdash has not made."""
+    run = next(iter(knowledge.last_good(start)), None)
     if run is None or run.ready_at is None or run.is_watched:
         return None
     launch, day = parameters.fill(run.version.launch, run.values), timezone.localdate(run.ready_at)
@@ -78,7 +87,15 @@ def worked_in(run: Run | None) -> Worked | None:
 def subject(launch: Launch, box: Box | None, profile: Profile | None = None) -> Subject:
     if box is None:
         return Subject(launch=launch)
-    return replace(by_itself(launch, box), others=_others(box, profile))
+    start = Start(launch=launch, box=box, profile=profile)
+    return _subject(start, Knowledge([start]))
+
+
+def _subject(start: Start, knowledge: Knowledge) -> Subject:
+    alone = subject_with(
+        start.launch, start.box, knowledge.image(start), knowledge.checkpoint(start)
+    )
+    return replace(alone, others=_others(start, knowledge))
 
 
 def by_itself(launch: Launch, box: Box) -> Subject:
@@ -88,13 +105,13 @@ def by_itself(launch: Launch, box: Box) -> Subject:
     )
 
 
-def _others(box: Box, profile: Profile | None) -> tuple[str, ...] | None:
-    """Who holds GPU memory beside the profile's own server, which a start would replace."""
-    sample = live.sample(box.slug)
+def _others(start: Start, knowledge: Knowledge) -> tuple[str, ...] | None:
+    """Who holds GPU memory beside the profile's own servers, which a start would replace."""
+    sample = knowledge.sample(start.box)
     if sample is None:
         return None
-    own = Run.objects.active().filter(server__box=box, server__profile=profile)
-    return holders.others(sample, set(own.values_list("container_id", flat=True)))
+    own = knowledge.replaced(replace(start, server=None))
+    return holders.others(sample, {run.container_id for run in own})
 
 
 def subject_with(

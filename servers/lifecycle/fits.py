@@ -2,7 +2,6 @@
 
 from django.utils import timezone
 
-from servers import live
 from servers.engines import parameters
 from servers.engines.change import Change
 from servers.engines.diff import compare
@@ -14,7 +13,8 @@ from servers.judge.fit.told import Estimate, Past
 from servers.judge.fit.used import on_this_box
 from servers.judge.room import Room
 from servers.judge.subject import Finding, Subject
-from servers.models import Box, Profile, Run, Server
+from servers.lifecycle.knowledge import Knowledge, Start
+from servers.models import Box, Run
 
 RULE = "memory-fit"  # the name by which a page asks for one of its changes
 
@@ -28,22 +28,17 @@ _NO_MATTER = (
 )  # fmt: skip
 
 
-def rooms(box: Box, profile: Profile | None, server: Server | None = None) -> tuple[Room, ...]:
-    """What each GPU has for a start of the profile's server, which replaces what runs of it."""
-    runs = Run.objects.active().filter(server__box=box)
-    mine = runs.filter(server=server) if server else runs.filter(server__profile=profile)
-    own = set(mine.exclude(container_id="").values_list("container_id", flat=True))
-    return room.rooms(live.sample(box.slug), box.gpus or (), own=own)
+def rooms(start: Start, knowledge: Knowledge) -> tuple[Room, ...]:
+    """What each GPU has for this start, which replaces what runs of its server."""
+    own = {run.container_id for run in knowledge.replaced(start) if run.container_id}
+    return room.rooms(knowledge.sample(start.box), start.box.gpus or (), own=own)
 
 
-def estimate(
-    subject: Subject, box: Box, profile: Profile | None, server: Server | None = None
-) -> Estimate | None:
+def estimate(subject: Subject, start: Start, knowledge: Knowledge) -> Estimate | None:
     """None for a launch without GPUs or models. `subject` holds the rooms."""
     if not subject.launch.serves_models:
         return None
-    past = _past(subject, box, profile, server) if profile is not None else None
-    return judged(subject, past)
+    return judged(subject, _past(subject, start, knowledge))
 
 
 def findings(found: Estimate | None) -> list[Finding]:
@@ -64,13 +59,12 @@ def about(fix: Change) -> str:
     return " ".join(sorted(fix.set_flags)) or "gpus"
 
 
-def _past(subject: Subject, box: Box, profile: Profile, server: Server | None) -> Past | None:
+def _past(subject: Subject, start: Start, knowledge: Knowledge) -> Past | None:
     """What the latest good start of the very same launch held; None without one."""
-    servers = profile.servers.filter(box=box)
-    if server is not None:
-        servers = servers.filter(pk=server.pk)
-    good = Run.objects.last_good(servers.values_list("pk", flat=True)).values()
-    for run in sorted(good, key=lambda run: -run.pk):
+    server, box = start.server, start.box
+    for run in knowledge.last_good(start):
+        if server is not None and run.server_id != server.pk:
+            continue
         if run.peak_memory and run.ready_at and _is_same(run.launch, subject.launch):
             count = _count(run, subject, box)
             if count:

@@ -61,9 +61,8 @@ def awaited(box: Box, wanted: Sequence[Place], *, seconds: float) -> list[Told] 
     return _told(box, wanted, answers.awaited(question(box, wanted), seconds=seconds))
 
 
-def refusals(launch: Launch, box: Box) -> tuple[str, ...]:
-    """Why the box mounts such a folder not, a sentence each, as far as it has said so lately."""
-    told = kept(box, needed(launch, box)) or ()
+def refusals(told: Iterable[Told]) -> tuple[str, ...]:
+    """Why the box does not mount such a folder, a sentence each."""
     return tuple(each.refusal for each in told if each.refusal and each.of == "volumes")
 
 
@@ -112,7 +111,14 @@ def _look(path: str, roots: list[str], allowed: limits.Limits, files: BoxFiles) 
 def _told(box: Box, wanted: Sequence[Place], answered: Any) -> list[Told] | None:
     if answered is None:
         return None
-    stored = {each.path: each for each in box.stored.defer("texts", "config")}
+    return merge(wanted, answered, box, box.stored.defer("texts", "config"))
+
+
+def merge(
+    wanted: Sequence[Place], answered: Any, box: Box, models: Iterable[StoredCheckpoint]
+) -> list[Told]:
+    """What a box has answered, with the models of it that lie there."""
+    stored = {each.path: each for each in models}
     cache = _cache(box)
     told: list[Told] = []
     for place, said in zip(wanted, answered, strict=True):

@@ -10,19 +10,18 @@ from servers.commandline.process import kept, without_python
 from servers.engines import placement, usual_entrypoint
 from servers.engines.placement import Site
 from servers.engines.volumes import VolumeError
+from servers.host.containers import kernels_volume
 from servers.host.foreign import Other
 from servers.host.spec import Spec
 from servers.host.started import Started
 from servers.judge.found import Found
 from servers.lifecycle import creation, hardening
 from servers.lifecycle.secrets import Refused
-from servers.models import Box, Likeness, Profile, ProfileVersion
+from servers.models import Box, ImageFacts, Likeness, Profile, ProfileVersion
 from servers.models.secret import SecretError
 
 log = logging.getLogger(__name__)
 
-# The volume is made at the first start; its name says the image.
-KERNELS = "inferdash-kernels"
 MOST_REMARKS = 40
 
 
@@ -30,7 +29,7 @@ def of_container(box: Box, other: Other, made: Draft, version: ProfileVersion) -
     """Raises ContainerError."""
     image = creation.docker().made_from(other.container.image_id)
     entrypoint = tuple(((image or {}).get("Config") or {}).get("Entrypoint") or ())
-    spec = _spec(box, made, entrypoint)
+    spec = _spec(box, made, entrypoint, other.container.image_id)
     rows = comparison.of_container(other.inspected, image, spec, entrypoint) if spec else ()
     _keep(box, other.container.id, other.container.name, made, version, rows)
 
@@ -41,7 +40,7 @@ def of_process(
     """Raises ContainerError."""
     image = creation.docker().image(made.launch.image)
     entrypoint = image.entrypoint if image else usual_entrypoint(made.launch.image)
-    spec = _spec(box, made, entrypoint)
+    spec = _spec(box, made, entrypoint, image.id if image else "")
     said, words = kept(started.env or {}), without_python(started.argv)
     rows = comparison.of_process(words, said, spec, entrypoint) if spec else ()
     _keep(box, found.container, found.name, made, version, rows)
@@ -77,7 +76,8 @@ def _keep(
     )
 
 
-def _spec(box: Box, made: Draft, entrypoint: tuple[str, ...]) -> Spec | None:
+def _spec(box: Box, made: Draft, entrypoint: tuple[str, ...], image: str) -> Spec | None:
+    """What a start would ask Docker for, as the profile's page shows it."""
     try:
         spec = placement.spec(
             made.launch,
@@ -91,7 +91,8 @@ def _spec(box: Box, made: Draft, entrypoint: tuple[str, ...]) -> Spec | None:
             labels={},
             host_port=made.launch.host_port,
             entrypoint=entrypoint,
-            kernels_volume=KERNELS,
+            kernels_volume=kernels_volume(image),
+            known=ImageFacts.objects.flaglist_of(box, made.launch.engine, image),
         )
         return hardening.hardened(creation.docker(), spec, creation.allowed())
     except (VolumeError, SecretError, Refused) as error:

@@ -8,6 +8,7 @@ from servers import live
 from servers.judge.fit.told import Estimate
 from servers.judge.room import Room
 from servers.lifecycle import checks, fits
+from servers.lifecycle.knowledge import Knowledge, Start
 from servers.lifecycle.moves import advance
 from servers.models import Run
 from servers.models.run import State, Wanted
@@ -27,10 +28,10 @@ def foreseen(run: Run) -> int | None:
         return None
     total = int(card["total"])
     room = Room(index=card["index"], total=total, free=free, is_unified=True, others=total - free)
-    asked = checks.subject(run.launch, box, run.server.profile)
-    found: Estimate | None = fits.estimate(
-        replace(asked, rooms=(room,)), box, run.server.profile, run.server
-    )
+    profile = run.server.profile
+    start = Start(launch=run.launch, box=box, profile=profile, server=run.server)
+    asked = replace(checks.subject(run.launch, box, profile), rooms=(room,))
+    found: Estimate | None = fits.estimate(asked, start, Knowledge([start]))
     return free - found.takes if found is not None and found.takes else None
 
 

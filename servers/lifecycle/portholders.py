@@ -1,11 +1,17 @@
 """Which engines hold ports of a box, as rows tell: inferdash's own, and those that others started."""
 
-from servers.models import Box, Run
+from collections.abc import Iterable
+
+from servers.models import Box, Run, Sighting
 
 
 def of_others(box: Box) -> dict[int, str]:
     """ "the container speech-llm-1" by the port; of engines that run and that others started."""
-    found = (each.what for each in box.sightings.filter(has_ended=False))
+    return by_port(box.sightings.filter(has_ended=False))
+
+
+def by_port(sightings: Iterable[Sighting]) -> dict[int, str]:
+    found = (each.what for each in sightings)
     return {
         each.port: f"the {'process' if each.is_process else 'container'} {each.name}"
         for each in found

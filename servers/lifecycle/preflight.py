@@ -1,25 +1,34 @@
 """Everything that is known about a start before it is made: the one truth for pages and commands."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import cached_property
 from typing import Any, Literal
 
 from django.utils import timezone
 
-from servers.engines import ENGINES, parameters
+from servers.engines import parameters
 from servers.engines.launch import Launch
 from servers.judge import admission
 from servers.judge.fit.told import Estimate
-from servers.judge.preflight import LEVELS, Around, Clock, Item, Neighbour, preflight
+from servers.judge.preflight import LEVELS, WORDS, Around, Clock, Item, preflight
 from servers.judge.subject import Finding
-from servers.lifecycle import allowances, checkpoints, checks, folders, portholders
-from servers.models import Box, Profile, Run, Server, Supplies
-from servers.models.run import State
+from servers.lifecycle import allowances, checkpoints, checks, folders
+from servers.lifecycle.knowledge import Knowledge, Start
+from servers.models import Box, Profile, Server
 
 LOOKED_WITHIN = timedelta(minutes=3)
 REFUSED = "hf-token-required"  # the diagnosis of a run that Hugging Face gave nothing
+
+
+@dataclass(frozen=True, kw_only=True, order=True)
+class Count:
+    """The one verdict: of checks and rules together, on every page and in the API."""
+
+    errors: int = 0
+    warnings: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,20 +62,28 @@ class Checked:
         return not self.errors and not self.faults
 
     @property
+    def count(self) -> Count:
+        return Count(errors=self._levels["error"], warnings=self._levels["warning"])
+
+    @property
     def summary(self) -> str:
         """How many checks and rules found what, in a few words."""
-        words = {"error": "failing", "warning": "risky", "unknown": "not known", "ok": "fine"}
-        counted = Counter([*(item.level for item in self.items), *self._of_rules()])
-        return ", ".join(f"{counted[level]} {words[level]}" for level in LEVELS if counted[level])
+        found = [(WORDS[level], self._levels[level]) for level in LEVELS if self._levels[level]]
+        return ", ".join(
+            f"{count} {word}{'s' if count > 1 and word in ('error', 'warning') else ''}"
+            for word, count in found
+        )
 
-    def _of_rules(self) -> Iterator[str]:
-        for each in self.findings:
-            if each.severity in ("error", "warning"):
-                yield each.severity
+    @cached_property
+    def _levels(self) -> Counter[str]:
+        rules = [each.severity for each in self.findings if each.severity != "info"]
+        return Counter([*(item.level for item in self.items), *rules])
 
     def to_json(self) -> dict[str, Any]:
         return {
             "may_start": self.may_start,
+            "errors": self.count.errors,
+            "warnings": self.count.warnings,
             "checks": [
                 {
                     "id": each.id,
@@ -101,91 +118,107 @@ def check(
     With the server, what runs of it is taken for replaced by the start; else what runs of the
     profile.
     """
-    launch = parameters.fill(launch)
-    known = checks.known(launch, box, profile, server)
-    around = _around(launch, box, profile, server)
-    items = preflight(known.subject, around, known.fit)
+    start = Start(launch=parameters.fill(launch), box=box, profile=profile, server=server)
+    (checked,) = check_all([start])
+    return checked
+
+
+def check_all(starts: Sequence[Start]) -> list[Checked]:
+    """The same of each, with no more questions than of one."""
+    knowledge = Knowledge(starts)
+    return [_check(start, knowledge) for start in starts]
+
+
+def anywhere(launch: Launch) -> Checked:
+    """Of a launch that has no box yet: what holds on every one."""
+    return Checked(items=[], known=checks.anywhere(launch))
+
+
+def of_profiles(profiles: Iterable[Profile]) -> dict[int, Count]:
+    """By profile, on the box where it looks worst. Wants their servers and boxes fetched."""
+    profiles = list(profiles)
+    starts = [
+        Start(
+            launch=parameters.fill(each.launch, server.values),
+            box=server.box,
+            profile=each,
+            server=server,
+        )
+        for each in profiles
+        for server in each.servers.all()
+    ]
+    counts: dict[int, Count] = {}
+    for start, checked in zip(starts, check_all(starts), strict=True):
+        if start.profile is not None:
+            counts[start.profile.pk] = max(checked.count, counts.get(start.profile.pk, Count()))
+    return {
+        each.pk: counts[each.pk] if each.pk in counts else anywhere(each.launch).count
+        for each in profiles
+    }
+
+
+def _check(start: Start, knowledge: Knowledge) -> Checked:
+    known = checks.of_start(start, knowledge)
+    items = preflight(known.subject, _around(start, knowledge), known.fit)
     return Checked(items=items, known=known)
 
 
-def _around(launch: Launch, box: Box, profile: Profile | None, server: Server | None) -> Around:
-    supplies = Supplies.objects.filter(box=box).first()
-    active = Run.objects.active().filter(server__box=box).select_related("server", "version")
-    runs = list(active)
-    mine = [
-        run
-        for run in runs
-        if (server is not None and run.server_id == server.pk)
-        or (server is None and profile is not None and run.server.profile_id == profile.pk)
-    ]
-    there, missing, remote = _checkpoint(launch, box, profile)
+def _around(start: Start, knowledge: Knowledge) -> Around:
+    launch, box = start.launch, start.box
+    supplies = knowledge.supplies(box)
+    mine = knowledge.replaced(start)
+    there, missing, remote = _checkpoint(start, knowledge)
     return Around(
         box=str(box),
         is_silent=box.is_silent,
         found=supplies.found if supplies else {},
         images=supplies.images if supplies else {},
-        neighbours=tuple(_neighbour(run, box) for run in runs if run not in mine),
-        port_holders=portholders.of_others(box),
-        own_ports=frozenset(port for run in mine for port in _ports(run)),
+        neighbours=tuple(each for run, each in knowledge.neighbours(box) if run not in mine),
+        port_holders=knowledge.port_holders(box),
+        own_ports=frozenset(
+            port for run, each in knowledge.neighbours(box) if run in mine for port in each.ports
+        ),
         checkpoint=there,
         missing=missing,
         remote=remote,
-        refusals=allowances.refusals(launch, box),
+        refusals=allowances.refusals(start, knowledge),
         has_cache=bool(box.hf_cache),
         has_token=bool(box.hf_token_id and launch.pass_hf_token)
         or "HF_TOKEN" in launch.env
         or "HF_TOKEN" in launch.secret_env,
-        was_refused=_was_refused(launch, profile, server),
-        clocks=clocks(),
+        was_refused=_was_refused(start, knowledge),
+        clocks=clocks(knowledge.boxes),
     )
 
 
-def clocks() -> dict[str, Clock | None]:
-    """Of every box, as it last compared it; None of one that is silent or has not."""
+def clocks(boxes: Iterable[Box]) -> dict[str, Clock | None]:
+    """Of each box, as it last compared it; None of one that is silent or has not."""
     found: dict[str, Clock | None] = {}
-    for box in Box.objects.select_related("supplies"):
+    for box in boxes:
         supplies = getattr(box, "supplies", None)
         told = supplies.found.get("clock") if supplies and not box.is_silent else None
         found[str(box)] = Clock(ahead=told["seconds"], within=told["within"]) if told else None
     return found
 
 
-def _was_refused(launch: Launch, profile: Profile | None, server: Server | None) -> bool:
+def _was_refused(start: Start, knowledge: Knowledge) -> bool:
     """Whether the last run that ended was, over the very same checkpoint."""
-    if profile is None:
-        return False
-    runs = Run.objects.filter(server__profile=profile).exclude(ended_at=None)
-    last = (runs.filter(server=server) if server else runs).select_related("version").first()
+    last = knowledge.last_ended(start)
     return (
         last is not None
         and last.cause == REFUSED
-        and last.version.launch.checkpoint == launch.checkpoint
+        and last.version.launch.checkpoint == start.launch.checkpoint
     )
-
-
-def _neighbour(run: Run, box: Box) -> Neighbour:
-    return Neighbour(
-        name=run.server.slug,
-        gpus=box.indices(run.gpus or run.version.launch.gpus),
-        ports=_ports(run),
-        is_loading=run.state in (State.CREATING, State.STARTING),
-    )
-
-
-def _ports(run: Run) -> frozenset[int]:
-    launch = run.version.launch
-    wanted = ENGINES[launch.engine].port(launch) if launch.network == "host" else launch.host_port
-    return frozenset(port for port in (run.port, wanted) if port)
 
 
 def _checkpoint(
-    launch: Launch, box: Box, profile: Profile | None
+    start: Start, knowledge: Knowledge
 ) -> tuple[Literal["there", "part", "missing", "unknown"], int | None, str]:
     """Whether it is on the box, how many bytes of it are not, and what the Hub says of it."""
-    source = checkpoints.source(launch, box)
+    source = checkpoints.source(start.launch, start.box)
     if not source:
         return "unknown", None, ""
-    known = checkpoints.known(launch, box)
+    known = knowledge.checkpoint(start)
     if known is not None and known.remote:
         return "missing", known.missing or None, known.remote
     if known is not None:
@@ -193,28 +226,22 @@ def _checkpoint(
             return "part", known.missing, ""
         return ("there", 0, "") if known.weights is not None else ("part", None, "")
     if source.startswith("/"):
-        lies = _lies(source, launch, box)
+        lies = _lies(source, knowledge.folders(start))
         if lies == "missing":
             return "missing", None, ""
         return ("there" if lies == "there" else "unknown"), None, ""
-    if not was_looked_for(source, box, profile):
+    if not was_looked_for(source, start.box, start.profile):
         return "unknown", None, ""
-    last = Run.objects.filter(
-        server__box=box,
-        download_total__isnull=False,
-        version__spec__checkpoint=launch.checkpoint,
-    ).first()
-    return "missing", last.download_total if last else None, ""
+    return "missing", knowledge.download_total(start), ""
 
 
 def is_missing(path: str, launch: Launch, box: Box) -> bool:
     """Whether the box has said a moment ago that nothing is at a path that the launch needs."""
-    return _lies(path, launch, box) == "missing"
+    return _lies(path, folders.kept(box, folders.needed(launch, box))) == "missing"
 
 
-def _lies(path: str, launch: Launch, box: Box) -> str:
-    told = folders.kept(box, folders.needed(launch, box)) or ()
-    return next((each.lies for each in told if each.path == path), "unknown")
+def _lies(path: str, told: Iterable[folders.Told] | None) -> str:
+    return next((each.lies for each in told or () if each.path == path), "unknown")
 
 
 def was_looked_for(source: str, box: Box, profile: Profile | None) -> bool:

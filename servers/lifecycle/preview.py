@@ -6,10 +6,11 @@ from servers.engines import parameters, placement, usual_entrypoint
 from servers.engines.engine import secret_words
 from servers.engines.launch import Launch
 from servers.engines.volumes import Volume, VolumeError
+from servers.host.containers import kernels_volume
 from servers.host.spec import Spec
 from servers.judge import hardening
 from servers.lifecycle import cards
-from servers.models import Box, ImageFacts
+from servers.models import Box, ImageFacts, Supplies
 from servers.models.secret import mask
 
 
@@ -23,7 +24,9 @@ class Preview:
 def preview(launch: Launch, box: Box) -> Preview:
     launch = parameters.fill(launch)
     try:
-        spec = spec_of(launch, box)
+        image = ImageFacts.objects.of(launch, box)
+        kernels = kernels_volume(_image_id(launch, box, image))
+        spec = spec_of(launch, box, image, cards.choose(launch, box), kernels=kernels)
         volumes = placement.volumes(launch, _site(launch, box))
     except (VolumeError, cards.CardsError) as error:
         return Preview(problem=str(error))
@@ -32,9 +35,17 @@ def preview(launch: Launch, box: Box) -> Preview:
     return Preview(command=command, volumes=volumes)
 
 
-def spec_of(launch: Launch, box: Box) -> Spec:
-    """The container of a start, with its secrets masked. Raises VolumeError, CardsError."""
-    image = ImageFacts.objects.of(launch, box)
+def _image_id(launch: Launch, box: Box, image: ImageFacts | None) -> str:
+    """ "" while the box has not told it."""
+    supplies = Supplies.objects.filter(box=box).first()
+    there = supplies.images.get(launch.image) if supplies else None
+    return str(there["id"]) if there else image.image_id if image else ""
+
+
+def spec_of(
+    launch: Launch, box: Box, image: ImageFacts | None, gpus: str, *, kernels: str = ""
+) -> Spec:
+    """The container of a start, with its secrets masked. Raises VolumeError."""
     usual = usual_entrypoint(launch.image)
     spec = placement.spec(
         launch,
@@ -44,8 +55,8 @@ def spec_of(launch: Launch, box: Box) -> Spec:
         labels={},
         host_port=launch.host_port,
         entrypoint=image.entrypoint_or(usual) if image else usual,
-        kernels_volume="",
-        gpus=cards.choose(launch, box),
+        kernels_volume=kernels,
+        gpus=gpus,
         known=image.flaglist if image else None,
     )
     return hardening.harden(

@@ -2,6 +2,7 @@
 
 import json
 import logging
+from collections.abc import Collection
 from typing import Any, cast
 
 import redis
@@ -30,6 +31,20 @@ def kept(question: str) -> Any:
     except (redis.RedisError, OSError) as error:
         log.warning("Redis is away: %s", error)
         return None
+
+
+def all_kept(questions: Collection[str]) -> dict[str, Any]:
+    """The answers that were given in the last minute, in one journey."""
+    asked = list(questions)
+    try:
+        with store.client.pipeline(transaction=False) as pipe:
+            for question in asked:
+                pipe.lindex(_key(question), 0)
+            given = [_read(text) for text in pipe.execute()]
+    except (redis.RedisError, OSError) as error:
+        log.warning("Redis is away: %s", error)
+        return {}
+    return {question: said for question, said in zip(asked, given, strict=True) if said is not None}
 
 
 def awaited(question: str, *, seconds: float) -> Any:

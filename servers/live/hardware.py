@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from servers.judge.hardware import SEVERITIES, Finding, Looked, looked, worst_first
+from servers.judge.leftbehind import holds_memory
 from servers.judge.memory import ALARMS
 
 
@@ -72,5 +73,5 @@ def _orphaned(sample: Mapping[str, Any]) -> Iterator[str]:
 
 def _left(left_behind: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     for each in left_behind:
-        if each.get("size") and each.get("size_of") != "disk":
+        if holds_memory(each):
             yield f"{each['what']}, left behind"

@@ -29,6 +29,7 @@ from servers.live import (
 )
 from servers.live.hardware import Hardware, hardware
 from servers.live.owners import Owner, owners
+from servers.live.published import published
 from servers.models import Box, Claim, ImageFacts, Run, Server, Stock, User
 
 type Key = tuple[str, int | None]
@@ -126,7 +127,14 @@ def _container_names() -> dict[str, str]:
     return dict(held.values_list("container_id", "server__slug"))
 
 
-def render(keys: set[Key], person: User, *, page: str = "dashboard", pk: int | None = None) -> str:
+def render(
+    keys: set[Key],
+    person: User,
+    *,
+    page: str = "dashboard",
+    pk: int | None = None,
+    host: str = "",
+) -> str:
     """The fragments of a page that have changed; for ("everything", None) all of them.
 
     `page` is what the browser shows: dashboard, chat, capture, stock (the models on disks), found (what was
@@ -160,7 +168,8 @@ def render(keys: set[Key], person: User, *, page: str = "dashboard", pk: int | N
     elif page == "server" and pk is not None and keys & _about_server(pk):
         server = Server.objects.with_details().filter(pk=pk).first()
         if server is not None:
-            parts.append(_html("servers/_live_head.html", **head(server, server.run, person)))
+            shown = head(server, server.run, person, host)
+            parts.append(_html("servers/_live_head.html", **shown))
     elif page == "box":
         for box in (box for box in changed_boxes if box.pk == pk):
             parts += [_detail_html(panel(box)), care.html(box, person), others.html(box, person)]
@@ -206,9 +215,15 @@ def _about_server(pk: int) -> set[Key]:
     return {("server", pk), ("servers", None), ("everything", None)}
 
 
-def head(server: Server, run: Run | None, person: User) -> dict[str, Any]:
-    """What the top of a server's page shows of one of its runs."""
-    return {"server": server, "run": run, "person": person, "is_latest": run == server.run}
+def head(server: Server, run: Run | None, person: User, host: str) -> dict[str, Any]:
+    """What the top of a server's page shows of one of its runs, to who opened it by this host."""
+    return {
+        "server": server,
+        "run": run,
+        "person": person,
+        "is_latest": run == server.run,
+        "published": published(run, host),
+    }
 
 
 def _dashboard(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from django.db import models
 from django.utils import timezone
 
+from servers.judge.leftbehind import holds_memory
 from servers.models.secret import Secret
 
 if TYPE_CHECKING:
@@ -93,7 +94,8 @@ class Box(models.Model):
     def health(self) -> str:
         if self.is_silent:
             return "silent"
-        return "attention" if self.problems or self.facts.get("faults") else "ok"
+        is_held = any(map(holds_memory, self.left_behind))
+        return "attention" if self.problems or self.facts.get("faults") or is_held else "ok"
 
     @property
     def health_word(self) -> str:

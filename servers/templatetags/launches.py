@@ -68,7 +68,7 @@ def span(seconds: int) -> str:
 
 @register.filter
 def severity_word(severity: str) -> str:
-    return {"error": "Fails:", "warning": "Risky:", "info": "Good to know:"}[severity]
+    return {"error": "Error:", "warning": "Warning:", "info": "Good to know:"}[severity]
 
 
 @register.filter

@@ -40,7 +40,10 @@ def profile_check(request: HttpRequest) -> HttpResponse:
     launch, box = form.unsaved_launch(), _box(form, profile)
     if box is not None:
         tasks.look_at_mounts(parameters.fill(launch), box)
-    checked = preflight.check(launch, box, profile) if box is not None else None
+    if box is not None:
+        checked = preflight.check(launch, box, profile)
+    else:
+        checked = preflight.anywhere(launch)
     return render(
         request,
         "profiles/_check.html",
@@ -48,8 +51,8 @@ def profile_check(request: HttpRequest) -> HttpResponse:
             "form": form,
             "checked": checked,
             "asks_checkpoint": box is not None and checkpoints.is_to_be_asked(launch, box),
-            "findings": checked.findings if checked else checks.findings(launch, None),
-            "fit": checked.fit if checked else None,
+            "findings": checked.findings,
+            "fit": checked.fit,
             "preview": lifecycle.preview(launch, box) if box is not None else None,
             "box": box,
             "image": ImageFacts.objects.of(launch, box) if box is not None else None,
@@ -205,7 +208,12 @@ def _objection(
         if starts.despite(request) and person.may_edit:
             return None
         context = {"server": server, "findings": checked.faults, "items": checked.errors}
-        context |= {"fit": checked.fit, "person": person, "action": request.path}
+        context |= {
+            "fit": checked.fit,
+            "checked": checked,
+            "person": person,
+            "action": request.path,
+        }
         context["is_of_profile"] = is_of_profile
         return starts.asked(request, "servers/_despite.html", context)
     return None

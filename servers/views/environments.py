@@ -18,6 +18,7 @@ from servers.models.environment import ABOUT
 from servers.models.profile import Stale
 from servers.views.access import allow
 from servers.views.profiles import find
+from servers.views.saved import unversioned
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,7 +121,8 @@ def _save(request: HttpRequest, found: EnvironmentGroup, form: EnvironmentForm) 
     person = cast(User, request.user)
     with transaction.atomic():
         found.claim(saves=form.cleaned_data["saves"])
-        for name, value in form.about().items():
+        about, before = form.about(), found.about
+        for name, value in about.items():
             setattr(found, name, value)
         found.save(update_fields=ABOUT)
         variables = form.variables()
@@ -133,7 +135,7 @@ def _save(request: HttpRequest, found: EnvironmentGroup, form: EnvironmentForm) 
                 "is laid over them again.",
             )
         else:
-            messages.info(request, "No variable changed, so there is no new version.")
+            messages.success(request, unversioned(form, before, found.current))
         Entry.note(person, "edit environment group", found)
 
 

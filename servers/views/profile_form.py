@@ -15,12 +15,21 @@ from servers.engines.launch import Launch
 from servers.forms.profile import ProfileForm
 from servers.forms.profile_values import initial
 from servers.lifecycle import checkpoints, stock
-from servers.models import Box, Entry, Permission, Profile, Server, StoredCheckpoint, User
+from servers.models import (
+    Box,
+    Entry,
+    Permission,
+    Profile,
+    Server,
+    StoredCheckpoint,
+    User,
+)
 from servers.models.profile import ABOUT, Stale
 from servers.recipes.document import Document
 from servers.views.access import allow
 from servers.views.profiles import find
 from servers.views.recipes import find_recipe
+from servers.views.saved import unversioned
 
 
 @require_http_methods(["GET", "POST"])
@@ -104,12 +113,13 @@ def _save(request: HttpRequest, found: Profile, form: ProfileForm) -> None:
     person = cast(User, request.user)
     with transaction.atomic():
         found.claim(saves=form.cleaned_data["saves"])
-        for name, value in form.about().items():
+        about, before = form.about(), found.about
+        for name, value in about.items():
             setattr(found, name, value)
         found.save(update_fields=ABOUT)
         launch = form.launch()
         if launch == found.launch:
-            messages.info(request, "Nothing about the launch changed, so there is no new version.")
+            messages.success(request, unversioned(form, before, found.current))
         else:
             version = found.save_version(launch, by=person, message=form.cleaned_data["message"])
             messages.success(

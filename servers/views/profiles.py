@@ -16,8 +16,7 @@ from servers.engines import ENGINES, choices, parameters
 from servers.engines.launch import Launch
 from servers.forms.profile_values import opens_the_box
 from servers.judge import startchart
-from servers.lifecycle import checkpoints, checks, offers, preflight
-from servers.lifecycle.badges import badges
+from servers.lifecycle import checkpoints, offers, preflight
 from servers.models import (
     Box,
     Entry,
@@ -47,13 +46,13 @@ def profiles(request: HttpRequest) -> HttpResponse:
     )
     found = Profile.objects.for_list(cast(User, request.user), wanted)
     page = Paginator(found, A_PAGE).get_page(request.GET.get("page"))
-    counted = badges(page)
+    counts = preflight.of_profiles(page)
     return render(
         request,
         "profiles/list.html",
         {
             "page": page,
-            "rows": [{"profile": each, "badge": counted[each.pk]} for each in page],
+            "rows": [{"profile": each, "count": counts[each.pk]} for each in page],
             "wanted": wanted,
             "is_filtered": wanted != Wanted(),
             "engines": choices(),
@@ -88,7 +87,7 @@ def profile(request: HttpRequest, slug: str) -> HttpResponse:
             ],
             "servers": [{"server": server, **_known(found, server)} for server in servers],
             # What holds everywhere, for one that is on no box.
-            "findings": checks.findings(found.launch, None) if not servers else [],
+            "checked": preflight.anywhere(found.launch) if not servers else None,
             # One more server of the same box says something only with values of its own.
             "free_boxes": Box.objects.all()
             if found.launch.parameters

@@ -25,7 +25,7 @@ def server(request: HttpRequest, slug: str) -> HttpResponse:
         request,
         "servers/page.html",
         {
-            **live.head(found, run, cast(User, request.user)),
+            **live.head(found, run, cast(User, request.user), request.get_host()),
             "runs": runs,
             "rounds": Round.objects.filter(run=run).select_related("prompt_set", "by"),
         },

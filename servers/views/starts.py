@@ -70,6 +70,7 @@ def question(
             "times": form.TIMES.items(),
             "usually": form.USUALLY,
             "findings": checked.faults,
+            "checked": checked,
             "is_refused": is_refused,
             "is_of_profile": is_of_profile,
         },

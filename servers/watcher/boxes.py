@@ -14,6 +14,7 @@ from servers.host.containers import ContainerError, Facts
 from servers.host.kernel import Kernel
 from servers.judge import limits
 from servers.judge.attention import NO_GPU
+from servers.judge.memory import ALARMS
 from servers.lifecycle import boots, creation, hardening, openings
 from servers.live import untaken
 from servers.models import Box, Entry
@@ -141,9 +142,10 @@ def gather(sample: dict[str, Any] | None) -> tuple[Facts | None, dict[str, Any]]
 
 
 def faults(sample: dict[str, Any]) -> list[str]:
-    """Which rules of the hardware's health say that something is wrong."""
-    findings = sample.get("findings") or []
-    return sorted({each["rule"] for each in findings if each["severity"] != "info"})
+    """Which rules of the hardware's health, or of its memory, say that something is wrong."""
+    wrong = {each["rule"] for each in sample.get("findings") or [] if each["severity"] != "info"}
+    held = {each["verdict"] for each in sample.get("verdicts") or [] if each["verdict"] in ALARMS}
+    return sorted(wrong | held)
 
 
 def _gpus(sample: dict[str, Any]) -> list[dict[str, Any]]:

@@ -1,5 +1,7 @@
 """Each operation of the API, on rows as real boxes make them."""
 
+from dataclasses import replace
+
 import pytest
 import yaml
 from django.test import Client
@@ -194,6 +196,73 @@ def test_an_imported_version_keeps_the_secrets_that_were_not_written_out(
     launch = server.profile.launch
     assert launch.secret_env == {"HF_TOKEN": 7}
     assert launch.flags == ("--enable-y", "--api-key", "sesame")
+
+
+RUN = """
+$ docker run -d --gpus '"device=0,1"' -p 8001:8000 -v ~/.cache/huggingface:/root/.cache/huggingface \\
+    --memory 64g vllm/vllm-openai:v0.20.2 --model Qwen/Qwen3-8B --max-model-len 32768
+"""
+COMPOSE = """
+services:
+  coder:
+    image: vllm/vllm-openai:v0.20.2
+    command: [Qwen/Qwen3-8B, --max-model-len, "32768"]
+    ports: ["8001:8000"]
+"""
+
+
+def test_docker_run_and_compose_are_imported_as_in_the_browser(
+    client_of: ClientOf, box: Box
+) -> None:
+    editor = client_of(Role.EDITOR)
+    for name, text in (("by-run", RUN), ("by-compose", COMPOSE)):
+        body = {"document": text, "name": name}
+        said = editor.post("/api/v1/profiles", body, content_type=JSON)
+        assert said.status_code == 201, said.json()
+        launch = Profile.objects.get(slug=name).launch
+        assert (launch.checkpoint, launch.host_port) == ("Qwen/Qwen3-8B", 8001)
+        assert launch.flags == ("--max-model-len", "32768")
+        is_told = any("--memory 64g" in each for each in said.json()["remarks"])
+        assert is_told is (text is RUN), said.json()
+    for text, words, advice in (
+        (COMPOSE.replace("coder:", "by-run:"), "already", "--into PROFILE"),
+        (RUN.replace("docker run", "docker run --privileged"), "admin", "Change"),
+        (RUN + RUN, "It starts 2: vllm/vllm-openai", "/profiles/paste/"),
+        (RUN.replace("-p 8001", "-p '8001"), "Line ", "as YAML"),
+        (RUN.replace("vllm/vllm-openai", "registry.example/team"), "which engine", "/profiles/pas"),
+        (RUN.replace("-d", "-e API_TOKEN"), "API_TOKEN", "Change"),
+    ):
+        said = editor.post("/api/v1/profiles", {"document": text}, content_type=JSON)
+        error = said.json()["error"]
+        assert said.status_code == 422, text
+        assert words in error["message"], error
+        assert advice in error["advice"], error
+
+
+def test_an_export_in_dockers_forms_comes_back_as_it_was(client_of: ClientOf, box: Box) -> None:
+    editor = client_of(Role.ADMIN)
+    for engine in ("gpt-oss-120b", "qwen3-8b", "gemma-tiny"):
+        made = factories.server(
+            box, f"of-{engine}", engine, flags=("--api-key", "sesame"), secret_env={"MY_TOKEN": 7},
+            env={"NCCL_P2P_LEVEL": "SYS"}, reasons={"NCCL_P2P_LEVEL": "two sockets"},
+            gpus="2x RTX PRO 6000", revision="abc", served_name="{{name}}",
+            parameters={"name": "mine"}, restart="on-failure", start_with_box=True, grace=300,
+            ready_path="/h", ask_every=600, log_must=("x",), expected={"tokens per second": "30"},
+            volumes=("~/m:/m:ro",), host_port=8001,
+        )  # fmt: skip
+        path = f"/api/v1/profiles/{made.slug}"
+        for form in ("docker", "compose"):
+            out = editor.get(f"{path}/export/{form}").content.decode()
+            said = editor.put(path, {"document": out}, content_type=JSON).json()
+            assert (said["version"], said["remarks"]) == (1, []), (engine, form)
+        changed = out.replace("127.0.0.1:8001", "127.0.0.1:8002")
+        assert editor.put(path, {"document": changed}, content_type=JSON).json()["version"] == 2
+        kept = made.profile.launch
+        made.profile.refresh_from_db()
+        assert made.profile.launch == replace(kept, host_port=8002)
+        lacking = changed.replace("MY_TOKEN", "YOUR_TOKEN")
+        refused = editor.put(path, {"document": lacking}, content_type=JSON)
+        assert refused.json()["error"]["message"] == f"{made.slug} has no secret YOUR_TOKEN."
 
 
 def test_numbers_that_no_database_holds_are_not_there(client_of: ClientOf, server: Server) -> None:

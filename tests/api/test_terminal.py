@@ -113,7 +113,10 @@ def test_a_model_is_brought_in_started_followed_and_stopped(
     (tmp_path / "echo.yaml").write_text(out.replace("0.5", "0.6"))
     again = terminal("profile", "import", "echo.yaml", "--into", "echo", "--message", "slower")
     assert "echo: version 2" in again.stdout
-    assert "docker run" in terminal("profile", "export", "echo", "--form", "docker").stdout
+    for form in ("docker", "compose"):
+        written = terminal("profile", "export", "echo", "--form", form).stdout
+        again = terminal("profile", "import", "-", "--into", "echo", given=written)
+        assert again.stdout == "echo: version 2, on echo\n", again.stderr
     assert "echo" in terminal("profile", "list", "ech").stdout
 
 

@@ -43,7 +43,7 @@ def test_a_guides_command_becomes_a_server_and_every_version_can_come_back(
     page.get_by_role("link", name="Edit").click()
     page.locator("#id_flags").fill("--tensor-parallel-size 2\n--max-model-len 8192  # longer")
     page.locator("#id_message").fill("Longer context")
-    page.get_by_role("button", name="Save version 2").click()
+    page.get_by_role("button", name="Save", exact=True).click()
     page.get_by_role("link", name="2", exact=True).click()
     row = page.get_by_role("row").filter(has_text="--max-model-len")
     expect(row).to_contain_text("8192")

@@ -182,10 +182,14 @@ def test_the_fullest_of_its_gpus_decides_and_others_do_not() -> None:
         count=4, free=(90.0, 30.0, 5.0, 90.0), gpus="0,1",
     )  # fmt: skip
 
-    assert judged(asked).where == "GPU 1"
+    assert judged(asked).where == "GPU 1, the fullest of GPUs 0, 1"
+    alike = replace(asked, launch=replace(asked.launch, gpus="0,3"))
+    assert judged(alike).where == "Each of GPUs 0, 3"
+    alone = replace(asked, launch=replace(asked.launch, gpus="0,3", flags=()))
+    assert judged(alone).where == "GPU 0 (the flags use 1 of 2 GPUs)"
     # Which of them, where a profile does not say: those with the most free memory.
     chosen = replace(asked, launch=replace(asked.launch, gpus="2x RTX PRO 6000"))
-    assert judged(chosen).where in ("GPU 0", "GPU 3")
+    assert judged(chosen).where == "Each of GPUs 0, 3"
 
 
 def test_llama_cpp_shortens_its_context_by_itself_unless_told_how_long() -> None:

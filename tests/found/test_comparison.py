@@ -1,7 +1,10 @@
 """What a container or process was is set beside what its profile would start, secrets hidden."""
 
+import re
 from dataclasses import replace
 from typing import Any
+
+import pytest
 
 from servers.commandline.comparison import MASK, Row, of_container, of_process
 from servers.commandline.inspect import draft_of
@@ -9,6 +12,8 @@ from servers.commandline.process import draft_of_process
 from servers.engines import placement
 from servers.engines.placement import Site
 from servers.judge import hardening
+from servers.lifecycle import preview
+from tests import factories
 
 ENTRYPOINT = ("vllm", "serve")
 IMAGE: dict[str, Any] = {
@@ -114,6 +119,22 @@ def test_what_a_profile_has_no_place_for_differs() -> None:
     assert (policy.theirs, policy.ours, policy.verdict) == ("always", "no", "differs")
     assert rows["mount /inferdash-kernels"].theirs == ""
     assert rows["$TQDM_MININTERVAL"].verdict == "differs"
+
+
+@pytest.mark.django_db
+def test_the_command_of_the_profile_shows_what_was_compared() -> None:
+    box, made = factories.box(home="/home/ada"), draft_of(CONTAINER, IMAGE)
+    hidden = dict.fromkeys(made.secrets, 1)
+
+    command = preview(replace(made.launch, secret_env=hidden), box).command
+
+    for row in compared().values():
+        kind, _space, name = row.what.partition(" ")
+        if row.ours and kind == "mount":
+            source = row.ours.removesuffix(", read only")
+            assert f"source={source},target={name}" in command, row
+        elif row.ours and kind.startswith("$"):
+            assert re.search(rf"-e \$?'?{re.escape(kind[1:])}\b", command), row
 
 
 def test_what_came_from_the_image_is_told_apart() -> None:

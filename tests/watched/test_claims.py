@@ -4,6 +4,7 @@ import pytest
 from django.test import Client
 
 from servers.lifecycle import checks
+from servers.lifecycle.knowledge import Knowledge, Start
 from servers.models import Box, record
 from servers.models.run import State
 from tests import factories
@@ -33,7 +34,8 @@ def test_a_start_is_claimed_by_who_made_it(box: Box, is_watched: bool) -> None:
     assert (found.starts, found.ready) == ((0, 0) if is_watched else (1, 1))
     assert ("starts that worked" in page) is not is_watched
     assert "60.0 GiB" in page, "what it holds was seen all the same"
-    assert (checks.worked(profile, box) is None) is is_watched
+    start = Start(launch=profile.launch, box=box, profile=profile)
+    assert (checks.worked(start, Knowledge([start])) is None) is is_watched
 
 
 def test_a_life_of_others_that_failed_is_no_start_of_ours(box: Box) -> None:

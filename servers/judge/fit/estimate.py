@@ -88,6 +88,10 @@ def _judged(subject: Subject, past: Past | None) -> Estimate | None:
             unknown=("the GPUs",),
         )
     least = min(rooms, key=lambda room: room.total if room.free is None else room.free)
+    return replace(_of_least(facts, least, past), where=_where(facts, rooms, least))
+
+
+def _of_least(facts: Facts, least: Room, past: Past | None) -> Estimate:
     refused = next((hit for check in admission.CHECKS for hit in check.judge(facts)), None)
     if refused is not None and refused.severity == "error":
         found = _measured(least, past) if past else _formula(facts, least)
@@ -102,7 +106,6 @@ def _formula(facts: Facts, least: Room) -> Estimate:
         return Estimate(
             verdict="unknown",
             says="Not known whether it fits: nobody knows how large the weights are.",
-            where=least.named,
             total=least.total,
             parts=laid_out(_around([], least), least.total),
             unknown=unknown,
@@ -172,7 +175,6 @@ def _weighed(
     return Estimate(
         verdict=verdict,
         says=says,
-        where=room.named,
         total=room.total,
         takes=budget.takes + (request or 0 if is_llama else 0),
         lacking=lacking,
@@ -285,7 +287,6 @@ def _measured(room: Room, past: Past) -> Estimate:
     return Estimate(
         verdict=verdict,
         says=says,
-        where=room.named,
         total=room.total,
         takes=past.peak,
         lacking=max(0, -spare),
@@ -297,6 +298,18 @@ def _measured(room: Room, past: Past) -> Estimate:
         unknown=("what is free now",) if room.free is None else (),
         is_measured=True,
     )
+
+
+def _where(facts: Facts, rooms: tuple[Room, ...], least: Room) -> str:
+    """Which GPUs the bar is of: all of them, where nobody would see a difference between theirs."""
+    if least.is_unified:
+        return least.named
+    if len(rooms) == 1:
+        given = len(facts.used_gpus or ())
+        return f"{least.named} (the flags use 1 of {given} GPUs)" if given > 1 else least.named
+    named = f"GPUs {', '.join(str(room.index) for room in sorted(rooms, key=lambda r: r.index))}"
+    shown = {(_gib(room.total), None if room.free is None else _gib(room.free)) for room in rooms}
+    return f"Each of {named}" if len(shown) == 1 else f"{least.named}, the fullest of {named}"
 
 
 def _around(parts: list[Part], room: Room) -> list[Part]:

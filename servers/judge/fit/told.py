@@ -46,7 +46,7 @@ class Estimate:
 
     verdict: Verdict
     says: str  # "Fits: …", the verdict in a few words before a colon
-    where: str = ""  # "GPU 1"
+    where: str = ""  # "GPU 1", "Each of GPUs 0, 1"
     total: int = 0  # bytes
     takes: int | None = None  # bytes that it would hold in the end; None: not known
     lacking: int = 0  # bytes over what there is; 0 unless it does not fit

@@ -10,10 +10,19 @@ from servers.judge import drivers
 from servers.judge.facts import Facts
 from servers.judge.fit.told import Estimate
 from servers.judge.preflight import checkpoint, clock, disks
-from servers.judge.preflight.told import LEVELS, Around, Clock, Item, Level, Neighbour, item
+from servers.judge.preflight.told import (
+    LEVELS,
+    WORDS,
+    Around,
+    Clock,
+    Item,
+    Level,
+    Neighbour,
+    item,
+)
 from servers.judge.subject import Subject
 
-__all__ = ["LEVELS", "Around", "Clock", "Item", "Neighbour", "preflight"]
+__all__ = ["LEVELS", "WORDS", "Around", "Clock", "Item", "Neighbour", "preflight"]
 
 _MACHINES = {"x86_64": "amd64", "aarch64": "arm64", "amd64": "amd64", "arm64": "arm64"}
 

@@ -8,6 +8,9 @@ GIB = 2**30
 
 type Level = Literal["ok", "error", "warning", "unknown"]
 LEVELS: tuple[Level, ...] = ("error", "warning", "unknown", "ok")
+WORDS: dict[Level, str] = {
+    "error": "error", "warning": "warning", "unknown": "unknown", "ok": "passed",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,7 +23,7 @@ class Item:
 
     @property
     def level_word(self) -> str:
-        return {"ok": "fine", "error": "fails", "warning": "risky"}.get(self.level, "not known")
+        return WORDS[self.level]
 
 
 @dataclass(frozen=True, kw_only=True)

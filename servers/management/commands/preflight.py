@@ -9,6 +9,7 @@ from django.core.management.base import CommandError
 
 from servers import tasks
 from servers.engines import parameters
+from servers.judge.preflight import WORDS
 from servers.lifecycle import folders, preflight
 from servers.lifecycle.preflight import Checked
 from servers.management.database import DatabaseCommand
@@ -63,8 +64,9 @@ class Command(DatabaseCommand):
 
 
 def _readable(server: Server, told: Checked) -> str:
-    words = {"ok": "fine", "error": "FAILS", "warning": "risky", "unknown": "not known"}
-    lines = [f"{server.slug} on {server.box}: {'may start' if told.may_start else 'STOPPED'}"]
+    words = WORDS | {"error": "ERROR"}
+    verdict = "may start" if told.may_start else "STOPPED"
+    lines = [f"{server.slug} on {server.box}: {verdict} ({told.summary})"]
     for item in told.items:
         lines.append(f"  {words[item.level]:<10} {item.title}: {item.says}")
         if item.remedy:

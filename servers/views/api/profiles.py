@@ -4,16 +4,17 @@ from typing import Any
 
 from asgiref.sync import sync_to_async
 from django.http import Http404, HttpRequest, HttpResponse
+from django.urls import reverse
 from ninja import Router, Schema, Status
 
+from servers.forms import profile_values as values
 from servers.forms.profile import ProfileForm
 from servers.models import Box, Permission, Profile
 from servers.models.profile import Wanted
-from servers.recipes import document
-from servers.recipes.mapping import DocumentError
+from servers.recipes.document import Document
 from servers.views import exports, profile_form
 from servers.views.apart import apart
-from servers.views.api import named
+from servers.views.api import imports, named
 from servers.views.api.auth import ByKey, ByKeyAsync, person
 from servers.views.api.boxes import chosen
 from servers.views.api.errors import ApiError, Problem
@@ -50,8 +51,13 @@ class ProfileOut(Schema):
         )
 
 
+class ImportedOut(ProfileOut):
+    remarks: list[str] = []  # what was assumed and left out of a docker run line or compose file
+
+
 class ImportIn(Schema):
-    document: str  # a profile in inferdash's YAML or JSON
+    document: str  # inferdash's YAML or JSON, a docker run line, or a compose file
+    name: str = ""  # of a new profile, instead of its own
     box: str = ""  # where it is placed; "" is enough where there is one box
     message: str = ""  # of a new version: what is new
 
@@ -78,60 +84,84 @@ def export(request: HttpRequest, slug: str, form: str) -> HttpResponse:
 
 @router.post(
     "",
-    response={201: ProfileOut, 403: Problem, 404: Problem, 422: Problem},
+    response={201: ImportedOut, 403: Problem, 404: Problem, 422: Problem},
     auth=ByKeyAsync(Permission.EDIT),
 )
-async def bring(request: HttpRequest, given: ImportIn) -> Status[ProfileOut]:
-    """Make a profile of a document."""
-    read = await apart(_read, given.document)
+async def bring(request: HttpRequest, given: ImportIn) -> Status[ImportedOut]:
+    """Make a profile of a document, a docker run line or a compose file."""
+    read = await apart(imports.read, given.document, imports.page(request))
     return await sync_to_async(_bring)(request, given, read)
 
 
-def _bring(request: HttpRequest, given: ImportIn, read: document.Document) -> Status[ProfileOut]:
+def _bring(request: HttpRequest, given: ImportIn, read: imports.Import) -> Status[ImportedOut]:
     box = chosen(given.box)
-    form = _form(request, read, box)
+    form = _form(request, given, read, box)
     if not form.is_valid():
-        raise ApiError(UNPROCESSABLE, "invalid", _said(form), "Change the document.", **form.errors)
-    return Status(CREATED, ProfileOut.of(profile_form.create(form, by=person(request))))
+        raise ApiError(UNPROCESSABLE, "invalid", _said(form), _advice(form), **form.errors)
+    return Status(CREATED, _imported(profile_form.create(form, by=person(request)), read))
 
 
 @router.put(
     "/{slug}",
-    response={200: ProfileOut, 403: Problem, 404: Problem, 422: Problem},
+    response={200: ImportedOut, 403: Problem, 404: Problem, 422: Problem},
     auth=ByKeyAsync(Permission.EDIT),
 )
-async def replace(request: HttpRequest, slug: str, given: ImportIn) -> ProfileOut:
-    """Make the document's launch the profile's newest version; secrets are kept."""
-    await sync_to_async(_find)(request, slug)  # whoever may not see it learns of no mistakes first
-    read = await apart(_read, given.document)
+async def replace(request: HttpRequest, slug: str, given: ImportIn) -> ImportedOut:
+    """Make the document's launch the profile's newest version; secrets are kept, and so is what a
+    docker run line or a compose file has no words for."""
+    # Whoever may not see it learns of no mistakes first.
+    kept = (await sync_to_async(_find)(request, slug)).launch
+    read = await apart(imports.read_upon, kept, given.document, imports.page(request))
     return await sync_to_async(_replace)(request, slug, given, read)
 
 
 def _replace(
-    request: HttpRequest, slug: str, given: ImportIn, read: document.Document
-) -> ProfileOut:
+    request: HttpRequest, slug: str, given: ImportIn, read: imports.Replacement
+) -> ImportedOut:
     found = _find(request, slug)
-    launch = exports.with_secrets(read.launch, found.launch)
+    launch = read.launch
+    if read.missing:
+        raise ApiError(
+            UNPROCESSABLE,
+            "invalid",
+            f"{found.slug} has no secret {', '.join(read.missing)}.",
+            f"Give it one on {request.build_absolute_uri(reverse('profile_edit', args=[slug]))}, "
+            "or leave the variable out.",
+        )
+    if not launch.checkpoint and launch.serves_models:
+        message = "It names no model."
+        raise ApiError(UNPROCESSABLE, "invalid", message, "Write one into the command.")
     if launch != found.launch:
         message = given.message[:200] or "Brought in from a document"
         save_launch(request, found, launch, message=message, action="import profile")
-    return ProfileOut.of(_find(request, slug))
+    return _imported(_find(request, slug), read)
 
 
-def _read(text: str) -> document.Document:
-    try:
-        return document.read(text, where="The document")
-    except DocumentError as error:
-        raise ApiError(UNPROCESSABLE, "invalid", str(error), "Change the document.") from error
+def _imported(profile: Profile, read: imports.Import | imports.Replacement) -> ImportedOut:
+    return ImportedOut(**ProfileOut.of(profile).dict(), remarks=read.remarks)
 
 
-def _form(request: HttpRequest, read: document.Document, box: Box) -> ProfileForm:
+def _form(request: HttpRequest, given: ImportIn, read: imports.Import, box: Box) -> ProfileForm:
     """The form that a person would send who has changed nothing of what the document says."""
-    initial: dict[str, Any] = profile_form.of_document(read, read.launch) | {"box": box.pk}
+    found = read.found
+    if isinstance(found, Document):
+        initial: dict[str, Any] = profile_form.of_document(found, found.launch)
+    else:
+        initial = {"name": found.name, **values.initial(found.launch, secrets=found.secrets)}
+    initial |= {"box": box.pk} | ({"name": given.name} if given.name else {})
     shown = ProfileForm(person=person(request), initial=initial)
-    values = {each.html_name: each.value() for each in shown}
-    given = {name: value for name, value in values.items() if value not in (None, False)}
-    return ProfileForm(given, person=person(request))
+    typed = {each.html_name: each.value() for each in shown}
+    sent = {name: value for name, value in typed.items() if value not in (None, False)}
+    return ProfileForm(sent, person=person(request))
+
+
+def _advice(form: ProfileForm) -> str:
+    if "name" in form.errors:
+        return (
+            "Send another “name” (in the terminal: --name NAME), or make it the next version of "
+            "that profile (--into PROFILE)."
+        )
+    return "Change the document."
 
 
 def _said(form: ProfileForm) -> str:

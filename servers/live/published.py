@@ -1,0 +1,68 @@
+"""Where an engine's port is published, and at which address the reader of a page reaches it."""
+
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from django.conf import settings
+
+from servers.engines import ENGINES
+from servers.engines.engine import listens_beyond_loopback
+from servers.models import Run
+
+EVERYWHERE = ("0.0.0.0", "::", "[::]", "")  # noqa: S104 - as profiles and flags say it
+
+
+@dataclass(frozen=True, kw_only=True)
+class Published:
+    """`port` as Docker writes it, and what stands before the path of an example."""
+
+    port: str  # "0.0.0.0:8000"
+    base: str  # "http://rtx8.example:8000"
+    box: str
+    # The example works on the box alone: it is published there only, or nobody can know the name
+    # by which the reader reaches the box.
+    is_of_box: bool = True
+    is_open: bool = False
+
+    @property
+    def reader(self) -> str:
+        """Who the example is for."""
+        if not self.is_of_box:
+            return f"any machine that reaches {self.box}"
+        return f"a shell on {self.box}{'' if self.is_open else ' only'}"
+
+
+def published(run: Run | None, host: str = "") -> Published | None:
+    """None before it has a port. `host` is the name by which the page was opened, as its request
+    says it: this machine's, where the box is this one."""
+    if run is None or run.address is None or run.port is None:
+        return None
+    launch, box, inside = (
+        run.launch,
+        run.server.box.slug,
+        f"http://{_bracketed(run.address)}:{run.port}",
+    )
+    listens = ENGINES[launch.engine].listens_on(launch)
+    if not listens_beyond_loopback(listens) or listens_beyond_loopback(run.address):
+        return Published(port=f"{_bracketed(run.address)}:{run.port}", base=inside, box=box)
+    port = f"{_bracketed(listens) or EVERYWHERE[0]}:{run.port}"
+    if listens not in EVERYWHERE:
+        base = f"http://{_bracketed(listens)}:{run.port}"
+        return Published(port=port, base=base, box=box, is_of_box=False, is_open=True)
+    name = _name(host)
+    if box != settings.BOX or not name or not listens_beyond_loopback(name):
+        return Published(port=port, base=inside, box=box, is_open=True)
+    base = f"http://{_bracketed(name)}:{run.port}"
+    return Published(port=port, base=base, box=box, is_of_box=False, is_open=True)
+
+
+def _name(host: str) -> str:
+    try:
+        return urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return ""  # no browser sends it
+
+
+def _bracketed(address: str) -> str:
+    bare = address.strip("[]")
+    return f"[{bare}]" if ":" in bare else bare
