@@ -2,6 +2,7 @@
 
 import json
 import re
+import signal
 import statistics
 import sys
 from collections.abc import Iterator
@@ -107,7 +108,8 @@ def demo(tmp_path: Path) -> Iterator[tuple[Visitor, Path]]:
         up.waits_for("ready at")
         yield Visitor(f"http://127.0.0.1:{port}"), tmp_path
     finally:
-        up.press_ctrl_c()
+        # What `docker run` without a terminal passes on of a Ctrl-C.
+        up.process.send_signal(signal.SIGINT)
         up.ends()
         print(up.said)
     assert list(tmp_path.iterdir()) == [], "the demo has left something behind"
