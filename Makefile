@@ -3,6 +3,8 @@ PYTHON := .venv/bin/python
 UV := uv
 # The tests start some hundred processes of Python: compiling all of it anew takes as long as they.
 unexport PYTHONDONTWRITEBYTECODE
+# What a person is told to say again.
+export INFERDASH_COMMAND = make $(or $(firstword $(MAKECMDGOALS)),up)
 
 .PHONY: up demo compose-pin install uninstall rollback bundle test test-all test-fast test-vllm test-clients test-fresh bench soak pictures docs wheel image lint format lock install-dev
 

@@ -25,6 +25,7 @@ LABEL = "inferdash.test.recipe"
 SUITE = platform.freedesktop_os_release().get("VERSION_CODENAME", "bookworm")
 BASE = f"inferdash-test/base:{SUITE}"
 ENGINE = "inferdash-test/engine:1"
+_LISTED = "mirror+file:"  # a file with the mirrors to try, one a line, as on CI's runner
 # How a suite is made; of one that is newer than this debootstrap, as it makes unstable.
 SCRIPTS = Path("/usr/share/debootstrap/scripts")
 # Engines may be started by their own names, too.
@@ -161,14 +162,21 @@ def _sources(folder: Path) -> Iterator[tuple[str, list[str]]]:
     for path in [folder / "sources.list", *sorted(folder.glob("sources.list.d/*.list"))]:
         if path.is_file():
             for line in path.read_text().splitlines():
-                if found := re.match(r"deb\s+(?:\[[^]]*]\s+)?(http\S+)\s+(\S+)", line):
-                    yield found[1], [found[2]]
+                if found := re.match(r"deb\s+(?:\[[^]]*]\s+)?((?:http|mirror)\S+)\s+(\S+)", line):
+                    yield _first_of(found[1]), [found[2]]
     for path in sorted(folder.glob("sources.list.d/*.sources")):
         for stanza in re.split(r"\n\s*\n", path.read_text()):
             fields = dict(re.findall(r"^(\w+):[ \t]*(.*)$", stanza, re.MULTILINE))
             if "deb" in fields.get("Types", "").split():
                 for uri in fields.get("URIs", "").split():
-                    yield uri, fields.get("Suites", "").split()
+                    yield _first_of(uri), fields.get("Suites", "").split()
+
+
+def _first_of(uri: str) -> str:
+    if not uri.startswith(_LISTED):
+        return uri
+    listed = Path(uri.removeprefix(_LISTED)).read_text()
+    return next(line.split()[0] for line in listed.splitlines() if line.startswith("http"))
 
 
 def _recipe_of(client: docker.APIClient, tag: str) -> str | None:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import signal
 import statistics
 import sys
 from collections.abc import Iterator
@@ -78,7 +79,9 @@ class Visitor:
 
     def __init__(self, url: str) -> None:
         self.url = url
-        self._open = build_opener(HTTPCookieProcessor(CookieJar())).open
+        opener = build_opener(HTTPCookieProcessor(CookieJar()))
+        opener.addheaders = [("Accept", "text/html")]
+        self._open = opener.open
 
     def see(self, path: str) -> str:
         with self._open(self.url + path, timeout=30) as answer:
@@ -105,7 +108,8 @@ def demo(tmp_path: Path) -> Iterator[tuple[Visitor, Path]]:
         up.waits_for("ready at")
         yield Visitor(f"http://127.0.0.1:{port}"), tmp_path
     finally:
-        up.press_ctrl_c()
+        # What `docker run` without a terminal passes on of a Ctrl-C.
+        up.process.send_signal(signal.SIGINT)
         up.ends()
         print(up.said)
     assert list(tmp_path.iterdir()) == [], "the demo has left something behind"
@@ -117,6 +121,7 @@ def test_the_demo_shows_a_start_a_failure_with_its_fix_a_leak_and_a_chat(
     demo: tuple[Visitor, Path],
 ) -> None:
     visitor, folder = demo
+    assert "Log in to" not in visitor.see("/chat/"), "a first page other than / asks for a password"
 
     def says(text: str, path: str = "/") -> None:
         wait_until(lambda: text in visitor.see(path), f"{path} says {text}")
@@ -147,5 +152,12 @@ def test_the_demo_shows_a_start_a_failure_with_its_fix_a_leak_and_a_chat(
     )
     words = re.findall(r'"content": ?"((?:[^"\\]|\\.)*)"', said)
     assert "KV cache" in "".join(words)
+    says("/kill/", "/boxes/rtx8/")
+    ending = re.search(r'hx-get="([^"]+/kill/[^"]+)"', visitor.see("/boxes/rtx8/"))
+    assert ending, "nothing ends what was left behind"
+    end = re.search(r'hx-post="([^"]+)"', visitor.see(ending[1]))
+    assert end
+    visitor.post(end[1], page)
+    wait_until(lambda: "outlived" not in visitor.see("/"), "the memory has come back")
     assert not (folder / "real").exists(), "the real installation's folder was touched"
     assert [each.name[:15] for each in folder.iterdir()] == ["inferdash-demo-"]

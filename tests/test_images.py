@@ -40,9 +40,17 @@ def test_packages_come_from_where_this_machine_gets_them(tmp_path: Path) -> None
     assert mirror("trixie", tmp_path) == "http://mirror.example/debian"
 
 
-def test_a_mirror_that_cannot_be_known_is_asked_for(tmp_path: Path) -> None:
-    (tmp_path / "sources.list").write_text(UBUNTU)
+def test_an_ubuntu_that_reads_its_mirrors_from_a_file_has_none_of_debian(tmp_path: Path) -> None:
+    listed = tmp_path / "apt-mirrors.txt"
+    listed.write_text("http://near.example/ubuntu/\tpriority:1\nhttp://far.example/ubuntu/\n")
+    uri = f"mirror+file:{listed}"
+    (tmp_path / "sources.list.d").mkdir()
+    (tmp_path / "sources.list").write_text(f"deb {uri} jammy main\n")
+    stanza = f"Types: deb\nURIs: {uri}\nSuites: noble noble-updates\nComponents: main\n"
+    (tmp_path / "sources.list.d/ubuntu.sources").write_text(stanza)
 
+    for suite in ("jammy", "noble"):
+        assert mirror(suite, tmp_path) == "http://near.example/ubuntu/"
     with pytest.raises(ImageError, match="DEBIAN_MIRROR"):
         mirror("trixie", tmp_path)
 

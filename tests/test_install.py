@@ -121,7 +121,7 @@ def test_what_npm_says_is_shown_when_it_fails(checkout: Path) -> None:
 
 
 def _start_with_old_python(checkout: Path, system: str) -> subprocess.CompletedProcess[str]:
-    """make up on a machine whose every python3 is 3.9, of this /etc/os-release."""
+    """make demo on a machine whose every python3 is 3.9, of this /etc/os-release."""
     for name in ("python3", "python3.12", "python3.13", "python3.14"):
         program(
             checkout.parent / "bin" / name, 'test "$1" = --version && echo Python 3.9.2; exit 1'
@@ -134,6 +134,7 @@ def _start_with_old_python(checkout: Path, system: str) -> subprocess.CompletedP
             "PATH": f"{checkout.parent / 'bin'}:/usr/bin:/bin",
             "HOME": "/nonexistent",
             "OS_RELEASE": str(checkout.parent / "os-release"),
+            "INFERDASH_COMMAND": "make demo",
         },
         capture_output=True,
         text=True,
@@ -156,7 +157,7 @@ def test_ubuntu_22_is_told_the_two_commands_that_bring_python(checkout: Path) ->
     commands = [line.strip() for line in result.stderr.splitlines() if line.startswith("    ")]
     assert commands == [
         "curl -LsSf https://astral.sh/uv/install.sh | sh",
-        'PATH="$HOME/.local/bin:$PATH" make up',
+        'PATH="$HOME/.local/bin:$PATH" make demo',
     ]
 
 

@@ -8,10 +8,12 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from inferdash.demo.box import SimulatedBox, make_boxes
-from inferdash.up import ports, redis
+from inferdash.up import plan, ports, redis
+from inferdash.up.__main__ import StartError, make_plan
 from inferdash.up.plan import Program
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -26,11 +28,15 @@ _NOT_OURS = ("DATABASE_URL", "REDIS_URL", "TLS", "TLS_CERT", "TLS_KEY", "SECRET_
 def main() -> int:
     # Short, because Redis' socket lies in it.
     folder = Path(tempfile.mkdtemp(prefix="inferdash-demo-"))
+    # The first process of a container is not ended by a signal that it has no answer to.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         return _run(folder)
-    except (ports.PortError, redis.RedisError) as error:
+    except (StartError, ports.PortError, redis.RedisError) as error:
         sys.stderr.write(f"inferdash: {error}\n")
         return 1
+    except KeyboardInterrupt:
+        return 130
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -43,21 +49,32 @@ def _run(folder: Path) -> int:
         box.build()
     os.environ.update(_environment(folder, boxes, first, names))
     _make_visitor()
-    from inferdash.up.__main__ import prepare
-
     story = [sys.executable, "-m", "inferdash.demo.story"]
     simulation = [sys.executable, "-m", "inferdash.demo.simulation", str(folder), str(first), names]
     more = [Program(name="simulation", command=[*simulation, *story], descriptors=[])]
     for box in boxes[1:]:
         more += _programs_of(box)
-    descriptor = prepare(more=more, notes=["simulated: no GPU, no Docker and no model is used"])
+    usual, inherited = make_plan()
+    whole = replace(
+        usual,
+        # In a container it listens for all, and is opened by what is published: this.
+        address=usual.loopback,
+        # They are about passwords and the names of a real installation.
+        warnings=[],
+        notes=["simulated: no GPU, no Docker and no model is used"],
+        farewell="all that the demo has written is deleted",
+        programs=[*usual.programs, *more],
+    )
+    descriptor = plan.write(whole, keep_open=inherited)
     supervisor = subprocess.Popen(
         [sys.executable, "-m", "inferdash.up.supervisor", str(descriptor)],
-        pass_fds=_inheritable(descriptor),
+        pass_fds=[descriptor, *inherited],
+        # A Ctrl-C reaches it through this process alone, whether a terminal sends it or docker run.
+        start_new_session=True,
     )
-    # The terminal's Ctrl-C reaches the supervisor by itself.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, lambda *_: supervisor.terminate())
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, lambda *_: supervisor.terminate())
     return supervisor.wait()
 
 
@@ -75,6 +92,8 @@ def _environment(
         "INFERDASH_DEMO_BOXES": names,
         "INFERDASH_HUB": "off",
         "LOG_LEVEL": os.environ.get("LOG_LEVEL") or "ERROR",
+        # Celery's many lines to root, for a worker that only reaches a simulation.
+        "PYTHONWARNINGS": "ignore:You're running the worker with superuser privileges",
         "PORT": port,
         "PYTHONPATH": f"{DRIVER}:{ROOT}",
     }
@@ -144,19 +163,6 @@ def _is_free(port: int) -> bool:
         except OSError:
             return False
     return True
-
-
-def _inheritable(plan: int) -> list[int]:
-    """What prepare() has left open for the supervisor."""
-    found = []
-    for name in os.listdir("/proc/self/fd"):  # noqa: PTH208 - the names are all that is wanted
-        descriptor = int(name)
-        try:
-            if descriptor > 2 and os.get_inheritable(descriptor):
-                found.append(descriptor)
-        except OSError:  # the folder's own
-            continue
-    return [*{*found, plan}]
 
 
 if __name__ == "__main__":

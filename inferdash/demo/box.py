@@ -164,10 +164,12 @@ class SimulatedBox:
         up = time.time() - self.began
         self._replace(self.root / "proc/uptime", f"{up:.2f} {up * 30:.2f}\n")
 
-    def begin_process(self, pid: int, container: str, title: str, name: str, parent: int) -> None:
+    def begin_process(self, pid: int, container: str, title: str, parent: int) -> None:
         """The files of a process of a container."""
+        name = Path(title.partition(" ")[0]).name[:15]  # the kernel keeps no more
         ticks = int((time.time() - self.began) * 100)
         kib = 1_900_000 if self.is_unified else 2_400_000
+        self._write(f"proc/{pid}/comm", f"{name}\n")
         self._write(f"proc/{pid}/stat", f"{pid} ({name}) S {parent} {'0 ' * 17}{ticks} 0 0\n")
         self._write(
             f"proc/{pid}/status", f"Name:\t{name}\nUid:\t0\t0\t0\t0\nRssAnon:\t{kib // 9} kB\n"
@@ -176,7 +178,7 @@ class SimulatedBox:
         self._write(f"proc/{pid}/cgroup", f"0::/system.slice/docker-{container}.scope\n")
 
     def end_process(self, pid: int) -> None:
-        for name in ("stat", "status", "cmdline", "cgroup"):
+        for name in ("comm", "stat", "status", "cmdline", "cgroup"):
             (self.root / f"proc/{pid}/{name}").unlink(missing_ok=True)
         if (folder := self.root / f"proc/{pid}").is_dir():
             folder.rmdir()

@@ -138,7 +138,7 @@ class SimulatedContainer:
         settings = self.settings
         listening = self.bind(settings) if settings else None
         self.state, self.started_at = "running", timestamp()
-        await self._begin("inferdash-demo-engine", " ".join(self.words[:3]), card=None)
+        await self._begin(" ".join(self.words[:3]) or "sh", card=None)
         self._life = asyncio.create_task(self._live(settings, listening))
 
     async def _live(self, settings: Settings | None, listening: socket.socket | None) -> None:
@@ -152,7 +152,7 @@ class SimulatedContainer:
         title = "VLLM::EngineCore" if len(cards) == 1 else "VLLM::Worker_TP{rank}"
         title = title if settings.engine == "vllm" else f"{settings.engine}::scheduler_TP{{rank}}"
         for rank, card in enumerate(cards):
-            await self._begin("VLLM::Worker", title.format(rank=rank), card=card)
+            await self._begin(title.format(rank=rank), card=card)
         memory = self.box.cards[cards[0]].facts.get("total") if cards else None
         seconds = SLOW if settings.model == SLOWLY else QUICK
         for step in script.play_start(settings, memory or self.box.memory, seconds=seconds):
@@ -172,13 +172,13 @@ class SimulatedContainer:
         self._server = serve(self.engine.answer, listening)
         self.engine.is_ready = True
 
-    async def _begin(self, name: str, title: str, *, card: int | None) -> None:
+    async def _begin(self, title: str, *, card: int | None) -> None:
         process = await asyncio.create_subprocess_exec(
             "cat", stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.DEVNULL
         )
         mine = ContainerProcess(process=process)
         parent = self.processes[0].pid if self.processes else SHIM
-        self.box.begin_process(process.pid, self.id, title, name, parent)
+        self.box.begin_process(process.pid, self.id, title, parent)
         if card is not None:
             mine.held, mine.card = Held(pid=process.pid, size=500 << 20), card
             self.box.cards[card].held.append(mine.held)

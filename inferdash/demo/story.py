@@ -232,15 +232,21 @@ def _gpu_point(
 def _figures(traffic: Traffic, before: tuple[float, float], pace: int, model: str) -> Point:
     running = len(traffic.jobs)
     token = (1 + running / 14) / find_model(model).speed
-    firsts = sorted(traffic.first_tokens[-40:]) or [0.1]
-    del traffic.first_tokens[:-40]
-    figures = {
+    firsts = sorted(traffic.first_tokens)
+    traffic.first_tokens.clear()
+    figures: dict[str, float] = {
         "running": running, "queued": len(traffic.queue), "kv": traffic.kv_share,
         "generation": (traffic.generation_tokens - before[0]) / pace,
         "prompt": (traffic.prompt_tokens - before[1]) / pace,
-        "first_p50": firsts[len(firsts) // 2], "first_p95": firsts[int(len(firsts) * 0.95)],
-        "token_p50": token, "token_p95": token * 1.7,
     }  # fmt: skip
+    # An engine that has answered nothing in this time has no latency in it either.
+    if firsts:
+        figures |= {
+            "first_p50": firsts[len(firsts) // 2],
+            "first_p95": firsts[int(len(firsts) * 0.95)],
+        }
+    if figures["generation"]:
+        figures |= {"token_p50": token, "token_p95": token * 1.7}
     point = {name: round(each * figurepoints.SCALES[name]) for name, each in figures.items()}
     return point | {f"{name}_max": value for name, value in point.items()}
 

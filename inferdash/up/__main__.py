@@ -2,7 +2,6 @@
 
 import os
 import sys
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 from inferdash.up import claim, plan, ports, redis
@@ -34,11 +33,14 @@ def main() -> NoReturn:
     os.execv(sys.executable, supervisor)  # noqa: S606 - our own program, no shell wanted
 
 
-def prepare(more: Sequence[plan.Program] = (), notes: Sequence[str] = ()) -> int:
-    """Do all that can fail with a sentence; return the descriptor that the plan is written to.
+def prepare() -> int:
+    """Do all that can fail with a sentence; return the descriptor that the plan is written to."""
+    whole, inherited = make_plan()
+    return plan.write(whole, keep_open=inherited)
 
-    `more` programs are started beside the usual ones, `notes` said when all of it is ready.
-    """
+
+def make_plan() -> tuple[plan.Plan, list[int]]:
+    """The plan, and the descriptors that its programs need to inherit."""
     from django.core.exceptions import ImproperlyConfigured
 
     try:
@@ -76,20 +78,17 @@ def prepare(more: Sequence[plan.Program] = (), notes: Sequence[str] = ()) -> int
             ),
             *(certificates.warnings() if certificates else []),
         ],
-        notes=[*(certificates.said() if certificates else []), *notes],
-        programs=[
-            *plan.programs(
-                python=sys.executable,
-                root=settings.FILES,
-                queue=settings.CELERY_TASK_DEFAULT_QUEUE,
-                sockets=inherited,
-                behind_tls=settings.BEHIND_TLS,
-                redis=own_redis,
-            ),
-            *more,
-        ],
+        notes=certificates.said() if certificates else [],
+        programs=plan.programs(
+            python=sys.executable,
+            root=settings.FILES,
+            queue=settings.CELERY_TASK_DEFAULT_QUEUE,
+            sockets=inherited,
+            behind_tls=settings.BEHIND_TLS,
+            redis=own_redis,
+        ),
     )
-    return plan.write(whole, keep_open=[lock, *inherited])
+    return whole, [lock, *inherited]
 
 
 def _certificates(settings: "ModuleType") -> "Certificates":

@@ -31,6 +31,7 @@ class Plan:
     warnings: list[str]
     programs: list[Program]
     notes: list[str] = field(default_factory=list)
+    farewell: str = "engine containers keep running"
 
 
 def address(host: str, port: int, *, is_tls: bool = False) -> str:

@@ -59,7 +59,7 @@ class Supervisor:
         if self.stop.is_set():
             self.hurry.set()
             return
-        self.say("stopping; engine containers keep running (once more: at once)")
+        self.say(f"stopping; {self.plan.farewell} (once more: at once)")
         self.stop.set()
 
     async def _keep(self, program: Program, stop: asyncio.Event, grace: float) -> None:

@@ -3,6 +3,7 @@
 # INFERDASH_PROGRAM names another module.
 set -eu
 program=${INFERDASH_PROGRAM:-inferdash.up.install}
+command=${INFERDASH_COMMAND:-make up}
 cd "$(dirname "$0")/../.."
 
 is_new_enough() {
@@ -28,13 +29,13 @@ echo "inferdash needs Python 3.12 or newer, and this machine has $found." >&2
 # Distributions whose own python3 is new enough need one command, others a Python beside theirs.
 case $(. "${OS_RELEASE:-/etc/os-release}" 2>/dev/null && echo "${ID:-}:${VERSION_ID:-}") in
 ubuntu:2[4-9].* | debian:1[3-9] | fedora:*)
-    echo "Install it, then say make up again: sudo apt install python3 (Fedora: dnf)." >&2
+    echo "Install it, then say $command again: sudo apt install python3 (Fedora: dnf)." >&2
     ;;
 *)
     echo "These two commands bring one for your user, and leave the system's alone:" >&2
     echo "    curl -LsSf https://astral.sh/uv/install.sh | sh" >&2
-    echo "    PATH=\"\$HOME/.local/bin:\$PATH\" make up" >&2
-    echo "make up then has uv bring Python 3.12. (Ubuntu 24.04 and Debian 13 have one:" \
+    echo "    PATH=\"\$HOME/.local/bin:\$PATH\" $command" >&2
+    echo "$command then has uv bring Python 3.12. (Ubuntu 24.04 and Debian 13 have one:" \
         "sudo apt install python3.)" >&2
     ;;
 esac

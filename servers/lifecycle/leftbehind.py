@@ -43,7 +43,9 @@ def look(
     ours = _ours(box, found)
     sees_all = os.geteuid() == 0 and _sees_box()
     left = [
-        *leftbehind.processes(workers(ours), ours, running, _on_gpu(known), now=now),
+        *leftbehind.processes(
+            workers(ours, settings.KERNEL_ROOT), ours, running, _on_gpu(known), now=now
+        ),
         *leftbehind.segments(segments, now=now, sees_all=sees_all),
         *leftbehind.containers(_with_runs(box, found)),
     ]

@@ -17,6 +17,7 @@ HERE = Path(__file__).parent
 SHIPPED = HERE / "library"
 SHIPPED_OVERLAYS = HERE / "overlays"
 OVERLAYS = "overlays"  # the folder for them in a folder of one's own
+_SUFFIXES = (".yaml", ".yml")
 _ID = re.compile(r"[A-Za-z0-9_-]{1,63}")
 
 
@@ -126,7 +127,7 @@ def _each[Entry](
     may_be_missing: bool = False,
 ) -> Iterator[Entry]:
     try:
-        paths = sorted(path for path in folder.iterdir() if path.suffix in (".yaml", ".yml"))
+        paths = sorted(path for path in folder.iterdir() if path.suffix in _SUFFIXES)
     except OSError as error:
         if not (may_be_missing and isinstance(error, FileNotFoundError)):
             reason = f"The folder cannot be read: {error.strerror}."
@@ -134,10 +135,7 @@ def _each[Entry](
         return
     for path in paths:
         try:
-            if not _ID.fullmatch(path.stem):
-                raise DocumentError(
-                    "Rename it: letters, digits, - and _ before .yaml, at most 63.", where=path.name
-                )
+            check_name(path, path.name)
             yield reader(Mapping.parse(_text(path), where=str(path)), path, is_own)
         except UnicodeDecodeError:
             broken.append(Broken(path=path, reason="The file is not UTF-8 text."))
@@ -145,6 +143,14 @@ def _each[Entry](
             broken.append(Broken(path=path, reason=f"It cannot be read: {error.strerror}."))
         except DocumentError as error:
             broken.append(Broken(path=path, reason=str(error)))
+
+
+def check_name(path: Path, where: str) -> None:
+    """Raises DocumentError for a file that no catalogue would list."""
+    if not _ID.fullmatch(path.stem) or path.suffix not in _SUFFIXES:
+        raise DocumentError(
+            "Rename it: letters, digits, - and _ before .yaml, at most 63.", where=where
+        )
 
 
 def _text(path: Path) -> str:

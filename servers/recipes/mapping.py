@@ -13,6 +13,10 @@ LONGEST_TEXT = 100_000
 # Of what is in it. The library's largest has 154 values and is 6 deep; none has an alias.
 MOST_VALUES, DEEPEST, MOST_ALIASES = 5_000, 30, 100
 
+# What other programs' files call it.
+_ELSEWHERE = {"args": "flags", "command": "flags", "environment": "env", "model": "checkpoint",
+              "ports": "host_port"}  # fmt: skip
+
 
 class DocumentError(ValueError):
     """A YAML text that cannot be read; says where, which line and key, and what to do."""
@@ -122,7 +126,8 @@ class Mapping:
         """Raises DocumentError for a key that is not known, or one that is missing."""
         for key in self.nodes:
             if key not in known:
-                near = get_close_matches(key, known, n=1)
+                meant = _ELSEWHERE.get(key, "")
+                near = [meant] if meant in known else get_close_matches(key, known, n=1)
                 advice = f"Did you mean {near[0]}?" if near else f"Known are {', '.join(known)}."
                 raise self.error(f"There is no such key. {advice}", key)
         for key in required:

@@ -21,9 +21,13 @@ def find_errors(text: str, path: Path) -> tuple[list[DocumentError], Recipe | No
     """
     errors: list[DocumentError] = []
     try:
+        catalogue.check_name(path, str(path))
+    except DocumentError as error:
+        errors.append(error)
+    try:
         found = Mapping.parse(text, where=str(path))
     except DocumentError as error:
-        return [error], None
+        return [*errors, error], None
     while len(errors) < MOST:
         try:
             recipe = catalogue.recipe(found, path)

@@ -1,11 +1,14 @@
 """A minimal Debian or Ubuntu in a folder, from the mirror that this machine itself uses."""
 
 import os
+import platform
 import re
 import shutil
 import subprocess
 import tempfile
 from pathlib import Path
+
+from tests import images
 
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "inferdash-tests"
 # What the README asks of a machine, and nothing more. Certificates come with any real one.
@@ -14,23 +17,12 @@ SUITES = {"ubuntu": "noble", "debian": "trixie"}
 
 
 def unpack(root: Path) -> None:
-    distribution, mirror = _mirror()
-    suite = SUITES[distribution]
+    suite = SUITES.get(platform.freedesktop_os_release()["ID"], "trixie")
     kept = CACHE / f"fresh-{suite}.tar"
     if not kept.exists():
-        _build(suite, mirror, kept)
+        _build(suite, images.mirror(suite), kept)
     subprocess.run(["tar", "-C", root, "-xpf", kept], check=True)
     root.chmod(0o755)
-
-
-def _mirror() -> tuple[str, str]:
-    for path in [Path("/etc/apt/sources.list"), *Path("/etc/apt/sources.list.d").glob("*")]:
-        for distribution in SUITES:
-            if path.is_file() and path.suffix in (".list", ".sources"):
-                found = re.search(rf"https?://\S+/{distribution}/?(?=\s)", path.read_text() + "\n")
-                if found:
-                    return distribution, found[0]
-    raise SystemExit("No mirror of Debian or Ubuntu in /etc/apt: no fresh machine can be made.")
 
 
 def _build(suite: str, mirror: str, kept: Path) -> None:

@@ -33,7 +33,8 @@ class Command(BaseCommand):
         try:
             text = path.read_text(encoding="utf-8")
         except (OSError, UnicodeError) as error:
-            self.stderr.write(f"{path} cannot be read: {error}")
+            reason = error.strerror if isinstance(error, OSError) else "It is not text in UTF-8"
+            self.stderr.write(f"{path} cannot be read: {reason}.")
             raise SystemExit(_UNREADABLE) from error
         errors, recipe = find_errors(text, path)
         said = [str(error) for error in errors]
