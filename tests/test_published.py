@@ -34,15 +34,18 @@ def test_where_an_engine_is_reached(settings: Any) -> None:
     ]
     for launch, host, expected in cases:
         made.version.spec = made.version.spec | launch
-        assert published(made, host) == expected, (launch, host)
+        assert published(made, "rtx8", host) == expected, (launch, host)
         made.version.refresh_from_db()
     # Of another box, this page's name says nothing.
     settings.BOX = "desk"
     made.version.spec = made.version.spec | {"host_address": "0.0.0.0"}
-    assert published(made, "desk.lan") == here("0.0.0.0:8000", is_open=True)
+    assert published(made, "rtx8", "desk.lan") == here("0.0.0.0:8000", is_open=True)
+    made.version.spec = made.version.spec | {"host_address": "10.0.0.8"}
+    made.address = "10.0.0.8"
+    assert published(made, "rtx8", "desk.lan") == there("10.0.0.8:8000", "10.0.0.8")
     # A container's own address, of an engine that others started.
     made.address = "172.17.0.2"
-    assert published(made, "desk.lan") == Published(
+    assert published(made, "rtx8", "desk.lan") == Published(
         port="172.17.0.2:8000", base="http://172.17.0.2:8000", box="rtx8"
     )
 

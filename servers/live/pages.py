@@ -222,7 +222,7 @@ def head(server: Server, run: Run | None, person: User, host: str) -> dict[str, 
         "run": run,
         "person": person,
         "is_latest": run == server.run,
-        "published": published(run, host),
+        "published": published(run, server.box.slug, host),
     }
 
 

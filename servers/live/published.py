@@ -32,28 +32,35 @@ class Published:
         return f"a shell on {self.box}{'' if self.is_open else ' only'}"
 
 
-def published(run: Run | None, host: str = "") -> Published | None:
+def published(run: Run | None, box: str, host: str = "") -> Published | None:
     """None before it has a port. `host` is the name by which the page was opened, as its request
     says it: this machine's, where the box is this one."""
-    if run is None or run.address is None or run.port is None:
+    port = published_port(run)
+    if run is None or not port:
         return None
-    launch, box, inside = (
-        run.launch,
-        run.server.box.slug,
-        f"http://{_bracketed(run.address)}:{run.port}",
-    )
-    listens = ENGINES[launch.engine].listens_on(launch)
-    if not listens_beyond_loopback(listens) or listens_beyond_loopback(run.address):
-        return Published(port=f"{_bracketed(run.address)}:{run.port}", base=inside, box=box)
-    port = f"{_bracketed(listens) or EVERYWHERE[0]}:{run.port}"
-    if listens not in EVERYWHERE:
-        base = f"http://{_bracketed(listens)}:{run.port}"
-        return Published(port=port, base=base, box=box, is_of_box=False, is_open=True)
+    address, _colon, number = port.rpartition(":")
+    inside = f"http://{_bracketed(run.address or '')}:{number}"
+    listens = ENGINES[run.launch.engine].listens_on(run.launch)
+    # What others have started is asked at its container's own address, which no profile names.
+    if address != (_bracketed(listens) or EVERYWHERE[0]) or not listens_beyond_loopback(listens):
+        return Published(port=port, base=inside, box=box)
+    if address not in EVERYWHERE:
+        return Published(port=port, base=f"http://{port}", box=box, is_of_box=False, is_open=True)
     name = _name(host)
     if box != settings.BOX or not name or not listens_beyond_loopback(name):
         return Published(port=port, base=inside, box=box, is_open=True)
-    base = f"http://{_bracketed(name)}:{run.port}"
+    base = f"http://{_bracketed(name)}:{number}"
     return Published(port=port, base=base, box=box, is_of_box=False, is_open=True)
+
+
+def published_port(run: Run | None) -> str:
+    """ "0.0.0.0:8000", as Docker writes it; "" before it has one."""
+    if run is None or run.address is None or run.port is None:
+        return ""
+    listens = ENGINES[run.launch.engine].listens_on(run.launch)
+    if not listens_beyond_loopback(listens) or listens_beyond_loopback(run.address):
+        return f"{_bracketed(run.address)}:{run.port}"
+    return f"{_bracketed(listens) or EVERYWHERE[0]}:{run.port}"
 
 
 def _name(host: str) -> str:

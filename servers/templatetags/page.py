@@ -12,7 +12,7 @@ from django.utils.safestring import SafeString
 from servers.engines import ENGINES
 from servers.engines.launch import Launch
 from servers.live import capture, needs
-from servers.live.published import published
+from servers.live.published import published_port
 from servers.models import Box, Capture, Run, User
 
 register = template.Library()
@@ -84,11 +84,7 @@ def openness(launch: Launch) -> str:
     return "open to the network" if engine.has_key(launch) else "open to the network, no key"
 
 
-@register.filter
-def published_port(run: Run) -> str:
-    """ "0.0.0.0:8000"; "" before it has one."""
-    found = published(run)
-    return found.port if found else ""
+register.filter("published_port", published_port)
 
 
 @register.filter
