@@ -25,7 +25,8 @@ AT_THE_END = """() => new Promise((resolve, reject) => {
 def test_an_answer_streams_as_markdown_with_its_figures(page: Page) -> None:
     text = "# Title\n\nSome **bold** words.\n\n```python\nprint('hi')\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |\n"
 
-    ask(page, deltas=pieces(text), delay=0.01)
+    # So slow that it does not come to the browser as one, however busy the machine is.
+    ask(page, deltas=pieces(text), delay=0.1)
 
     expect(answer(page).locator("h1")).to_have_text("Title")
     finished(page)

@@ -39,7 +39,7 @@ def comparison(page: Page, stack: Stack, second: ScriptedEngine) -> Page:
     second.plan = lambda _body: Script(
         deltas=[{"content": "The other"}] * 3,
         first_delay=0.5,
-        delay=0.02,
+        delay=0.3,
     )
     page.goto(f"{stack.url}/chat/compare/?server=tiny")
     expect(page.get_by_label("Server of column B")).to_have_value("other")
