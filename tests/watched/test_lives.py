@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from servers.lifecycle.watched import LOOPS
+from servers.lifecycle.watched import LOOP, LOOPS
 from servers.models import Run
 from servers.models.run import State
 from tests.chaos.place import Place
@@ -166,10 +166,12 @@ def test_one_that_keeps_dying_is_not_followed_for_ever(place: Place, hands: Hand
         lambda: Run.objects.filter(server=run.server_id).latest("pk").outlook == LOOPS,
     )
     runs = Run.objects.filter(server=run.server_id)
-    told = list(runs)
-    assert len(told) >= 3
-    ends = [(each.state, each.failure, each.outlook) for each in told]
-    assert all(state == State.FAILED and failure for state, failure, _ in ends), ends
+    told = list(runs.order_by("-pk"))
+    ends = [f"{each.state}: {each.failure} ({each.exit_code}) {each.outlook}" for each in told]
+    lately = told[:LOOP]
+    # The machine may miss one life before these; then they are counted anew.
+    assert len(lately) == LOOP
+    assert all(each.state == State.FAILED and each.failure for each in lately), "\n".join(ends)
 
     # Docker goes on starting it.
     begun = _restarts(hands, container)
