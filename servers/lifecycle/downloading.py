@@ -19,7 +19,7 @@ from servers.host.fetch import choice, listing, places, room
 from servers.host.fetch.job import REPOSITORY, REVISION, FetchError, File, Job, Layout
 from servers.host.inventory import Inventory
 from servers.judge.limits import LimitsError
-from servers.judge.sizes import gib
+from servers.judge.sizes import size
 from servers.lifecycle import creation, stock
 from servers.lifecycle.checkpoints import hub_token
 from servers.live import answers
@@ -299,11 +299,12 @@ def left_of(download: Download, made: Job) -> str:
         return "Nothing of it is left on the disk."
     said = []
     if whole:
-        size = sum(file.size for file in whole)
+        held = sum(file.size for file in whole)
         count = f"{len(whole)} whole file{'' if len(whole) == 1 else 's'}"
-        said.append(f"{count} ({gib(size)}) stay in {download.folder}")
+        stay = "stays" if len(whole) == 1 else "stay"
+        said.append(f"{count} ({size(held)}) {stay} in {download.folder}")
     if parts:
-        said.append(f"{gib(parts)} of unfinished files stay, to go on from")
+        said.append(f"{size(parts)} of unfinished files stay, to go on from")
     return "; ".join(said) + "."
 
 

@@ -21,7 +21,6 @@ _BACKTICKS = re.compile(r"`([^`\n]+)`")
 
 register = template.Library()
 
-GIB = 2**30
 NOT_REPORTED = "not reported"
 DASH = "–"
 
@@ -41,11 +40,7 @@ def short_image(reference: str) -> str:
 @register.filter
 def size(count: float | None) -> str:
     """Bytes of something that may be small: "412 KiB", "3.1 MiB", "41.2 GiB"."""
-    if count is None:
-        return DASH
-    if count >= GIB / 10:
-        return gib(count)
-    return f"{count / 2**20:.1f} MiB" if count >= 2**20 / 10 else f"{count / 1024:.0f} KiB"
+    return DASH if count is None else sizes.size(count)
 
 
 @register.filter

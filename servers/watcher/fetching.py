@@ -13,6 +13,7 @@ from django.utils import timezone
 from servers import live
 from servers.host.fetch.child import Child
 from servers.host.fetch.job import FetchError, Job
+from servers.judge.sizes import size
 from servers.lifecycle import downloading
 from servers.models import Box, Download, Entry
 from servers.models.download import State, Wanted
@@ -183,7 +184,7 @@ class Fetching:
                 dropped = downloading.drop_parts(row, job) if row.drops_parts else 0
                 said = downloading.left_of(row, job)
                 if dropped:
-                    said = f"{dropped / 2**30:.1f} GiB of unfinished files were deleted. {said}"
+                    said = f"{size(dropped)} of unfinished files were deleted. {said}"
             except (FetchError, OSError) as error:
                 said = f"What it leaves could not be looked at: {error}"
         row.move(State.CANCELLED, said=said, **_figures(row) | _STILL)

@@ -2,7 +2,7 @@
 // The flags and variables of one image: finding, matching, and what a misspelled word means.
 // The rules are those of servers/engines/flaglist.py; a test holds both against each other.
 
-import { closest, closestValue } from "./flag-likeness.js";
+import { closest, closestValue, likeness } from "./flag-likeness.js";
 
 const AGAIN_AFTER = 30_000; // ms: by then the image may have been asked
 const LIKENESS = 0.7; // a word that shares less with a flag is no misspelling of it
@@ -107,7 +107,25 @@ export class FlagList {
     for (const each of [name, other]) {
       if (Object.hasOwn(this.removed, each)) return this.removed[each] ?? null;
     }
-    return this.byName.has(other) ? other : closest(other, this.names, LIKENESS);
+    if (this.byName.has(other)) return other;
+    if (other.startsWith("--")) return closest(other, this.names, LIKENESS);
+    if (other.length > 2) {
+      const long = this.names.filter((each) => each.startsWith(`-${other}`));
+      const meant = new Set(long.map((each) => this.byName.get(each)));
+      if (meant.size) return meant.size === 1 ? (long[0] ?? null) : null;
+    }
+    return this.#nearestShort(other);
+  }
+
+  // One letter of a short name may be meant to be either of two flags': then it is not guessed.
+  /** @param {string} typed */
+  #nearestShort(typed) {
+    const first = closest(typed, this.names, LIKENESS);
+    if (first === null) return null;
+    const others = this.names.filter((each) => each !== first);
+    const second = closest(typed, others, LIKENESS);
+    if (second === null || this.byName.get(first) === this.byName.get(second)) return first;
+    return likeness(first, typed) === likeness(second, typed) ? null : first;
   }
 
   /** @param {string} typed */
