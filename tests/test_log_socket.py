@@ -48,6 +48,7 @@ def follower(stack: Stack, container_id: str, docker: Docker) -> "subprocess.Pop
 
 
 @pytest.mark.docker
+@pytest.mark.takes(40)
 def test_no_line_of_100_000_is_lost_or_doubled_when_followers_are_killed(
     stack: Stack, docker: Docker
 ) -> None:

@@ -142,6 +142,7 @@ def test_boxes_and_models_are_listed(terminal: Terminal) -> None:
     assert of(terminal("models", "--json")) == {"rtx8": []}
 
 
+@pytest.mark.takes(40)
 def test_an_image_is_pulled_listed_held_cancelled_and_removed(
     terminal: Terminal, place: Installation, tmp_path: Path
 ) -> None:

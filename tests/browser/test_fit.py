@@ -96,6 +96,7 @@ def test_a_box_that_answers_late_is_asked_again(page: Page, place: Installation)
     expect(late).to_have_count(0)
 
 
+@pytest.mark.takes(40)
 def test_a_start_that_the_engine_would_refuse_asks_first_and_shows_why(
     page: Page, place: Installation
 ) -> None:

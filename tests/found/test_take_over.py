@@ -90,6 +90,7 @@ def test_a_container_that_ended_becomes_a_profile_untouched(place: Place, hands:
     assert Profile.objects.count() == 1, "a second click makes no second profile"
 
 
+@pytest.mark.takes(40)
 def test_what_is_watched_becomes_ours(place: Place, hands: Hands) -> None:
     place.watcher()
     place.worker()
@@ -183,6 +184,7 @@ def test_a_start_that_fails_leaves_the_way_back(place: Place, hands: Hands) -> N
     hands.sees(container)
 
 
+@pytest.mark.takes(40)
 def test_one_that_removes_itself_leaves_its_command(place: Place, hands: Hands) -> None:
     place.watcher()
     place.worker()

@@ -140,6 +140,7 @@ def test_nobody_can_stop_it_here(place: Place, hands: Hands) -> None:
     assert hands.inspect(container) == before
 
 
+@pytest.mark.takes(40)
 def test_its_secrets_are_neither_shown_nor_kept_in_the_clear(place: Place, hands: Hands) -> None:
     place.watcher()
     token, key = "hf_" + "q" * 34, "sk-thisIsNobodysBusiness1"
