@@ -66,6 +66,19 @@ async def heard(events: AsyncGenerator[bytes], until: str = "") -> str:
     return text
 
 
+def hold_redis(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
+    """Redis hears of no answer before this is set."""
+    may_enter = asyncio.Event()
+    enter = answers.Arriving._enter
+
+    async def enter_late(self: answers.Arriving, client: redis_client.asyncio.Redis) -> None:
+        await may_enter.wait()
+        await enter(self, client)
+
+    monkeypatch.setattr(answers.Arriving, "_enter", enter_late)
+    return may_enter
+
+
 async def gone(engine: WritingEngine, name: Name = NAME) -> None:
     """A page asks, hears the first words and goes."""
     engine.says("one")
@@ -356,14 +369,7 @@ async def test_an_engine_waits_for_a_redis_that_is_slow(
     engine: WritingEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(answers, "UNWRITTEN", 30)
-    may_enter = asyncio.Event()
-    enter = answers.Arriving._enter
-
-    async def enter_late(self: answers.Arriving, client: redis_client.asyncio.Redis) -> None:
-        await may_enter.wait()
-        await enter(self, client)
-
-    monkeypatch.setattr(answers.Arriving, "_enter", enter_late)
+    may_enter = hold_redis(monkeypatch)
     engine.says(*["one"] * 100)
     engine.ends()
     await heard(answers.begin(NAME, engine.pieces()), until="one")
@@ -403,14 +409,7 @@ async def test_what_a_new_redis_has_is_never_an_end_without_its_beginning(
 async def test_one_that_redis_has_not_heard_of_yet_is_waited_for(
     engine: WritingEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    may_enter = asyncio.Event()
-    enter = answers.Arriving._enter
-
-    async def enter_late(self: answers.Arriving, client: redis_client.asyncio.Redis) -> None:
-        await may_enter.wait()
-        await enter(self, client)
-
-    monkeypatch.setattr(answers.Arriving, "_enter", enter_late)
+    may_enter = hold_redis(monkeypatch)
     engine.says("one")
     engine.ends()
     await heard(answers.begin(NAME, engine.pieces()))
