@@ -138,6 +138,18 @@ def test_what_would_be_refused_stops_nothing(place: Place, hands: Hands) -> None
     assert "Pull it first" in takes_over(place, found).said
     assert runs(hands, container)
 
+    # What only Docker can tell.
+    profile = profile_of(place, container)
+    changed(profile, image=ENGINE, runtime="nowhere")
+    said = takes_over(place, found)
+    assert "has no runtime nowhere" in said.said
+    assert "Nothing was stopped" in said.said
+    with socket.create_server(("127.0.0.1", 0)) as somebody:
+        changed(profile, runtime="", host_port=somebody.getsockname()[1])
+        assert "The port is taken" in takes_over(place, found).said
+    assert runs(hands, container)
+    assert place.docker.list_ours() == []
+
     # What only an admin may give a container.
     opens = hands.run("opens", cap_add=["NET_ADMIN"])
     said = takes_over(place, hands.sees(opens), by=factories.person("eva", Role.EDITOR))
@@ -164,10 +176,9 @@ def test_a_start_that_fails_leaves_the_way_back(place: Place, hands: Hands) -> N
     found = hands.sees(container)
     assert actions.ask_for_profile(place.box, found, by=factories.person())
     wish(place, "profile")
-    with socket.create_server(("127.0.0.1", 0)) as somebody:
-        changed(profile_of(place, container), host_port=somebody.getsockname()[1])
+    changed(profile_of(place, container), entrypoint=("/no/such",), init=False)
 
-        said = takes_over(place, found)
+    said = takes_over(place, found)
 
     way_back = f"docker start {hands.name('way-back')}"
     assert (said.state, said.command) == ("refused", way_back), said.said
