@@ -24,6 +24,7 @@ from servers.host.foreign import Other
 from servers.host.kernel import Kernel, Process, Processes
 from servers.host.lives import Life
 from servers.host.spec import Spec
+from servers.host.started import StartedError, started
 from servers.host.theirs import GRACE, Theirs
 from servers.judge import given_back
 from servers.judge.found import Found
@@ -70,6 +71,7 @@ class _Old:
     other: Other | None  # None: a process
     started_at: datetime | None
 
+    folder: str = ""  # where a process was started in; "" where that is not known
     profile: Profile | None = None  # that was made of it
 
     @property
@@ -84,7 +86,8 @@ class _Old:
         if origin.unit and origin.unit != "session":
             scope, _colon, unit = origin.unit.rpartition(": ")
             return f"{'systemctl --user' if scope else 'sudo systemctl'} start {shlex.quote(unit)}"
-        return self.found.command
+        there = f"cd {shlex.quote(self.folder)} && " if self.folder else ""
+        return there + self.found.command
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,11 +143,20 @@ def _old(action: Action) -> _Old:
             f"{action.what} belongs to {found.origin.started_by}. Stop it there. Nothing was done."
         )
     if found.is_process:
-        return _Old(found=found, other=None, started_at=None)
+        return _Old(found=found, other=None, started_at=None, folder=_folder(found))
     other = creation.docker().other(found.container)
     if other is None or other.container.name != action.what:
         raise TakeOverError(f"{action.what} was removed or renamed. Nothing was done.")
     return _Old(found=found, other=other, started_at=other.container.started_at)
+
+
+def _folder(found: Found) -> str:
+    life = Life.parse(found.container)
+    assert life is not None
+    try:
+        return started(life.pid, start=life.start).folder
+    except StartedError:
+        return ""
 
 
 def _server(box: Box, old: _Old, by: User | None) -> Server:

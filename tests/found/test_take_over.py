@@ -16,6 +16,7 @@ from tests import factories
 from tests.chaos.place import Place
 from tests.found.bare import bare
 from tests.images import ENGINE
+from tests.ports import free_port
 from tests.waiting import PATIENCE
 from tests.watched.hands import Hands
 
@@ -215,9 +216,9 @@ def test_a_process_becomes_a_profile_and_ours(place: Place, hands: Hands, tmp_pa
     place.watcher()
     place.worker()
     token = "hf_" + "z" * 34
-    with bare(
-        tmp_path, "--max-num-seqs", "4", HF_TOKEN=token, VLLM_LOGGING_LEVEL="DEBUG"
-    ) as process:
+    port = free_port()
+    flags = ("--max-num-seqs", "4", "--port", str(port))
+    with bare(tmp_path, *flags, HF_TOKEN=token, VLLM_LOGGING_LEVEL="DEBUG") as process:
         key = f"pid-{process.pid}-"
 
         def found() -> Found | None:
@@ -243,5 +244,8 @@ def test_a_process_becomes_a_profile_and_ours(place: Place, hands: Hands, tmp_pa
         assert process.wait(timeout=PATIENCE) != 0
         server = Server.objects.get(profile=profile)
         place.waits_for_state(latest(server), State.READY)
+        assert latest(server).port == port
+        # Its words may name files by where it was started in.
+        assert server.took_over["command"].startswith(f"cd {Path.cwd()} && ")
         assert "vllm serve Qwen/Qwen3-8B" in server.took_over["command"]
         assert token not in str(server.took_over)
