@@ -249,3 +249,11 @@ def test_a_process_becomes_a_profile_and_ours(place: Place, hands: Hands, tmp_pa
         assert server.took_over["command"].startswith(f"cd {Path.cwd()} && ")
         assert "vllm serve Qwen/Qwen3-8B" in server.took_over["command"]
         assert token not in str(server.took_over)
+
+    # The way back: whoever starts it again finds its profile, with what was changed in it.
+    with bare(tmp_path, *flags) as process:
+        place.waits_for(
+            "its next life is known",
+            lambda: Likeness.objects.filter(container__startswith=f"pid-{process.pid}-").exists(),
+        )
+        assert Likeness.objects.get().version.profile == profile
