@@ -137,6 +137,9 @@ def test_each_has_what_can_be_done_to_it(box: Box) -> None:
         ("Watch", "process 4711"),
         ("Watch", "speech-llm-1"),
     ]
+    onward = 'href="/boxes/rtx8/found/">Make a profile of one, or take it over</a>'
+    assert onward in client(Role.EDITOR).get("/boxes/rtx8/").content.decode()
+    assert onward not in client(Role.OPERATOR).get("/boxes/rtx8/").content.decode()
     assert 'aria-label="Watch' not in page(Role.OPERATOR)
     assert "Make a profile" not in page(Role.VIEWER)
 
