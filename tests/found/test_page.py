@@ -344,6 +344,8 @@ def test_a_take_over_that_comes_to_nothing_leads_to_its_profile(box: Box) -> Non
     assert "not done" in told
     assert "Say <code>sudo x</code>." in told
     assert 'href="/profiles/speech-llm/">Open the profile' in told
+    of_box = client(Role.EDITOR).get("/boxes/rtx8/").content.decode()
+    assert "Say <code>" not in of_box, "nothing of it was left behind by an engine"
 
     Action.objects.update(command="docker start speech-llm-1")
     assert "not done" not in page()
