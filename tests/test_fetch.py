@@ -321,7 +321,8 @@ def test_a_gated_model_is_explained_before_the_first_byte(
     with pytest.raises(FetchError, match="is gated") as caught:
         fetch(job(hub, cache))
     assert f"Accept the licence at {hub.url}/{NAME}" in caught.value.advice
-    assert "HF_TOKEN under Settings" in caught.value.advice
+    # It is kept by one form, and means nothing until another one names it.
+    assert "as HF_TOKEN, and chooses it there as this box's" in caught.value.advice
     with pytest.raises(FetchError, match="HF_TOKEN has not") as caught:
         fetch(job(hub, cache, token="hf_other"))
     assert "Log in with that account" in caught.value.advice

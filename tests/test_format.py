@@ -1,6 +1,7 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from django.utils import timezone
 
 from servers.judge.limits import Limits
 from servers.templatetags import format as f
@@ -67,6 +68,11 @@ def test_a_time_carries_its_exact_moment_for_hover_and_machines() -> None:
 
     assert 'datetime="2026-11-21T12:00:00+00:00"' in html
     assert 'title="2026-11-21 12:00:00 UTC"' in html
+
+
+def test_how_long_something_lasts_has_whole_seconds() -> None:
+    assert ">7 s<" in f.since(timezone.now() - timedelta(seconds=7.4))
+    assert ">12 s<" in f.since(timezone.now() - timedelta(seconds=12.4))
 
 
 def test_a_figure_that_is_not_there_is_not_reported() -> None:

@@ -8,7 +8,7 @@ from inferdash.service.layout import ServiceError
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="make install", description=__doc__)
+    parser = argparse.ArgumentParser(prog="make", description=__doc__)
     names = parser.add_subparsers(dest="verb", required=True)
     install = names.add_parser("install", help="also upgrades: with a copy of the database before")
     install.add_argument("--as", dest="user", default="", metavar="USER", help="who it runs as")

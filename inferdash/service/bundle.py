@@ -33,7 +33,11 @@ _INSTALL = """\
 set -eu
 cd "$(dirname "$0")"
 for each in images/*.tar; do
-    if [ -e "$each" ]; then docker load --input "$each"; fi
+    if [ -e "$each" ] && ! docker load --input "$each"; then
+        echo "inferdash: Docker has not loaded $each. Install or start it, then say $0 again; without" \
+            "the folder images inferdash is installed alone." >&2
+        exit 1
+    fi
 done
 if [ "$(id -u)" = 0 ]; then
     INFERDASH_PROGRAM=inferdash.service exec sh inferdash/up/up.sh install "$@"

@@ -9,6 +9,7 @@ from servers.commandline import bare, engine_words, words
 from servers.commandline.command import Command
 from servers.commandline.draft import Draft, DraftError, Remark, draft
 from servers.commandline.inspect import without_keys
+from servers.engines import ENGINES
 
 # Variables that say something to an engine, its libraries or the driver; the others are those of
 # the shell, the desktop or the systemd unit that started it.
@@ -53,9 +54,21 @@ def draft_of_process(
         env=dict(said),
         image=image or None,
     )
-    made = without_keys(draft(command))
+    made = _at_its_port(without_keys(draft(command)))
     remarks = tuple(map(_of_process, made.remarks))
     return replace(made, remarks=(*remarks, *_told(env, said)))
+
+
+def _at_its_port(made: Draft) -> Draft:
+    """Whoever asks it goes on at the same address once its profile has taken its place."""
+    port = ENGINES[made.launch.engine].port(made.launch)
+    says = (
+        f"It listens at port {port} of the box; the profile publishes the same one, on 127.0.0.1. "
+        "For other machines write 0.0.0.0 as the address."
+    )
+    remark = Remark(kind="assumed", says=says)
+    launch = replace(made.launch, host_port=port)
+    return replace(made, launch=launch, remarks=(*made.remarks, remark))
 
 
 def without_python(argv: Sequence[str]) -> Sequence[str]:

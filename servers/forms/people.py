@@ -1,6 +1,7 @@
 """Logging in, joining by a link, and what admins set for people, secrets and boxes."""
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from django import forms
@@ -9,6 +10,7 @@ from django.contrib.auth.validators import UnicodeUsernameValidator
 from django.core.exceptions import ValidationError
 from django.db.models import Q
 from django.http import HttpRequest
+from django.utils import timezone
 
 from servers.commandline import words
 from servers.engines.volumes import VolumeError, resolve
@@ -200,9 +202,16 @@ class SecretForm(SecretValueForm):
 
 
 class SecretChoice(forms.ModelChoiceField):  # type: ignore[type-arg]
+    """Those of one name, told apart: a profile that was made of a command may bring its own."""
+
+    uses: Mapping[int, list[str]]  # by a secret's key
+
     def label_from_instance(self, secret: Any) -> str:
         by = f" by {secret.created_by}" if secret.created_by else ""
-        return f"{secret.name}, added {secret.created_at:%Y-%m-%d}{by}"
+        added = timezone.localtime(secret.created_at)
+        uses = self.uses.get(secret.pk, ())
+        used = f", used by {', '.join(uses[:3])}{' …' if len(uses) > 3 else ''}" if uses else ""
+        return f"{secret.name}, added {added:%Y-%m-%d %H:%M}{by}{used}"
 
 
 class BoxForm(forms.ModelForm):  # type: ignore[type-arg]
@@ -219,10 +228,13 @@ class BoxForm(forms.ModelForm):  # type: ignore[type-arg]
             "hf_token": "Passed as HF_TOKEN unless the profile says otherwise.",
         }
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(
+        self, *args: Any, uses: Mapping[int, list[str]] | None = None, **kwargs: Any
+    ) -> None:
         super().__init__(*args, **kwargs)
         token = self.fields["hf_token"]
-        if isinstance(token, forms.ModelChoiceField):
+        if isinstance(token, SecretChoice):
+            token.uses = uses or {}
             # What the box has now stays a choice, whatever it is called.
             named = Q(name="HF_TOKEN") | Q(pk=self.instance.hf_token_id)
             token.queryset = (

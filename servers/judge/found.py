@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal, Self
 
+from servers.engines.engine import flag_value
 from servers.judge.origin import Origin
 
 type Answer = Literal["serves", "loading", "locked", "silent", "unasked", "ended"]
@@ -60,6 +61,15 @@ class Found:
     def key(self) -> str:
         """Short enough for an address, and one a container or process."""
         return self.container if self.is_process else self.container[:12]
+
+    @property
+    def identity(self) -> dict[str, str]:
+        """Of a process, what its next life has in common with this one: its unit, or its very
+        words and user."""
+        if self.origin.unit and self.origin.unit != "session":
+            port = flag_value(tuple(self.command.split()), "--port") or ""
+            return {"unit": self.origin.unit, "port": port}
+        return {"command": self.command, "user": self.origin.user}
 
     @property
     def has_ended(self) -> bool:

@@ -43,7 +43,25 @@ def of_process(
     spec = _spec(box, made, entrypoint, image.id if image else "")
     said, words = kept(started.env or {}), without_python(started.argv)
     rows = comparison.of_process(words, said, spec, entrypoint) if spec else ()
-    _keep(box, found.container, found.name, made, version, rows)
+    _keep(box, found.container, found.name, made, version, rows, identity=found.identity)
+
+
+def follow(box: Box, running: Iterable[Found]) -> None:
+    """A process that is started anew, with the same words, keeps the profile of its last life."""
+    lives = {each.container: each for each in running if each.is_process}
+    known = Likeness.objects.filter(box=box).exclude(identity={})
+    for each in known.exclude(container__in=lives).order_by("pk"):
+        # One that was there beside it is another's.
+        since = each.made_at.timestamp()
+        heirs = [
+            found
+            for found in lives.values()
+            if found.identity == each.identity and (found.started_at or 0) > since
+        ]
+        taken = Likeness.objects.filter(box=box, container__in=[found.container for found in heirs])
+        if len(heirs) == 1 and not taken.exists():
+            each.container, each.name = heirs[0].container, heirs[0].name
+            each.save(update_fields=["container", "name"])
 
 
 def profile_of(box: Box, container: str) -> Profile | None:
@@ -62,6 +80,7 @@ def _keep(
     made: Draft,
     version: ProfileVersion,
     rows: Iterable[Row],
+    identity: dict[str, str] | None = None,
 ) -> None:
     remarks = [[each.kind, each.says] for each in made.remarks]
     Likeness.objects.update_or_create(
@@ -69,6 +88,7 @@ def _keep(
         container=container,
         defaults={
             "name": name,
+            "identity": identity or {},
             "version": version,
             "rows": [row.to_json() for row in rows],
             "remarks": remarks[:MOST_REMARKS],

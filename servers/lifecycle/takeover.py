@@ -23,6 +23,8 @@ from servers.host.ending import EndingError
 from servers.host.foreign import Other
 from servers.host.kernel import Kernel, Process, Processes
 from servers.host.lives import Life
+from servers.host.spec import Spec
+from servers.host.started import StartedError, started
 from servers.host.theirs import GRACE, Theirs
 from servers.judge import given_back
 from servers.judge.found import Found
@@ -45,6 +47,10 @@ from servers.models.run import State
 # Seconds: what has not come back by then is a matter for a person.
 MEMORY_WITHIN = 240.0
 STARTS_WITHIN = 90.0
+# Refusals that hold for any image, and not for the empty one of a trial alone.
+_TOLD_BY_TRIAL = (
+    "no_gpu_driver", "unknown_runtime", "no_device", "rlimit", "no_network_named", "port_taken",
+)  # fmt: skip
 _DEEPEST = 12  # generations between an engine and its worker
 _NOT_YET = (State.QUEUED, State.CREATING)
 
@@ -65,6 +71,7 @@ class _Old:
     other: Other | None  # None: a process
     started_at: datetime | None
 
+    folder: str = ""  # where a process was started in; "" where that is not known
     profile: Profile | None = None  # that was made of it
 
     @property
@@ -79,7 +86,8 @@ class _Old:
         if origin.unit and origin.unit != "session":
             scope, _colon, unit = origin.unit.rpartition(": ")
             return f"{'systemctl --user' if scope else 'sudo systemctl'} start {shlex.quote(unit)}"
-        return self.found.command
+        there = f"cd {shlex.quote(self.folder)} && " if self.folder else ""
+        return there + self.found.command
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,8 +105,9 @@ def take_over(box: Box, action: Action, *, tell: Callable[[str], None]) -> Taken
     by = action.asked_by
     server = _server(box, old, by)
     old = replace(old, profile=server.profile)
+    action.details["profile"] = server.profile.slug
     run = _next_run(server, old, by)
-    _rehearse(run)
+    _rehearse(run, old)
     name = old.found.name
     before = live.sample(box.slug)
     said_before = server.took_over
@@ -134,11 +143,20 @@ def _old(action: Action) -> _Old:
             f"{action.what} belongs to {found.origin.started_by}. Stop it there. Nothing was done."
         )
     if found.is_process:
-        return _Old(found=found, other=None, started_at=None)
+        return _Old(found=found, other=None, started_at=None, folder=_folder(found))
     other = creation.docker().other(found.container)
     if other is None or other.container.name != action.what:
         raise TakeOverError(f"{action.what} was removed or renamed. Nothing was done.")
     return _Old(found=found, other=other, started_at=other.container.started_at)
+
+
+def _folder(found: Found) -> str:
+    life = Life.parse(found.container)
+    assert life is not None
+    try:
+        return started(life.pid, start=life.start).folder
+    except StartedError:
+        return ""
 
 
 def _server(box: Box, old: _Old, by: User | None) -> Server:
@@ -181,8 +199,9 @@ def _next_run(server: Server, old: _Old, by: User | None) -> Run:
     return run
 
 
-def _rehearse(run: Run) -> None:
-    """Everything that would refuse the start and can be known before. Raises TakeOverError."""
+def _rehearse(run: Run, old: _Old) -> None:
+    """Everything that would refuse the start and can be known before. Raises TakeOverError, and
+    ContainerError when Docker cannot be asked."""
     server = run.server
     if server.runs.active().filter(is_watched=False).exists():
         raise TakeOverError(f"{server} runs already. Stop it first; nothing was stopped.")
@@ -205,10 +224,34 @@ def _rehearse(run: Run) -> None:
             image=image.id,
         )
         creation.check(spec, "")
+        _try_docker(spec, old)
     except (secrets.Refused, VolumeError) as error:
         raise TakeOverError(
             f"{server.box} would refuse the profile {server.profile}: {error} Nothing was stopped."
         ) from error
+
+
+def _try_docker(spec: Spec, old: _Old) -> None:
+    """What only Docker can tell: whether it gives GPUs, has the runtime, and the port is free.
+
+    Raises Refused, and ContainerError when it cannot be asked.
+    """
+    ports = tuple(each for each in spec.ports if not _may_hold(old, each.host_port))
+    gpus = "none" if spec.gpus == "none" else "all"  # which ones is chosen at the start
+    # Mounts were looked at, and a volume would be left behind.
+    trial = replace(spec, ports=ports, gpus=gpus, mounts=(), env={})
+    error = creation.docker().refusal(trial)
+    # NVIDIA's own hook may complain of the empty image that is tried with.
+    if error is None or error.kind not in _TOLD_BY_TRIAL or "nvidia-container-cli" in error.detail:
+        return
+    raise secrets.Refused(str(error))
+
+
+def _may_hold(old: _Old, port: int) -> bool:
+    """Whether the old one has the port, which is free once it has ended."""
+    if old.other is None:
+        return port == old.found.port or not old.found.port
+    return port in {each.host_port for each in old.other.container.published} | {old.found.port}
 
 
 def _note(server: Server, old: _Old) -> None:
@@ -364,7 +407,7 @@ def _start(run: Run, server: Server, old: _Old, by: User | None) -> str:
             old.way_back,
         )
     likeness = likenesses.profile_of(server.box, old.found.container)
-    of = f" from the profile {likeness}" if likeness else ""
+    of = f" by the profile {likeness}" if likeness else ""
     stays = f" {old.found.name} is stopped and stays on the box." if _stays(old) else ""
     return f"{server} takes over from {old.found.name}{of}, and is starting.{stays}"
 

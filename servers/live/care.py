@@ -53,7 +53,8 @@ def may(person: User, kind: Kind) -> bool:
 def care_of(box: Box, person: User) -> Care:
     since = timezone.now() - TOLD_FOR
     told = box.actions.filter(asked_at__gt=since).select_related("asked_by")
-    told = told.exclude(kind=Kind.WATCH)  # what runs here tells of that
+    # The page of what was found tells of these.
+    told = told.exclude(kind__in=(Kind.WATCH, Kind.PROFILE, Kind.TAKE_OVER))
     actions = tuple(told[:5])
     open_ones = {(each.kind, each.target) for each in actions if not each.is_over}
     sample = messages.sample(box.slug)

@@ -13,6 +13,8 @@ class Likeness(models.Model):
     box = models.ForeignKey(Box, on_delete=models.CASCADE, related_name="likenesses")
     # A container's 64 digits, or "pid-4711-99" with the moment of the process's start.
     container = models.CharField(max_length=64)
+    # Of a process: Found.identity, by which its next life is known; {} of a container.
+    identity: "models.JSONField[dict[str, str], dict[str, str]]" = models.JSONField(default=dict)
     name = models.CharField(max_length=200)
     version = models.ForeignKey(ProfileVersion, on_delete=models.CASCADE, related_name="likenesses")
     made_at = models.DateTimeField(default=timezone.now)

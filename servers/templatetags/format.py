@@ -129,8 +129,9 @@ def since(moment: datetime | None) -> SafeString | str:
     """A <time> that says for how long, without "ago": "ready 2 h"."""
     if moment is None:
         return ""
-    seconds = max(0.0, (timezone.now() - moment).total_seconds())
-    return _time(moment, duration(float(int(seconds))), mode="since")
+    seconds = max(0, int((timezone.now() - moment).total_seconds()))
+    # As the page's own clock says it, which goes on from here (time.js).
+    return _time(moment, f"{seconds} s" if seconds < 10 else duration(seconds), mode="since")
 
 
 @register.filter

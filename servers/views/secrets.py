@@ -26,7 +26,8 @@ def secret_add(request: HttpRequest) -> HttpResponse:
     with transaction.atomic():
         secret = Secret.seal(form.cleaned_data["name"], form.cleaned_data["value"], me)
         Entry.note(me, "add secret", secret)
-    messages.success(request, f"{secret} is kept, encrypted.")
+    then = " Choose it below for each box that is to use it." if secret.name == "HF_TOKEN" else ""
+    messages.success(request, f"{secret} is kept, encrypted.{then}")
     return redirect("settings")
 
 

@@ -69,8 +69,9 @@ def page(
     if not cast(User, request.user).may(Permission.ADMINISTER):
         return render(request, "people/settings.html", {"authority": encryption.authority()})
     wrong_box = box_form.instance.pk if box_form else None
+    uses = secret_uses()
     boxes = [
-        box_form if box.pk == wrong_box else BoxForm(instance=box, prefix=box.slug)
+        box_form if box.pk == wrong_box else BoxForm(instance=box, prefix=box.slug, uses=uses)
         for box in Box.objects.all()
     ]
     invites = Invite.objects.open().select_related("person", "created_by").order_by("expires_at")
@@ -83,7 +84,7 @@ def page(
             "invites": invites,
             "invite_form": RoleForm(),
             "new_link": link and {"is_for": link[0], "address": _address(request, link[1])},
-            "secrets": _secrets(),
+            "secrets": _secrets(uses),
             "secret_form": secret_form or SecretForm(),
             "value_form": value_form and {"secret": value_form[0], "form": value_form[1]},
             "box_forms": boxes,
@@ -111,8 +112,7 @@ def _amount(size: int) -> str:
     return f"{size / 2**20:.3g} MiB" if size < 2**30 else f"{size / 2**30:.3g} GiB"
 
 
-def _secrets() -> list[tuple[Secret, list[str]]]:
-    uses = secret_uses()
+def _secrets(uses: dict[int, list[str]]) -> list[tuple[Secret, list[str]]]:
     secrets = Secret.objects.select_related("created_by").order_by("name", "pk")
     return [(secret, uses.get(secret.pk, [])) for secret in secrets]
 

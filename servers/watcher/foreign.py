@@ -19,7 +19,7 @@ from servers.host.foreign import NO_WISH, Other
 from servers.host.kernel import Kernel
 from servers.judge.found import Found
 from servers.judge.origin import Origin
-from servers.lifecycle import creation, strangers, watched
+from servers.lifecycle import creation, likenesses, strangers, watched
 from servers.lifecycle.strangers import Stranger, TheirContainer, TheirProcess
 from servers.models import Box, Run, Sighting
 from servers.models.run import ENDED, ENGINE_KEYS, State
@@ -114,6 +114,7 @@ class Foreign:
             self._past = list(self._ended.found())
             found = [*self._counted(running), *self._past]
             strangers.saw(found)
+            likenesses.follow(self.box, running)
             if Sighting.objects.renew(self.box, found):
                 live.box_changed(self.box.pk)
             engines = {each.container for each in running}

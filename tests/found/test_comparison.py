@@ -233,6 +233,15 @@ def test_a_process_whose_variables_may_not_be_read_says_so() -> None:
     assert any("may not be read" in each.says for each in made.remarks)
 
 
+def test_a_profile_of_a_process_is_asked_where_that_was() -> None:
+    launch = draft_of_process(["vllm", "serve", "Qwen/Qwen3-8B", "--port", "8701"], {}).launch
+    assert (launch.host_address, launch.host_port, launch.port) == ("127.0.0.1", 8701, 8701)
+
+    usual = draft_of_process(["vllm", "serve", "Qwen/Qwen3-8B"], {})
+    assert usual.launch.host_port == 8000
+    assert any("at port 8000 of the box" in each.says for each in usual.remarks)
+
+
 def test_a_process_is_compared_flag_by_flag() -> None:
     made = draft_of_process(ARGV, ENV, folder="/home/ada")
     spec = placement.spec(

@@ -137,6 +137,9 @@ def test_each_has_what_can_be_done_to_it(box: Box) -> None:
         ("Watch", "process 4711"),
         ("Watch", "speech-llm-1"),
     ]
+    onward = 'href="/boxes/rtx8/found/">Make a profile of one, or take it over</a>'
+    assert onward in client(Role.EDITOR).get("/boxes/rtx8/").content.decode()
+    assert onward not in client(Role.OPERATOR).get("/boxes/rtx8/").content.decode()
     assert 'aria-label="Watch' not in page(Role.OPERATOR)
     assert "Make a profile" not in page(Role.VIEWER)
 
@@ -317,6 +320,35 @@ def test_a_take_over_ends_with_a_link_and_the_way_back(
     way = told[told.index("The way back, once speech-llm is stopped:") :]
     assert way.index(f'id="told-{wish.pk}">{back}<') < 200
     assert told.index("Recent actions") < told.index('id="found-engines"')
+    assert "0 other engines running" not in told
+    assert "1 other engine running" in told
+
+
+def test_a_take_over_that_comes_to_nothing_leads_to_its_profile(box: Box) -> None:
+    rows.sighted(box)
+    around(box)
+    wish = Action.objects.create(
+        box=box, kind=Kind.TAKE_OVER, target=rows.CONTAINER[:12], what="speech-llm-1",
+        state=Action.State.DOING, command="docker start speech-llm-1",
+    )  # fmt: skip
+
+    told = page()
+    assert "Take over: speech-llm-1" in told
+    assert "docker start" not in told, "nothing to type while it goes on"
+
+    wish.state, wish.command = Action.State.REFUSED, ""
+    wish.said = "rtx8 would refuse it. Say `sudo x`. Nothing was stopped."
+    wish.details = {"profile": "speech-llm"}
+    wish.save()
+    told = page()
+    assert "not done" in told
+    assert "Say <code>sudo x</code>." in told
+    assert 'href="/profiles/speech-llm/">Open the profile' in told
+    of_box = client(Role.EDITOR).get("/boxes/rtx8/").content.decode()
+    assert "Say <code>" not in of_box, "nothing of it was left behind by an engine"
+
+    Action.objects.update(command="docker start speech-llm-1")
+    assert "not done" not in page()
 
 
 def test_what_has_ended_is_not_taken_over(box: Box) -> None:
@@ -365,6 +397,10 @@ def test_the_comparison_is_shown_by_what_differs(box: Box) -> None:
 
     server.profile.save_version(version.launch, by=None)
     assert "has been changed since" in client().get("/profiles/qwen3-8b/compared/").content.decode()
+
+    Likeness.objects.update(container="pid-4711-99", name="process 4711")
+    told = client().get("/profiles/qwen3-8b/compared/").content.decode()
+    assert 'Left the <span class="mono" hx-ignore>process 4711</span>' in told
 
 
 def test_a_server_that_took_over_says_the_way_back(box: Box) -> None:

@@ -16,6 +16,7 @@ from tests import factories
 from tests.chaos.place import Place
 from tests.found.bare import bare
 from tests.images import ENGINE
+from tests.ports import free_port
 from tests.waiting import PATIENCE
 from tests.watched.hands import Hands
 
@@ -138,6 +139,18 @@ def test_what_would_be_refused_stops_nothing(place: Place, hands: Hands) -> None
     assert "Pull it first" in takes_over(place, found).said
     assert runs(hands, container)
 
+    # What only Docker can tell.
+    profile = profile_of(place, container)
+    changed(profile, image=ENGINE, runtime="nowhere")
+    said = takes_over(place, found)
+    assert "has no runtime nowhere" in said.said
+    assert "Nothing was stopped" in said.said
+    with socket.create_server(("127.0.0.1", 0)) as somebody:
+        changed(profile, runtime="", host_port=somebody.getsockname()[1])
+        assert "The port is taken" in takes_over(place, found).said
+    assert runs(hands, container)
+    assert place.docker.list_ours() == []
+
     # What only an admin may give a container.
     opens = hands.run("opens", cap_add=["NET_ADMIN"])
     said = takes_over(place, hands.sees(opens), by=factories.person("eva", Role.EDITOR))
@@ -164,10 +177,9 @@ def test_a_start_that_fails_leaves_the_way_back(place: Place, hands: Hands) -> N
     found = hands.sees(container)
     assert actions.ask_for_profile(place.box, found, by=factories.person())
     wish(place, "profile")
-    with socket.create_server(("127.0.0.1", 0)) as somebody:
-        changed(profile_of(place, container), host_port=somebody.getsockname()[1])
+    changed(profile_of(place, container), entrypoint=("/no/such",), init=False)
 
-        said = takes_over(place, found)
+    said = takes_over(place, found)
 
     way_back = f"docker start {hands.name('way-back')}"
     assert (said.state, said.command) == ("refused", way_back), said.said
@@ -204,9 +216,9 @@ def test_a_process_becomes_a_profile_and_ours(place: Place, hands: Hands, tmp_pa
     place.watcher()
     place.worker()
     token = "hf_" + "z" * 34
-    with bare(
-        tmp_path, "--max-num-seqs", "4", HF_TOKEN=token, VLLM_LOGGING_LEVEL="DEBUG"
-    ) as process:
+    port = free_port()
+    flags = ("--max-num-seqs", "4", "--port", str(port))
+    with bare(tmp_path, *flags, HF_TOKEN=token, VLLM_LOGGING_LEVEL="DEBUG") as process:
         key = f"pid-{process.pid}-"
 
         def found() -> Found | None:
@@ -232,5 +244,16 @@ def test_a_process_becomes_a_profile_and_ours(place: Place, hands: Hands, tmp_pa
         assert process.wait(timeout=PATIENCE) != 0
         server = Server.objects.get(profile=profile)
         place.waits_for_state(latest(server), State.READY)
+        assert latest(server).port == port
+        # Its words may name files by where it was started in.
+        assert server.took_over["command"].startswith(f"cd {Path.cwd()} && ")
         assert "vllm serve Qwen/Qwen3-8B" in server.took_over["command"]
         assert token not in str(server.took_over)
+
+    # The way back: whoever starts it again finds its profile, with what was changed in it.
+    with bare(tmp_path, *flags) as process:
+        place.waits_for(
+            "its next life is known",
+            lambda: Likeness.objects.filter(container__startswith=f"pid-{process.pid}-").exists(),
+        )
+        assert Likeness.objects.get().version.profile == profile

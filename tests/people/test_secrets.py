@@ -1,3 +1,4 @@
+import re
 from dataclasses import replace
 
 import pytest
@@ -26,6 +27,20 @@ def test_a_secret_goes_in_and_never_comes_out(ada: User) -> None:
     assert value.encode() not in bytes(Secret.objects.get().sealed)
     assert "Write it as a variable" in said(pages[1])
     assert all(value not in page.content.decode() for page in pages)
+
+
+def test_tokens_of_one_name_are_told_apart_where_a_box_gets_one(ada: User) -> None:
+    of_profile = Secret.seal("HF_TOKEN", "hf_of_a_profile", ada)
+    factories.server(factories.box("rtx8"), "qwen3-8b", secret_env={"HF_TOKEN": of_profile.pk})
+
+    typed = {"name": "HF_TOKEN", "value": "hf_of_the_box"}
+    response = as_(ada).post(reverse("secret_add"), typed, follow=True)
+
+    assert "Choose it below for each box" in said(response)
+    page = response.content.decode()
+    (mine, theirs) = re.findall(r"<option[^>]*>(HF_TOKEN, added [^<]+)</option>", page)
+    assert theirs.endswith(" by ada, used by qwen3-8b")
+    assert mine.endswith(" by ada")
 
 
 @pytest.mark.parametrize("name", ["# x", "export HF_TOKEN", "A=B", "A\nB=c", "1A", " "])

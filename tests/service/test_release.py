@@ -102,6 +102,23 @@ def test_an_image_that_docker_lacks_stops_the_bundle(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_box_without_docker_is_told_what_to_do_with_the_images(tmp_path: Path) -> None:
+    script = tmp_path / "install.sh"
+    script.write_text(bundle._INSTALL)
+    (tmp_path / "images").mkdir()
+    (tmp_path / "images/1.tar").touch()
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    (programs / "dirname").symlink_to("/usr/bin/dirname")
+
+    done = subprocess.run(
+        ["/bin/sh", str(script)], env={"PATH": str(programs)}, capture_output=True, text=True
+    )
+
+    assert done.returncode == 1
+    assert "has not loaded images/1.tar. Install or start it, then say" in done.stderr
+
+
 @pytest.mark.docker
 def test_images_of_a_bundle_are_loaded_before_it_installs(
     tmp_path: Path, docker_host: str, monkeypatch: pytest.MonkeyPatch

@@ -105,14 +105,16 @@ def refusal(
         return FetchError(
             "The Hub does not accept this box's HF_TOKEN: it has ended, was revoked, or is "
             "mistyped.",
-            f"Make a token at {endpoint}/settings/tokens, and let an admin save it under Settings.",
+            f"Make a token at {endpoint}/settings/tokens, and let an admin put it in place of the "
+            "old one under Settings.",
         )
     if answer.status in (httpx.codes.UNAUTHORIZED, httpx.codes.NOT_FOUND):
         who = "the account of this box's token" if has_token else "anybody without a token"
         then = (
             "check that the token's account may see it"
             if has_token
-            else "put a token that may see it under Settings, HF_TOKEN"
+            else "let an admin save a token that may see it under Settings, and choose it there "
+            "for this box"
         )
         return FetchError(
             f"The Hub shows no model {repository} to {who}: it is not there, or it is private.",
@@ -138,8 +140,9 @@ def _gated(repository: str, page: str, endpoint: str, *, has_token: bool) -> Fet
         )
     return FetchError(
         f"{says}, and this box has no HF_TOKEN to show.",
-        f"Accept the licence at {page}, make a token at {endpoint}/settings/tokens, and let an "
-        "admin add it as the box's HF_TOKEN under Settings.",
+        f"Accept the licence at {page} and make a token at {endpoint}/settings/tokens. An admin "
+        "saves it under Settings as HF_TOKEN, and chooses it there as this box's Hugging Face "
+        "token.",
     )
 
 

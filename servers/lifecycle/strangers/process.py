@@ -54,12 +54,7 @@ class TheirProcess(Stranger):
 
     @property
     def identity(self) -> dict[str, str]:
-        """Its unit, or its very words and user."""
-        origin = self.found.origin
-        if origin.unit and origin.unit != "session":
-            port = flag_value(tuple(self.found.command.split()), "--port") or ""
-            return {"unit": origin.unit, "port": port}
-        return {"command": self.found.command, "user": origin.user}
+        return self.found.identity
 
     @cached_property
     def _started(self) -> Started:
