@@ -37,6 +37,22 @@ def test_the_tests_own_docker_engines_leave_the_machine_as_it_was(short_path: Pa
 
 
 @pytest.mark.takes(60)
+def test_what_other_tests_mount_meanwhile_is_theirs(short_path: Path) -> None:
+    """A folder that is removed takes its mounts away in every namespace."""
+    folder = short_path / "theirs"
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "theirs", folder], check=True)
+
+    removes = f"umount {folder} && rmdir {folder}"
+    done = beside_a_foreign_docker(
+        "nsenter", f"--mount=/proc/{os.getpid()}/ns/mnt", "sh", "-c", removes
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert not folder.exists()
+
+
+@pytest.mark.takes(60)
 def test_each_change_is_told(short_path: Path) -> None:
     host = "unix://$(dirname $TMPDIR)/docker.sock"
     done = beside_a_foreign_docker(

@@ -41,6 +41,7 @@ def main(words: list[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="m-") as name:
         folder = Path(name)
         folder.chmod(0o711)
+        theirs = namespace.FOLDER
         # A namespace of its own, beside the one that the command's tests make for themselves.
         namespace.FOLDER = folder / "namespace"
         os.environ.pop(namespace.VARIABLE, None)
@@ -48,6 +49,7 @@ def main(words: list[str]) -> int:
         os.environ.pop(namespace.VARIABLE)
         # What is mounted elsewhere meanwhile is not the command's doing.
         subprocess.run(["mount", "--make-rprivate", "/"], check=True)
+        _forget_mounts(theirs, Path(tempfile.gettempdir()))
         with foreign_docker(folder) as host:
             temporary = folder / "t"
             temporary.mkdir()
@@ -200,6 +202,15 @@ def _mounts() -> list[str]:
     """Where, and of what kind; the numbers of mounts are the kernel's."""
     lines = Path("/proc/self/mountinfo").read_text().splitlines()
     return [f"{line.split()[4]} {line.partition(' - ')[2].split()[0]}" for line in lines]
+
+
+def _forget_mounts(*below: Path) -> None:
+    """Those of tests that run meanwhile: each goes from here, too, when its folder is removed."""
+    paths = [Path(each.split()[0]) for each in _mounts()]
+    for path in reversed(paths):
+        if any(path.is_relative_to(folder) for folder in below):
+            # One that has gone meanwhile is none that is missed.
+            subprocess.run(["umount", "--lazy", path], check=False, capture_output=True)
 
 
 def _processes(mark: str) -> Iterator[str]:
