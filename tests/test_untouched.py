@@ -5,18 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from tests import untouched
+from tests import namespace, untouched
 from tests.terminal import ROOT
 
 pytestmark = pytest.mark.docker
 
 
-def beside_a_foreign_docker(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def beside_a_foreign_docker(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "tests.untouched", *words],
         cwd=ROOT,
-        env={name: value for name, value in os.environ.items() if "PYTEST" not in name}
-        | environment,
+        env={name: value for name, value in os.environ.items() if "PYTEST" not in name},
         capture_output=True,
         text=True,
         check=False,
@@ -27,9 +26,10 @@ def beside_a_foreign_docker(*words: str, **environment: str) -> subprocess.Compl
 def test_the_tests_own_docker_engines_leave_the_machine_as_it_was(short_path: Path) -> None:
     """Those of that module have no bridge: with such a one dockerd removes docker0."""
     done = beside_a_foreign_docker(
+        # Not of the other program, which knows by it where the engines of other tests are.
+        *("env", f"INFERDASH_TEST_CACHE={short_path / 'cache'}"),
         *(sys.executable, "-m", "pytest", "-q", "tests/test_docker_engine.py"),
         *("-p", "no:cacheprovider", f"--basetemp={short_path}/t"),
-        INFERDASH_TEST_CACHE=str(short_path / "cache"),
     )
 
     assert done.returncode == 0, done.stdout + done.stderr
@@ -37,9 +37,10 @@ def test_the_tests_own_docker_engines_leave_the_machine_as_it_was(short_path: Pa
 
 
 @pytest.mark.takes(60)
-def test_what_other_tests_mount_meanwhile_is_theirs(short_path: Path) -> None:
+@pytest.mark.parametrize("where", ["temporary", "cache"])
+def test_what_other_tests_mount_meanwhile_is_theirs(short_path: Path, where: str) -> None:
     """A folder that is removed takes its mounts away in every namespace."""
-    folder = short_path / "theirs"
+    folder = (short_path if where == "temporary" else namespace.FOLDER) / f"theirs-{os.getpid()}"
     folder.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "theirs", folder], check=True)
 
