@@ -19,6 +19,7 @@ from servers.watcher import boxes, supplies
 from servers.watcher.images import Images
 from tests import factories, samples
 from tests.images import BASE, ENGINE
+from tests.ports import free_port
 
 ROUNDED = 0.001  # seconds; of a clock that is read on its own terms
 
@@ -46,9 +47,10 @@ def test_a_disk_is_that_of_the_nearest_folder_that_is_there(tmp_path: Path) -> N
     ("family", "address"), [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")]
 )
 def test_a_port_that_somebody_listens_on_is_seen(family: int, address: str) -> None:
+    # Of one that the kernel chooses for IPv6 somebody may use the same number for IPv4.
+    port = free_port()
     with socket.socket(family) as server:
-        server.bind((address, 0))
-        port = server.getsockname()[1]
+        server.bind((address, port))
         assert port not in (outfit.listening() or ())
         server.listen()
         assert port in (outfit.listening() or ())

@@ -94,7 +94,7 @@ def test_what_could_not_be_stopped_is_not_said_to_be_taken_over(
         wish = action(found(engine.pid))
         server = factories.server(wish.box)
         monkeypatch.setattr(takeover, "_server", lambda *_args: server)
-        monkeypatch.setattr(takeover, "_rehearse", lambda _run: None)
+        monkeypatch.setattr(takeover, "_rehearse", lambda *_args: None)
         monkeypatch.setattr(ending, "end", refused)
 
         with pytest.raises(TakeOverError, match="may not send SIGTERM"):
