@@ -233,6 +233,32 @@ def test_a_model_that_no_profile_names_yet_is_asked_for(
     assert "--gpu-memory-utilization 0.38" in fixed
 
 
+@pytest.mark.parametrize("path", ["/profiles/check/", "/profiles/fit/"])
+def test_a_form_asks_again_where_the_answer_came_too_late_for_what_it_shows(
+    path: str, box: Box, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sample(box, 94.0, 94.0)
+    known = checks.of_start
+
+    def answered_meanwhile(*args: Any) -> checks.Known:
+        said = known(*args)
+        found = Found(config=models.LLAMA_8B, weights=int(16.1 * GB))
+        answers.give(checkpoints.question("org/new@main", box), checkpoints.facts(found))
+        return said
+
+    monkeypatch.setattr("servers.lifecycle.checks.of_start", answered_meanwhile)
+    monkeypatch.setattr("servers.tasks.ask_for_checkpoint", lambda _box, _name: None)
+    monkeypatch.setattr("servers.views.checks.ANSWERS_WITHIN", 1)
+    eva = browser(Role.EDITOR)
+    form = typed(eva, "/profiles/new/") | {
+        "name": "Fresh", "checkpoint": "org/new", "engine": "vllm", "box": str(box.pk),
+        "image": "vllm/vllm-openai:v0.20.2", "gpus": "0",
+    }  # fmt: skip
+
+    assert 'hx-post="/profiles/fit/' in eva.post(path, form).content.decode()
+    assert "<strong>Fits:</strong>" in eva.post("/profiles/fit/", form).content.decode()
+
+
 def test_a_box_that_has_no_such_model_says_so_once(
     box: Box, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -38,9 +38,11 @@ def profile_check(request: HttpRequest) -> HttpResponse:
         context = {"form": form, "faults": form.faults()}
         return render(request, "profiles/_check.html", context)
     launch, box = form.unsaved_launch(), _box(form, profile)
+    asks_checkpoint = False
     if box is not None:
         tasks.look_at_mounts(parameters.fill(launch), box)
-    if box is not None:
+        # Before the check: what the box answers meanwhile is not in it.
+        asks_checkpoint = checkpoints.is_to_be_asked(launch, box)
         checked = preflight.check(launch, box, profile)
     else:
         checked = preflight.anywhere(launch)
@@ -50,7 +52,7 @@ def profile_check(request: HttpRequest) -> HttpResponse:
         {
             "form": form,
             "checked": checked,
-            "asks_checkpoint": box is not None and checkpoints.is_to_be_asked(launch, box),
+            "asks_checkpoint": asks_checkpoint,
             "findings": checked.findings,
             "fit": checked.fit,
             "preview": lifecycle.preview(launch, box) if box is not None else None,
@@ -88,10 +90,11 @@ def profile_fit(request: HttpRequest) -> HttpResponse:
     if box is None:
         return HttpResponse()
     _ask_for_model(launch, box)
+    is_silent = checkpoints.is_to_be_asked(launch, box)  # before the fit, as above
     context = {
         "box": box,
         "fit": checks.known(launch, box, profile).fit,
-        "is_silent": checkpoints.is_to_be_asked(launch, box),
+        "is_silent": is_silent,
         "next_try": _next_try(request),
     }
     return render(request, "profiles/_form_fit.html", context)
