@@ -18,6 +18,8 @@ export class List {
   current = null;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   typing;
+  /** What is shown, by what it says. @type {Map<string, HTMLElement>} */
+  items = new Map();
 
   /**
    * Comparisons have pages below `compared`.
@@ -95,9 +97,24 @@ export class List {
     return this.rows.find((each) => each.id === id)?.revision;
   }
 
+  // A row that stays is not taken out: a press that has begun on it would be lost.
   draw() {
-    this.list.replaceChildren(...this.rows.map((row) => this.row(row)));
-    if (!this.rows.length && this.found) this.list.append(element("li", "note", this.found));
+    const before = this.items;
+    this.items = new Map();
+    for (const row of this.rows) {
+      const key = JSON.stringify([row.id, row.title, row.comparison || ""]);
+      const item = before.get(key) ?? this.row(row);
+      const open = item.querySelector(".open");
+      if (row.id === this.current?.id) open?.setAttribute("aria-current", "true");
+      else open?.removeAttribute("aria-current");
+      this.items.set(key, item);
+    }
+    const shown = [...this.items.values()];
+    if (!shown.length && this.found) shown.push(element("li", "note", this.found));
+    for (const old of [...this.list.children]) if (!shown.includes(/** @type {HTMLElement} */ (old))) old.remove();
+    shown.forEach((item, at) => {
+      if (this.list.children[at] !== item) this.list.insertBefore(item, this.list.children[at] ?? null);
+    });
     this.more.hidden = !this.before;
   }
 
@@ -108,7 +125,6 @@ export class List {
       : button(title, "", () => this.open(id));
     open.className = "open";
     open.title = title;
-    if (id === this.current?.id) open.setAttribute("aria-current", "true");
     return element("li", "", open, comparison ? element("span", "note", "compared") : "", button("×", `Delete “${title}”`, () => this.remove(id, title)));
   }
 }

@@ -58,6 +58,32 @@ def test_conversations_are_kept_named_and_deleted_with_undo(page: Page) -> None:
     expect(listed).to_have_count(2)
 
 
+def test_a_press_on_a_conversation_outlasts_news_of_the_list(page: Page) -> None:
+    ask(page, "first")
+    finished(page)
+    page.get_by_role("button", name="New conversation").click()
+    ask(page, "second")
+    finished(page)
+    row = page.locator("#chat-conversations .open", has_text="first")
+    shown = row.element_handle()
+
+    row.hover()
+    page.mouse.down()
+    # The page is looked at again, and asks what other tabs have kept.
+    with page.expect_response(lambda response: "?q=" in response.url) as listed:
+        page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    listed.value.finished()
+    page.wait_for_function(
+        "new Promise((done) => requestAnimationFrame(() => setTimeout(done, 0, true)))"
+    )
+    page.mouse.up()
+
+    expect(answer(page).locator(".markdown")).to_have_text("You said: first")
+    assert row.evaluate("(now, before) => now === before", shown)
+    expect(row).to_have_attribute("aria-current", "true")
+    expect(page.locator("#chat-conversations [aria-current]")).to_have_count(1)
+
+
 def test_an_answer_goes_on_while_another_conversation_is_looked_at(
     page: Page, engine: ScriptedEngine
 ) -> None:
