@@ -41,7 +41,7 @@ def test_pages_stay_and_wait_for_nothing_while_redis_is_away(
 def test_an_outage_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         for _ in range(5):
-            live.wake_watcher("rtx8")
+            live.wake_watcher("rtx8", live.Topic.RUNS)
 
     assert [record.getMessage() for record in caplog.records if "away" in record.message] == [
         caplog.records[0].getMessage()

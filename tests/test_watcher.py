@@ -44,6 +44,25 @@ def test_a_watcher_with_a_broken_loop_ends_instead_of_looking_alive(
 
 
 @pytest.mark.django_db(transaction=True)
+def test_a_wake_is_for_what_it_is_about(
+    own_redis: redis.Redis, settings: Any, tmp_path: Any
+) -> None:
+    settings.BOX_FILE = tmp_path / "box.toml"
+    watcher = Watcher()
+    events = watcher._events
+    for topic in live.Topic:
+        watcher._wake_for({topic})
+        woken = {each for each, its in events.items() if all(event.is_set() for event in its)}
+        assert woken == {topic}, "and no other one"
+        for event in events[topic]:
+            event.clear()
+    for message in (b"wake", b"", b"runs comets", b"\xff"):
+        assert live.topics_of(message) == set(live.Topic), "of another version"
+    watcher.stop()
+    assert all(event.is_set() for its in events.values() for event in its)
+
+
+@pytest.mark.django_db(transaction=True)
 def test_requests_are_counted_where_llama_cpps_metrics_are_switched_off(
     own_redis: redis.Redis,
 ) -> None:
@@ -174,7 +193,8 @@ def test_a_run_that_has_moved_on_wakes_who_looks_at_models_and_images(
         wait_until(heard.get_message, "Redis does not take the subscription")
         assert lifecycle.reached_ready(run, engine_version="1")
         said = wait_until(heard.get_message, "the watcher is not woken")
-    assert said["type"] == "message"
+    of_start = {live.Topic.RUNS, live.Topic.CHECKPOINTS, live.Topic.STOCK, live.Topic.IMAGES}
+    assert (said["type"], live.topics_of(said["data"])) == ("message", of_start)
 
     for seconds, has_started, is_seen in ((3, True, False), (3, True, True), (6, False, False)):
         now[0] += seconds

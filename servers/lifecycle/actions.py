@@ -111,7 +111,7 @@ def _ask(
             box=box, kind=kind, target=target, what=what[:200], details=details, asked_by=by
         )
         Entry.note(by, kind, what, box=box.slug)
-    transaction.on_commit(partial(live.wake_watcher, box.slug))
+    transaction.on_commit(partial(live.wake_watcher, box.slug, live.Topic.ACTIONS))
     transaction.on_commit(partial(live.box_changed, box.pk))
     return True
 
@@ -169,7 +169,7 @@ def _do_aside(work: Callable[[Box, Action], Result], box: Box, action: Action) -
         if action.kind == Kind.DELETE:
             Stock.objects.update_or_create(box=box, defaults={"wanted_at": timezone.now()})
             live.stock_changed()
-            live.wake_watcher(box.slug)
+            live.wake_watcher(box.slug, live.Topic.STOCK)
     except (OperationalError, InterfaceError) as error:
         log.warning("The database is away, and does not hear of the end of %s: %s", action, error)
     finally:

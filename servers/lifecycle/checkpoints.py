@@ -73,7 +73,7 @@ def is_to_be_asked(launch: Launch, box: Box) -> bool:
 def look_soon(profile: Profile) -> None:
     """Have the profile's boxes look for what it names now, once that is saved."""
     for slug in profile.servers.values_list("box__slug", flat=True).distinct():
-        transaction.on_commit(partial(live.wake_watcher, slug))
+        transaction.on_commit(partial(live.wake_watcher, slug, live.Topic.CHECKPOINTS))
 
 
 def question(name: str, box: Box) -> str:

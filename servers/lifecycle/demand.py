@@ -84,7 +84,7 @@ def _wake(server: Server, run: Run, passing: Collection[int], by: User | None) -
         _make_room(server, run.launch, passing, by, lacking=lacking)
     wakes = Run.objects.filter(pk=run.pk, wake_wanted_at=None).exclude(sleep=Sleep.WAKING)
     if wakes.update(wake_wanted_at=timezone.now()):
-        live.wake_watcher(server.box.slug)
+        live.wake_watcher(server.box.slug, live.Topic.RUNS)
 
 
 def brief(server: Server) -> str:
@@ -219,7 +219,7 @@ def _stop(run: Run, why: str) -> None:
     with transaction.atomic():
         if wishes.stop(run, by=None, after_requests=True, why=why):
             Run.objects.filter(pk=run.pk).update(outlook=why)
-    live.wake_watcher(run.server.box.slug)
+    live.wake_watcher(run.server.box.slug, live.Topic.RUNS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -266,7 +266,7 @@ def keep(server: Server, *, by: User) -> bool:
         .exclude(sleep=Sleep.AWAKE)
         .update(wake_wanted_at=timezone.now())
     ):
-        live.wake_watcher(server.box.slug)
+        live.wake_watcher(server.box.slug, live.Topic.RUNS)
     Entry.note(by, "keep running", server)
     transaction.on_commit(lambda: live.server_changed(server.pk))
     return True

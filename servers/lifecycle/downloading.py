@@ -157,7 +157,7 @@ def _want(download: Download, wanted: Wanted, action: str, by: User) -> None:
 
 
 def _tell(download: Download) -> None:
-    transaction.on_commit(partial(live.wake_watcher, download.box.slug))
+    transaction.on_commit(partial(live.wake_watcher, download.box.slug, live.Topic.DOWNLOADS))
     transaction.on_commit(live.downloads_changed)
 
 

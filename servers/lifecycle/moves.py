@@ -68,7 +68,7 @@ def _begin(run: Run) -> None:
             _create(run, old=State.QUEUED)
     elif _move(run, old=[State.QUEUED], new=State.PULLING):
         # A pull can take an hour: it is the watcher's.
-        live.wake_watcher(run.server.box.slug)
+        live.wake_watcher(run.server.box.slug, live.Topic.RUNS)
 
 
 def _has_room(run: Run) -> bool:
@@ -113,7 +113,7 @@ def _create(run: Run, *, old: State) -> None:
             return
         if run.state != State.CREATING or not _make(run, is_again=old == State.CREATING):
             return
-    live.wake_watcher(run.server.box.slug)
+    live.wake_watcher(run.server.box.slug, live.Topic.RUNS)
     run.refresh_from_db()
     if run.wanted != Wanted.RUNNING:
         _wind_down(run)
@@ -406,5 +406,6 @@ def _move(run: Run, *, old: list[State], new: State, **fields: Any) -> bool:
         live.server_changed(run.server_id)
         if new in (State.STARTING, State.READY):
             # What it has mounted, pulled or downloaded is to stand on the pages of models and images.
-            live.wake_watcher(run.server.box.slug)
+            topics = (live.Topic.RUNS, live.Topic.CHECKPOINTS, live.Topic.STOCK, live.Topic.IMAGES)
+            live.wake_watcher(run.server.box.slug, *topics)
     return moved

@@ -87,7 +87,7 @@ def try_again(outlet: Outlet) -> None:
     outlet.deliveries.lost().update(gave_up_at=None, made_at=now, next_try_at=now, tries=0)
     _hurry(outlet)
     for box in Box.objects.all():
-        live.wake_watcher(box.slug)
+        live.wake_watcher(box.slug, live.Topic.ALERTS)
 
 
 def deliver(outlet: Outlet, told: Message) -> None:
@@ -128,7 +128,7 @@ def ask_for_test(outlet: Outlet, *, by: User) -> Delivery:
     """Have a message sent that only says that it works."""
     made = Delivery.objects.create(outlet=outlet, what=What.TEST, asked_by=by)
     for box in Box.objects.filter(pk=outlet.box_id) if outlet.box_id else Box.objects.all():
-        live.wake_watcher(box.slug)
+        live.wake_watcher(box.slug, live.Topic.ALERTS)
     live.alerts_changed()
     return made
 

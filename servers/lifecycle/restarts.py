@@ -130,4 +130,4 @@ def _start_again(run: Run) -> None:
     with transaction.atomic():
         if planned.update(restart_at=None, outlook=""):
             wishes.start_again(run, why=run.failure or run.outlook)
-    live.wake_watcher(run.server.box.slug)
+    live.wake_watcher(run.server.box.slug, live.Topic.RUNS)

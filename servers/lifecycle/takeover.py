@@ -392,7 +392,7 @@ def _start(run: Run, server: Server, old: _Old, by: User | None) -> str:
         server.watches, server.removed_at = {}, None
         queued = wishes.queue(run, by=by, action="take over", of=old.found.name)
     live.servers_changed()
-    live.wake_watcher(server.box.slug)
+    live.wake_watcher(server.box.slug, live.Topic.RUNS)
     if queued is None:
         raise TakeOverError(
             f"{old.found.name} has ended, and {server} was not started: it has a run already.",

@@ -105,7 +105,7 @@ def unwatch(server: Server, *, by: User | None) -> None:
         Entry.note(by, "unwatch", server, run=run.pk if run else None)
     transaction.on_commit(live.servers_changed)
     transaction.on_commit(lambda: live.server_changed(server.pk))
-    transaction.on_commit(lambda: live.wake_watcher(server.box.slug))
+    transaction.on_commit(lambda: live.wake_watcher(server.box.slug, live.Topic.RUNS))
 
 
 def _whose(run: Run) -> str:

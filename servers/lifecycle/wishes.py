@@ -165,5 +165,5 @@ def remove(server: Server, *, by: User | None) -> bool:
         Server.objects.filter(pk=server.pk).update(removed_at=timezone.now())
         Entry.note(by, "remove", server)
     transaction.on_commit(live.servers_changed)
-    transaction.on_commit(lambda: live.wake_watcher(server.box.slug))
+    transaction.on_commit(lambda: live.wake_watcher(server.box.slug, live.Topic.RUNS))
     return True

@@ -9,6 +9,7 @@ import json
 import logging
 import threading
 from collections.abc import Callable, Sequence
+from enum import StrEnum
 from functools import cache
 from typing import Any, Literal, TypedDict, cast
 
@@ -160,9 +161,30 @@ def is_looked_at(box_slug: str) -> bool:
         return False
 
 
-def wake_watcher(box_slug: str) -> None:
-    """There is work that only the watcher does. It would look within 10 s anyway."""
-    _quietly(lambda: store.client.publish(wake_channel(box_slug), "wake"))
+class Topic(StrEnum):
+    """What the watcher is to look at."""
+
+    RUNS = "runs"
+    ACTIONS = "actions"
+    ALERTS = "alerts"
+    CHECKPOINTS = "checkpoints"
+    STOCK = "stock"
+    IMAGES = "images"
+    DOWNLOADS = "downloads"
+    FACTS = "facts"  # of the box itself: its cards, its Docker, its limits
+
+
+def wake_watcher(box_slug: str, *topics: Topic) -> None:
+    """There is work that only the watcher does. It would look within a minute anyway."""
+    _quietly(lambda: store.client.publish(wake_channel(box_slug), " ".join(topics)))
+
+
+def topics_of(message: bytes) -> set[Topic]:
+    """All of them, of a message of another version of inferdash."""
+    try:
+        return set(map(Topic, message.decode().split())) or set(Topic)
+    except ValueError:
+        return set(Topic)
 
 
 def wake_channel(box_slug: str) -> str:

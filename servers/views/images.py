@@ -220,7 +220,7 @@ def images_look(_request: HttpRequest, slug: str) -> HttpResponse:
     box = get_object_or_404(Box, slug=slug)
     Shelf.objects.update_or_create(box=box, defaults={"wanted_at": timezone.now()})
     live.images_changed()
-    live.wake_watcher(box.slug)
+    live.wake_watcher(box.slug, live.Topic.IMAGES)
     return HttpResponse(status=204)
 
 

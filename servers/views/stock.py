@@ -177,5 +177,5 @@ def models_look(_request: HttpRequest, slug: str) -> HttpResponse:
     box = get_object_or_404(Box, slug=slug)
     Stock.objects.update_or_create(box=box, defaults={"wanted_at": timezone.now()})
     live.stock_changed()
-    live.wake_watcher(box.slug)
+    live.wake_watcher(box.slug, live.Topic.STOCK)
     return HttpResponse(status=204)

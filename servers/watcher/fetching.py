@@ -202,7 +202,8 @@ class Fetching:
             size=row.total, seconds=round(took.total_seconds()),
         )  # fmt: skip
         live.stock_changed()
-        live.wake_watcher(self.box.slug)
+        topics = (live.Topic.CHECKPOINTS, live.Topic.DOWNLOADS, live.Topic.STOCK)
+        live.wake_watcher(self.box.slug, *topics)
         return True
 
     def _fail(self, row: Download, says: str, advice: str) -> bool:

@@ -3,7 +3,7 @@
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any
 
@@ -90,6 +90,18 @@ class Watcher:
         self.stock_asked = threading.Event()  # perhaps somebody wants to know what is on the disks
         self.to_fetch = threading.Event()  # perhaps somebody wants a model
         self.shelf_asked = threading.Event()  # perhaps something is to be done with images
+        self.facts_are_old = threading.Event()  # of the box's row: Docker or the GPUs came or went
+        self.signed_at = float("-inf")
+        self._events = {
+            live.Topic.RUNS: (self.wake, self.around),
+            live.Topic.ACTIONS: (self.asked,),
+            live.Topic.ALERTS: (self.to_send,),
+            live.Topic.CHECKPOINTS: (self.checkpoints_asked,),
+            live.Topic.STOCK: (self.stock_asked,),
+            live.Topic.IMAGES: (self.shelf_asked,),
+            live.Topic.DOWNLOADS: (self.to_fetch,),
+            live.Topic.FACTS: (self.facts_are_old, self.wake),
+        }
         self.collector = Collector(root=settings.KERNEL_ROOT)
         self.sample: dict[str, Any] | None = None
         self.judged: dict[str, Any] | None = None  # the same with what is thought of it
@@ -149,14 +161,12 @@ class Watcher:
     def stop(self) -> None:
         self.stopping.set()
         storing.grew.set()
-        self.wake.set()
-        self.asked.set()
-        self.around.set()
-        self.to_send.set()
-        self.to_fetch.set()
-        self.checkpoints_asked.set()
-        self.stock_asked.set()
-        self.shelf_asked.set()
+        self._wake_for(set(live.Topic))
+
+    def _wake_for(self, topics: Collection[live.Topic]) -> None:
+        for topic in topics:
+            for event in self._events[topic]:
+                event.set()
 
     def _reconciling(self) -> None:
         tidied_at = logs_at = 0.0
@@ -164,7 +174,10 @@ class Watcher:
             began = time.monotonic()
             self.wake.clear()
             self._surviving(self._look_after_box)
-            self._surviving(self._give_sign_of_life)
+            if self.facts_are_old.is_set() or began - self.signed_at > RECONCILE_EVERY - TICK:
+                self.signed_at = began
+                self.facts_are_old.clear()
+                self._surviving(self._give_sign_of_life)
             if time.monotonic() - tidied_at > TIDY_EVERY:
                 tidied_at = time.monotonic()
                 self._tidy()
@@ -349,7 +362,7 @@ class Watcher:
             self._surviving(lambda: self.releases.see(self.memory.snapshot))
             # The box's row says whether there are GPUs: not seconds after the cards themselves.
             if before is None or _trouble(before) != _trouble(sample):
-                self.wake.set()
+                self._wake_for({live.Topic.FACTS})
 
     def _tell_sample(self) -> None:
         if self.sample is not None:
@@ -369,7 +382,7 @@ class Watcher:
                 self.docker_was_away_at = time.monotonic()
                 self._surviving(lambda: byhand.note_end_of_docker(self.box))
             # Whatever happened while nobody listened is found by looking.
-            self.wake.set()
+            self._wake_for({live.Topic.FACTS})
             self.stopping.wait(RETRY)
 
     def _on_event(self, event: Event) -> None:
@@ -395,15 +408,9 @@ class Watcher:
                 with redis.Redis.from_url(settings.REDIS_URL) as client, client.pubsub() as pubsub:
                     pubsub.subscribe(live.wake_channel(self.box.slug))
                     while not self.stopping.is_set():
-                        if pubsub.get_message(ignore_subscribe_messages=True, timeout=RETRY):
-                            self.wake.set()
-                            self.asked.set()
-                            self.around.set()
-                            self.to_send.set()
-                            self.to_fetch.set()
-                            self.checkpoints_asked.set()
-                            self.stock_asked.set()
-                            self.shelf_asked.set()
+                        message = pubsub.get_message(ignore_subscribe_messages=True, timeout=RETRY)
+                        if message:
+                            self._wake_for(live.topics_of(message["data"]))
             except redis.RedisError as error:
                 log.warning("Redis is away: %s", error)
                 self.stopping.wait(RETRY)

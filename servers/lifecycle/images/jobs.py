@@ -77,7 +77,7 @@ def _ask(box: Box, kind: str, by: User, **values: Any) -> ImageJob | None:
             Entry.note(by, f"{kind} image", job.reference or "unused images", box=box.slug)
     except IntegrityError:
         return None
-    transaction.on_commit(partial(live.wake_watcher, box.slug))
+    transaction.on_commit(partial(live.wake_watcher, box.slug, live.Topic.IMAGES))
     transaction.on_commit(live.jobs_changed)
     return job
 
@@ -105,7 +105,7 @@ def cancel(job: ImageJob, *, by: User) -> bool:
         idle = ImageJob.objects.filter(pk=job.pk, state__in=(State.ASKED, State.HELD))
         now = timezone.now()
         idle.update(state=State.CANCELLED, said=_UNBEGUN, ended_at=now, changed_at=now)
-    live.wake_watcher(job.box.slug)
+    live.wake_watcher(job.box.slug, live.Topic.IMAGES)
     live.jobs_changed()
     return True
 
@@ -117,7 +117,7 @@ def go_on(job: ImageJob, *, by: User) -> bool:
     if held.update(state=State.ASKED, despite=True, asked_by=by, changed_at=now) != 1:
         return False
     Entry.note(by, f"{job.kind} image despite", job.reference, held=job.said)
-    live.wake_watcher(job.box.slug)
+    live.wake_watcher(job.box.slug, live.Topic.IMAGES)
     live.jobs_changed()
     return True
 
@@ -190,7 +190,7 @@ def _do(work: Work) -> None:
         log.exception("%s broke", job)
         _end(job, State.FAILED, "inferdash itself failed here; its log says how. Try again.")
     finally:
-        live.wake_watcher(job.box.slug)
+        live.wake_watcher(job.box.slug, live.Topic.IMAGES)
         close_old_connections()
 
 

@@ -31,7 +31,7 @@ def ask_for_test(login: RegistryLogin, *, by: User) -> None:
     RegistryLogin.objects.filter(pk=login.pk).update(test_wanted_at=timezone.now())
     Entry.note(by, "test log-in of registry", login)
     for box in Box.objects.all():
-        live.wake_watcher(box.slug)
+        live.wake_watcher(box.slug, live.Topic.IMAGES)
     live.jobs_changed()
 
 

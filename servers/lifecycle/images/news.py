@@ -57,7 +57,7 @@ def want(box: Box) -> None:
     now = timezone.now()
     Shelf.objects.update_or_create(box=box, defaults={"news_wanted_at": now, "changed_at": now})
     live.images_changed()
-    live.wake_watcher(box.slug)
+    live.wake_watcher(box.slug, live.Topic.IMAGES)
 
 
 def look(box: Box, docker: Docker, *, go_on: Callable[[], bool] = lambda: True) -> None:
