@@ -1,4 +1,5 @@
-"""What engines answer goes through the gateway, other HTTP to Django, WebSockets to servers.routing."""
+"""What engines answer goes through the gateway, other HTTP to static files or Django, WebSockets
+to servers.routing."""
 
 import os
 
@@ -16,6 +17,7 @@ from inferdash.middleware import (  # noqa: E402
     SameOriginSockets,
     unknown_socket,
 )
+from inferdash.static_files import StaticFiles  # noqa: E402
 from servers.gateway import Gateway  # noqa: E402
 from servers.routing import websocket_urlpatterns  # noqa: E402
 
@@ -23,7 +25,7 @@ gateway = Gateway(LimitedBodies(django_application))
 sockets = [*websocket_urlpatterns, re_path("", unknown_socket)]  # type: ignore[arg-type]
 application = ProtocolTypeRouter(
     {
-        "http": gateway,
+        "http": StaticFiles(gateway),
         "websocket": SameOriginSockets(AuthMiddlewareStack(LoggedInSockets(URLRouter(sockets)))),  # type: ignore[arg-type]
     }
 )

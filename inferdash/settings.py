@@ -273,7 +273,6 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "django.middleware.csp.ContentSecurityPolicyMiddleware",
-    "servestatic.middleware.ServeStaticMiddleware",
     "inferdash.middleware.not_stored",
     "inferdash.middleware.no_nul",
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -416,11 +415,10 @@ STATICFILES_DIRS = [
     ("vendor/highlight", FILES / "node_modules/@highlightjs/cdn-assets/es"),
 ]
 # Straight from static/ and node_modules: no collectstatic step between an update and the page.
-SERVESTATIC_USE_FINDERS = True
-# Looked at on each request: after a `git pull` below a running server, sizes remembered
-# from its start would cut files short, and an hour-old script would meet new pages.
-SERVESTATIC_AUTOREFRESH = True
-SERVESTATIC_MAX_AGE = 0
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "inferdash.static_files.VersionedStorage"},
+}
 
 USE_TZ = True
 TIME_ZONE = env("TZ", "UTC")

@@ -5,7 +5,7 @@
 import { find } from "./parts.js";
 import { heading, resolved } from "./plot.js";
 
-/** @import uPlot from "/static/vendor/uplot/uPlot.esm.js" */
+/** @import uPlot from "../vendor/uplot/uPlot.esm.js" */
 
 /**
  * @typedef {{key: Log.FigureName, words: string, colour: string, dash?: number[]}} Line
@@ -80,7 +80,7 @@ export class LogFigures {
       for (const { plot, lines } of this.plots) plot.setData(columns(figures, lines));
       return;
     }
-    this.uPlot ??= (await import("/static/vendor/uplot/uPlot.esm.js")).default;
+    this.uPlot ??= (await import("../vendor/uplot/uPlot.esm.js")).default;
     this.#rebuild();
   }
 
