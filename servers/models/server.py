@@ -1,5 +1,6 @@
 """A profile placed on a box, with what people want of it."""
 
+from datetime import datetime
 from typing import Self
 
 from django.apps import apps
@@ -103,7 +104,12 @@ class Server(models.Model):
     def runs_again(self) -> bool:
         """Whether the container that it took over from was started again."""
         old = self.took_over.get("container")
-        return bool(old) and self.box.sightings.filter(container_id=old, has_ended=False).exists()
+        if not old:
+            return False
+        seen = self.box.sightings.filter(container_id=old, has_ended=False).first()
+        # For a moment the box's last look still knows the life that was ended for this server.
+        since = datetime.fromisoformat(self.took_over["at"]).timestamp()
+        return seen is not None and (seen.what.started_at or 0.0) > since
 
     @property
     def revivers(self) -> list[tuple[str, str]]:
