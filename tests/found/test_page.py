@@ -420,7 +420,7 @@ def test_a_server_that_took_over_says_the_way_back(box: Box) -> None:
 
     old |= {"revived_by": "Docker:\nCompose:", "keeps_away": "docker update x\ncompose up y"}
     Server.objects.filter(pk=run.server_id).update(took_over=old)
-    rows.sighted(box, rows.found())
+    rows.sighted(box, rows.found(started_at=timezone.now().timestamp()))
     told = client().get("/servers/qwen3-8b/").content.decode()
     assert "That container runs again." in told
     assert "docker start speech-llm-1" not in told
