@@ -30,7 +30,7 @@ class WithoutVisitorsFaults(logging.Filter):
 
 
 @dataclass(slots=True)
-class _Counted:
+class _RecordCount:
     began: float = float("-inf")
     said: int = 0
     unsaid: int = 0
@@ -42,7 +42,7 @@ class BoundedVisitors(logging.Filter):
 
     def __init__(self) -> None:
         super().__init__()
-        self._counted = {name: _Counted() for name in MOST}
+        self._counted = {name: _RecordCount() for name in MOST}
         self._lock = threading.Lock()
 
     def filter(self, record: logging.LogRecord) -> bool:

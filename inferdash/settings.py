@@ -74,7 +74,7 @@ def env_token(name: str) -> str:
     return value
 
 
-def memory_thresholds(text: str) -> thresholds.Thresholds:
+def memory_thresholds(text: str) -> thresholds.MemoryThresholds:
     try:
         return thresholds.read(text)
     except ValueError as error:

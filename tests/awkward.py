@@ -1,11 +1,11 @@
 """What engines have left behind, with names that break a layout or try to break more."""
 
-from servers.judge.leftbehind import Left
+from servers.judge.leftbehind import Orphan
 
 GIB = 2**30
 
 LEFT = [
-    Left(
+    Orphan(
         key="process-5200-77",
         kind="process",
         what='process 5200 (VLLM::Engine<img src=x onerror="alert(1)">/' + "long-name/" * 12 + ")",
@@ -15,7 +15,7 @@ LEFT = [
         since=1_790_000_000.0,
         actions=("kill",),
     ).to_json(),
-    Left(
+    Orphan(
         key="container-0123456789ab",
         kind="container",
         what="container inferdash-1a2b3c4d-77",
@@ -23,7 +23,7 @@ LEFT = [
         actions=("adopt", "remove"),
         is_running=True,
     ).to_json(),
-    Left(
+    Orphan(
         key="shm-psm",
         kind="shm",
         what="852 files /dev/shm/psm_*",

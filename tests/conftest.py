@@ -12,7 +12,7 @@ import pytest
 from django.conf import settings
 from django.db import connections
 
-from servers.host.containers import Docker
+from servers.host.containers import DockerContainers
 from servers.judge import limits
 from servers.lifecycle import creation
 from tests import docker_engine
@@ -94,9 +94,9 @@ def root(tmp_path: Path, settings: Any) -> Path:
 
 
 @pytest.fixture
-def docker(docker_host: str) -> Iterator[Docker]:
+def docker(docker_host: str) -> Iterator[DockerContainers]:
     """Docker for an install of its own; what a test leaves behind is removed."""
-    client = Docker(str(uuid.uuid4()), docker_host)
+    client = DockerContainers(str(uuid.uuid4()), docker_host)
     yield client
     for container in client.list_ours():
         client.remove(container.id)
@@ -104,7 +104,7 @@ def docker(docker_host: str) -> Iterator[Docker]:
 
 
 @pytest.fixture
-def asking(docker: Docker, monkeypatch: pytest.MonkeyPatch) -> Iterator[Docker]:
+def asking(docker: DockerContainers, monkeypatch: pytest.MonkeyPatch) -> Iterator[DockerContainers]:
     """The worker's and the watcher's Docker is the tests' own."""
     monkeypatch.setattr(settings, "INSTALL", docker.install)
     monkeypatch.setenv("DOCKER_HOST", docker.host)
@@ -116,8 +116,8 @@ def asking(docker: Docker, monkeypatch: pytest.MonkeyPatch) -> Iterator[Docker]:
 
 @pytest.fixture
 def worker(
-    docker: Docker, settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Docker:
+    docker: DockerContainers, settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> DockerContainers:
     """This process is the worker of a box: its Docker is the tests' own, its box.toml says nothing."""
     settings.INSTALL = docker.install
     settings.BOX_FILE = tmp_path / "box.toml"

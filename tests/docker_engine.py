@@ -46,7 +46,7 @@ class DockerEngineError(Exception):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Engine:
+class PrivateDockerEngine:
     folder: Path
     bridge: str = ""  # without one, containers have no network
     address: str = ""  # of the bridge
@@ -206,17 +206,19 @@ def _ip(*words: str) -> "subprocess.CompletedProcess[bytes]":
     )
 
 
-ENGINE = Engine(folder=FOLDER / "docker", bridge="ifdt0", address="172.29.241.1/24")
+ENGINE = PrivateDockerEngine(folder=FOLDER / "docker", bridge="ifdt0", address="172.29.241.1/24")
 # Whose dockerd a test may end.
-RESTARTED = Engine(folder=FOLDER / "docker-restarted", bridge="ifdt1", address="172.29.242.1/24")
-WITHOUT_GPUS = Engine(folder=FOLDER / "docker-without-gpus", gives_gpus=False)
+RESTARTED = PrivateDockerEngine(
+    folder=FOLDER / "docker-restarted", bridge="ifdt1", address="172.29.242.1/24"
+)
+WITHOUT_GPUS = PrivateDockerEngine(folder=FOLDER / "docker-without-gpus", gives_gpus=False)
 _children: dict[int, subprocess.Popen[bytes]] = {}
 # A file: started by hand, so no test session ends it. In it, who keeps its namespace.
 _KEPT = "kept"
 
 
 @contextmanager
-def lease(engine: Engine = ENGINE) -> Iterator[str]:
+def lease(engine: PrivateDockerEngine = ENGINE) -> Iterator[str]:
     """DOCKER_HOST of a running engine with its images; the last one to leave ends it.
 
     Sessions of several people may share it.
@@ -236,13 +238,13 @@ def lease(engine: Engine = ENGINE) -> Iterator[str]:
                     engine.down()
 
 
-def _keeper(engine: Engine) -> int:
+def _keeper(engine: PrivateDockerEngine) -> int:
     """Who keeps the namespace of one that was started by hand; 0 where it was not."""
     kept = engine.folder / _KEPT
     return int(kept.read_text() or 0) if kept.exists() else 0
 
 
-def prepare(engine: Engine) -> None:
+def prepare(engine: PrivateDockerEngine) -> None:
     engine.up()
     if engine.folder == RESTARTED.folder:
         with lease() as host:
@@ -252,14 +254,14 @@ def prepare(engine: Engine) -> None:
 
 
 @contextmanager
-def _alone(engine: Engine) -> Iterator[None]:
+def _alone(engine: PrivateDockerEngine) -> Iterator[None]:
     """Only one at a time starts or ends it."""
     with (engine.folder / "change.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
-def _is_unused(engine: Engine) -> bool:
+def _is_unused(engine: PrivateDockerEngine) -> bool:
     with (engine.folder / "users.lock").open("w") as users:
         try:
             fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -10,7 +10,7 @@ import redis
 
 from tests import migrated
 from tests.installation import Installation
-from tests.nvml import Machine
+from tests.nvml import SimulatedMachine
 from tests.waiting import PATIENCE, wait_until
 
 FOUND = "SELECT facts LIKE '%\"gpus\": [{%' FROM servers_box"
@@ -25,7 +25,7 @@ FAULTS = "SELECT json_array_length(facts, '$.faults') FROM servers_box"
 
 
 class Emptied:
-    def __init__(self, place: Installation, machine: Machine) -> None:
+    def __init__(self, place: Installation, machine: SimulatedMachine) -> None:
         """Once the watcher has found the box, so that what it remembers of it stays true."""
         self.place = place
         self.machine = machine

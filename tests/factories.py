@@ -14,7 +14,7 @@ from servers import live
 from servers.engines.flaglist import FlagList
 from servers.engines.launch import Launch
 from servers.judge import holders
-from servers.judge.hardware import Hardware
+from servers.judge.hardware import HardwareJudge
 from servers.judge.memory import Judge
 from servers.models import (
     Alert,
@@ -39,7 +39,7 @@ from servers.models import (
 )
 from servers.models.download import key_of
 from servers.models.environment import only_variables
-from servers.models.run import ENDED, State, Wanted
+from servers.models.run import ENDED, DesiredState, RunState
 from servers.watcher import snapshots
 from tests.awkward import LEFT
 from tests.samples import GIB, card, process, sample, unified
@@ -115,17 +115,17 @@ def server(on: Box, name: str = "qwen3-8b", model: str = "", **launch: Any) -> S
     return Server.objects.create(slug=slug, profile=profile, box=on)
 
 
-def run(of: Server, state: State = State.READY, *, age: float = 7200, **values: Any) -> Run:
+def run(of: Server, state: RunState = RunState.READY, *, age: float = 7200, **values: Any) -> Run:
     """A run that was asked for `age` seconds ago and is in this state now."""
     clicked = timezone.now() - timedelta(seconds=age)
     at = [clicked + timedelta(seconds=age * part) for part in (0.02, 0.05, 0.07, 0.2)]
     version = of.profile.current
     assert version is not None
     defaults: dict[str, Any] = {"started_by": person(), "created_at": clicked, "moved_at": at[3]}
-    order = list(State)
-    if state not in (State.QUEUED, State.PULLING):
+    order = list(RunState)
+    if state not in (RunState.QUEUED, RunState.PULLING):
         defaults |= {"creating_at": at[1]}
-    if state in (State.STARTING, State.READY, State.STOPPING, State.STOPPED):
+    if state in (RunState.STARTING, RunState.READY, RunState.STOPPING, RunState.STOPPED):
         defaults |= {
             "started_at": at[2],
             "container_id": f"{of.pk:064x}",
@@ -136,7 +136,7 @@ def run(of: Server, state: State = State.READY, *, age: float = 7200, **values: 
             "served_name": of.slug,
             "command": ["--model", version.launch.checkpoint, "--host", "0.0.0.0"],
         }
-    if order.index(State.READY) <= order.index(state) <= order.index(State.STOPPED):
+    if order.index(RunState.READY) <= order.index(state) <= order.index(RunState.STOPPED):
         defaults |= {"ready_at": at[3], "engine_version": "0.5.12", "requests_running": 0}
     if state in ENDED:
         defaults |= {"ended_at": timezone.now() - timedelta(seconds=60)}
@@ -230,7 +230,7 @@ def tell(on: Box, newest: dict[str, Any]) -> None:
     """Put a sample where the watcher puts it, judged as there."""
     judged = Judge().step(newest | {"containers": snapshots.containers(on)})
     verdicts = [each.to_json() for each in judged]
-    findings = [each.to_json() for each in Hardware().step(newest)]
+    findings = [each.to_json() for each in HardwareJudge().step(newest)]
     live.box_sampled(on.slug, on.pk, {"verdicts": verdicts, "findings": findings, **newest})
 
 
@@ -259,11 +259,11 @@ def busy_team() -> tuple[Box, Box]:
     chat = server(rtx8, "minimax-m2.7", gpus="0,1", flags=("--tensor-parallel-size", "2"))
     run(chat, requests_running=3, tokens_per_second=142.6, last_request_at=timezone.now())
     oss = server(rtx8, "gpt-oss-120b", gpus="2,3", network="host", flags=("--host", "0.0.0.0"))
-    run(oss, State.STARTING, age=190, started_by=grace)
+    run(oss, RunState.STARTING, age=190, started_by=grace)
     glm = server(rtx8, "glm-5", gpus="4,5,6,7")
     run(
         glm,
-        State.FAILED,
+        RunState.FAILED,
         age=700,
         exit_code=1,
         failure="The engine ended by itself before it was ready, with exit code 1.",
@@ -272,12 +272,12 @@ def busy_team() -> tuple[Box, Box]:
         started_at=timezone.now() - timedelta(seconds=660),
     )
     embed = server(rtx8, "qwen3-embedding", model="qwen3-8b", gpus="4")
-    run(embed, State.PULLING, age=48, pulled=int(3.4 * GIB), pull_total=int(11.8 * GIB))
+    run(embed, RunState.PULLING, age=48, pulled=int(3.4 * GIB), pull_total=int(11.8 * GIB))
     server(rtx8, "llama-scout-test", model="gemma-tiny", gpus="5")
 
     small = server(spark, "qwen3-8b")
     run(small, age=9100, requests_running=1, tokens_per_second=36.1, started_by=grace)
-    run(server(spark, "gemma-tiny"), State.STOPPED, age=4000, stopped_by=grace)
+    run(server(spark, "gemma-tiny"), RunState.STOPPED, age=4000, stopped_by=grace)
     past_and_present(rtx8, _rtx8(chat, oss))
     past_and_present(spark, _spark(small))
     return rtx8, spark
@@ -332,7 +332,7 @@ def many(count: int = 50) -> Box:
         if number % 3 == 0:
             run(made, requests_running=number % 5, tokens_per_second=20.0 + number)
         elif number % 3 == 1:
-            run(made, State.STOPPED, stopped_by=person())
+            run(made, RunState.STOPPED, stopped_by=person())
     past_and_present(on, sample([card(index, []) for index in range(8)], []))
     return on
 
@@ -343,7 +343,7 @@ def awkward() -> Box:
     long = server(on, "qwen3-235b-a22b-instruct-2507-fp8-with-a-very-long-name-indeed-tp8-ep8")
     run(
         long,
-        State.FAILED,
+        RunState.FAILED,
         failure="The engine was ended by SIGKILL (exit code 137) before it was ready, not by "
         "inferdash. " + "/mnt/models/" + "a-very-long-folder-name/" * 12,
         failure_detail='<img src=x onerror="alert(1)"><b data-hx-post="/boom/" hx-trigger="load">',
@@ -351,17 +351,17 @@ def awkward() -> Box:
     running = server(on, "m", network="host", flags=("--host", "0.0.0.0"))
     run(running, requests_running=None, tokens_per_second=None, started_by=None)
     drained = server(on, "draining-one")
-    run(drained, wanted=Wanted.DRAINED, requests_running=12, stopped_by=person())
+    run(drained, wanted=DesiredState.DRAINED, requests_running=12, stopped_by=person())
     stopping = server(on, "stopping-one")
     run(
         stopping,
-        State.STOPPING,
-        wanted=Wanted.STOPPED,
+        RunState.STOPPING,
+        wanted=DesiredState.STOPPED,
         kill_at=timezone.now() + timedelta(seconds=90),
         stopped_by=person(),
     )
-    run(server(on, "queued-one"), State.QUEUED, age=3)
-    run(server(on, "asks-the-registry"), State.PULLING, age=9)
+    run(server(on, "queued-one"), RunState.QUEUED, age=3)
+    run(server(on, "asks-the-registry"), RunState.PULLING, age=9)
     lost = card(1, [], fault="This GPU no longer answers the driver: reboot the box.")
     lost |= dict.fromkeys(
         ("total", "free", "used", "util", "temperature_c", "power_w", "processes")

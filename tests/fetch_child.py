@@ -4,17 +4,17 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from servers.host.fetch.child import Child
+from servers.host.fetch.child import DownloadChild
 from servers.host.fetch.job import Job
 from tests.waiting import PATIENCE
 
 
-class Heard:
+class HeardChild:
     """A child, and a way to wait for what it tells."""
 
     def __init__(self, job: Job) -> None:
         self._news = threading.Event()
-        self.child = Child(job, self._news.set)
+        self.child = DownloadChild(job, self._news.set)
         self.told: list[Mapping[str, Any]] = []
 
     def until(self, is_it: Callable[[Mapping[str, Any]], bool]) -> Mapping[str, Any]:

@@ -29,7 +29,7 @@ class GroupError(Exception):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Group:
+class GuardedGroup:
     marker: str  # of its tests
     about: str
     # Patterns of files below the root; `*` also stands for slashes.
@@ -53,7 +53,7 @@ PRODUCT = (
     "servers/migrations/*",
 )
 GROUPS = (
-    Group(
+    GuardedGroup(
         marker="demo",
         about="the demo, from its start to what it leaves",
         inputs=(
@@ -66,7 +66,7 @@ GROUPS = (
             ),
         ),
     ),
-    Group(
+    GuardedGroup(
         marker="release",
         about="the wheel and the site of the documents",
         inputs=(
@@ -74,7 +74,7 @@ GROUPS = (
             *("tests/test_wheel.py", "tests/test_documents.py"),
         ),
     ),
-    Group(
+    GuardedGroup(
         marker="fresh",
         about="`make up` and `make lint` on a bare machine",
         inputs=(
@@ -82,7 +82,7 @@ GROUPS = (
             *("tests/test_fresh.py", "tests/fresh/*"),
         ),
     ),
-    Group(
+    GuardedGroup(
         marker="up",
         about="`make up`: what it installs, starts again and ends",
         inputs=(
@@ -91,12 +91,12 @@ GROUPS = (
             "tests/tls/certificates.py",
         ),
     ),
-    Group(
+    GuardedGroup(
         marker="service",
         about="services of systemd: installed, upgraded, rolled back",
         inputs=(*ALL, *PRODUCT, "inferdash/service/*", "tests/engine/*", "tests/service/*"),
     ),
-    Group(
+    GuardedGroup(
         marker="compose",
         about="the compose installation",
         inputs=(
@@ -106,7 +106,7 @@ GROUPS = (
             *("tests/engine/*", "tests/browser/chat/talk.py"),
         ),
     ),
-    Group(
+    GuardedGroup(
         marker="vllm",
         about="vLLM itself, on the CPU",
         inputs=(
@@ -120,7 +120,7 @@ GROUPS = (
             *("tests/cases.py", "tests/figures/*", "tests/logs/*", "tests/factories.py"),
         ),
     ),
-    Group(
+    GuardedGroup(
         marker="llamacpp",
         about="llama.cpp itself, on the CPU",
         inputs=(
@@ -130,7 +130,7 @@ GROUPS = (
             *("tests/browser/vllm_talk.py", "tests/browser/chat/talk.py"),
         ),
     ),
-    Group(
+    GuardedGroup(
         marker="chaos",
         about="worker, watcher, Redis and Docker killed at every step of a start",
         inputs=(
@@ -142,7 +142,7 @@ GROUPS = (
             *("tests/engine/*", "tests/factories.py", "tests/migrated.py", "tests/logs/*"),
         ),
     ),
-    Group(
+    GuardedGroup(
         marker="screenshots",
         about="the README's pictures",
         inputs=(
@@ -150,7 +150,7 @@ GROUPS = (
             *("tests/factories.py", "tests/browser/test_screenshots.py"),
         ),
     ),
-    Group(
+    GuardedGroup(
         marker="soak",
         about="streams through the gateway for a while: none lost, none left behind",
         inputs=(
@@ -162,7 +162,7 @@ GROUPS = (
 )
 
 
-def hash_inputs(group: Group, root: Path = ROOT) -> str:
+def hash_inputs(group: GuardedGroup, root: Path = ROOT) -> str:
     """Of the names and the contents of every input. Raises GroupError where there is none."""
     told = hashlib.sha256()
     used = [name for name in _files(root) if any(fnmatchcase(name, each) for each in group.inputs)]
@@ -173,7 +173,7 @@ def hash_inputs(group: Group, root: Path = ROOT) -> str:
     return told.hexdigest()
 
 
-def unused_patterns(group: Group, root: Path = ROOT) -> list[str]:
+def unused_patterns(group: GuardedGroup, root: Path = ROOT) -> list[str]:
     """Those that name no file: what they named was moved, and the group is blind to it."""
     names = _files(root)
     return [each for each in group.inputs if not any(fnmatchcase(name, each) for name in names)]

@@ -90,7 +90,7 @@ def hostile_server() -> Iterator[HostileServer]:
     told = HostileServer()
     is_over = threading.Event()
 
-    class Handler(socketserver.StreamRequestHandler):
+    class HostileHandler(socketserver.StreamRequestHandler):
         def handle(self) -> None:
             line = self.rfile.readline().decode("latin-1").strip()
             headers = "".join(
@@ -106,11 +106,11 @@ def hostile_server() -> Iterator[HostileServer]:
             except OSError:
                 return  # who asked has had enough
 
-    class Server(socketserver.ThreadingTCPServer):
+    class HostileTcpServer(socketserver.ThreadingTCPServer):
         daemon_threads = True
         request_queue_size = 64
 
-    with Server(("127.0.0.1", 0), Handler) as server:
+    with HostileTcpServer(("127.0.0.1", 0), HostileHandler) as server:
         told.port = server.server_address[1]
         thread = threading.Thread(target=server.serve_forever, args=[0.05])
         thread.start()

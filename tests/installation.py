@@ -9,12 +9,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from servers.host.containers import Docker
+from servers.host.containers import DockerContainers
 from tests import migrated
-from tests.nvml import Machine, StandIn
+from tests.nvml import SimulatedMachine, StandIn
 from tests.ports import free_port
 from tests.shell import Shell
-from tests.terminal import Started
+from tests.terminal import TerminalProgram
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,8 +22,8 @@ class Installation:
     url: str
     link: str  # makes the first admin
     environment: dict[str, str]
-    up: Started
-    docker: Docker  # with this installation's label
+    up: TerminalProgram
+    docker: DockerContainers  # with this installation's label
     gpus: StandIn
     data: Path
     shell: Shell
@@ -37,7 +37,9 @@ class Installation:
 
 
 @contextmanager
-def installation(docker_host: str, machine: Machine, **variables: str) -> Iterator[Installation]:
+def installation(
+    docker_host: str, machine: SimulatedMachine, **variables: str
+) -> Iterator[Installation]:
     with tempfile.TemporaryDirectory(prefix="inferdash-") as folder:
         port = free_port()
         gpus = StandIn(Path(folder))
@@ -61,11 +63,11 @@ def installation(docker_host: str, machine: Machine, **variables: str) -> Iterat
         (Path(folder) / "home").mkdir()
         migrated.put_into(data)
         shell = Shell(os.environ | environment)
-        up = Started([sys.executable, "-m", "inferdash.up"], environment)
+        up = TerminalProgram([sys.executable, "-m", "inferdash.up"], environment)
         try:
             up.waits_for("ready at")
             link = up.waits_for(r"opens this link.*(http://\S+)")[1]
-            docker = Docker((data / "install.id").read_text().strip(), docker_host)
+            docker = DockerContainers((data / "install.id").read_text().strip(), docker_host)
             yield Installation(
                 url=f"http://127.0.0.1:{port}",
                 link=link,

@@ -10,11 +10,11 @@ import django
 
 def main() -> None:
     django.setup()
-    from servers.host.containers import Docker
+    from servers.host.containers import DockerContainers
     from servers.watcher.logs import Follower
 
     run, container, install, host, *secrets = sys.argv[1:]
-    Follower(int(run), container, masks=secrets, docker=Docker(install, host)).run()
+    Follower(int(run), container, masks=secrets, docker=DockerContainers(install, host)).run()
 
 
 if __name__ == "__main__":

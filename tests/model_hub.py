@@ -40,7 +40,7 @@ class Repository:
 
 
 @dataclass
-class Asked:
+class HubRequest:
     method: str
     path: str
     range: str
@@ -64,9 +64,9 @@ class ModelHub(ThreadingHTTPServer):
     daemon_threads = True
 
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__(("127.0.0.1", 0), _HubHandler)
         self.repositories: dict[str, Repository] = {}
-        self.asked: list[Asked] = []
+        self.asked: list[HubRequest] = []
         self.bad = Behaviour()
         self.sent = 0
         self._changed = threading.Condition()
@@ -116,7 +116,7 @@ class ModelHub(ThreadingHTTPServer):
         """Whoever is killed in a download leaves the connection behind: nothing to tell."""
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _HubHandler(BaseHTTPRequestHandler):
     server: ModelHub
     protocol_version = "HTTP/1.1"
 
@@ -129,7 +129,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self) -> None:
         path = unquote(self.path.partition("?")[0])
         token = (self.headers.get("Authorization") or "").removeprefix("Bearer ")
-        asked = Asked(
+        asked = HubRequest(
             method=self.command, path=path, range=self.headers.get("Range", ""), token=token,
             host=self.headers.get("Host", ""),
         )  # fmt: skip

@@ -18,7 +18,7 @@ from playwright.sync_api import Browser, Page, ViewportSize
 
 from tests.browser.chromium import chromium
 from tests.ports import free_port
-from tests.terminal import ROOT, Started
+from tests.terminal import ROOT, TerminalProgram
 
 IMAGES = ROOT / "docs/images"
 SIZE: ViewportSize = {"width": 1280, "height": 800}
@@ -71,7 +71,7 @@ def main() -> None:
     IMAGES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="idp-") as folder:
         port = free_port()
-        up = Started([sys.executable, "-m", "inferdash.demo"],
+        up = TerminalProgram([sys.executable, "-m", "inferdash.demo"],
                      {"PORT": str(port), "BOXES": "rtx8", "TMPDIR": folder, "NO_COLOR": "1"})  # fmt: skip
         try:
             up.waits_for("the demo is filled")

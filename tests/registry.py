@@ -51,10 +51,10 @@ def registry(architecture: str, *, layers: int = 2, size: int = 1 << 20) -> Iter
     """`size` is a layer's, in bytes."""
     made = _registry(ARCHITECTURES[architecture], layers, size)
 
-    class Handler(_Handler):
+    class RegistryRequestHandler(_RegistryHandler):
         serves = made
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+    with ThreadingHTTPServer(("127.0.0.1", 0), RegistryRequestHandler) as server:
         made.port = server.server_port
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
@@ -66,7 +66,7 @@ def registry(architecture: str, *, layers: int = 2, size: int = 1 << 20) -> Iter
             thread.join()
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _RegistryHandler(BaseHTTPRequestHandler):
     serves: Registry
 
     def do_HEAD(self) -> None:

@@ -29,7 +29,7 @@ vllm:nan NaN
 
 
 @dataclass
-class Script:
+class EngineScript:
     """How to answer one question. A question that is not JSON is answered word by word."""
 
     deltas: list[dict[str, Any]]  # "logprobs" of one go beside it, not into it
@@ -51,7 +51,7 @@ class Script:
     )  # fmt: skip
 
     @classmethod
-    def of(cls, question: str) -> "Script":
+    def of(cls, question: str) -> "EngineScript":
         try:
             return cls(**json.loads(question))
         except (ValueError, TypeError):
@@ -103,8 +103,8 @@ class ScriptedEngine:
     running: int = 0  # chats being answered now
     sent: int = 0  # deltas, of all chats
     # From the body of a chat to how it is answered.
-    plan: "Callable[[dict[str, Any]], Script]" = field(
-        default=lambda body: Script.of(words(body["messages"][-1]["content"]))
+    plan: "Callable[[dict[str, Any]], EngineScript]" = field(
+        default=lambda body: EngineScript.of(words(body["messages"][-1]["content"]))
     )
     # Called when their path is asked for.
     hooks: "dict[str, Callable[[], None]]" = field(default_factory=dict)
@@ -209,7 +209,7 @@ class ScriptedEngine:
         self.arrived.put(body)
         script = self.plan(body)
         if self.sleeper is not None and self.sleeper.is_asleep:
-            script = Script(deltas=[], status=500, error={"error": "It is asleep."})
+            script = EngineScript(deltas=[], status=500, error={"error": "It is asleep."})
         if script.status != 200 or script.content_type != "text/event-stream":
             text = script.error if isinstance(script.error, str) else json.dumps(script.error)
             await _respond(writer, script.status, text.encode(), script.content_type)
@@ -234,7 +234,7 @@ class ScriptedEngine:
         return playing.result()
 
     async def _play(
-        self, script: Script, body: dict[str, Any], writer: asyncio.StreamWriter
+        self, script: EngineScript, body: dict[str, Any], writer: asyncio.StreamWriter
     ) -> bool:
         writer.write(
             b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\n"
@@ -285,7 +285,7 @@ def _choice(delta: dict[str, Any], **more: Any) -> dict[str, Any]:
     return {"index": 0, "delta": delta, "logprobs": None, "finish_reason": None} | more
 
 
-def _event(writer: asyncio.StreamWriter, script: Script, data: dict[str, Any]) -> None:
+def _event(writer: asyncio.StreamWriter, script: EngineScript, data: dict[str, Any]) -> None:
     _chunk(writer, b"data: " + json.dumps({**script.common, **data}).encode() + b"\n\n")
 
 

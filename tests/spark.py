@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests import proc
-from tests.nvml import Machine, StandIn, profiles
+from tests.nvml import SimulatedMachine, StandIn, profiles
 
 GIB = 2**30
 USUAL = 2.0  # GiB that are in use with nobody there
@@ -29,7 +29,7 @@ class Spark:
         proc.gb10_root(self.root)
         proc.driver(self.root, "580.95.05")
 
-    def machine(self) -> Machine:
+    def machine(self) -> SimulatedMachine:
         made = profiles.gb10()
         for pid, (_container, size) in self.held.items():
             made.cards[0].run(pid, int(size * GIB))

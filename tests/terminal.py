@@ -17,7 +17,7 @@ from tests.waiting import PATIENCE, wait_until
 ROOT = Path(__file__).resolve().parent.parent
 
 
-class Started:
+class TerminalProgram:
     """A program on a terminal of its own, and what it has said so far."""
 
     def __init__(

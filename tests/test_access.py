@@ -16,7 +16,7 @@ from servers.models import Permission, Role, Run, User
 from servers.routing import websocket_urlpatterns
 from servers.views.access import allow
 from tests import access_rows
-from tests.access_rows import PUBLIC, ROWS, SOCKETS, Row, Things, made
+from tests.access_rows import PUBLIC, ROWS, SOCKETS, AccessRow, Things, made
 from tests.cases import table
 from tests.websocket import Socket, session_of
 
@@ -41,7 +41,7 @@ def word(role: Role | None) -> str:
     return role.label if role is not None else "nobody"
 
 
-def row_id(row: Row) -> str:
+def row_id(row: AccessRow) -> str:
     return f"{row.method}-{row.name}"
 
 
@@ -67,11 +67,11 @@ def logged_in(person: User | None) -> Client:
     return client
 
 
-def address(row: Row, things: Things) -> str:
+def address(row: AccessRow, things: Things) -> str:
     return reverse(row.name, args=[things[key] for key in row.args])
 
 
-def ask(client: Client, row: Row, things: Things) -> HttpResponseBase:
+def ask(client: Client, row: AccessRow, things: Things) -> HttpResponseBase:
     """Nothing of what it does stays, nor what it does to the client: the next row finds all there."""
     cookies = copy.deepcopy(client.cookies)
     send = client.post if row.method == "post" else client.get
@@ -105,7 +105,7 @@ def test_every_view_says_who_may_use_it() -> None:
 
 
 @table("row", ROWS, ids=row_id)
-def test_a_view_has_the_role_of_its_row(row: Row) -> None:
+def test_a_view_has_the_role_of_its_row(row: AccessRow) -> None:
     callback = by_name(row.name).callback
     is_public = getattr(callback, "login_required", True) is False
 
@@ -134,7 +134,7 @@ def test_every_address_lets_in_whom_it_should(who: Role | None, things: Things) 
     assert not any(wrong), "\n".join(filter(None, wrong))
 
 
-def what_is_wrong(response: HttpResponseBase, row: Row, who: Role | None) -> str | None:
+def what_is_wrong(response: HttpResponseBase, row: AccessRow, who: Role | None) -> str | None:
     status, location = response.status_code, response.headers.get("Location", "")
     is_sent_to_log_in = status == 302 and location.startswith("/login/")
     if row.wants_key:

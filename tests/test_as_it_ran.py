@@ -11,10 +11,10 @@ from docker import APIClient
 from docker.errors import ImageNotFound
 
 from servers import lifecycle
-from servers.host.containers import Docker
+from servers.host.containers import DockerContainers
 from servers.lifecycle import creation
 from servers.models import Box, Entry, Role, Run, Server
-from servers.models.run import State
+from servers.models.run import RunState
 from servers.watcher import runs as watcher
 from tests import factories
 from tests.images import ENGINE
@@ -38,7 +38,7 @@ def box() -> Box:
 def tuesday(box: Box, launch: dict[str, Any] | None = None, **values: Any) -> Run:
     """A run of the first version; its profile says something else by now."""
     server = factories.server(box, **{"image": ENGINE, "gpus": "none", **(launch or {})})
-    run = factories.run(server, State.STOPPED, **values)
+    run = factories.run(server, RunState.STOPPED, **values)
     said = server.launch.to_json() | {"flags": ["--enforce-eager"], "privileged": False}
     server.profile.save_version(type(server.launch).from_json(said), by=None, message="Eager")
     return run
@@ -77,7 +77,7 @@ def test_version_image_and_commit_are_those_of_the_run(box: Box) -> None:
 
 def test_it_is_offered_beside_each_run_that_had_an_image(box: Box) -> None:
     run = tuesday(box)
-    never = factories.run(run.server, State.FAILED, image_id="")
+    never = factories.run(run.server, RunState.FAILED, image_id="")
     operator, viewer = browser(Role.OPERATOR), browser(Role.VIEWER)
     slug = run.server.slug
     pages = (f"/profiles/{slug}/", f"/profiles/{slug}/versions/1/", f"/servers/{slug}/")
@@ -93,7 +93,7 @@ def test_it_is_offered_beside_each_run_that_had_an_image(box: Box) -> None:
 
 def test_a_running_server_has_to_be_stopped_first(box: Box) -> None:
     run = tuesday(box)
-    factories.run(run.server, State.READY)
+    factories.run(run.server, RunState.READY)
 
     answer = click(Role.OPERATOR, run)
 
@@ -131,7 +131,9 @@ def test_a_version_that_became_ready_needs_no_reason(box: Box) -> None:
 
 
 @pytest.fixture
-def worker(docker: Docker, settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def worker(
+    docker: DockerContainers, settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     settings.INSTALL = docker.install
     settings.BOX_FILE = tmp_path / "box.toml"
     settings.BOX_FILE.write_text("")
@@ -148,7 +150,7 @@ def repeated(run: Run) -> Run:
 
 @pytest.mark.docker
 def test_the_container_is_of_the_image_that_it_ran_whatever_the_tag_means(
-    box: Box, docker: Docker, worker: None
+    box: Box, docker: DockerContainers, worker: None
 ) -> None:
     image = docker.image(ENGINE)
     assert image is not None
@@ -160,7 +162,7 @@ def test_the_container_is_of_the_image_that_it_ran_whatever_the_tag_means(
 
     again = repeated(run)
 
-    assert again.state == State.STARTING, again.failure
+    assert again.state == RunState.STARTING, again.failure
     assert again.image_id == image.id
     assert "--seed" in again.command
 
@@ -172,19 +174,19 @@ def test_an_image_that_is_gone_and_in_no_registry_is_told(box: Box, worker: None
 
     again = repeated(run)
 
-    assert again.state == State.FAILED
+    assert again.state == RunState.FAILED
     assert again.failure.startswith("The image that it ran, sha256:abababababab, is no longer on")
 
 
 @pytest.fixture
-def shelf(docker: Docker) -> Iterator[Registry]:
+def shelf(docker: DockerContainers) -> Iterator[Registry]:
     with registry(docker.facts().architecture) as made:
         yield made
 
 
 @pytest.mark.docker
 def test_an_image_that_is_gone_is_pulled_by_the_digest_that_it_had(
-    box: Box, docker: Docker, worker: None, shelf: Registry
+    box: Box, docker: DockerContainers, worker: None, shelf: Registry
 ) -> None:
     docker.pull(shelf.image, lambda progress: True)
     image = docker.image(shelf.image)
@@ -196,12 +198,12 @@ def test_an_image_that_is_gone_is_pulled_by_the_digest_that_it_had(
         assert docker.image(image.id) is None
 
         again = repeated(run)
-        assert again.state == State.PULLING
+        assert again.state == RunState.PULLING
         watcher.pull(again)
 
         again.refresh_from_db()
         assert docker.image(image.id) is not None
-        assert again.state in (State.STARTING, State.FAILED)
+        assert again.state in (RunState.STARTING, RunState.FAILED)
         assert "no longer" not in again.failure
         with suppress(ImageNotFound):
             creation.remove_container(again)

@@ -8,9 +8,9 @@ import pytest
 from docker import APIClient
 
 from servers.engines.flaglist import shipped
-from servers.host.containers import Docker
+from servers.host.containers import DockerContainers
 from servers.models import Box, ImageFacts
-from servers.watcher.images import Images
+from servers.watcher.images import ImageInspector
 from tests import factories
 from tests.vllm import build, image
 
@@ -29,12 +29,12 @@ FOR_GPUS = f"mv {PACKAGE}+cpu.dist-info {PACKAGE}.dist-info && sed -i s/+cpu// {
 def asked(box: Box, image: str) -> tuple[ImageFacts, float]:
     factories.server(box, "coder", "gpt-oss-120b", image=image)
     began = time.monotonic()
-    Images(box).look(sample=None)
+    ImageInspector(box).look(sample=None)
     return ImageFacts.objects.get(), time.monotonic() - began
 
 
 @pytest.fixture
-def for_gpus(asking: Docker) -> Iterator[str]:
+def for_gpus(asking: DockerContainers) -> Iterator[str]:
     """vLLM as the builds for GPUs are, where no GPU is given to them."""
     image.provide(asking.host)
     with closing(APIClient(asking.host, version="auto")) as client:
@@ -50,7 +50,7 @@ def for_gpus(asking: Docker) -> Iterator[str]:
 
 @pytest.mark.takes(90)
 def test_vllm_itself_is_asked_for_its_version_and_its_flags(
-    asking: Docker, capsys: pytest.CaptureFixture[str]
+    asking: DockerContainers, capsys: pytest.CaptureFixture[str]
 ) -> None:
     image.provide(asking.host)
 
@@ -78,7 +78,7 @@ def test_vllm_itself_is_asked_for_its_version_and_its_flags(
 
 @pytest.mark.takes(90)
 def test_a_build_for_gpus_is_asked_without_one(
-    asking: Docker, for_gpus: str, capsys: pytest.CaptureFixture[str]
+    asking: DockerContainers, for_gpus: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     known, took = asked(factories.box(), for_gpus)
 

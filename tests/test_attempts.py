@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from servers.engines.change import Change
+from servers.engines.change import LaunchChange
 from servers.lifecycle import attempts
 from servers.models import Box, Profile, Role, Run, Server, User
-from servers.models.run import State
+from servers.models.run import RunState
 from tests import factories
 
 pytestmark = pytest.mark.django_db
@@ -19,7 +19,7 @@ MODEL = "Qwen/Qwen3-8B"
 
 def change(server: Server, **changes: Any) -> None:
     profile = server.profile
-    made = Change(**changes).apply(profile.launch)
+    made = LaunchChange(**changes).apply(profile.launch)
     profile.save_version(made, by=factories.person(), message="Changed")
 
 
@@ -29,7 +29,7 @@ def placed(on: Box, like: Server) -> Server:
 
 def failed(server: Server, **values: Any) -> Run:
     said = {"failure": "It ended by itself.", "started_at": None, "age": 600}
-    return factories.run(server, State.FAILED, **{**said, **values})
+    return factories.run(server, RunState.FAILED, **{**said, **values})
 
 
 def rows(person: User | None = None) -> list[attempts.Attempt]:
@@ -112,7 +112,7 @@ def test_the_page_tells_how_far_each_came_why_it_ended_and_filters(client: Clien
              "evidence": [], "groups": {}}  # fmt: skip
     failed(server, diagnosis=found)
     change(server, set_flags={"--api-key": "other", "--tp": "4"})
-    factories.run(server, State.STOPPED, stopped_by=factories.person())
+    factories.run(server, RunState.STOPPED, stopped_by=factories.person())
 
     page = page_of(client)
     assert "2 attempts" in page

@@ -10,10 +10,10 @@ from django.test import Client
 from django.utils import timezone
 
 from servers import lifecycle
-from servers.host.containers import Docker
+from servers.host.containers import DockerContainers
 from servers.lifecycle import creation
 from servers.models import Box, Entry, Run, Server
-from servers.models.run import State, Wanted
+from servers.models.run import DesiredState, RunState
 from tests import factories
 from tests.images import ENGINE
 
@@ -34,7 +34,7 @@ def failed_in_the_shutdown(box: Box, name: str = "qwen3-8b", **launch: Any) -> R
     """The engine got Docker's SIGTERM, and inferdash had time to write that down."""
     run = factories.run(
         factories.server(box, name, **launch),
-        State.FAILED,
+        RunState.FAILED,
         started_at=timezone.now() - timedelta(hours=1),
         ended_at=timezone.now(),
         failure="The engine was ended by SIGTERM (exit code 143) while it was serving.",
@@ -56,7 +56,7 @@ def test_what_the_shutdown_ended_is_started_again_with_the_box(box: Box) -> None
     lifecycle.start_due(box)
 
     again = latest(run.server)
-    assert again.state == State.QUEUED
+    assert again.state == RunState.QUEUED
     assert again.version == run.version
 
 
@@ -72,7 +72,7 @@ def test_without_start_with_box_it_says_that_the_box_was_restarted(box: Box) -> 
 def test_a_restart_that_was_planned_before_the_boot_is_the_boots_business(box: Box) -> None:
     on = factories.server(box, restart="always")
     at = timezone.now() - timedelta(hours=1)
-    run = factories.run(on, State.FAILED, started_at=at, ended_at=at, restart_at=timezone.now())
+    run = factories.run(on, RunState.FAILED, started_at=at, ended_at=at, restart_at=timezone.now())
 
     boot(box)
 
@@ -87,11 +87,11 @@ def test_what_was_not_wanted_then_stays_as_it_is(box: Box, values: dict[str, Any
     started = now - timedelta(hours=3)
     if "stopped" in values:
         run = factories.run(
-            on, State.STOPPED, started_at=started, ended_at=now, wanted=Wanted.STOPPED
+            on, RunState.STOPPED, started_at=started, ended_at=now, wanted=DesiredState.STOPPED
         )
     else:
         ended = now - timedelta(hours=2)
-        run = factories.run(on, State.FAILED, started_at=started, ended_at=ended)
+        run = factories.run(on, RunState.FAILED, started_at=started, ended_at=ended)
 
     boot(box)
     lifecycle.start_due(box)
@@ -129,7 +129,7 @@ def test_a_start_that_takes_the_box_down_with_it_is_not_repeated_for_ever(box: B
 
 @pytest.fixture
 def running(
-    docker: Docker, settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    docker: DockerContainers, settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[Server], Run]:
     settings.INSTALL = docker.install
     settings.BOX_FILE = tmp_path / "box.toml"
@@ -141,13 +141,13 @@ def running(
         assert run is not None
         lifecycle.advance(run)
         run.refresh_from_db()
-        assert run.state == State.STARTING
+        assert run.state == RunState.STARTING
         return run
 
     return start
 
 
-def power_off(docker: Docker, run: Run) -> datetime:
+def power_off(docker: DockerContainers, run: Run) -> datetime:
     """What is left of a container after it: an end, and nobody who saw it."""
     docker.signal(run.container_id, "SIGKILL")
     for _line in docker.logs(run.container_id, follow=True):
@@ -158,7 +158,7 @@ def power_off(docker: Docker, run: Run) -> datetime:
 @pytest.mark.docker
 @pytest.mark.parametrize("with_box", [True, False])
 def test_a_container_that_went_down_with_the_box_has_not_failed(
-    with_box: bool, box: Box, docker: Docker, running: Callable[[Server], Run]
+    with_box: bool, box: Box, docker: DockerContainers, running: Callable[[Server], Run]
 ) -> None:
     slow = {"ENGINE_SECONDS": "600"}
     on = factories.server(box, image=ENGINE, gpus="none", env=slow, start_with_box=with_box)
@@ -167,7 +167,7 @@ def test_a_container_that_went_down_with_the_box_has_not_failed(
     boot(box, power_off(docker, run))
 
     run.refresh_from_db()
-    assert run.state == State.STOPPED
+    assert run.state == RunState.STOPPED
     assert run.exit_code == 137
     lifecycle.start_due(box)
     again = latest(on)
@@ -184,7 +184,7 @@ def test_a_container_that_went_down_with_the_box_has_not_failed(
 
 @pytest.mark.docker
 def test_a_container_that_survived_is_left_alone(
-    box: Box, docker: Docker, running: Callable[[Server], Run]
+    box: Box, docker: DockerContainers, running: Callable[[Server], Run]
 ) -> None:
     slow = {"ENGINE_SECONDS": "600"}
     run = running(factories.server(box, image=ENGINE, gpus="none", env=slow))
@@ -192,4 +192,4 @@ def test_a_container_that_survived_is_left_alone(
     boot(box, timezone.now() + timedelta(seconds=1))
 
     run.refresh_from_db()
-    assert run.state == State.STARTING
+    assert run.state == RunState.STARTING

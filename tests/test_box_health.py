@@ -6,14 +6,14 @@ import pytest
 from django.test import Client
 
 from servers import live
-from servers.judge.leftbehind import Left
+from servers.judge.leftbehind import Orphan
 from servers.live.hardware import hardware
 from servers.models import Box
 from servers.watcher import boxes
 from tests import factories
 from tests.samples import card, sample
 
-LEFT = Left(
+LEFT = Orphan(
     key="k", kind="process", what="VLLM::EngineCore", why="It outlived its run.", size=71 * 2**30,
     size_of="GPU memory", is_running=True,
 ).to_json()  # fmt: skip

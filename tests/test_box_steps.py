@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from django.test import Client
 
-from servers.judge.leftbehind import Left
+from servers.judge.leftbehind import Orphan
 from servers.models import Box, Role, Run
 from tests import factories
 from tests.test_failed_runs import failing, looked
@@ -13,7 +13,7 @@ from tests.test_failed_runs import failing, looked
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("own_redis")]
 
 UNBALANCED = (Path(__file__).parent / "diagnosis/logs/sglang-unbalanced.log").read_text()
-LEFT = Left(
+LEFT = Orphan(
     key="process-4711-99",
     kind="process",
     what="process 4711 (sglang::scheduler)",
@@ -63,7 +63,7 @@ def test_who_is_no_admin_is_led_to_the_box() -> None:
 
 def test_what_nobody_can_end_has_no_button() -> None:
     failed()
-    shown = Left.from_json(LEFT.to_json() | {"actions": ()})
+    shown = Orphan.from_json(LEFT.to_json() | {"actions": ()})
     Box.objects.update(left_behind=[shown.to_json()])
 
     assert "/actions/kill/" not in page(Role.ADMIN)
@@ -71,7 +71,7 @@ def test_what_nobody_can_end_has_no_button() -> None:
 
 def test_a_container_that_no_run_holds_asks_for_attention() -> None:
     box = factories.box("rtx8")
-    stray = Left(
+    stray = Orphan(
         key="container-0123456789ab",
         kind="container",
         what="container inferdash-1-7",

@@ -7,7 +7,7 @@ from django.db import OperationalError
 
 from servers.lifecycle import actions, discarding, pulling, takeover
 from servers.models import Action, Box
-from servers.models.action import Kind
+from servers.models.action import ActionKind
 from tests import factories
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("own_redis")]
@@ -34,16 +34,16 @@ def obey(box: Box) -> Action:
 @pytest.mark.parametrize(
     ("kind", "module", "name"),
     [
-        (Kind.TAKE_OVER, takeover, "take_over"),
-        (Kind.DELETE, discarding, "delete"),
-        (Kind.PULL, pulling, "is_used"),
+        (ActionKind.TAKE_OVER, takeover, "take_over"),
+        (ActionKind.DELETE, discarding, "delete"),
+        (ActionKind.PULL, pulling, "is_used"),
     ],
 )
 @pytest.mark.parametrize("error", [KeyError("models"), OperationalError("the server is gone")])
 def test_one_whose_thread_breaks_does_not_go_on_for_ever(
     box: Box,
     monkeypatch: pytest.MonkeyPatch,
-    kind: Kind,
+    kind: ActionKind,
     module: object,
     name: str,
     error: Exception,

@@ -20,7 +20,7 @@ from servers.live import untaken
 from servers.models import Box
 from servers.watcher.boxes import hung_worker
 from tests.cases import table
-from tests.terminal import Started
+from tests.terminal import TerminalProgram
 from tests.waiting import wait_until
 
 
@@ -75,7 +75,7 @@ def test_a_worker_outlives_whatever_stands_in_its_queue(
         "DATABASE_URL": "", "LOG_LEVEL": "INFO",
     }  # fmt: skip
     command = [sys.executable, "-m", "celery", "-A", "inferdash", "worker", "-Q", queue]
-    worker = Started([*command, "--pool", "threads", "-c", "2"], environment)
+    worker = TerminalProgram([*command, "--pool", "threads", "-c", "2"], environment)
     try:
         for each in harmful():
             own_redis.lpush(queue, each)
@@ -122,7 +122,7 @@ def test_a_worker_that_takes_no_requests_is_told_of(
     make_older(120)
     assert [each["what"] for each in hung_worker(box)] == ["Its worker takes no requests"]
 
-    worker = Started([*command, "--pool", "threads", "-c", "2"], environment)
+    worker = TerminalProgram([*command, "--pool", "threads", "-c", "2"], environment)
     try:
         wait_until(lambda: untaken.age(box.queue) is None, "the worker has taken it")
         assert hung_worker(box) == []

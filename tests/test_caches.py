@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from servers.host.boxfiles import BoxFiles, Room
+from servers.host.boxfiles import BoxFiles, DiskRoom
 from servers.lifecycle import creation, folders
 from servers.models import Box, Entry
 from servers.watcher import boxes
@@ -47,8 +47,8 @@ def test_none_is_named_where_box_toml_refuses_its_mount(home: Path, settings: An
 def test_none_is_named_where_it_can_neither_be_found_nor_made(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def read_only(_self: BoxFiles, path: PurePosixPath) -> Room:
-        return Room(path=path, free=1, device=1, may_write=True, is_read_only=True)
+    def read_only(_self: BoxFiles, path: PurePosixPath) -> DiskRoom:
+        return DiskRoom(path=path, free=1, device=1, may_write=True, is_read_only=True)
 
     monkeypatch.setattr(BoxFiles, "room", read_only)
     assert boxes.enrol().hf_cache == ""

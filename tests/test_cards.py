@@ -10,11 +10,11 @@ from servers.engines import cards
 from servers.engines.cards import CardsError, Gpu
 from servers.engines.launch import Launch
 from servers.judge.lint import lint
-from servers.judge.subject import Gpu as Card
 from servers.judge.subject import Subject
+from servers.judge.subject import TargetGpu as Card
 from servers.lifecycle.cards import settle
 from servers.models import Box
-from servers.models.run import State
+from servers.models.run import RunState
 from tests import factories
 
 PRO: Gpu = ("NVIDIA RTX PRO 6000 Blackwell Server Edition", "12.0")
@@ -81,8 +81,10 @@ def box() -> Box:
 @pytest.mark.django_db
 def test_a_start_takes_cards_that_no_other_server_uses(box: Box) -> None:
     factories.run(factories.server(box, "by-index", gpus="0"))
-    first = factories.run(factories.server(box, "first", gpus="1x sm_120"), State.CREATING)
-    second = factories.run(factories.server(box, "second", gpus="2x RTX PRO 6000"), State.CREATING)
+    first = factories.run(factories.server(box, "first", gpus="1x sm_120"), RunState.CREATING)
+    second = factories.run(
+        factories.server(box, "second", gpus="2x RTX PRO 6000"), RunState.CREATING
+    )
 
     assert settle(first) == "1"
     assert settle(second) == "2,3"
@@ -91,7 +93,7 @@ def test_a_start_takes_cards_that_no_other_server_uses(box: Box) -> None:
 
 @pytest.mark.django_db
 def test_a_box_that_has_not_told_its_cards_is_no_empty_box() -> None:
-    run = factories.run(factories.server(factories.box(), gpus="1x H200"), State.CREATING)
+    run = factories.run(factories.server(factories.box(), gpus="1x H200"), RunState.CREATING)
 
     with pytest.raises(CardsError, match="has not told its GPUs yet"):
         settle(run)

@@ -124,19 +124,19 @@ def test_a_name_stands_for_what_is_long_and_has_many_lines() -> None:
 def test_each_case_has_a_folder_and_patches_of_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Box:
+    class CaseHolder:
         name = "elm"
 
     @table("number", [1, 2])
     def each(number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert list(tmp_path.iterdir()) == []
-        assert Box.name == "elm"
+        assert CaseHolder.name == "elm"
         (tmp_path / "plum").touch()
-        monkeypatch.setattr(Box, "name", f"oak-{number}")
+        monkeypatch.setattr(CaseHolder, "name", f"oak-{number}")
 
     each(tmp_path=tmp_path, monkeypatch=monkeypatch)  # type: ignore[call-arg]
 
-    assert Box.name == "elm"
+    assert CaseHolder.name == "elm"
     assert len(list(tmp_path.iterdir())) == 2
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from servers.engines.change import Change, split_flags
+from servers.engines.change import LaunchChange, split_flags
 from servers.engines.launch import Launch
 
 
@@ -12,7 +12,7 @@ def launch(*flags: str, **values: object) -> Launch:
 def test_a_flag_that_is_set_already_keeps_its_place_and_is_set_once() -> None:
     before = launch("--tp", "4", "--max_model_len=4096", "--trust-remote-code", "--tp=8")
 
-    after = Change(set_flags={"--tp": "2", "--max-model-len": "8192"}).apply(before)
+    after = LaunchChange(set_flags={"--tp": "2", "--max-model-len": "8192"}).apply(before)
 
     assert after.flags == ("--tp", "2", "--max-model-len", "8192", "--trust-remote-code")
 
@@ -20,9 +20,9 @@ def test_a_flag_that_is_set_already_keeps_its_place_and_is_set_once() -> None:
 def test_a_new_flag_comes_last_and_a_dropped_one_takes_its_values_with_it() -> None:
     before = launch("--cuda-graph-bs", "1", "2", "4", "--seed", "-1")
 
-    after = Change(set_flags={"--enforce-eager": None}, drop_flags=("--cuda-graph-bs",)).apply(
-        before
-    )
+    after = LaunchChange(
+        set_flags={"--enforce-eager": None}, drop_flags=("--cuda-graph-bs",)
+    ).apply(before)
 
     assert after.flags == ("--seed", "-1", "--enforce-eager")
 
@@ -30,8 +30,8 @@ def test_a_new_flag_comes_last_and_a_dropped_one_takes_its_values_with_it() -> N
 def test_an_adapter_more_keeps_the_others_and_takes_the_place_of_its_namesake() -> None:
     before = launch("--lora-modules", "sql=/a", "law=/b", "--seed", "1")
 
-    more = Change(set_flags={"--lora-modules": "chat=/c"}).apply(before)
-    other = Change(set_flags={"--lora-modules": ("law=/new", "chat=/c")}).apply(before)
+    more = LaunchChange(set_flags={"--lora-modules": "chat=/c"}).apply(before)
+    other = LaunchChange(set_flags={"--lora-modules": ("law=/new", "chat=/c")}).apply(before)
 
     assert more.flags == ("--lora-modules", "sql=/a", "law=/b", "chat=/c", "--seed", "1")
     assert other.flags == ("--lora-modules", "sql=/a", "law=/new", "chat=/c", "--seed", "1")
@@ -41,7 +41,7 @@ def test_adapters_behind_flags_of_their_own_are_brought_together() -> None:
     """vLLM reads the last of several alone."""
     before = launch("--lora_modules", "sql=/a", "--seed", "1", "--lora-modules=law=/b")
 
-    after = Change(set_flags={"--lora-modules": "chat=/c"}).apply(before)
+    after = LaunchChange(set_flags={"--lora-modules": "chat=/c"}).apply(before)
 
     assert after.flags == ("--lora-modules", "sql=/a", "law=/b", "chat=/c", "--seed", "1")
 
@@ -49,7 +49,9 @@ def test_adapters_behind_flags_of_their_own_are_brought_together() -> None:
 def test_an_adapter_in_json_has_the_name_that_it_says() -> None:
     old, new = '{"name": "sql", "path": "/a"}', '{"name": "sql", "path": "/b"}'
 
-    after = Change(set_flags={"--lora-modules": new}).apply(launch("--lora-modules", old, "x=/x"))
+    after = LaunchChange(set_flags={"--lora-modules": new}).apply(
+        launch("--lora-modules", old, "x=/x")
+    )
 
     assert after.flags == ("--lora-modules", new, "x=/x")
 
@@ -60,20 +62,20 @@ def test_a_repeated_flag_keeps_what_stands_behind_the_others() -> None:
         engine="llamacpp",
     )
 
-    after = Change(set_flags={"--override-kv": ("c.d=bool:false", "e.f=int:2")}).apply(before)
+    after = LaunchChange(set_flags={"--override-kv": ("c.d=bool:false", "e.f=int:2")}).apply(before)
 
     assert after.flags == (
         *("--override-kv", "a.b=int:1", "--override-kv", "c.d=bool:false"),
         *("--override-kv", "e.f=int:2", "--jinja"),
     )
-    again = Change(set_flags={"--override-kv": "e.f=int:2"}).apply(after)
+    again = LaunchChange(set_flags={"--override-kv": "e.f=int:2"}).apply(after)
     assert again == after
 
 
 def test_a_repeated_flag_of_two_words_keeps_both() -> None:
     before = launch("--lora-scaled", "/a.gguf", "0.5", engine="llamacpp")
 
-    after = Change(set_flags={"--lora-scaled": "/b.gguf:1"}).apply(before)
+    after = LaunchChange(set_flags={"--lora-scaled": "/b.gguf:1"}).apply(before)
 
     assert after.flags == ("--lora-scaled", "/a.gguf", "0.5", "--lora-scaled", "/b.gguf:1")
 
@@ -81,7 +83,7 @@ def test_a_repeated_flag_of_two_words_keeps_both() -> None:
 def test_several_values_replace_those_of_a_plain_list() -> None:
     before = launch("--cuda-graph-bs", "1", "2", "4", engine="sglang")
 
-    after = Change.from_json({"set_flags": {"--cuda-graph-bs": [8, 16]}}).apply(before)
+    after = LaunchChange.from_json({"set_flags": {"--cuda-graph-bs": [8, 16]}}).apply(before)
 
     assert after.flags == ("--cuda-graph-bs", "8", "16")
 
@@ -89,9 +91,9 @@ def test_several_values_replace_those_of_a_plain_list() -> None:
 def test_dropping_and_setting_a_list_of_entries_begins_it_anew() -> None:
     before = launch("--lora-modules", "sql=/a", "law=/b")
 
-    after = Change(drop_flags=("--lora-modules",), set_flags={"--lora-modules": "chat=/c"}).apply(
-        before
-    )
+    after = LaunchChange(
+        drop_flags=("--lora-modules",), set_flags={"--lora-modules": "chat=/c"}
+    ).apply(before)
 
     assert after.flags == ("--lora-modules", "chat=/c")
 
@@ -99,7 +101,7 @@ def test_dropping_and_setting_a_list_of_entries_begins_it_anew() -> None:
 def test_variables_and_fields_change_and_reasons_go_with_what_they_explain() -> None:
     before = launch("--a", env={"OLD": "1", "KEPT": "2"}, reasons={"OLD": "because", "--a": "so"})
 
-    after = Change(
+    after = LaunchChange(
         drop_env=("OLD",), set_env={"NEW": "3"}, fields={"ipc": "host"}, reasons={"NEW": "why"}
     ).apply(before)
 
@@ -113,7 +115,7 @@ def test_variables_and_fields_change_and_reasons_go_with_what_they_explain() -> 
 )
 def test_a_change_of_something_that_does_not_exist_is_refused(said: dict[str, object]) -> None:
     with pytest.raises(ValueError, match="has no"):
-        Change.from_json(said)
+        LaunchChange.from_json(said)
 
 
 def test_flags_are_told_from_their_values() -> None:

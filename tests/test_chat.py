@@ -18,7 +18,7 @@ from servers.forms.chat_messages import BODY_LIMIT
 from servers.gateway import holding
 from servers.gateway.routes import PASSING
 from servers.models import Box, Entry, Profile, Request, Role, Run, Secret, Server, Use, User
-from servers.models.run import State, Wanted
+from servers.models.run import DesiredState, RunState
 from servers.models.sleeping import Sleep
 from servers.views import chat as views
 from tests.cases import table
@@ -42,7 +42,7 @@ def run(db: None, engine: ScriptedEngine) -> Run:
     server.run = Run.objects.create(
         server=server,
         version=version,
-        state=State.READY,
+        state=RunState.READY,
         address="127.0.0.1",
         port=engine.port,
         served_name=MODEL,
@@ -219,7 +219,7 @@ async def test_what_is_asked_stands_beside_what_programs_ask(run: Run, ada: User
     await complete(ada, run.pk)
     await complete(ada, run.pk, status=400, error={"error": {"message": "too long"}})
     await complete(ada, run.pk, then="drop", delay=0.05)
-    await Run.objects.filter(pk=run.pk).aupdate(state=State.STARTING)
+    await Run.objects.filter(pk=run.pk).aupdate(state=RunState.STARTING)
     await complete(ada, run.pk)
 
     rows = [row async for row in Request.objects.order_by("pk")]
@@ -266,7 +266,7 @@ async def test_a_server_that_is_stopped_in_mid_answer_is_named_as_the_reason(
     await Run.objects.filter(pk=run.pk).aupdate(stopped_by=ada)
 
     def stop() -> None:
-        Run.objects.filter(pk=run.pk).update(wanted=Wanted.STOPPED)
+        Run.objects.filter(pk=run.pk).update(wanted=DesiredState.STOPPED)
 
     text = ""
     async for piece in await post(ada, scripted(run.pk, delay=0.1, then="drop")):
@@ -280,9 +280,9 @@ async def test_a_server_that_is_stopped_in_mid_answer_is_named_as_the_reason(
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"state": State.STARTING}, "tiny is starting. Ask again a little later"),
-        ({"state": State.FAILED}, "tiny is not running. Start it on its page"),
-        ({"wanted": Wanted.DRAINED}, "tiny was told to stop"),
+        ({"state": RunState.STARTING}, "tiny is starting. Ask again a little later"),
+        ({"state": RunState.FAILED}, "tiny is not running. Start it on its page"),
+        ({"wanted": DesiredState.DRAINED}, "tiny was told to stop"),
         ({"port": None}, "nobody knows its port"),
     ],
 )
@@ -381,7 +381,7 @@ def test_a_secret_key_is_revealed_to_the_endpoint_only(run: Run, ada: User) -> N
 def test_a_chat_notes_who_uses_a_run_once_a_person(run: Run, ada: User) -> None:
     lin = User.objects.create(username="lin", role=Role.OPERATOR)
     assert run.endpoint is not None
-    target = views.Target(
+    target = views.ChatTarget(
         run_id=run.pk, server="tiny", model=MODEL, engine="vllm", endpoint=run.endpoint,
         server_id=run.server_id, wakes_within=None,
     )  # fmt: skip

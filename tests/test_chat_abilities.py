@@ -14,7 +14,7 @@ from servers.engines.launch import Launch
 from servers.judge.abilities import lacks, takes_pictures
 from servers.judge.subject import Subject
 from servers.models import Entry, Role, Run, Server, User
-from servers.models.run import State
+from servers.models.run import RunState
 from servers.templatetags.talk import chat_abilities, chat_lacks
 from tests import factories
 from tests.cases import table
@@ -169,7 +169,9 @@ def server(db: None) -> Server:
     made = factories.server(factories.box(settings.BOX), "qwen3-8b", "qwen3-8b")
     version = made.profile.current
     assert version is not None
-    made.run = Run.objects.create(server=made, version=version, state=State.READY, served_name="q")
+    made.run = Run.objects.create(
+        server=made, version=version, state=RunState.READY, served_name="q"
+    )
     made.save()
     return Server.objects.with_details().get(pk=made.pk)
 
@@ -221,7 +223,7 @@ def test_a_fix_that_nobody_knows_leads_to_the_form(server: Server, ada: Client) 
 
 
 def test_a_server_that_does_not_run_is_not_asked_about(server: Server) -> None:
-    Run.objects.filter(server=server).update(state=State.STOPPED)
+    Run.objects.filter(server=server).update(state=RunState.STOPPED)
     again = Server.objects.with_details().get(pk=server.pk)
 
     assert chat_abilities(again) is None

@@ -39,10 +39,10 @@ def checkpoint(folder: Path, config: Any = CONFIG, **sizes: int) -> Path:
 def test_config_and_size_are_read(tmp_path: Path) -> None:
     folder = checkpoint(tmp_path / "m", a__safetensors=5 << 30, b__safetensors=1 << 30, c__bin=9)
 
-    assert checkpoints.look(on_box(folder), anywhere()) == checkpoints.Found(
+    assert checkpoints.look(on_box(folder), anywhere()) == checkpoints.CheckpointFiles(
         config=CONFIG, weights=6 << 30
     )
-    assert checkpoints.look(on_box(folder / "c.bin"), anywhere()) == checkpoints.Found(
+    assert checkpoints.look(on_box(folder / "c.bin"), anywhere()) == checkpoints.CheckpointFiles(
         config=None, weights=9
     )
     assert checkpoints.look(on_box(tmp_path / "none"), anywhere()) is None
@@ -59,16 +59,16 @@ def test_the_index_says_which_weights_are_loaded_and_which_are_missing(tmp_path:
     index = {"metadata": {"total_size": 4 << 30},
              "weight_map": {"x": "a.safetensors", "y": "b.safetensors", "z": "b.safetensors"}}  # fmt: skip
     (folder / "model.safetensors.index.json").write_text(json.dumps(index))
-    assert checkpoints.look(on_box(folder), anywhere()) == checkpoints.Found(
+    assert checkpoints.look(on_box(folder), anywhere()) == checkpoints.CheckpointFiles(
         config=CONFIG, weights=4 << 30
     )
 
     (folder / "b.safetensors").unlink()
-    part = checkpoints.Found(config=CONFIG, weights=4 << 30, missing=1 << 30)
+    part = checkpoints.CheckpointFiles(config=CONFIG, weights=4 << 30, missing=1 << 30)
     assert checkpoints.look(on_box(folder), anywhere()) == part
 
     (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {}}))
-    assert checkpoints.look(on_box(folder), anywhere()) == checkpoints.Found(
+    assert checkpoints.look(on_box(folder), anywhere()) == checkpoints.CheckpointFiles(
         config=CONFIG, weights=7 << 30
     )
 
@@ -77,7 +77,7 @@ def test_the_index_says_which_weights_are_loaded_and_which_are_missing(tmp_path:
 def test_a_config_that_is_none_is_none(tmp_path: Path, text: str) -> None:
     (tmp_path / "config.json").write_text(text, encoding="latin-1")
 
-    assert checkpoints.look(on_box(tmp_path), anywhere()) == checkpoints.Found(
+    assert checkpoints.look(on_box(tmp_path), anywhere()) == checkpoints.CheckpointFiles(
         config=None, weights=None
     )
 

@@ -8,7 +8,7 @@ from django.test import Client
 
 from servers.lifecycle import checks
 from servers.models import Box, Profile, Role, Run, Server
-from servers.models.run import State
+from servers.models.run import RunState
 from tests import factories
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("own_redis")]
@@ -158,7 +158,7 @@ def test_a_restart_into_a_version_that_is_known_to_fail_asks_too(server: Server)
 
 
 def test_what_the_last_good_start_had_is_told(server: Server) -> None:
-    factories.run(server, State.READY)
+    factories.run(server, RunState.READY)
     launch = replace(server.profile.launch, flags=(*WRONG[:2], "--kv-cache-dtype", "fp8"))
     server.profile.save_version(launch, by=None)
 
@@ -169,9 +169,9 @@ def test_what_the_last_good_start_had_is_told(server: Server) -> None:
 
 
 def test_a_launch_that_became_ready_here_may_start_without_a_reason(server: Server) -> None:
-    run = factories.run(server, State.READY)
+    run = factories.run(server, RunState.READY)
     operator = browser(Role.OPERATOR)
-    Run.objects.filter(pk=run.pk).update(state=State.STOPPED)
+    Run.objects.filter(pk=run.pk).update(state=RunState.STOPPED)
 
     text = page(operator, server)
 
@@ -185,7 +185,7 @@ def test_another_box_s_good_start_says_nothing_of_this_one(server: Server) -> No
     second = Server.objects.create(
         slug="there", profile=server.profile, box=factories.box("another")
     )
-    factories.run(second, State.READY)
+    factories.run(second, RunState.READY)
 
     findings = checks.findings(server.profile.launch, server.box, server.profile)
 

@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 
 from servers.host.clock import ahead_of
-from servers.judge.preflight import Clock, Item
+from servers.judge.preflight import ClockOffset, PreflightItem
 from servers.lifecycle import preflight
 from servers.models import Box, Supplies
 from tests import factories
 from tests.test_preflight import around, checked
 
-GOOD = Clock(ahead=0.004, within=0.001)
+GOOD = ClockOffset(ahead=0.004, within=0.001)
 
 
 def test_the_quickest_of_several_answers_counts() -> None:
@@ -25,7 +25,7 @@ def test_the_quickest_of_several_answers_counts() -> None:
     assert found.within == pytest.approx(0.05)
 
 
-def clock_of(clocks: dict[str, Clock | None], *flags: str) -> Item | None:
+def clock_of(clocks: dict[str, ClockOffset | None], *flags: str) -> PreflightItem | None:
     return checked(around(box="spark-1", clocks=clocks), *flags).get("clock")
 
 
@@ -35,8 +35,8 @@ def test_one_box_that_agrees_with_itself_says_nothing() -> None:
 
 
 def test_a_box_whose_times_are_off_is_told_by_how_much() -> None:
-    found = clock_of({"spark-1": Clock(ahead=-42.04, within=0.2)})
-    ahead = clock_of({"spark-1": Clock(ahead=7200, within=0.2)})
+    found = clock_of({"spark-1": ClockOffset(ahead=-42.04, within=0.2)})
+    ahead = clock_of({"spark-1": ClockOffset(ahead=7200, within=0.2)})
 
     assert found is not None
     assert ahead is not None
@@ -47,7 +47,7 @@ def test_a_box_whose_times_are_off_is_told_by_how_much() -> None:
 
 
 def test_what_the_comparison_may_be_off_is_no_difference() -> None:
-    assert clock_of({"spark-1": Clock(ahead=3, within=2.5)}) is None
+    assert clock_of({"spark-1": ClockOffset(ahead=3, within=2.5)}) is None
 
 
 TWO = ("--tensor-parallel-size", "2", "--nnodes", "2")
@@ -57,13 +57,21 @@ TWO = ("--tensor-parallel-size", "2", "--nnodes", "2")
     ("other", "level", "says"),
     [
         (GOOD, "ok", "The clocks of spark-1, spark-2 agree"),
-        (Clock(ahead=8, within=0.1), "warning", "The clock of spark-2 is 8.0 s ahead of spark-1's"),
-        (Clock(ahead=-8, within=0), "warning", "The clock of spark-1 is 8.0 s ahead of spark-2's"),
+        (
+            ClockOffset(ahead=8, within=0.1),
+            "warning",
+            "The clock of spark-2 is 8.0 s ahead of spark-1's",
+        ),
+        (
+            ClockOffset(ahead=-8, within=0),
+            "warning",
+            "The clock of spark-1 is 8.0 s ahead of spark-2's",
+        ),
         (None, "unknown", "spark-2 has not told its time lately"),
     ],
 )
 def test_a_start_over_two_boxes_compares_their_clocks(
-    other: Clock | None, level: str, says: str
+    other: ClockOffset | None, level: str, says: str
 ) -> None:
     found = clock_of({"spark-1": GOOD, "spark-2": other}, *TWO)
 
@@ -86,5 +94,5 @@ def test_a_silent_box_has_no_clock_that_counts() -> None:
 
     assert "clock" not in items
     assert preflight.clocks(Box.objects.select_related("supplies")) == {
-        "spark-1": Clock(ahead=0.5, within=0.01), "spark-2": None, "spark-3": None,
+        "spark-1": ClockOffset(ahead=0.5, within=0.01), "spark-2": None, "spark-3": None,
     }  # fmt: skip

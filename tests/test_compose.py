@@ -29,7 +29,13 @@ from tests.browser.test_walk import (  # noqa: F401 - the same steps, against th
     test_the_playground_streams_an_answer_of_the_ready_server,
     test_two_browsers_see_a_start_and_a_stop_without_a_reload,
 )
-from tests.compose.installation import SERVICES, SHELL, ComposeError, Installation, installation
+from tests.compose.installation import (
+    SERVICES,
+    SHELL,
+    ComposeError,
+    ComposeInstallation,
+    installation,
+)
 from tests.compose.sources import build_arguments
 from tests.waiting import PATIENCE, wait_until
 
@@ -37,13 +43,13 @@ pytestmark = [pytest.mark.compose, pytest.mark.docker, pytest.mark.browser, pyte
 
 
 @pytest.fixture(scope="module")
-def place(docker_host: str) -> Iterator[Installation]:
+def place(docker_host: str) -> Iterator[ComposeInstallation]:
     with installation(docker_host) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
-def entered(only_chromium: Browser, place: Installation) -> dict[str, StorageState]:
+def entered(only_chromium: Browser, place: ComposeInstallation) -> dict[str, StorageState]:
     """What the browsers keep of ana, who opened the first link, and of ben, who logged in."""
     with only_chromium.new_context() as context:
         join(new_page(context, []), place)
@@ -70,7 +76,7 @@ def operator(browser: Browser, entered: dict[str, StorageState]) -> BrowserConte
     return browser.new_context(viewport=DESK, storage_state=entered["ben"])
 
 
-def processes(place: Installation, service: str) -> list[psutil.Process]:
+def processes(place: ComposeInstallation, service: str) -> list[psutil.Process]:
     """Those of a service's container, as the box sees them."""
     first = psutil.Process(place.inspect(service)["State"]["Pid"])
     return [first, *first.children(recursive=True)]
@@ -85,7 +91,7 @@ def is_root(process: psutil.Process) -> bool:
 
 @pytest.mark.parametrize("service", SERVICES)
 def test_every_service_is_healthy_and_nobody_in_it_is_root(
-    place: Installation, service: str
+    place: ComposeInstallation, service: str
 ) -> None:
     wait_until(lambda: place.is_healthy(service), f"{service} is healthy")
 
@@ -95,7 +101,7 @@ def test_every_service_is_healthy_and_nobody_in_it_is_root(
     assert [each for each in found if is_root(each)] == []
 
 
-def test_only_worker_and_watcher_reach_docker_and_the_limits(place: Installation) -> None:
+def test_only_worker_and_watcher_reach_docker_and_the_limits(place: ComposeInstallation) -> None:
     for path in ("/var/run/docker.sock", "/limits", "/host"):
         holders = {
             service
@@ -106,7 +112,7 @@ def test_only_worker_and_watcher_reach_docker_and_the_limits(place: Installation
     assert not place.inspect("web")["HostConfig"]["GroupAdd"]
 
 
-def test_web_can_read_the_keys_and_put_no_others_in_their_place(place: Installation) -> None:
+def test_web_can_read_the_keys_and_put_no_others_in_their_place(place: ComposeInstallation) -> None:
     for name in ("secrets.key", "install.id", "django.key"):
         assert place.compose("exec", "-T", "web", "cat", f"/data/{name}").strip()
         with pytest.raises(ComposeError, match="Read-only file system"):
@@ -115,7 +121,9 @@ def test_web_can_read_the_keys_and_put_no_others_in_their_place(place: Installat
         place.compose("exec", "-T", "web", "touch", "/data/another", "/database/another")
 
 
-def test_the_role_in_the_database_is_no_superuser_and_has_a_password(place: Installation) -> None:
+def test_the_role_in_the_database_is_no_superuser_and_has_a_password(
+    place: ComposeInstallation,
+) -> None:
     code = """
 import psycopg
 from django.db import connection
@@ -140,7 +148,7 @@ for words in ("user=inferdash_app", "user=inferdash_app password=guessed", "user
         assert "no pg_hba.conf entry" in nobody
 
 
-def test_the_collector_sees_the_processes_of_the_box(place: Installation) -> None:
+def test_the_collector_sees_the_processes_of_the_box(place: ComposeInstallation) -> None:
     def sample() -> object:
         return place.ask("__import__('servers.live').live.sample('rtx8')")
 
@@ -149,7 +157,7 @@ def test_the_collector_sees_the_processes_of_the_box(place: Installation) -> Non
     assert found["sees_host_pids"]
 
 
-def test_the_image_holds_nothing_of_how_it_was_built(place: Installation) -> None:
+def test_the_image_holds_nothing_of_how_it_was_built(place: ComposeInstallation) -> None:
     variables = place.inspect("web")["Config"]["Env"]
     commands = place.history("web")
     for name, value in build_arguments().items():
@@ -158,7 +166,7 @@ def test_the_image_holds_nothing_of_how_it_was_built(place: Installation) -> Non
 
 def test_what_dies_comes_back_and_takes_up_its_work(
     page: Page,  # noqa: F811
-    place: Installation,
+    place: ComposeInstallation,
     make: Callable[..., str],  # noqa: F811
 ) -> None:
     slug = make("Heals", env="ENGINE_SECONDS=1")
@@ -183,7 +191,7 @@ def test_what_dies_comes_back_and_takes_up_its_work(
 
 def test_data_and_engines_outlive_down_and_up(
     page: Page,  # noqa: F811
-    place: Installation,
+    place: ComposeInstallation,
     make: Callable[..., str],  # noqa: F811
 ) -> None:
     slug = make("Outlives compose", env="ENGINE_SECONDS=1")
@@ -206,7 +214,7 @@ def test_data_and_engines_outlive_down_and_up(
     assert len(re.findall("Application startup complete", text)) == 1
 
 
-def test_tls_of_its_own_is_served_and_the_container_is_healthy(place: Installation) -> None:
+def test_tls_of_its_own_is_served_and_the_container_is_healthy(place: ComposeInstallation) -> None:
     settings = place.compose.settings
     before = settings.read_text()
     authorities = []

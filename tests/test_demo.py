@@ -15,11 +15,11 @@ import pytest
 from inferdash.demo import script
 from inferdash.demo.docker import _help
 from inferdash.demo.load import Heat, Traffic
-from inferdash.demo.script import Exit, Line, Settings
+from inferdash.demo.script import Exit, LogLine, Settings
 from servers.engines import ENGINES, asked
 from servers.judge.logreport import report
 from tests.ports import free_port
-from tests.terminal import Started
+from tests.terminal import TerminalProgram
 from tests.waiting import wait_until
 
 GIB = 2**30
@@ -59,7 +59,7 @@ def test_a_card_warms_up_behind_its_work() -> None:
 def test_the_failure_is_one_whose_fix_the_engine_then_starts_with() -> None:
     steps = list(script.play_start(_settings(), 95 * GIB, seconds=1))
     assert steps[-1] == Exit(code=1)
-    told = report((step.text for step in steps if isinstance(step, Line)), exit_code=1)
+    told = report((step.text for step in steps if isinstance(step, LogLine)), exit_code=1)
     fixes = json.dumps(told)
     assert "vllm-max-len-too-big" in fixes
     found = re.search(r"--max-model-len\W+(?:to )?(\d+)", fixes.replace("131072", ""))
@@ -103,7 +103,7 @@ def demo(tmp_path: Path) -> Iterator[tuple[Visitor, Path]]:
     port = free_port()
     variables = {"PORT": str(port), "BOXES": "rtx8", "TMPDIR": str(tmp_path), "NO_COLOR": "1", "INFERDASH_DEMO_SECONDS": "2",
                  "DATABASE_URL": "postgresql://nobody@/real", "INFERDASH_DATA": str(tmp_path / "real")}  # fmt: skip
-    up = Started([sys.executable, "-m", "inferdash.demo"], variables)
+    up = TerminalProgram([sys.executable, "-m", "inferdash.demo"], variables)
     try:
         up.waits_for("ready at")
         yield Visitor(f"http://127.0.0.1:{port}"), tmp_path

@@ -13,9 +13,9 @@ from servers.host import discard
 from servers.host.discard import DiscardError
 from servers.lifecycle import actions, discarding
 from servers.models import Action, Box, Download, Profile, Role, Stock, StoredCheckpoint, User
-from servers.models.download import State
-from servers.models.run import State as RunState
-from servers.watcher.stock import Stocktaking
+from servers.models.download import DownloadState
+from servers.models.run import RunState as RunState
+from servers.watcher.stock import ModelScan
 from tests import factories
 from tests.box_files import anywhere
 from tests.test_inventory import blob, folder, gguf, hub, weights
@@ -189,7 +189,7 @@ def editor(box: Box) -> Client:
 
 def look(box: Box) -> None:
     Stock.objects.filter(box=box).update(looked_at=None)
-    Stocktaking(box).look(go_on=lambda: True)
+    ModelScan(box).look(go_on=lambda: True)
 
 
 def stored(box: Box, name: str = NAME) -> StoredCheckpoint:
@@ -277,7 +277,7 @@ def test_what_was_downloaded_says_that_it_is_deleted(
     solid(root / "mnt/models/one/notes.bin", 24 * 2**20)
     folder(root / "mnt/models/two", "a.safetensors")
     look(box)
-    whole = {"state": State.DONE, "said": "All of it is there.", "commit": "c" * 40}
+    whole = {"state": DownloadState.DONE, "said": "All of it is there.", "commit": "c" * 40}
     for name in ("one", "two"):
         where = f"/mnt/models/{name}"
         files = [{"name": "a.safetensors"}]
@@ -323,7 +323,7 @@ def test_what_runs_or_comes_is_not_deleted(box: Box, editor: Client, root: Path)
     # Asked for while nothing spoke against it, and then somebody was faster.
     actions.ask_to_delete(model, by=User.objects.get(username="eda"))
     row = factories.download(
-        box, NAME, state=State.DOWNLOADING, folder="/home/ada/.cache/huggingface/hub"
+        box, NAME, state=DownloadState.DOWNLOADING, folder="/home/ada/.cache/huggingface/hub"
     )
     refused = obey(box)
     assert (refused.state, "is being downloaded there" in refused.said) == ("refused", True)

@@ -8,18 +8,18 @@ from pathlib import Path
 import pytest
 from docker import APIClient
 
-from servers.host.containers import Docker
-from tests.docker_engine import Engine, lease
+from servers.host.containers import DockerContainers
+from tests.docker_engine import PrivateDockerEngine, lease
 
 pytestmark = pytest.mark.docker
 
 
 @pytest.fixture
-def engine(short_path: Path) -> Engine:
-    return Engine(folder=short_path / "engine")
+def engine(short_path: Path) -> PrivateDockerEngine:
+    return PrivateDockerEngine(folder=short_path / "engine")
 
 
-def test_the_last_one_to_leave_ends_it(engine: Engine) -> None:
+def test_the_last_one_to_leave_ends_it(engine: PrivateDockerEngine) -> None:
     with lease(engine) as host:
         with lease(engine) as same:
             assert same == host
@@ -28,7 +28,7 @@ def test_the_last_one_to_leave_ends_it(engine: Engine) -> None:
     assert not engine.answers()
 
 
-def test_one_that_was_started_by_hand_stays(engine: Engine) -> None:
+def test_one_that_was_started_by_hand_stays(engine: PrivateDockerEngine) -> None:
     engine.folder.mkdir()
     (engine.folder / "kept").write_text(str(os.getpid()))
     try:
@@ -39,13 +39,13 @@ def test_one_that_was_started_by_hand_stays(engine: Engine) -> None:
         engine.down()
 
 
-def test_it_uses_nothing_of_the_system_s(engine: Engine) -> None:
-    with lease(engine) as host, closing(Docker("x", host)) as docker:
+def test_it_uses_nothing_of_the_system_s(engine: PrivateDockerEngine) -> None:
+    with lease(engine) as host, closing(DockerContainers("x", host)) as docker:
         assert docker.facts().root == str(engine.folder / "data")
         assert (engine.folder / "containerd.sock").is_socket()
 
 
-def test_what_a_killed_session_left_is_gone_when_it_comes_up(engine: Engine) -> None:
+def test_what_a_killed_session_left_is_gone_when_it_comes_up(engine: PrivateDockerEngine) -> None:
     nothing = io.BytesIO()
     tarfile.open(fileobj=nothing, mode="w").close()
     with lease(engine) as host, closing(APIClient(host, version="auto")) as client:
@@ -63,7 +63,7 @@ def test_what_a_killed_session_left_is_gone_when_it_comes_up(engine: Engine) -> 
         assert not client.volumes()["Volumes"]
 
 
-def test_it_comes_up_again_after_a_crash(engine: Engine) -> None:
+def test_it_comes_up_again_after_a_crash(engine: PrivateDockerEngine) -> None:
     with lease(engine):
         for program in ("dockerd", "containerd"):
             pid = int((engine.folder / f"{program}.started").read_text())

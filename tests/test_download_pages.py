@@ -12,10 +12,10 @@ from django.utils import timezone
 
 from servers import live, tasks
 from servers.host.fetch.choice import chosen, groups
-from servers.host.fetch.job import FetchError, File
+from servers.host.fetch.job import FetchError, RepositoryFile
 from servers.lifecycle import downloading
 from servers.models import Box, CheckpointFacts, Download, Role, User
-from servers.models.download import State
+from servers.models.download import DownloadState
 from tests import factories
 from tests.model_hub import ModelHub, model_hub
 
@@ -31,8 +31,8 @@ GGUF = {
 }
 
 
-def listed(*named: tuple[str, int]) -> list[File]:
-    return [File(name=name, size=size, blob="a" * 40) for name, size in named]
+def listed(*named: tuple[str, int]) -> list[RepositoryFile]:
+    return [RepositoryFile(name=name, size=size, blob="a" * 40) for name, size in named]
 
 
 def usual(*named: tuple[str, int]) -> list[str]:
@@ -185,13 +185,20 @@ def test_what_is_chosen_is_wanted(hub: ModelHub, box: Box, operator: Client) -> 
 def test_the_list_says_how_far_each_is(box: Box, operator: Client) -> None:
     gib = 1 << 30
     factories.download(
-        box, state=State.DOWNLOADING, total=40 * gib, done=10 * gib, rate=100 * 2**20, limit=2**27
+        box,
+        state=DownloadState.DOWNLOADING,
+        total=40 * gib,
+        done=10 * gib,
+        rate=100 * 2**20,
+        limit=2**27,
     )
-    factories.download(box, "a/failed", state=State.FAILED, said="The disk is full.",
+    factories.download(box, "a/failed", state=DownloadState.FAILED, said="The disk is full.",
                        ended_at=timezone.now())  # fmt: skip
-    factories.download(box, "a/looked", state=State.VERIFYING, total=gib, done=gib, looked=gib // 2)
     factories.download(
-        box, "a/paused", state=State.PAUSED, wanted="paused", total=gib, done=gib // 4
+        box, "a/looked", state=DownloadState.VERIFYING, total=gib, done=gib, looked=gib // 2
+    )
+    factories.download(
+        box, "a/paused", state=DownloadState.PAUSED, wanted="paused", total=gib, done=gib // 4
     )
     shown = operator.get("/models/").content.decode()
     for words in [
@@ -210,7 +217,7 @@ def test_the_list_says_how_far_each_is(box: Box, operator: Client) -> None:
 
 
 def test_the_buttons_do_what_they_say(box: Box, operator: Client) -> None:
-    row = factories.download(box, state=State.DOWNLOADING, total=1 << 30, done=1 << 29)
+    row = factories.download(box, state=DownloadState.DOWNLOADING, total=1 << 30, done=1 << 29)
 
     def press(verb: str, **data: str) -> int:
         return operator.post(f"/models/downloads/{row.pk}/{verb}/", data).status_code
@@ -231,7 +238,7 @@ def test_the_buttons_do_what_they_say(box: Box, operator: Client) -> None:
     assert press("resume") == 204
     assert now()[0] == "cancelled", "who cancels has the last word"
     assert press("dance") == 404
-    row.move(State.CANCELLED)
+    row.move(DownloadState.CANCELLED)
     assert press("pause") == 409
     assert press("resume") == 204
     row.refresh_from_db()

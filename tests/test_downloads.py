@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from servers.host import downloads
-from servers.judge.phases import Progress, Reader
+from servers.judge.phases import PhaseProgress, Reader
 from servers.models import Run
 from servers.watcher import downloads as watched
-from servers.watcher.downloads import Downloads
+from servers.watcher.downloads import DownloadMeter
 from tests import factories
 from tests.box_files import anywhere, on_box
 from tests.test_phases import started
@@ -21,7 +21,7 @@ COMMIT = "c0ffee" + "0" * 34
 NAME = "openai/gpt-oss-120b"
 
 
-class Cache:
+class FilledHubCache:
     """A Hugging Face cache as huggingface_hub fills it."""
 
     def __init__(self, home: Path) -> None:
@@ -43,11 +43,11 @@ class Cache:
 
 
 @pytest.fixture
-def cache(tmp_path: Path) -> Cache:
-    return Cache(tmp_path / "hf")
+def cache(tmp_path: Path) -> FilledHubCache:
+    return FilledHubCache(tmp_path / "hf")
 
 
-def test_unfinished_files_count_and_reserved_room_does_not(cache: Cache) -> None:
+def test_unfinished_files_count_and_reserved_room_does_not(cache: FilledHubCache) -> None:
     assert downloads.size(on_box(cache.hub), NAME, anywhere()) == 0
     cache.write("aa", 2)
     cache.write("bb.incomplete", 3)
@@ -57,7 +57,7 @@ def test_unfinished_files_count_and_reserved_room_does_not(cache: Cache) -> None
     assert downloads.total(on_box(cache.hub), NAME, anywhere()) == 64 * MIB
 
 
-def test_what_is_not_there_has_no_size(cache: Cache) -> None:
+def test_what_is_not_there_has_no_size(cache: FilledHubCache) -> None:
     assert downloads.size(on_box(cache.hub), "a/b", anywhere()) is None
     assert downloads.total(on_box(cache.hub), "a/b", anywhere()) is None
     (cache.folder / f"snapshots/{COMMIT}/model.safetensors.index.json").write_text("{}")
@@ -66,23 +66,27 @@ def test_what_is_not_there_has_no_size(cache: Cache) -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_a_growing_cache_is_a_phase_until_the_weights_are_read(
-    own_redis: object, cache: Cache, monkeypatch: pytest.MonkeyPatch, settings: Any, tmp_path: Path
+    own_redis: object,
+    cache: FilledHubCache,
+    monkeypatch: pytest.MonkeyPatch,
+    settings: Any,
+    tmp_path: Path,
 ) -> None:
     settings.BOX_FILE = tmp_path / "box.toml"
     settings.BOX_FILE.write_text(f'mount_roots = ["{tmp_path}"]\n')
     monkeypatch.setattr(watched, "EVERY", 0.0)
     on = factories.server(factories.box(hf_cache=str(cache.home)), model="gpt-oss-120b")
     run = starting_run(on)
-    measured = Downloads()
+    measured = DownloadMeter()
 
-    def look(progress: Progress) -> Run:
+    def look(progress: PhaseProgress) -> Run:
         measured.look(fresh(run), progress)
         return fresh(run)
 
     cache.write("aa", 8)
-    assert look(Progress()).download is None, "what was there before is no download"
+    assert look(PhaseProgress()).download is None, "what was there before is no download"
     cache.write("bb.incomplete", 16)
-    now = look(Progress())
+    now = look(PhaseProgress())
     assert now.download is not None
     assert now.download.ended is None
     assert now.download.size == pytest.approx(24 * MIB, rel=0.05)

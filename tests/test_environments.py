@@ -6,7 +6,7 @@ import pytest
 from django.forms import BoundField
 from django.test import Client
 
-from servers.engines.change import Change
+from servers.engines.change import LaunchChange
 from servers.engines.launch import Launch
 from servers.models import Box, Entry, EnvironmentGroup, Profile, Role, Secret
 from servers.models.secret import MASK
@@ -274,8 +274,8 @@ def test_a_variable_is_plain_or_secret_and_never_both() -> None:
         engine="vllm", image="i", checkpoint="m", env={"A": "1", "B": "2"}, secret_env={"C": 7}
     )
 
-    after = Change(set_env={"C": "3"}, set_secret_env={"A": 9}).apply(before)
+    after = LaunchChange(set_env={"C": "3"}, set_secret_env={"A": 9}).apply(before)
 
     assert (after.env, after.secret_env) == ({"B": "2", "C": "3"}, {"A": 9})
-    gone = Change(drop_env=("B", "C")).apply(before)
+    gone = LaunchChange(drop_env=("B", "C")).apply(before)
     assert (gone.env, gone.secret_env) == ({"A": "1"}, {})

@@ -9,7 +9,7 @@ from django.test import Client
 
 from servers.lifecycle import diagnoses
 from servers.models import Entry, LogChunk, Role, Run, Server
-from servers.models.run import State
+from servers.models.run import RunState
 from tests import factories
 
 pytestmark = pytest.mark.django_db
@@ -29,7 +29,7 @@ def failed(log: str = OOM, *, flags: tuple[str, ...] = (), **values: Any) -> Run
 def failing(server: Server, log: str = OOM, **values: Any) -> Run:
     said = {"exit_code": 1, "container_id": "c" * 64, "log_complete": True}
     said["failure"] = "The engine ended by itself before it was ready, with exit code 1."
-    run = factories.run(server, State.FAILED, **{**said, **values})
+    run = factories.run(server, RunState.FAILED, **{**said, **values})
     if log:
         stamp = b"2026-11-21T08:00:00.000000000Z e "
         LogChunk.objects.append(run.pk, 0, [stamp + line.encode() for line in log.split("\n")])
@@ -104,7 +104,7 @@ def test_one_click_saves_the_fix_as_a_new_version_and_starts_it(client: Client) 
     assert server.run is not None
     assert server.run.version.number == 2
     assert server.run.version.launch.flags == ("--gpu-memory-utilization", "0.9")
-    assert server.run.state == State.QUEUED
+    assert server.run.state == RunState.QUEUED
     assert Entry.objects.filter(action="apply fix").exists()
 
 
@@ -177,7 +177,7 @@ def test_what_changed_since_it_last_worked_comes_first() -> None:
     on = factories.box()
     server = factories.server(on, engine="vllm", flags=("--max-model-len", "4096"))
     good = factories.run(
-        server, State.STOPPED, image_id="sha256:old", around={"driver": "580.1", "others": []}
+        server, RunState.STOPPED, image_id="sha256:old", around={"driver": "580.1", "others": []}
     )
     launch = server.profile.launch
 

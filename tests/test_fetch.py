@@ -12,11 +12,11 @@ import pytest
 
 from servers.host.fetch import places, reading, work
 from servers.host.fetch.job import FetchError, Job
-from servers.host.fetch.work import Work
+from servers.host.fetch.work import HubDownload
 from servers.host.hub import look
 from servers.host.inventory import Inventory
 from tests.box_files import anywhere, on_box
-from tests.fetch_child import Heard
+from tests.fetch_child import HeardChild
 from tests.model_hub import COMMIT, EXPIRED, TOKEN, ModelHub, etag, model_hub
 from tests.test_inventory import weights
 from tests.waiting import PATIENCE, wait_until
@@ -71,7 +71,7 @@ def job(hub: ModelHub, folder: Path, **more: Any) -> Job:
 def fetch(job: Job) -> list[Mapping[str, Any]]:
     """Here, without a process of its own; what it has told."""
     told: list[Mapping[str, Any]] = []
-    Work(job, told.append).run()
+    HubDownload(job, told.append).run()
     return told
 
 
@@ -138,7 +138,7 @@ def test_five_kills_end_byte_identical(hub: ModelHub, cache: Path, files: dict[s
     whole = sum(map(len, usual(files).values()))
     for step in (40_000, 900_000, 1_500_000, 1_000_000, 1_200_000):
         hub.hold_after(step)
-        heard = Heard(job(hub, cache, streams=2))
+        heard = HeardChild(job(hub, cache, streams=2))
         hub.wait_until_held()
         if step > 2 * reading.CHUNK:
             wait_for_a_part(cache)
@@ -146,7 +146,7 @@ def test_five_kills_end_byte_identical(hub: ModelHub, cache: Path, files: dict[s
     hub.release()
     assert snapshot(cache) != usual(files)
 
-    heard = Heard(job(hub, cache))
+    heard = HeardChild(job(hub, cache))
     heard.until(lambda said: said["t"] == "done")
     heard.child.kill()
 
@@ -159,7 +159,7 @@ def test_five_kills_end_byte_identical(hub: ModelHub, cache: Path, files: dict[s
 
 def test_a_child_ends_with_whoever_has_started_it(hub: ModelHub, cache: Path) -> None:
     hub.hold_after(100_000)
-    heard = Heard(job(hub, cache))
+    heard = HeardChild(job(hub, cache))
     hub.wait_until_held()
     process = heard.child._process
     assert process.stdin is not None
@@ -376,7 +376,7 @@ def test_whoever_downloads_the_same_is_waited_for(
     hub: ModelHub, cache: Path, files: dict[str, bytes]
 ) -> None:
     made = job(hub, cache)
-    where = places.Cache(anywhere(), on_box(cache), NAME, COMMIT, "main")
+    where = places.HubCache(anywhere(), on_box(cache), NAME, COMMIT, "main")
     told = fetch(job(hub, cache, patterns=("README.md",)))
     config = etag(files["config.json"])
     lock = Path(where.lock(Job.from_json(made.to_json() | {"files": [
@@ -384,7 +384,7 @@ def test_whoever_downloads_the_same_is_waited_for(
     ]}).files[0]))  # fmt: skip
     with lock.open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        heard = Heard(made)
+        heard = HeardChild(made)
         said = heard.until(lambda each: bool(each.get("trouble")))
         assert said["trouble"] == "Another program is downloading config.json."
         assert "config.json" not in snapshot(cache)
@@ -396,7 +396,7 @@ def test_whoever_downloads_the_same_is_waited_for(
 
 def test_a_child_is_told_another_pace(hub: ModelHub, cache: Path) -> None:
     """So slow that it would not end in this test; then as fast as it can."""
-    heard = Heard(job(hub, cache, limit=1000))
+    heard = HeardChild(job(hub, cache, limit=1000))
     heard.until(lambda said: said.get("done", 0) > 1000)
     heard.child.limit(0)
     heard.until(lambda said: said["t"] == "done")

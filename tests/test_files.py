@@ -13,11 +13,11 @@ from servers import lifecycle
 from servers.commandline import words
 from servers.commandline.words import WordsError
 from servers.host import digests
-from servers.host.containers import Docker
+from servers.host.containers import DockerContainers
 from servers.host.spec import Mount, Spec
 from servers.lifecycle import creation, files
-from servers.lifecycle.secrets import Refused
-from servers.models.run import State
+from servers.lifecycle.secrets import SecretsError
+from servers.models.run import RunState
 from tests import factories
 from tests.images import ENGINE
 
@@ -64,7 +64,7 @@ def test_a_folder_of_patches_has_one_sum_as_the_shell_counts_it(
     check("/t", digest)
 
     (folder / "Zebra" / "a patch.diff").write_bytes(b"-")
-    with pytest.raises(Refused, match="is not what the profile was made with"):
+    with pytest.raises(SecretsError, match="is not what the profile was made with"):
         check("/t", digest)
 
 
@@ -73,12 +73,12 @@ def test_a_folder_of_weights_is_too_large(
 ) -> None:
     monkeypatch.setattr(digests, "LARGEST", 3)
 
-    with pytest.raises(Refused, match="It holds more than"):
+    with pytest.raises(SecretsError, match="It holds more than"):
         check("/t")
 
 
 def test_another_file_is_refused_with_both_sums(check: Callable[..., None]) -> None:
-    with pytest.raises(Refused, match=rf"SHA-256 is {SUM}, and the profile says {'0' * 64}"):
+    with pytest.raises(SecretsError, match=rf"SHA-256 is {SUM}, and the profile says {'0' * 64}"):
         check(digest="0" * 64)
 
 
@@ -93,7 +93,7 @@ def test_another_file_is_refused_with_both_sums(check: Callable[..., None]) -> N
 def test_a_file_that_cannot_be_had_is_told(
     path: str, says: str, check: Callable[..., None]
 ) -> None:
-    with pytest.raises(Refused, match=says):
+    with pytest.raises(SecretsError, match=says):
         check(path)
 
 
@@ -102,7 +102,7 @@ def test_a_link_out_of_the_mount_is_not_followed(
 ) -> None:
     (folder / "out").symlink_to(tmp_path / "secret")
 
-    with pytest.raises(Refused, match="leads out of") as caught:
+    with pytest.raises(SecretsError, match="leads out of") as caught:
         check("/t/out")
     assert hashlib.sha256(b"not for this container").hexdigest() not in str(caught.value)
 
@@ -113,7 +113,7 @@ def test_the_innermost_mount_counts(tmp_path: Path, check: Callable[..., None]) 
         source=str(tmp_path / "other"), target="/t/chat.jinja", read_only=True, kind="bind"
     )
 
-    with pytest.raises(Refused, match=hashlib.sha256(b"another").hexdigest()):
+    with pytest.raises(SecretsError, match=hashlib.sha256(b"another").hexdigest()):
         check("/t/chat.jinja", SUM, inner)
 
 
@@ -132,12 +132,14 @@ def test_what_is_no_such_line_is_refused(text: str) -> None:
 
 @pytest.mark.docker
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize(("digest", "state"), [(SUM, State.STARTING), ("0" * 64, State.FAILED)])
+@pytest.mark.parametrize(
+    ("digest", "state"), [(SUM, RunState.STARTING), ("0" * 64, RunState.FAILED)]
+)
 def test_a_start_is_made_only_with_the_file_that_the_profile_names(
     digest: str,
-    state: State,
+    state: RunState,
     folder: Path,
-    docker: Docker,
+    docker: DockerContainers,
     own_redis: object,
     settings: Any,
     tmp_path: Path,

@@ -2,7 +2,7 @@
 
 from servers.engines.launch import Launch
 from servers.engines.purpose import chats
-from servers.host.questions import Answer
+from servers.host.questions import CompletionResult
 from servers.judge.firstanswer import FirstAnswer, expects, noise
 from tests.cases import table
 
@@ -17,7 +17,7 @@ def judged(
     **values: object,
 ) -> tuple[str, ...]:
     said = {"text": SKY, "tokens": 19, "finish": "stop", "rate": 33.0, **values}
-    answer = Answer(**said)  # type: ignore[arg-type]
+    answer = CompletionResult(**said)  # type: ignore[arg-type]
     return FirstAnswer.judged(answer, expected or {}, before=before, alone=alone).remarks
 
 

@@ -12,12 +12,12 @@ from django.utils import timezone
 
 from servers import live, tasks
 from servers.engines.launch import Launch
-from servers.host.checkpoints import Found
+from servers.host.checkpoints import CheckpointFiles
 from servers.lifecycle import checkpoints, checks, fits
-from servers.lifecycle.knowledge import Knowledge, Start
+from servers.lifecycle.knowledge import Knowledge, LaunchOnBox
 from servers.live import answers
 from servers.models import Box, CheckpointFacts, Profile, Role, Run, Server
-from servers.models.run import State
+from servers.models.run import RunState
 from tests import factories, samples
 from tests.fit import models
 from tests.fit.models import GB, GIB
@@ -145,7 +145,7 @@ def test_the_dialog_of_a_start_makes_it_fit_and_goes_on(server: Server) -> None:
 
 
 def test_a_restart_counts_what_its_own_container_holds_as_free(server: Server) -> None:
-    run = factories.run(server, State.READY)
+    run = factories.run(server, RunState.READY)
     sample(server.box, 8.0, 94.0, held={run.container_id: 86.0})
     known = checks.known(server.profile.launch, server.box, server.profile, server)
     assert [each.rule for each in known.findings if each.severity == "error"] == []
@@ -158,7 +158,7 @@ def test_a_restart_counts_what_its_own_container_holds_as_free(server: Server) -
 
 
 def test_old_news_of_the_memory_is_none(server: Server) -> None:
-    start = Start(launch=server.profile.launch, box=server.box)
+    start = LaunchOnBox(launch=server.profile.launch, box=server.box)
     assert [each.free for each in fits.rooms(start, Knowledge([start]))] == [None, None]
     known = checks.known(server.profile.launch, server.box, server.profile)
     assert known.fit is not None
@@ -167,7 +167,7 @@ def test_old_news_of_the_memory_is_none(server: Server) -> None:
 
 def test_what_the_same_launch_took_outranks_the_formula(server: Server) -> None:
     sample(server.box, 94.0, 94.0)
-    ran = factories.run(server, State.STOPPED, peak_memory=71 * GIB, gpus="0")
+    ran = factories.run(server, RunState.STOPPED, peak_memory=71 * GIB, gpus="0")
 
     known = checks.known(server.profile.launch, server.box, server.profile, server)
     assert known.fit is not None
@@ -203,7 +203,7 @@ def test_a_model_that_no_profile_names_yet_is_asked_for(
 
     def answer_at_once(on: Box, name: str) -> None:
         asked.append(name)
-        found = Found(config=models.LLAMA_8B, weights=int(16.1 * GB))
+        found = CheckpointFiles(config=models.LLAMA_8B, weights=int(16.1 * GB))
         answers.give(checkpoints.question(name, on), checkpoints.facts(found))
 
     monkeypatch.setattr("servers.tasks.ask_for_checkpoint", answer_at_once)
@@ -240,9 +240,9 @@ def test_a_form_asks_again_where_the_answer_came_too_late_for_what_it_shows(
     sample(box, 94.0, 94.0)
     known = checks.of_start
 
-    def answered_meanwhile(*args: Any) -> checks.Known:
+    def answered_meanwhile(*args: Any) -> checks.CheckReport:
         said = known(*args)
-        found = Found(config=models.LLAMA_8B, weights=int(16.1 * GB))
+        found = CheckpointFiles(config=models.LLAMA_8B, weights=int(16.1 * GB))
         answers.give(checkpoints.question("org/new@main", box), checkpoints.facts(found))
         return said
 

@@ -16,8 +16,8 @@ from servers.engines import ENGINES
 from servers.engines.change import split_flags
 from servers.engines.flaglist import all_shipped, shipped
 from servers.engines.launch import Launch
-from servers.judge.check import Hit
-from servers.judge.facts import Facts
+from servers.judge.check import CheckHit
+from servers.judge.facts import LaunchFacts
 from servers.judge.subject import Subject
 from servers.judge.vocabulary import CHECKS
 from servers.models import Role
@@ -131,7 +131,7 @@ def misspelled(names: list[str]) -> list[str]:
     ]
 
 
-def proposed(hit: Hit) -> str | None:
+def proposed(hit: CheckHit) -> str | None:
     """What the lint says to write instead."""
     if several := re.search(r"refuses it: (.*?)\. Write the one", hit.says):
         return min(several[1].split(", "), key=len)
@@ -192,7 +192,7 @@ def test_the_page_marks_what_the_lint_finds(listed: Listed, engine: str, version
         flags=explained.flags(MARKED[engine]).words,
         env=explained.environment(MARKED_ENV[engine]).values,
     )
-    facts = Facts(Subject(launch=launch, engine_version=version))
+    facts = LaunchFacts(Subject(launch=launch, engine_version=version))
     found = [
         [hit.about, proposed(hit)]
         for check in CHECKS

@@ -116,4 +116,4 @@ def test_what_is_no_header_is_refused_and_read_as_nothing(tmp_path: Path, conten
     with pytest.raises(gguf.GgufError):
         read(path)
     found = checkpoints.look(on_box(path), anywhere())
-    assert found == checkpoints.Found(config=None, weights=len(content))
+    assert found == checkpoints.CheckpointFiles(config=None, weights=len(content))

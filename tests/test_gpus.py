@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests import nvml, proc
-from tests.nvml import Card, Machine, StandIn, profiles
+from tests.nvml import SimulatedMachine, StandIn, StandInCard, profiles
 
 GIB = 1024**3
 CHECKOUT = Path(__file__).parents[1]
@@ -41,7 +41,7 @@ QUERIES = {
 }
 
 
-def sample(folder: Path, machine: Machine, root: Path | None = None) -> dict[str, Any]:
+def sample(folder: Path, machine: SimulatedMachine, root: Path | None = None) -> dict[str, Any]:
     standin = StandIn(folder)
     standin.show(machine)
     done = subprocess.run(
@@ -57,13 +57,13 @@ def sample(folder: Path, machine: Machine, root: Path | None = None) -> dict[str
     return found
 
 
-def only_card(folder: Path, card: Card) -> dict[str, Any]:
-    found: dict[str, Any] = sample(folder, Machine(cards=[card]))["gpus"][0]
+def only_card(folder: Path, card: StandInCard) -> dict[str, Any]:
+    found: dict[str, Any] = sample(folder, SimulatedMachine(cards=[card]))["gpus"][0]
     return found
 
 
 @pytest.fixture
-def card() -> Card:
+def card() -> StandInCard:
     card = profiles.h200(1).cards[0]
     card.numbers["fan"] = 40
     return card
@@ -80,7 +80,7 @@ def test_eight_cards_are_read_in_their_order(tmp_path: Path) -> None:
     assert {gpu["fault"] for gpu in found["gpus"]} == {None}
 
 
-def test_a_card_says_everything_it_knows(tmp_path: Path, card: Card) -> None:
+def test_a_card_says_everything_it_knows(tmp_path: Path, card: StandInCard) -> None:
     card.numbers |= {"util": 97, "mem_util": 61, "power": 612_345, "throttle": 0x44}
     gpu = only_card(tmp_path, card)
 
@@ -101,7 +101,7 @@ def test_a_card_says_everything_it_knows(tmp_path: Path, card: Card) -> None:
     }  # fmt: skip
 
 
-def test_used_leaves_out_what_the_driver_reserves(tmp_path: Path, card: Card) -> None:
+def test_used_leaves_out_what_the_driver_reserves(tmp_path: Path, card: StandInCard) -> None:
     card.run(os.getpid(), 40 * GIB)
     gpu = only_card(tmp_path, card)
 
@@ -109,7 +109,7 @@ def test_used_leaves_out_what_the_driver_reserves(tmp_path: Path, card: Card) ->
     assert gpu["used"] + gpu["free"] + gpu["reserved"] == gpu["total"]
 
 
-def test_an_old_driver_has_no_reserved_memory_to_tell(tmp_path: Path, card: Card) -> None:
+def test_an_old_driver_has_no_reserved_memory_to_tell(tmp_path: Path, card: StandInCard) -> None:
     card.errors["nvmlDeviceGetMemoryInfo_v2"] = nvml.FUNCTION_NOT_FOUND
     gpu = only_card(tmp_path, card)
 
@@ -118,7 +118,7 @@ def test_an_old_driver_has_no_reserved_memory_to_tell(tmp_path: Path, card: Card
 
 
 @pytest.mark.parametrize("query", QUERIES)
-def test_what_a_card_does_not_report_is_none(tmp_path: Path, card: Card, query: str) -> None:
+def test_what_a_card_does_not_report_is_none(tmp_path: Path, card: StandInCard, query: str) -> None:
     whole = only_card(tmp_path, card)
     card.errors[query] = nvml.NOT_SUPPORTED
     gpu = only_card(tmp_path, card)
@@ -129,7 +129,7 @@ def test_what_a_card_does_not_report_is_none(tmp_path: Path, card: Card, query: 
 
 
 def test_a_card_that_reports_nothing_has_no_zero_anywhere(tmp_path: Path) -> None:
-    gpu = only_card(tmp_path, Card(uuid="GPU-1", name="NVIDIA Quiet", numbers={}))
+    gpu = only_card(tmp_path, StandInCard(uuid="GPU-1", name="NVIDIA Quiet", numbers={}))
 
     told = {name for name, value in gpu.items() if value is not None}
     # That there are no processes is an answer of its own.
@@ -148,7 +148,7 @@ def test_a_card_that_reports_nothing_has_no_zero_anywhere(tmp_path: Path) -> Non
     ],
 )
 def test_older_calls_serve_older_drivers(
-    tmp_path: Path, card: Card, new: str, old: str, name: str
+    tmp_path: Path, card: StandInCard, new: str, old: str, name: str
 ) -> None:
     whole = only_card(tmp_path, card)
     card.errors[new] = nvml.FUNCTION_NOT_FOUND
@@ -157,7 +157,7 @@ def test_older_calls_serve_older_drivers(
     assert only_card(tmp_path, card)[name] is None
 
 
-def test_no_permission_is_no_fault(tmp_path: Path, card: Card) -> None:
+def test_no_permission_is_no_fault(tmp_path: Path, card: StandInCard) -> None:
     card.errors["nvmlDeviceGetUtilizationRates"] = nvml.NO_PERMISSION
     gpu = only_card(tmp_path, card)
 
@@ -165,7 +165,7 @@ def test_no_permission_is_no_fault(tmp_path: Path, card: Card) -> None:
     assert gpu["fault"] is None
 
 
-def test_an_odd_answer_is_told_and_hides_nothing_else(tmp_path: Path, card: Card) -> None:
+def test_an_odd_answer_is_told_and_hides_nothing_else(tmp_path: Path, card: StandInCard) -> None:
     card.errors["nvmlDeviceGetPowerUsage"] = nvml.UNKNOWN
     gpu = only_card(tmp_path, card)
 
@@ -185,14 +185,14 @@ def test_a_lost_card_hides_no_other(tmp_path: Path) -> None:
     assert gpus[3]["total"] == 143771 * 1024**2
 
 
-def test_reasons_without_a_name_are_not_hidden(tmp_path: Path, card: Card) -> None:
+def test_reasons_without_a_name_are_not_hidden(tmp_path: Path, card: StandInCard) -> None:
     card.numbers["throttle"] = 0x1008
     assert only_card(tmp_path, card)["throttle"] == ["hw_slowdown", "unknown_0x1000"]
     card.numbers["throttle"] = 0
     assert only_card(tmp_path, card)["throttle"] == []
 
 
-def test_a_process_in_two_lists_is_one(tmp_path: Path, card: Card) -> None:
+def test_a_process_in_two_lists_is_one(tmp_path: Path, card: StandInCard) -> None:
     card.run(100, 2 * GIB, "graphics")
     card.run(100, 3 * GIB, "compute")
     card.run(200, None, "compute")
@@ -206,7 +206,9 @@ def test_a_process_in_two_lists_is_one(tmp_path: Path, card: Card) -> None:
     ]
 
 
-def test_a_list_that_grows_between_the_two_calls_is_read_again(tmp_path: Path, card: Card) -> None:
+def test_a_list_that_grows_between_the_two_calls_is_read_again(
+    tmp_path: Path, card: StandInCard
+) -> None:
     card.run(100, GIB)
     card.grow = 3
     gpu = only_card(tmp_path, card)
@@ -215,7 +217,7 @@ def test_a_list_that_grows_between_the_two_calls_is_read_again(tmp_path: Path, c
     assert gpu["fault"] is None
 
 
-def test_a_list_that_never_stops_growing_is_told(tmp_path: Path, card: Card) -> None:
+def test_a_list_that_never_stops_growing_is_told(tmp_path: Path, card: StandInCard) -> None:
     card.run(100, GIB)
     card.grow = 1000
     gpu = only_card(tmp_path, card)
@@ -223,10 +225,10 @@ def test_a_list_that_never_stops_growing_is_told(tmp_path: Path, card: Card) -> 
     assert "compute processes" in gpu["fault"]
 
 
-def test_processes_come_with_what_the_kernel_knows(tmp_path: Path, card: Card) -> None:
+def test_processes_come_with_what_the_kernel_knows(tmp_path: Path, card: StandInCard) -> None:
     card.run(os.getpid(), GIB)
     card.run(2**22 + 1, GIB)  # beyond the greatest pid: NVML lists what the kernel has not
-    found = sample(tmp_path, Machine(cards=[card]))
+    found = sample(tmp_path, SimulatedMachine(cards=[card]))
 
     assert [process["pid"] for process in found["processes"]] == [os.getpid()]
     assert found["processes"][0]["title"].startswith(sys.orig_argv[0])
@@ -263,7 +265,7 @@ def test_gb10_is_unified_whatever_form_its_memory_takes(tmp_path: Path, total: i
 
 
 def test_a_card_of_its_own_that_hides_its_memory_does_not_get_the_machines(
-    tmp_path: Path, card: Card
+    tmp_path: Path, card: StandInCard
 ) -> None:
     card.errors |= {
         "nvmlDeviceGetMemoryInfo": nvml.NO_PERMISSION,

@@ -11,7 +11,7 @@ import pytest
 
 from tests import groups
 from tests.cases import table
-from tests.groups import GROUPS, ROOT, Group, GroupError, changed, hash_inputs, hashes, write
+from tests.groups import GROUPS, ROOT, GroupError, GuardedGroup, changed, hash_inputs, hashes, write
 from tests.nested import run_pytest
 
 SOAK = next(each for each in GROUPS if each.marker == "soak")
@@ -94,7 +94,7 @@ def test_a_group_that_nobody_has_proved_runs(checkout: Path, tmp_path: Path) -> 
 
 def test_a_group_whose_inputs_are_gone_is_an_error(checkout: Path) -> None:
     with pytest.raises(GroupError, match="The group lost has no inputs"):
-        hash_inputs(Group(marker="lost", about="-", inputs=("nowhere/*",)), checkout)
+        hash_inputs(GuardedGroup(marker="lost", about="-", inputs=("nowhere/*",)), checkout)
 
 
 def test_every_pattern_names_a_file_of_this_repository() -> None:
@@ -104,7 +104,7 @@ def test_every_pattern_names_a_file_of_this_repository() -> None:
 
 
 @table("group", GROUPS, ids=lambda group: group.marker)
-def test_what_the_tests_of_a_group_import_is_an_input(group: Group) -> None:
+def test_what_the_tests_of_a_group_import_is_an_input(group: GuardedGroup) -> None:
     modules = [
         path
         for path in sorted((ROOT / "tests").rglob("test_*.py"))

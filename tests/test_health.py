@@ -7,7 +7,7 @@ import pytest
 
 from servers.engines import ENGINES
 from servers.engines.launch import Launch
-from servers.judge.health import Asked, Condition, Look, Record, Verdict
+from servers.judge.health import Condition, HealthLook, HealthRecord, HealthVerdict, ProbeOutcome
 
 BEGAN = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 
@@ -17,29 +17,29 @@ def at(seconds: float) -> datetime:
 
 
 def watched(
-    seconds: float, *, after: Record | None = None, begin: float = 0, **look: Any
-) -> Record:
+    seconds: float, *, after: HealthRecord | None = None, begin: float = 0, **look: Any
+) -> HealthRecord:
     """A look every other second, from `begin` on; `pulse` may be a function of the second."""
-    record = after or Record()
+    record = after or HealthRecord()
     second = begin
     while second <= begin + seconds:
         values = {"answer": "ok", "took": 0.01, "requests": 0, "pulse": (100.0,), **look}
         values = {key: each(second) if callable(each) else each for key, each in values.items()}
-        record = record.looked(Look(at=at(second), **values))
+        record = record.looked(HealthLook(at=at(second), **values))
         second += 2
     return record
 
 
-def says(record: Record) -> Verdict:
+def says(record: HealthRecord) -> HealthVerdict:
     return record.verdict("/health")
 
 
 def test_who_answers_and_has_nothing_to_do_is_healthy() -> None:
-    assert says(watched(3600)) == Verdict(condition=Condition.HEALTHY)
+    assert says(watched(3600)) == HealthVerdict(condition=Condition.HEALTHY)
 
 
 def test_who_generates_under_load_is_healthy_for_hours() -> None:
-    assert says(watched(7200, requests=40, pulse=lambda second: (second, 7.0))) == Verdict(
+    assert says(watched(7200, requests=40, pulse=lambda second: (second, 7.0))) == HealthVerdict(
         condition=Condition.HEALTHY
     )
 
@@ -53,7 +53,7 @@ def test_a_dead_scheduler_behind_a_green_health_path_is_unhealthy_after_four_min
 
     assert says(soon).condition is Condition.UNSURE
     assert says(later).condition is Condition.SLOW
-    assert says(late) == Verdict(
+    assert says(late) == HealthVerdict(
         condition=Condition.UNHEALTHY,
         because="answers /health, but has generated nothing with 3 requests running",
         since=at(60),
@@ -103,13 +103,15 @@ def test_a_health_path_that_fails_for_long_enough_is_unhealthy(
     late = watched(after + 2, after=well, begin=12, answer=answer, pulse=(), requests=None)
 
     assert says(soon).condition is not Condition.UNHEALTHY
-    assert says(late) == Verdict(condition=Condition.UNHEALTHY, because=because, since=at(12))
+    assert says(late) == HealthVerdict(condition=Condition.UNHEALTHY, because=because, since=at(12))
 
 
 def test_two_looks_are_not_enough_however_far_apart() -> None:
-    first = Record().looked(Look(at=at(0), answer="refused", took=0, requests=None, pulse=()))
+    first = HealthRecord().looked(
+        HealthLook(at=at(0), answer="refused", took=0, requests=None, pulse=())
+    )
 
-    second = first.looked(Look(at=at(50), answer="refused", took=0, requests=None, pulse=()))
+    second = first.looked(HealthLook(at=at(50), answer="refused", took=0, requests=None, pulse=()))
 
     assert says(second).condition is Condition.UNSURE
 
@@ -139,21 +141,21 @@ def test_an_answer_that_takes_seconds_is_slow() -> None:
 def test_two_questions_without_an_answer_are_unhealthy_and_one_answer_cures() -> None:
     record = watched(600)
 
-    once = record.asked(Asked.FAILED, at(600))
-    twice = watched(70, after=once, begin=602).asked(Asked.FAILED, at(672))
+    once = record.asked(ProbeOutcome.FAILED, at(600))
+    twice = watched(70, after=once, begin=602).asked(ProbeOutcome.FAILED, at(672))
 
     assert says(once).condition is Condition.UNSURE
-    assert says(twice) == Verdict(
+    assert says(twice) == HealthVerdict(
         condition=Condition.UNHEALTHY,
         because="answers /health, but no question for one token",
         since=at(600),
     )
-    assert says(twice.asked(Asked.ANSWERED, at(740))).condition is Condition.HEALTHY
+    assert says(twice.asked(ProbeOutcome.ANSWERED, at(740))).condition is Condition.HEALTHY
     assert says(watched(0, after=twice, begin=742, pulse=(101.0,))).condition is Condition.HEALTHY
 
 
 def wants(
-    record: Record, second: float, *, minutes: float = 10, request: float | None = None
+    record: HealthRecord, second: float, *, minutes: float = 10, request: float | None = None
 ) -> bool:
     last = None if request is None else at(request)
     every = timedelta(minutes=minutes)
@@ -166,7 +168,7 @@ def test_it_is_asked_only_when_nobody_has_asked_it_for_so_long() -> None:
     assert wants(idle, 600)
     assert not wants(idle, 600, request=300)
     assert wants(idle, 900, request=300)
-    assert not wants(idle.asked(Asked.ANSWERED, at(600)), 1100)
+    assert not wants(idle.asked(ProbeOutcome.ANSWERED, at(600)), 1100)
 
     served = watched(10, after=watched(580, pulse=lambda second: (second,)), begin=582)
     assert not wants(served, 600), "its tokens tell that it lives"
@@ -174,14 +176,14 @@ def test_it_is_asked_only_when_nobody_has_asked_it_for_so_long() -> None:
 
 
 def test_a_question_that_failed_is_repeated_after_a_minute() -> None:
-    failed = watched(600).asked(Asked.FAILED, at(600))
+    failed = watched(600).asked(ProbeOutcome.FAILED, at(600))
 
     assert not wants(watched(50, after=failed, begin=602), 655)
     assert wants(watched(60, after=failed, begin=602), 662)
 
 
 def test_who_refuses_questions_is_not_asked_again() -> None:
-    refused = watched(600).asked(Asked.REFUSED, at(600))
+    refused = watched(600).asked(ProbeOutcome.REFUSED, at(600))
 
     assert says(refused).condition is Condition.HEALTHY
     assert not wants(watched(3000, after=refused, begin=602), 3602)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from servers.judge import history, holders
 from servers.judge.history import SPANS, Point, Series
 from servers.models import Box, HistoryChunk
-from servers.watcher.history import History
+from servers.watcher.history import HistoryRecorder
 from tests import factories, samples
 from tests.samples import GIB
 
@@ -125,7 +125,7 @@ def test_a_chart_has_a_gap_where_nothing_was_seen_and_zero_where_a_part_was_not_
     }
 
 
-class Clock:
+class HistoryClock:
     """Time as the watcher sees it."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,8 +139,8 @@ class Clock:
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    return Clock(monkeypatch)
+def clock(monkeypatch: pytest.MonkeyPatch) -> HistoryClock:
+    return HistoryClock(monkeypatch)
 
 
 @pytest.fixture
@@ -148,7 +148,7 @@ def box() -> Box:
     return factories.box("rtx8")
 
 
-def seen(keeper: History, clock: Clock, seconds: int, held: float = 40.0) -> None:
+def seen(keeper: HistoryRecorder, clock: HistoryClock, seconds: int, held: float = 40.0) -> None:
     told = samples.sample([samples.card(0, [(1, held)])], [samples.process(1)])
     for _second in range(seconds):
         keeper.see({**told, "t": clock.wall})
@@ -169,9 +169,9 @@ pytestmark = pytest.mark.django_db
 
 
 def test_minutes_are_stored_as_they_end_and_the_last_one_on_an_orderly_end(
-    box: Box, clock: Clock
+    box: Box, clock: HistoryClock
 ) -> None:
-    keeper = History(box)
+    keeper = HistoryRecorder(box)
 
     seen(keeper, clock, 130)
     assert list(stored(box, 1)) == list(range(NOON, NOON + 120))
@@ -183,12 +183,14 @@ def test_minutes_are_stored_as_they_end_and_the_last_one_on_an_orderly_end(
     assert list(stored(box, 600)) == [NOON]
 
 
-def test_a_minute_that_two_watchers_share_is_rolled_up_as_one(box: Box, clock: Clock) -> None:
-    first = History(box)
+def test_a_minute_that_two_watchers_share_is_rolled_up_as_one(
+    box: Box, clock: HistoryClock
+) -> None:
+    first = HistoryRecorder(box)
     seen(first, clock, 25, held=40.0)
     first.write()
     clock.passes(5)
-    second = History(box)
+    second = HistoryRecorder(box)
     seen(second, clock, 30, held=20.0)
     second.write()
 
@@ -201,10 +203,10 @@ def test_a_minute_that_two_watchers_share_is_rolled_up_as_one(box: Box, clock: C
     assert len(stored(box, 10)) == 6
 
 
-def test_a_day_is_rolled_up_without_gaps_across_restarts(box: Box, clock: Clock) -> None:
+def test_a_day_is_rolled_up_without_gaps_across_restarts(box: Box, clock: HistoryClock) -> None:
     told = samples.sample([samples.card(0, [(1, 9.0)])], [samples.process(1)])
     for begins, ends in itertools.pairwise([0, 1000, 1777, 5000, 7200]):
-        keeper = History(box)
+        keeper = HistoryRecorder(box)
         for second in range(begins, ends, 5):
             clock.wall = NOON + second
             clock.steady += 5
@@ -215,8 +217,8 @@ def test_a_day_is_rolled_up_without_gaps_across_restarts(box: Box, clock: Clock)
     assert list(stored(box, 600)) == list(range(NOON, NOON + 7200, 600))
 
 
-def test_a_clock_that_is_set_back_loses_nothing(box: Box, clock: Clock) -> None:
-    keeper = History(box)
+def test_a_clock_that_is_set_back_loses_nothing(box: Box, clock: HistoryClock) -> None:
+    keeper = HistoryRecorder(box)
     seen(keeper, clock, 90, held=10.0)
     clock.wall -= 80
     seen(keeper, clock, 120, held=30.0)
@@ -230,9 +232,9 @@ def test_a_clock_that_is_set_back_loses_nothing(box: Box, clock: Clock) -> None:
 
 
 def test_a_database_that_is_away_for_a_while_costs_nothing(
-    box: Box, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    box: Box, clock: HistoryClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    keeper = History(box)
+    keeper = HistoryRecorder(box)
     with monkeypatch.context() as away:
 
         def refuse(*_args: Any, **_kwargs: Any) -> None:
@@ -254,16 +256,16 @@ def test_a_database_that_is_away_for_a_while_costs_nothing(
     assert list(stored(box, 1)) == list(range(NOON, NOON + 330))
 
 
-def test_what_is_only_repeated_is_not_kept(box: Box, clock: Clock) -> None:
-    keeper = History(box)
+def test_what_is_only_repeated_is_not_kept(box: Box, clock: HistoryClock) -> None:
+    keeper = HistoryRecorder(box)
     keeper.see({**samples.sample([samples.card(0, [])], []), "t": clock.wall, "stale_s": 6.0})
     keeper.write()
 
     assert not HistoryChunk.objects.exists()
 
 
-def test_a_box_without_a_gpu_keeps_nothing(box: Box, clock: Clock) -> None:
-    keeper = History(box)
+def test_a_box_without_a_gpu_keeps_nothing(box: Box, clock: HistoryClock) -> None:
+    keeper = HistoryRecorder(box)
     keeper.see({**samples.sample([samples.card(0, [])], []), "t": clock.wall, "gpus": []})
     keeper.write()
 
@@ -276,14 +278,14 @@ def old(box: Box, step: int, start: int) -> None:
 
 
 def test_what_is_too_old_goes_once_the_clock_has_gone_steadily_for_an_hour(
-    box: Box, clock: Clock
+    box: Box, clock: HistoryClock
 ) -> None:
     other = factories.box("spark-1")
     for step, age in ((1, 7200), (10, 2 * 86400), (60, 31 * 86400), (600, 33 * 86400)):
         old(box, step, NOON - age)
         old(other, step, NOON - age)
     old(box, 60, NOON - 29 * 86400)
-    keeper = History(box)
+    keeper = HistoryRecorder(box)
 
     seen(keeper, clock, 2)
     assert HistoryChunk.objects.filter(box=box).count() == 5
@@ -297,8 +299,8 @@ def test_what_is_too_old_goes_once_the_clock_has_gone_steadily_for_an_hour(
     assert HistoryChunk.objects.filter(box=other).count() == 4
 
 
-def test_a_clock_that_jumps_a_year_ahead_costs_no_old_points(box: Box, clock: Clock) -> None:
-    keeper = History(box)
+def test_a_clock_that_jumps_a_year_ahead_costs_no_old_points(box: Box, clock: HistoryClock) -> None:
+    keeper = HistoryRecorder(box)
     old(box, 60, NOON - 86400)
     seen(keeper, clock, 2)
     clock.passes(4000)
@@ -311,8 +313,8 @@ def test_a_clock_that_jumps_a_year_ahead_costs_no_old_points(box: Box, clock: Cl
     assert HistoryChunk.objects.filter(box=box, start=NOON - 86400).exists()
 
 
-def test_all_gpus_are_read_as_one_or_each_for_itself(box: Box, clock: Clock) -> None:
-    keeper = History(box)
+def test_all_gpus_are_read_as_one_or_each_for_itself(box: Box, clock: HistoryClock) -> None:
+    keeper = HistoryRecorder(box)
     cards = [samples.card(0, [(1, 40.0)]), samples.card(1, [(2, 20.0)])]
     told = samples.sample(cards, [samples.process(1), samples.process(2)])
     for _second in range(120):

@@ -13,7 +13,7 @@ from django.test import AsyncClient, Client
 
 from servers.judge.phases import Reader
 from servers.models import Box, Run
-from servers.models.run import State
+from servers.models.run import RunState
 from tests import factories, past
 
 pytestmark = pytest.mark.django_db
@@ -77,7 +77,7 @@ def test_what_yesterday_at_three_held_can_be_looked_up(client: Client, box: Box)
 
 
 def test_runs_of_the_time_are_told_with_their_moments(client: Client, box: Box) -> None:
-    run = factories.run(factories.server(box), State.STOPPED, age=7200)
+    run = factories.run(factories.server(box), RunState.STOPPED, age=7200)
     factories.run(factories.server(factories.box("spark-1"), "glm-5"), age=7200)
 
     found = points(client, box, **{"from": NOW - 86400, "to": NOW + 7200})["runs"]

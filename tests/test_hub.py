@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from servers.host import hub
-from servers.host.hub import HubError, Remote
+from servers.host.hub import HubError, RemoteModel
 from servers.lifecycle import preflight
 from servers.models import Box, CheckpointFacts, Secret, Server
 from servers.watcher import checkpoints as watcher
@@ -32,7 +32,7 @@ class Hub(ThreadingHTTPServer):
     """Speaks as much of the Hub's API as is asked for."""
 
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__(("127.0.0.1", 0), _HubReplyHandler)
         self.models: dict[str, dict[str, Any]] = {}
         self.needs_token: set[str] = set()  # for the files, not for the list of them
         self.asked: list[str] = []
@@ -49,7 +49,7 @@ class Hub(ThreadingHTTPServer):
         }
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _HubReplyHandler(BaseHTTPRequestHandler):
     server: Hub
 
     def do_GET(self) -> None:
@@ -101,7 +101,7 @@ def coder(there: Hub) -> None:
 def test_the_files_of_the_index_are_what_an_engine_loads(there: Hub) -> None:
     coder(there)
     found = hub.look(there.url, "Qwen/Coder")
-    assert found == Remote(access="open", config=CONFIG, weights=63 * GIB)
+    assert found == RemoteModel(access="open", config=CONFIG, weights=63 * GIB)
     assert there.asked[0] == "/api/models/Qwen/Coder/revision/main?blobs=true"
 
 
@@ -112,17 +112,17 @@ def test_without_an_index_one_format_counts_once(there: Hub) -> None:
     there.has("a/mistral", {"consolidated.safetensors": 7 * GIB})
     assert hub.look(there.url, "a/mistral").weights == 7 * GIB
     there.has("a/data", {"README.md": 7})
-    assert hub.look(there.url, "a/data") == Remote(access="open")
+    assert hub.look(there.url, "a/data") == RemoteModel(access="open")
 
 
 def test_a_licence_that_nobody_accepted_and_a_name_that_is_none(there: Hub) -> None:
     coder(there)
     there.needs_token.add("Qwen/Coder")
-    refused = Remote(access="refused", weights=63 * GIB)
+    refused = RemoteModel(access="refused", weights=63 * GIB)
     assert hub.look(there.url, "Qwen/Coder") == refused
     assert hub.look(there.url, "Qwen/Coder", token="hf_other") == refused  # noqa: S106
     assert hub.look(there.url, "Qwen/Coder", token="hf_accepted").config == CONFIG  # noqa: S106
-    assert hub.look(there.url, "Qwen/Codr") == Remote(access="gone")
+    assert hub.look(there.url, "Qwen/Codr") == RemoteModel(access="gone")
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>captive portal</html>", b"[]", b'{"siblings": 3}'])
@@ -176,7 +176,7 @@ def test_what_is_to_be_downloaded_is_judged_before_it_is(
     there: Hub, box: Box, settings: Any
 ) -> None:
     coder(there)
-    server, asking = place(box), watcher.Asking()
+    server, asking = place(box), watcher.HubSizes()
 
     watcher.look(box, asking)
 
@@ -205,27 +205,27 @@ def test_what_is_to_be_downloaded_is_judged_before_it_is(
 @pytest.mark.usefixtures("own_redis")
 def test_a_licence_or_a_wrong_name_is_told_before_the_start(there: Hub, box: Box) -> None:
     server = place(box)
-    watcher.look(box, watcher.Asking())
+    watcher.look(box, watcher.HubSizes())
     level, says = items(server)["checkpoint"]
     assert level == "error"
     assert "shows no such model to anybody without a token" in says
 
     coder(there)
     there.needs_token.add("Qwen/Coder")
-    watcher.look(box, watcher.Asking())
+    watcher.look(box, watcher.HubSizes())
     level, says = items(server)["token"]
     assert level == "error"
     assert "the engine is given no token" in says
 
     box.hf_token = Secret.seal("HF_TOKEN", "hf_other", None)
     box.save()
-    watcher.look(box, watcher.Asking())
+    watcher.look(box, watcher.HubSizes())
     assert items(server)["token"][0] == "warning"
     Secret.objects.filter(pk=box.hf_token.pk).delete()
     box.refresh_from_db()
     box.hf_token = Secret.seal("HF_TOKEN", "hf_accepted", None)
     box.save()
-    watcher.look(box, watcher.Asking())
+    watcher.look(box, watcher.HubSizes())
     assert "token" not in items(server)
 
 
@@ -233,13 +233,13 @@ def test_a_licence_or_a_wrong_name_is_told_before_the_start(there: Hub, box: Box
 @pytest.mark.usefixtures("own_redis")
 def test_an_offline_box_is_left_alone(box: Box, settings: Any) -> None:
     settings.HUB = "http://127.0.0.1:9"
-    server, asking = place(box), watcher.Asking()
+    server, asking = place(box), watcher.HubSizes()
     watcher.look(box, asking)
     assert not CheckpointFacts.objects.exists()
     assert items(server)["checkpoint"][0] == "unknown"
 
     settings.HUB = ""
-    watcher.look(box, watcher.Asking())
+    watcher.look(box, watcher.HubSizes())
     assert not CheckpointFacts.objects.exists()
 
 
@@ -248,11 +248,11 @@ def test_an_offline_box_is_left_alone(box: Box, settings: Any) -> None:
 def test_what_the_hub_has_said_stays_while_it_is_away(there: Hub, box: Box, settings: Any) -> None:
     coder(there)
     place(box)
-    watcher.look(box, watcher.Asking())
+    watcher.look(box, watcher.HubSizes())
     settings.HUB = "http://127.0.0.1:9"
-    watcher.look(box, watcher.Asking())
+    watcher.look(box, watcher.HubSizes())
     assert CheckpointFacts.objects.get().remote == "open"
 
     settings.HUB = ""
-    watcher.look(box, watcher.Asking())
+    watcher.look(box, watcher.HubSizes())
     assert not CheckpointFacts.objects.exists()

@@ -11,7 +11,7 @@ import pytest
 
 from servers.host import probes
 from servers.models import Run
-from servers.models.run import State
+from servers.models.run import RunState
 from servers.watcher.questions import Questions
 from servers.watcher.runs import Runs
 from tests import factories
@@ -68,13 +68,15 @@ def test_a_hung_start_delays_neither_other_starts_nor_the_figures_of_who_serves(
     monkeypatch.setattr(probes, "PROBE_TIMEOUT", FOR_EVER)
     box = factories.box()
     with ExitStack() as stack, hung() as (port, held):
-        stuck = at(factories.run(factories.server(box, "hung"), State.STARTING), port)
+        stuck = at(factories.run(factories.server(box, "hung"), RunState.STARTING), port)
         engines = [stack.enter_context(ScriptedEngine()) for _ in range(4)]
         good = [
             at(factories.run(factories.server(box, f"m-{n}", engine="vllm"), kind), engine.port)
             for n, (kind, engine) in enumerate(
                 zip(
-                    [State.STARTING, State.STARTING, State.READY, State.READY], engines, strict=True
+                    [RunState.STARTING, RunState.STARTING, RunState.READY, RunState.READY],
+                    engines,
+                    strict=True,
                 )
             )
         ]
@@ -87,12 +89,12 @@ def test_a_hung_start_delays_neither_other_starts_nor_the_figures_of_who_serves(
 
         wait_until(have_been_asked, "nobody waits for the hung one")
 
-        assert [state(run) for run in good] == [State.READY] * 4
+        assert [state(run) for run in good] == [RunState.READY] * 4
         for run in good:
             run.refresh_from_db()
             assert run.requests_running == 3
         assert held.qsize() == 1, "it still owes its first answer, and is not asked another time"
-        assert state(stuck) == State.STARTING
+        assert state(stuck) == RunState.STARTING
 
 
 def test_what_a_slow_engine_says_is_heard_in_a_later_round(
@@ -102,7 +104,7 @@ def test_what_a_slow_engine_says_is_heard_in_a_later_round(
     box = factories.box()
     may_answer = threading.Event()
     with ScriptedEngine() as engine:
-        run = factories.run(factories.server(box, "slow", engine="vllm"), State.STARTING)
+        run = factories.run(factories.server(box, "slow", engine="vllm"), RunState.STARTING)
         at(run, engine.port)
 
         def dawdle() -> None:
@@ -112,12 +114,12 @@ def test_what_a_slow_engine_says_is_heard_in_a_later_round(
         runs = Runs(box)
 
         runs.tick(within=SHORTLY)
-        assert state(run) == State.STARTING
+        assert state(run) == RunState.STARTING
         runs.tick(within=SHORTLY)
         may_answer.set()
         runs.tick()
 
-    assert state(run) == State.READY
+    assert state(run) == RunState.READY
     assert [each["path"] for each in engine.headers].count("/health") == 1
 
 

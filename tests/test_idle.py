@@ -3,8 +3,8 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from servers.judge.idle import FRESH, Served, room
-from servers.judge.taken import Holder, Other, Start, Taken
+from servers.judge.idle import FRESH, OnDemandRun, room
+from servers.judge.taken import GpuConflict, GpuHolder, GpuRequest, OtherRun
 from tests.samples import GIB
 
 NOW = datetime(2026, 11, 22, 4, 0, tzinfo=UTC)
@@ -14,24 +14,24 @@ def ago(minutes: float) -> datetime:
     return NOW - timedelta(minutes=minutes)
 
 
-def served(run: int, *, asked: float | None = 10, **values: Any) -> Served:
+def served(run: int, *, asked: float | None = 10, **values: Any) -> OnDemandRun:
     usual = {"ready_at": ago(60), "requests_running": 0}
     last = None if asked is None else ago(asked)
-    return Served(run=run, last_request_at=last, **{**usual, **values})
+    return OnDemandRun(run=run, last_request_at=last, **{**usual, **values})
 
 
-def holder(run: int, size: float | None = 40, kind: Any = "server") -> Holder:
-    other = Other(run=run, name=f"s{run}", by="ada", since=ago(90), state="ready", gpus=None)
+def holder(run: int, size: float | None = 40, kind: Any = "server") -> GpuHolder:
+    other = OtherRun(run=run, name=f"s{run}", by="ada", since=ago(90), state="ready", gpus=None)
     held = None if size is None else int(size * GIB)
-    return Holder(kind=kind, name=f"s{run}", other=other, held=held)
+    return GpuHolder(kind=kind, name=f"s{run}", other=other, held=held)
 
 
-def found(*holders: Holder) -> Taken:
-    start = Start(patience="asked", gpus=frozenset({0}))
-    return Taken(start=start, holders=holders)
+def found(*holders: GpuHolder) -> GpuConflict:
+    start = GpuRequest(patience="asked", gpus=frozenset({0}))
+    return GpuConflict(start=start, holders=holders)
 
 
-def stops(taken: Taken, *mine: Served, lacking: float = 0) -> list[int]:
+def stops(taken: GpuConflict, *mine: OnDemandRun, lacking: float = 0) -> list[int]:
     return list(room(taken, mine, lacking=int(lacking * GIB), now=NOW).stops)
 
 
@@ -71,7 +71,7 @@ def test_one_that_has_just_become_ready_gets_the_request_that_it_was_started_for
 
 
 def test_what_a_person_has_started_is_in_the_way_and_so_is_a_strange_program() -> None:
-    process = Holder(kind="process", name="process 7 (python)", held=8 * GIB)
+    process = GpuHolder(kind="process", name="process 7 (python)", held=8 * GIB)
     by_hand = holder(2)
 
     made = room(found(holder(1), by_hand, process), [served(1)], lacking=0, now=NOW)

@@ -20,7 +20,7 @@ from servers.models import (
     StoredImage,
     Supplies,
 )
-from servers.models.run import State
+from servers.models.run import RunState
 from tests import factories, shelves
 from tests.shelves import image_id
 from tests.streamed import whole_of
@@ -52,7 +52,7 @@ def test_an_image_is_told_with_engine_size_and_users(box: Box) -> None:
     old = image_id(1)
     shelves.stored_image(box, 0xA1)
     shelves.stored_image(box, 1, image_id=old, tags=["inferdash/kept:1"], engine="vllm")
-    factories.run(server, State.STOPPED, image_id=old)
+    factories.run(server, RunState.STOPPED, image_id=old)
     factories.image_facts(box, reference="x", image_id=image_id(0xA1), version="0.20.2.dev7")
     shelves.stored_image(
         box, 2, tags=["postgres:17"], engine="",
@@ -200,7 +200,7 @@ def test_room_is_made_only_of_what_was_offered(box: Box) -> None:
     needed = shelves.stored_image(box, 1)
     ours = shelves.stored_image(box, 2, tags=["x/vllm:old"], shared=None)
     theirs = shelves.stored_image(box, 3, tags=[], digests=[], engine="")
-    factories.run(server, State.STOPPED, image_id=ours.image_id, ready_at=None)
+    factories.run(server, RunState.STOPPED, image_id=ours.image_id, ready_at=None)
 
     told = page("/images/on/rtx8/prune/")
     assert f'value="{ours.pk}" aria-label="Remove x/vllm:old, {ours.short_id}" checked' in told
@@ -230,7 +230,7 @@ def test_a_prune_never_offers_what_anybody_needs(box: Box) -> None:
             users=[{"id": "1", "name": "a", "state": "exited", "is_ours": True}],
         ),
     ]  # fmt: skip
-    factories.run(server, State.STOPPED, image_id=kept[1].image_id)
+    factories.run(server, RunState.STOPPED, image_id=kept[1].image_id)
     shelves.tag_news(box, newer_id=kept[2].image_id)
     shelves.stored_image(box, 5, tags=["theirs/database:1"], engine="")
 

@@ -4,13 +4,13 @@ import pytest
 
 from servers.commandline import beside
 from servers.commandline.words import WordsError
-from servers.engines.change import Change
+from servers.engines.change import LaunchChange
 from servers.engines.launch import Launch
 from servers.host.builds import BuildAnswer
 from servers.host.pulls import PullProgress
 from servers.host.references import familiar, parse
 from servers.judge import dockerfile, images, newbuild
-from servers.judge.subject import Finding
+from servers.judge.subject import LintFinding
 from servers.lifecycle.images import built
 from tests.cases import table
 
@@ -83,18 +83,20 @@ def test_the_rate_is_that_of_the_last_seconds() -> None:
     assert last == 0
 
 
-def finding(rule: str, about: str, fix: Change | None = None, severity: str = "error") -> Finding:
-    return Finding(rule=rule, severity=severity, says="…", about=about, fix=fix)  # type: ignore[arg-type]
+def finding(
+    rule: str, about: str, fix: LaunchChange | None = None, severity: str = "error"
+) -> LintFinding:
+    return LintFinding(rule=rule, severity=severity, says="…", about=about, fix=fix)  # type: ignore[arg-type]
 
 
-RENAME = Change(set_flags={"--new": "1"}, drop_flags=("--old",))
+RENAME = LaunchChange(set_flags={"--new": "1"}, drop_flags=("--old",))
 
 
 def test_a_newer_build_is_told_by_what_it_would_change() -> None:
     same = newbuild.verdict([], [finding("x", "--a", severity="warning")])
     renamed = newbuild.verdict([], [finding("unknown-flag", "--old", RENAME)])
-    changed = newbuild.verdict([], [finding("x", "env", Change(set_env={"A": "1"}))])
-    dropped = Change(drop_flags=("--gone",))
+    changed = newbuild.verdict([], [finding("x", "env", LaunchChange(set_env={"A": "1"}))])
+    dropped = LaunchChange(drop_flags=("--gone",))
     cannot = newbuild.verdict([], [finding("unknown-flag", "--gone", dropped)])
     nothing = newbuild.verdict([], [finding("x", "--b")])
     known = finding("x", "--b")

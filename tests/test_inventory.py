@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from servers.host.inventory import Inventory, Stock
+from servers.host.inventory import FolderInventory, Inventory
 from servers.host.stored import Checkpoint
 from tests.box_files import anywhere
 
@@ -75,11 +75,11 @@ def blob(snapshot: Path, name: str, content: bytes | int) -> Path:
     return kept
 
 
-def look(top: Path) -> Stock:
+def look(top: Path) -> FolderInventory:
     return Inventory().look(str(top), anywhere())
 
 
-def only(stock: Stock) -> Checkpoint:
+def only(stock: FolderInventory) -> Checkpoint:
     assert len(stock.found) == 1, [each.path for each in stock.found]
     return stock.found[0]
 

@@ -12,7 +12,7 @@ from servers.commandline.draft import draft
 from servers.commandline.read import read
 from servers.lifecycle import leaving
 from servers.models import Box, Run, Secret, Server
-from servers.models.run import State
+from servers.models.run import RunState
 from tests import factories
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("own_redis")]
@@ -35,12 +35,12 @@ def server() -> Server:
     )
 
 
-def written(*, with_secrets: bool = False) -> dict[str, leaving.File]:
+def written(*, with_secrets: bool = False) -> dict[str, leaving.ExportedFile]:
     return {file.path: file for file in leaving.files(with_secrets=with_secrets)}
 
 
 def test_what_runs_is_written_as_it_runs(server: Server) -> None:
-    run = factories.run(server, State.READY, gpus="2,3")
+    run = factories.run(server, RunState.READY, gpus="2,3")
 
     found = written()
 
@@ -59,7 +59,7 @@ def test_what_runs_is_written_as_it_runs(server: Server) -> None:
 
 
 def test_a_stopped_server_keeps_the_port_that_its_clients_know(server: Server) -> None:
-    run = factories.run(server, State.STOPPED)
+    run = factories.run(server, RunState.STOPPED)
 
     found = written()
 
@@ -133,7 +133,7 @@ def test_every_script_is_one_that_bash_can_read(server: Server, tmp_path: Path) 
 def test_nothing_is_stopped_and_watched_servers_are_only_named(
     server: Server, tmp_path: Path
 ) -> None:
-    factories.run(server, State.READY)
+    factories.run(server, RunState.READY)
     theirs = factories.server(server.box, "theirs")
     Server.objects.filter(pk=theirs.pk).update(watches={"name": "speech"})
     before = list(Run.objects.values())

@@ -10,14 +10,14 @@ from servers.judge import holders
 from servers.judge.ledger import Ledger
 from servers.judge.memory import Judge
 from servers.judge.pools import BUCKETS
-from tests.memory.scenes import Scene, crashed
+from tests.memory.scenes import MemoryScene, crashed
 from tests.memory.test_properties import lives
 from tests.samples import GIB, card, process, sample, unified
 
 KINDS = ["unified", "discrete", "numa"]
 
 
-def judged(scene: Scene) -> list[tuple[dict[str, Any], Ledger]]:
+def judged(scene: MemoryScene) -> list[tuple[dict[str, Any], Ledger]]:
     judge, found = Judge(), []
     for each in scene:
         told = each | {"verdicts": [said.to_json() for said in judge.step(each)]}
@@ -40,7 +40,7 @@ def kinds(of: Ledger) -> list[tuple[str, str]]:
 
 @given(lives())
 @settings(max_examples=100)
-def test_the_parts_add_up_nothing_is_negative_and_the_verdict_agrees(scene: Scene) -> None:
+def test_the_parts_add_up_nothing_is_negative_and_the_verdict_agrees(scene: MemoryScene) -> None:
     for snapshot, found in judged(scene):
         assert sum(part.size for part in found.parts) == found.total
         assert all(part.size >= 0 for part in found.parts)
@@ -128,7 +128,7 @@ def test_the_unified_pool_is_the_machines_with_what_programs_hold_beside_the_gpu
 
 
 def test_the_page_cache_of_a_gpu_that_is_a_numa_node_is_no_loss() -> None:
-    scene = Scene(kind="numa", total=280.0, cached=60.0).for_(200)
+    scene = MemoryScene(kind="numa", total=280.0, cached=60.0).for_(200)
 
     found = judged(scene)[-1][1]
 
@@ -146,7 +146,7 @@ def test_a_process_that_took_memory_after_it_was_counted_is_taken_from_what_is_f
 
 
 def test_the_page_pool_of_the_driver_is_called_so_once_the_verdict_says_it() -> None:
-    scene = crashed(Scene(pools=529, driver="590.48.01"), lost=40.0)
+    scene = crashed(MemoryScene(pools=529, driver="590.48.01"), lost=40.0)
 
     before, after = judged(scene.for_(60))[-1][1], judged(scene.for_(400))[-1][1]
 
@@ -158,7 +158,7 @@ def test_the_page_pool_of_the_driver_is_called_so_once_the_verdict_says_it() -> 
 
 
 def test_a_loss_says_the_advice_of_the_verdict() -> None:
-    told, found = judged(crashed(Scene(kind="discrete", total=96.0), lost=40.0).for_(200))[-1]
+    told, found = judged(crashed(MemoryScene(kind="discrete", total=96.0), lost=40.0).for_(200))[-1]
 
     (lost,) = (part for part in found.parts if part.kind == "unattributed")
     assert lost.words.remedy == told["verdicts"][0]["advice"]
@@ -228,7 +228,7 @@ def test_a_card_that_reports_no_memory_has_no_ledger() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_part_says_what_it_is_whence_its_figure_is_and_what_can_be_done(kind: str) -> None:
-    _told, found = judged(crashed(Scene(kind=kind), lost=9.0).for_(300))[-1]
+    _told, found = judged(crashed(MemoryScene(kind=kind), lost=9.0).for_(300))[-1]
 
     for part in found.parts:
         assert all((part.words.what, part.words.source, part.words.remedy))

@@ -12,14 +12,14 @@ from servers.judge import holders, recording
 from servers.judge.ledger import Ledger
 from servers.judge.memory import Judge
 from tests import proc
-from tests.nvml import Machine, StandIn, profiles
+from tests.nvml import SimulatedMachine, StandIn, profiles
 from tests.terminal import ROOT
 
 GIB = 2**30
 OURS = "a" * 64
 
 
-def collected(folder: Path, machine: Machine, root: Path) -> dict[str, Any]:
+def collected(folder: Path, machine: SimulatedMachine, root: Path) -> dict[str, Any]:
     standin = StandIn(folder)
     standin.show(machine)
     done = subprocess.run(

@@ -10,14 +10,14 @@ import pytest
 from django.utils import timezone
 
 from servers import lifecycle
-from servers.host.containers import Docker, Spec
-from servers.host.throwaway import Question, ask
+from servers.host.containers import DockerContainers, Spec
+from servers.host.throwaway import ContainerCommand, ask
 from servers.judge import leftbehind as judge
-from servers.judge.leftbehind import Left
+from servers.judge.leftbehind import Orphan
 from servers.lifecycle import actions, creation, leftbehind
 from servers.models import Action, Box, Entry, Run, Server
-from servers.models.action import Kind
-from servers.models.run import State, Wanted
+from servers.models.action import ActionKind
+from servers.models.run import DesiredState, RunState
 from tests import factories
 from tests.images import ENGINE
 from tests.orphans import has_ended, orphans
@@ -55,7 +55,7 @@ def fresh(run: Run) -> Run:
     return Run.objects.select_related("server__box", "version").get(pk=run.pk)
 
 
-def ended(run: Run, docker: Docker) -> Run:
+def ended(run: Run, docker: DockerContainers) -> Run:
     docker.signal(run.container_id, "SIGKILL")
     for _line in docker.logs(run.container_id, follow=True):
         pass
@@ -70,23 +70,23 @@ def orphan() -> Iterator[Callable[[str], int]]:
         yield make
 
 
-def found(box: Box, kind: str = "") -> list[Left]:
+def found(box: Box, kind: str = "") -> list[Orphan]:
     return [each for each in leftbehind.look(box, None) if each.kind == kind or not kind]
 
 
-def wanted(box: Box, kind: Kind, left: Left) -> Action:
+def wanted(box: Box, kind: ActionKind, left: Orphan) -> Action:
     assert actions.ask(box, kind, by=factories.person(), left=left)
     actions.obey(box, None, lambda event: None)
     return Action.objects.latest("pk")
 
 
-def of_container(box: Box, run: Run) -> list[Left]:
+def of_container(box: Box, run: Run) -> list[Orphan]:
     """Not what tests beside this one leave on the same machine."""
     return [each for each in found(box, "process") if each.container == run.container_id]
 
 
 def test_a_worker_that_outlived_its_container_is_found_and_ended(
-    box: Box, server: Server, docker: Docker, orphan: Callable[[str], int]
+    box: Box, server: Server, docker: DockerContainers, orphan: Callable[[str], int]
 ) -> None:
     run = started(server)
     pid = orphan(run.container_id)
@@ -98,7 +98,7 @@ def test_a_worker_that_outlived_its_container_is_found_and_ended(
     assert left.container == run.container_id
     assert "Its container has ended" in left.why
 
-    done = wanted(box, Kind.KILL, left)
+    done = wanted(box, ActionKind.KILL, left)
     assert done.state == "done", done.said
     assert "has ended after SIGTERM" in done.said
     assert has_ended(pid)
@@ -110,7 +110,7 @@ def test_a_worker_that_outlived_its_container_is_found_and_ended(
 
 
 def test_it_is_known_as_ours_when_even_its_container_is_removed(
-    box: Box, server: Server, docker: Docker, orphan: Callable[[str], int]
+    box: Box, server: Server, docker: DockerContainers, orphan: Callable[[str], int]
 ) -> None:
     run = started(server)
     pid = orphan(run.container_id)
@@ -126,7 +126,7 @@ def test_the_database_alone_makes_no_other_program_ours(
     box: Box, server: Server, docker_host: str
 ) -> None:
     """Whoever can write rows could name any container as one that we had."""
-    other = Docker("somebody-else", docker_host)
+    other = DockerContainers("somebody-else", docker_host)
     theirs = other.run(
         Spec(
             image=ENGINE,
@@ -137,11 +137,11 @@ def test_the_database_alone_makes_no_other_program_ours(
         )
     )
     try:
-        run = factories.run(server, State.FAILED, container_id=theirs.id)
+        run = factories.run(server, RunState.FAILED, container_id=theirs.id)
         assert of_container(box, run) == [], "it runs"
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Docker, "running", lambda self: [])
+            patch.setattr(DockerContainers, "running", lambda self: [])
             assert of_container(box, run) == [], "its name is no worker's"
         assert run.container_id == theirs.id
     finally:
@@ -155,7 +155,7 @@ def test_one_of_which_nothing_is_known_is_shown_and_not_touched(
     pid = orphan("e" * 64)
 
     (left,) = [each for each in found(box, "process") if each.pid == pid]
-    done = wanted(box, Kind.KILL, left)
+    done = wanted(box, ActionKind.KILL, left)
 
     assert left.actions == ()
     assert (done.state, has_ended(pid)) == ("refused", False)
@@ -163,30 +163,30 @@ def test_one_of_which_nothing_is_known_is_shown_and_not_touched(
 
 
 def test_a_number_that_was_given_to_another_process_is_left_alone(
-    box: Box, server: Server, docker: Docker, orphan: Callable[[str], int]
+    box: Box, server: Server, docker: DockerContainers, orphan: Callable[[str], int]
 ) -> None:
     run = started(server)
     pid = orphan(run.container_id)
     ended(run, docker)
     (left,) = of_container(box, run)
     # What a page has shown, and the process that has the number now, began at two moments.
-    shown = Left.from_json(left.to_json() | {"start": left.start - 1, "key": f"process-{pid}-1"})
+    shown = Orphan.from_json(left.to_json() | {"start": left.start - 1, "key": f"process-{pid}-1"})
 
-    done = wanted(box, Kind.KILL, shown)
+    done = wanted(box, ActionKind.KILL, shown)
 
     assert (done.state, has_ended(pid)) == ("refused", False)
     assert "Nothing was done" in done.said
 
 
 def test_a_wish_that_nobody_heard_in_time_is_not_obeyed(
-    box: Box, server: Server, docker: Docker, orphan: Callable[[str], int]
+    box: Box, server: Server, docker: DockerContainers, orphan: Callable[[str], int]
 ) -> None:
     run = started(server)
     pid = orphan(run.container_id)
     ended(run, docker)
     (left,) = of_container(box, run)
-    assert actions.ask(box, Kind.KILL, by=factories.person(), left=left)
-    assert not actions.ask(box, Kind.KILL, by=factories.person(), left=left), "once is enough"
+    assert actions.ask(box, ActionKind.KILL, by=factories.person(), left=left)
+    assert not actions.ask(box, ActionKind.KILL, by=factories.person(), left=left), "once is enough"
     Action.objects.update(asked_at=timezone.now() - timedelta(minutes=2))
 
     actions.obey(box, None, lambda event: None)
@@ -221,7 +221,7 @@ def test_shared_memory_that_nobody_uses_is_found_and_deleted(
 
     (left,) = found(box, "shm")
     assert left.files == (("/dev/shm/psm_1", segment.stat().st_ino),)
-    done = wanted(box, Kind.UNLINK, left)
+    done = wanted(box, ActionKind.UNLINK, left)
 
     assert done.state == "done", done.said
     assert not segment.exists()
@@ -234,14 +234,14 @@ def test_shared_memory_that_somebody_uses_again_stays(
     (left,) = found(box, "shm")
 
     with segment.open("rb"):
-        done = wanted(box, Kind.UNLINK, left)
+        done = wanted(box, ActionKind.UNLINK, left)
 
     assert done.state == "refused"
     assert segment.exists()
 
 
 def test_a_container_of_the_latest_run_is_nothing_left_behind(
-    box: Box, server: Server, docker: Docker
+    box: Box, server: Server, docker: DockerContainers
 ) -> None:
     run = started(server)
     assert found(box, "container") == []
@@ -252,17 +252,17 @@ def test_a_container_of_the_latest_run_is_nothing_left_behind(
 
 
 def test_a_container_of_an_earlier_run_is_removed_once_its_log_is_read(
-    box: Box, server: Server, docker: Docker
+    box: Box, server: Server, docker: DockerContainers
 ) -> None:
     run = ended(started(server), docker)
-    later = factories.run(server, State.FAILED, container_id="")
+    later = factories.run(server, RunState.FAILED, container_id="")
     Run.objects.filter(pk=run.pk).update(log_complete=False)
     (left,) = found(box, "container")
     assert left.actions == ()
     Run.objects.filter(pk=run.pk).update(log_complete=True)
 
     (left,) = found(box, "container")
-    done = wanted(box, Kind.REMOVE, left)
+    done = wanted(box, ActionKind.REMOVE, left)
 
     assert done.state == "done", done.said
     assert docker.inspect(run.container_id) is None
@@ -277,7 +277,7 @@ def forget(run: Run) -> None:
 
 
 def test_a_container_that_no_run_knows_is_adopted_as_the_run_that_it_was(
-    box: Box, server: Server, docker: Docker
+    box: Box, server: Server, docker: DockerContainers
 ) -> None:
     run = started(server)
     forget(run)
@@ -285,12 +285,12 @@ def test_a_container_that_no_run_knows_is_adopted_as_the_run_that_it_was(
     (left,) = found(box, "container")
     assert left.actions == ("adopt", "remove")
     assert left.is_running
-    done = wanted(box, Kind.ADOPT, left)
+    done = wanted(box, ActionKind.ADOPT, left)
 
     assert done.state == "done", done.said
     adopted = Run.objects.select_related("server").get()
     assert (adopted.pk, adopted.state, adopted.container_id) == (
-        run.pk, State.STARTING, run.container_id,
+        run.pk, RunState.STARTING, run.container_id,
     )  # fmt: skip
     assert (adopted.address, adopted.port, adopted.served_name) == (
         run.address, run.port, run.served_name,
@@ -300,28 +300,31 @@ def test_a_container_that_no_run_knows_is_adopted_as_the_run_that_it_was(
     assert found(box, "container") == []
     lifecycle.stop(fresh(adopted), by=None)
     lifecycle.advance(fresh(adopted))
-    assert Run.objects.get().state in (State.STOPPING, State.STOPPED)
+    assert Run.objects.get().state in (RunState.STOPPING, RunState.STOPPED)
 
 
 def test_a_run_that_ended_in_the_database_alone_is_taken_up_again(box: Box, server: Server) -> None:
     run = started(server)
     Run.objects.filter(pk=run.pk).update(
-        state=State.STOPPED, wanted=Wanted.STOPPED, ended_at=timezone.now(), log_complete=True
+        state=RunState.STOPPED,
+        wanted=DesiredState.STOPPED,
+        ended_at=timezone.now(),
+        log_complete=True,
     )
 
     (left,) = found(box, "container")
     assert "its run has ended by the database" in left.why
-    wanted(box, Kind.ADOPT, left)
+    wanted(box, ActionKind.ADOPT, left)
 
     run = fresh(run)
-    assert (run.state, run.wanted, run.ended_at) == (State.STARTING, Wanted.RUNNING, None)
+    assert (run.state, run.wanted, run.ended_at) == (RunState.STARTING, DesiredState.RUNNING, None)
     assert not run.log_complete
 
 
 def test_a_server_that_runs_already_adopts_nothing(box: Box, server: Server) -> None:
     run = started(server)
     forget(run)
-    factories.run(server, State.READY)
+    factories.run(server, RunState.READY)
 
     (left,) = found(box, "container")
 
@@ -330,7 +333,7 @@ def test_a_server_that_runs_already_adopts_nothing(box: Box, server: Server) -> 
 
 
 def test_a_container_of_a_server_that_is_gone_can_only_be_removed(
-    box: Box, server: Server, docker: Docker
+    box: Box, server: Server, docker: DockerContainers
 ) -> None:
     run = started(server)
     forget(run)
@@ -338,7 +341,7 @@ def test_a_container_of_a_server_that_is_gone_can_only_be_removed(
 
     (left,) = found(box, "container")
     assert left.actions == ("remove",)
-    wanted(box, Kind.REMOVE, left)
+    wanted(box, ActionKind.REMOVE, left)
 
     assert docker.inspect(run.container_id) is None
 
@@ -346,8 +349,8 @@ def test_a_container_of_a_server_that_is_gone_can_only_be_removed(
 def test_containers_of_others_and_throw_away_ones_are_none_of_it(
     box: Box, docker_host: str
 ) -> None:
-    other = Docker("somebody-else", docker_host)
-    assert ask(other, Question(image=ENGINE, words=("true",))).end == "ended"
+    other = DockerContainers("somebody-else", docker_host)
+    assert ask(other, ContainerCommand(image=ENGINE, words=("true",))).end == "ended"
     other.close()
 
     assert found(box, "container") == []

@@ -9,7 +9,7 @@ import pytest
 from servers.engines.volumes import VolumeError, parse
 from servers.host.spec import Mount, Port, Spec
 from servers.judge import boxfile, limits
-from servers.judge.limits import Limits, Own
+from servers.judge.limits import Limits, OwnLimits
 from tests.cases import table
 
 
@@ -183,7 +183,7 @@ def test_the_file_that_a_new_box_gets_can_be_read(tmp_path: Path) -> None:
 def test_a_new_box_lets_nobody_mount_the_home_or_what_lies_beside_the_models(box: Path) -> None:
     """An editor's container that writes to ~/.ssh/authorized_keys or ~/.bashrc has the account."""
     allowed = limits.parse(limits.default_text("/home/ada"))
-    own = Own(account=tuple(f"/home/ada/{each}" for each in limits.OF_ACCOUNT))
+    own = OwnLimits(account=tuple(f"/home/ada/{each}" for each in limits.OF_ACCOUNT))
 
     for source in ("/home/ada", "/home", "/home/ada/.ssh", "/home/ada/.cache", "/root"):
         found = limits.refusals(
@@ -212,7 +212,7 @@ def test_keys_and_programs_of_the_account_are_mounted_by_nobody(source: str, box
     for link, target in ((".bashrc", "dotfiles/bashrc"), ("link", ".ssh")):
         if not (home / link).is_symlink():
             (home / link).symlink_to(target)
-    own = Own(account=(*(f"/home/ada/{each}" for each in limits.OF_ACCOUNT), "/opt/python"))
+    own = OwnLimits(account=(*(f"/home/ada/{each}" for each in limits.OF_ACCOUNT), "/opt/python"))
 
     for roots in (("/",), ("/home/ada", "/opt"), (source,)):
         mounts = (Mount(source=source, target="/x"),)
@@ -224,7 +224,7 @@ def test_keys_and_programs_of_the_account_are_mounted_by_nobody(source: str, box
 
 
 def test_a_home_that_an_older_file_names_is_still_mounted(box: Path) -> None:
-    own = Own(box=("/run/docker.sock",), account=("/home/ada/.ssh",))
+    own = OwnLimits(box=("/run/docker.sock",), account=("/home/ada/.ssh",))
     spec = Spec(image="x", mounts=(Mount(source="/home/ada", target="/home/ada"),))
 
     assert limits.refusals(spec, Limits(mount_roots=("/home/ada",)), root=box, own=own) == []

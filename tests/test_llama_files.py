@@ -11,10 +11,10 @@ from servers.engines import llamacpp
 from servers.engines.launch import Launch
 from servers.host import checkpoints, llamafiles
 from servers.host.fetch import choice
-from servers.host.fetch.job import File
+from servers.host.fetch.job import RepositoryFile
 from servers.lifecycle import checkpoints as lifecycle
 from servers.lifecycle import offers, preflight
-from servers.lifecycle.downloading import Wish
+from servers.lifecycle.downloading import DownloadRequest
 from servers.models import Box, CheckpointFacts, Download, Server, Stock, User
 from servers.watcher import checkpoints as watcher
 from tests import factories
@@ -61,7 +61,7 @@ def test_what_llama_cpp_takes_by_itself() -> None:
 
 
 def test_a_download_takes_all_parts_and_what_stands_beside_them() -> None:
-    files = [File(name=name, size=1, blob="0" * 40) for name in NAMES]
+    files = [RepositoryFile(name=name, size=1, blob="0" * 40) for name in NAMES]
     chosen = choice.chosen(files, [f":{PARTS[0]}"])
     assert {each.name for each in chosen} == {*PARTS, "README.md", "mmproj-F16.gguf"}
     assert "gemma-Q4_K_M.gguf" in {each.name for each in choice.chosen(files, [":"])}
@@ -82,17 +82,21 @@ def test_a_launch_names_a_repository_and_what_of_it() -> None:
 
 @pytest.mark.django_db
 def test_what_a_profile_needs_of_the_hub(root: Path, box: Box) -> None:
-    def of(checkpoint: str, *flags: str, engine: str = "llamacpp", **more: Any) -> Wish | None:
+    def of(
+        checkpoint: str, *flags: str, engine: str = "llamacpp", **more: Any
+    ) -> DownloadRequest | None:
         made = Launch(engine=engine, image="x", checkpoint=checkpoint, flags=flags, **more)
         return offers.wished(made, box)
 
-    assert of("Qwen/Qwen3-8B", engine="vllm", revision="v1") == Wish(
+    assert of("Qwen/Qwen3-8B", engine="vllm", revision="v1") == DownloadRequest(
         repository="Qwen/Qwen3-8B", revision="v1"
     )
     assert of("Qwen/../x", engine="vllm") is None
-    assert of(f"{REPOSITORY}:Q4_K_M") == Wish(repository=REPOSITORY, patterns=(":Q4_K_M",))
-    assert of(REPOSITORY) == Wish(repository=REPOSITORY, patterns=(":",))
-    assert of(REPOSITORY, "-hff", PARTS[0]) == Wish(
+    assert of(f"{REPOSITORY}:Q4_K_M") == DownloadRequest(
+        repository=REPOSITORY, patterns=(":Q4_K_M",)
+    )
+    assert of(REPOSITORY) == DownloadRequest(repository=REPOSITORY, patterns=(":",))
+    assert of(REPOSITORY, "-hff", PARTS[0]) == DownloadRequest(
         repository=REPOSITORY, patterns=(f":{PARTS[0]}",)
     )
 
@@ -103,15 +107,17 @@ def test_what_a_profile_needs_of_the_hub(root: Path, box: Box) -> None:
     )
     mounts = ("/mnt/models:/models:ro", "/srv/closed:/closed:ro")
     here = of(f"/models/{REPOSITORY}/{PARTS[0]}", volumes=mounts)
-    assert here == Wish(repository=REPOSITORY, patterns=(f":{PARTS[0]}",), into="/mnt/models")
-    assert of("/models/Qwen/Qwen3-8B", engine="vllm", volumes=mounts) == Wish(
+    assert here == DownloadRequest(
+        repository=REPOSITORY, patterns=(f":{PARTS[0]}",), into="/mnt/models"
+    )
+    assert of("/models/Qwen/Qwen3-8B", engine="vllm", volumes=mounts) == DownloadRequest(
         repository="Qwen/Qwen3-8B", into="/mnt/models"
     )
     for path in ("/models/a.gguf", f"/closed/{REPOSITORY}/a.gguf", f"/other/{REPOSITORY}/a.gguf"):
         assert of(path, volumes=mounts) is None, path
     hub = "/root/.cache/huggingface/hub"
     snapshot = f"{hub}/models--unsloth--gemma-3-4b-it-GGUF/snapshots/{COMMIT}"
-    assert of(f"{snapshot}/gemma-Q4_K_M.gguf") == Wish(
+    assert of(f"{snapshot}/gemma-Q4_K_M.gguf") == DownloadRequest(
         repository=REPOSITORY, revision=COMMIT, patterns=(":gemma-Q4_K_M.gguf",)
     )
     assert of(f"{hub}/models--unsloth--gemma-3-4b-it-GGUF/blobs/0") is None
@@ -163,7 +169,7 @@ def test_a_gguf_that_is_not_here_is_offered_downloaded_and_found(
     with model_hub() as hub:
         settings.HUB = hub.url
         hub.has(REPOSITORY, content)
-        watcher.look(box, watcher.Asking())
+        watcher.look(box, watcher.HubSizes())
         facts = CheckpointFacts.objects.get()
         assert (facts.source, facts.remote) == (f"{REPOSITORY}:UD-Q2_K_XL@main", "open")
         assert (facts.weights, facts.missing) == (size, size)
@@ -183,7 +189,7 @@ def test_a_gguf_that_is_not_here_is_offered_downloaded_and_found(
     folder = root / CACHE / "models--unsloth--gemma-3-4b-it-GGUF/snapshots" / COMMIT
     there = {str(each.relative_to(folder)) for each in folder.rglob("*") if each.is_file()}
     assert there == {*PARTS, "README.md", "mmproj-F16.gguf"}
-    watcher.look(box, watcher.Asking())
+    watcher.look(box, watcher.HubSizes())
     facts = CheckpointFacts.objects.get()
     assert (facts.remote, facts.weights, facts.missing) == ("", size, 0)
     assert offers.of(server.profile.launch, box, server.profile) is None
@@ -201,7 +207,7 @@ def test_a_path_where_nothing_lies_is_offered_too(
         volumes=("/mnt/models:/models:ro",),
     )  # fmt: skip
     profile, made = server.profile, server.profile.launch
-    watcher.look(box, watcher.Asking())
+    watcher.look(box, watcher.HubSizes())
     assert offers.of(made, box, profile) is None, "the watcher has not had its time"
     assert profile.current is not None
     profile.current.created_at = timezone.now() - 2 * preflight.LOOKED_WITHIN
@@ -214,7 +220,7 @@ def test_a_path_where_nothing_lies_is_offered_too(
     path = root / "mnt/models" / REPOSITORY / "gemma-Q8_0.gguf"
     path.parent.mkdir(parents=True)
     path.write_bytes(header(QWEN))
-    watcher.look(box, watcher.Asking())
+    watcher.look(box, watcher.HubSizes())
     assert offers.of(made, box, profile) is None
 
 

@@ -8,22 +8,22 @@ from django.conf import settings
 from django.utils import timezone
 
 from servers import lifecycle
-from servers.host.containers import Docker
+from servers.host.containers import DockerContainers
 from servers.judge import limits
-from servers.judge.guard import Guard, Thresholds
+from servers.judge.guard import GuardThresholds, MemoryGuard
 from servers.lifecycle import loading
 from servers.models import Box, CheckpointFacts, Run, Server
-from servers.models.run import State, Wanted
-from servers.watcher.loading import Loading
+from servers.models.run import DesiredState, RunState
+from servers.watcher.loading import LoadMonitor
 from tests import factories
 from tests.fit import models
 from tests.fit.models import GB, GIB
 from tests.images import ENGINE
 
-ALL = Thresholds()
+ALL = GuardThresholds()
 
 
-def levels(guard: Guard, *left: float, swapped: float = 0, every: float = 1) -> list[str]:
+def levels(guard: MemoryGuard, *left: float, swapped: float = 0, every: float = 1) -> list[str]:
     """The level after each second, with GiB left, and GiB swapped a second."""
     return [
         guard.step(
@@ -34,7 +34,7 @@ def levels(guard: Guard, *left: float, swapped: float = 0, every: float = 1) -> 
 
 
 def test_an_alarm_comes_before_the_end() -> None:
-    guard = Guard(ALL, foreseen=None)
+    guard = MemoryGuard(ALL, foreseen=None)
 
     assert levels(guard, 40, 20, 8, 5.9, 4, 2.9) == [
         "fine", "fine", "fine", "alarm", "alarm", "stop",
@@ -42,7 +42,7 @@ def test_an_alarm_comes_before_the_end() -> None:
 
 
 def test_the_words_hold_it_against_what_was_foreseen() -> None:
-    guard = Guard(ALL, foreseen=9 * GIB)
+    guard = MemoryGuard(ALL, foreseen=9 * GIB)
     for second, left in enumerate((15, 13, 11, 9, 7, 5)):
         told = guard.step(second, available=left * GIB, swapped=0)
 
@@ -51,7 +51,7 @@ def test_the_words_hold_it_against_what_was_foreseen() -> None:
 
 @pytest.mark.parametrize("left", [2.2, 3, 5, 9])
 def test_the_published_recipe_for_two_sparks_that_leaves_little_may_start(left: float) -> None:
-    guard = Guard(ALL, foreseen=int(left * GIB))
+    guard = MemoryGuard(ALL, foreseen=int(left * GIB))
 
     # Down to what was foreseen, with the noise of a load around it.
     course = [30, 20, 12, left + 0.3, left, left - 0.3, left, left]
@@ -59,32 +59,32 @@ def test_the_published_recipe_for_two_sparks_that_leaves_little_may_start(left: 
 
 
 def test_what_falls_far_below_what_was_foreseen_is_stopped_all_the_same() -> None:
-    assert levels(Guard(ALL, foreseen=2 * GIB), 5, 2, 0.9)[-1] == "stop"
-    assert levels(Guard(ALL, foreseen=-20 * GIB), 5, 2, 0.4)[-1] == "stop"
+    assert levels(MemoryGuard(ALL, foreseen=2 * GIB), 5, 2, 0.9)[-1] == "stop"
+    assert levels(MemoryGuard(ALL, foreseen=-20 * GIB), 5, 2, 0.4)[-1] == "stop"
 
 
 def test_a_swap_storm_is_the_end_where_little_is_left_and_a_gust_is_not() -> None:
     low = [5.0] * 6
-    assert levels(Guard(ALL, foreseen=None), *low, swapped=0.5)[-1] == "stop"
-    assert levels(Guard(ALL, foreseen=None), *low, swapped=0.1)[-1] == "alarm"
+    assert levels(MemoryGuard(ALL, foreseen=None), *low, swapped=0.5)[-1] == "stop"
+    assert levels(MemoryGuard(ALL, foreseen=None), *low, swapped=0.1)[-1] == "alarm"
     # Plenty is left: the kernel puts away what nobody uses.
-    assert levels(Guard(ALL, foreseen=None), *[50.0] * 6, swapped=0.5)[-1] == "fine"
-    gust = Guard(ALL, foreseen=None)
+    assert levels(MemoryGuard(ALL, foreseen=None), *[50.0] * 6, swapped=0.5)[-1] == "fine"
+    gust = MemoryGuard(ALL, foreseen=None)
     assert gust.step(0, available=5 * GIB, swapped=0).level == "alarm"
     assert gust.step(1, available=5 * GIB, swapped=2 * GIB).level == "alarm"
 
 
 def test_an_alarm_does_not_flicker() -> None:
-    found = levels(Guard(ALL, foreseen=None), 5.9, 6.1, 5.9, 7.1, 7.3, 7.1)
+    found = levels(MemoryGuard(ALL, foreseen=None), 5.9, 6.1, 5.9, 7.1, 7.3, 7.1)
 
     assert found == ["alarm", "alarm", "alarm", "alarm", "fine", "fine"]
 
 
 def test_it_can_be_switched_off_in_part_and_whole() -> None:
-    assert levels(Guard(Thresholds(alarm=6 * GIB, stop=0), foreseen=None), 5, 1, 0.1) == [
+    assert levels(MemoryGuard(GuardThresholds(alarm=6 * GIB, stop=0), foreseen=None), 5, 1, 0.1) == [
         "alarm"
     ] * 3  # fmt: skip
-    off = Guard(Thresholds(alarm=0, stop=0), foreseen=None)
+    off = MemoryGuard(GuardThresholds(alarm=0, stop=0), foreseen=None)
     assert levels(off, 5, 1, 0.1, swapped=1) == ["fine"] * 3
 
 
@@ -119,7 +119,7 @@ def server(spark: Box) -> Server:
 
 @pytest.mark.django_db
 def test_what_should_be_left_follows_from_the_estimate(server: Server) -> None:
-    run = factories.run(server, State.STARTING, around={"free": 112 * GIB})
+    run = factories.run(server, RunState.STARTING, around={"free": 112 * GIB})
     run.version.spec["gpus"] = "all"
     run.version.save()
     run.refresh_from_db()
@@ -134,8 +134,8 @@ def test_what_should_be_left_follows_from_the_estimate(server: Server) -> None:
 
 @pytest.mark.django_db
 def test_an_alarm_is_on_the_run_for_as_long_as_it_lasts(server: Server) -> None:
-    run = factories.run(server, State.STARTING)
-    guard = Loading(server.box)
+    run = factories.run(server, RunState.STARTING)
+    guard = LoadMonitor(server.box)
 
     guard.step(sample(1, 5.0))
     run.refresh_from_db()
@@ -147,17 +147,17 @@ def test_an_alarm_is_on_the_run_for_as_long_as_it_lasts(server: Server) -> None:
 
 @pytest.mark.django_db
 def test_a_ready_engine_and_a_discrete_card_are_let_alone(server: Server) -> None:
-    run = factories.run(server, State.READY)
-    Loading(server.box).step(sample(1, 1.0))
-    Run.objects.update(state=State.STARTING)
-    Loading(server.box).step(sample(2, 1.0, kind="discrete"))
+    run = factories.run(server, RunState.READY)
+    LoadMonitor(server.box).step(sample(1, 1.0))
+    Run.objects.update(state=RunState.STARTING)
+    LoadMonitor(server.box).step(sample(2, 1.0, kind="discrete"))
 
     run.refresh_from_db()
-    assert (run.wanted, run.strained) == (Wanted.RUNNING, "")
+    assert (run.wanted, run.strained) == (DesiredState.RUNNING, "")
 
 
 @pytest.fixture
-def starting(asking: Docker, server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Iterator[Run]:  # fmt: skip
+def starting(asking: DockerContainers, server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Iterator[Run]:  # fmt: skip
     monkeypatch.setattr(settings, "BOX_FILE", tmp_path / "box.toml")
     settings.BOX_FILE.write_text(limits.default_text("/home/ada"))
     Box.objects.update(hf_cache="")
@@ -166,7 +166,7 @@ def starting(asking: Docker, server: Server, monkeypatch: pytest.MonkeyPatch, tm
     assert run is not None
     lifecycle.advance(run)
     run.refresh_from_db()
-    assert run.state == State.STARTING, run.failure
+    assert run.state == RunState.STARTING, run.failure
     yield run
     asking.remove(run.container_id)
 
@@ -174,16 +174,16 @@ def starting(asking: Docker, server: Server, monkeypatch: pytest.MonkeyPatch, tm
 @pytest.mark.docker
 @pytest.mark.django_db(transaction=True)
 def test_a_load_that_runs_the_machine_out_of_memory_is_killed_at_once(starting: Run) -> None:
-    guard = Loading(starting.server.box)
+    guard = LoadMonitor(starting.server.box)
     guard.step(sample(1, 30.0))
     guard.step(sample(2, 2.4))
 
     starting.refresh_from_db()
-    assert starting.wanted == Wanted.STOPPED
-    while starting.state == State.STOPPING:
+    assert starting.wanted == DesiredState.STOPPED
+    while starting.state == RunState.STOPPING:
         lifecycle.advance(starting)
         starting.refresh_from_db()
-    assert starting.state == State.FAILED
+    assert starting.state == RunState.FAILED
     assert starting.exit_code in (137, 143)
     assert starting.failure.startswith("The machine has 2.4 GiB left, falling 27.6 GiB/s.")
     assert "INFERDASH_LOADING_STOP_GIB" in starting.failure

@@ -7,7 +7,7 @@ from servers.commandline import words
 from servers.commandline.words import WordsError
 from servers.judge import loglines
 from servers.models import LogChunk, Run, Server
-from servers.models.run import State
+from servers.models.run import RunState
 from servers.watcher import logsearch
 from servers.watcher.runs import Runs
 from tests import factories
@@ -59,7 +59,7 @@ def test_a_ready_run_whose_log_lacks_a_text_is_ready_but(own_redis: object) -> N
     box = factories.box()
     wanted = ("Graph end", "KV cache")
     on = factories.server(box, engine="vllm", log_must=wanted, log_must_not=("falling back",))
-    run = factories.run(on, State.STARTING)
+    run = factories.run(on, RunState.STARTING)
     write(run, "graph END", "Falling back to eager")
     with ScriptedEngine() as engine:
         at = {"address": "127.0.0.1", "port": engine.port, "served_name": MODEL}
@@ -67,7 +67,7 @@ def test_a_ready_run_whose_log_lacks_a_text_is_ready_but(own_redis: object) -> N
         Runs(box).tick()
 
     run.refresh_from_db()
-    assert run.state == State.READY, "nothing is stopped for it"
+    assert run.state == RunState.READY, "nothing is stopped for it"
     said = card(on)
     assert "Ready, but its log says “falling back”, in" in said
     assert f'<a href="/servers/{on.slug}/#L2">line 2</a>' in said
@@ -104,7 +104,7 @@ def test_what_inferdash_notes_in_a_log_is_not_the_engines(own_redis: object) -> 
 @pytest.mark.django_db(transaction=True)
 def test_while_it_starts_nothing_is_missing_yet(own_redis: object) -> None:
     on = factories.server(factories.box(), log_must=("KV cache",), log_must_not=("OOM",))
-    run = factories.run(on, State.STARTING)
+    run = factories.run(on, RunState.STARTING)
     write(run, "OOM")
 
     searched(run)

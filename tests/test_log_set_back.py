@@ -2,7 +2,7 @@
 
 import pytest
 
-from servers.host.containers import Docker
+from servers.host.containers import DockerContainers
 from servers.models import LogChunk, Run, Server
 from servers.watcher.logs import Follower
 from tests import factories
@@ -25,7 +25,7 @@ signal.pause()
 """
 
 
-def test_what_the_database_has_lost_is_read_again(docker: Docker) -> None:
+def test_what_the_database_has_lost_is_read_again(docker: DockerContainers) -> None:
     run = factories.run(factories.server(factories.box()))
     engine = container(docker, WORDS)
     follower = Follower(run.pk, engine, masks=(), docker=docker)

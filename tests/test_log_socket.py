@@ -13,7 +13,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Origin
 
-from servers.host.containers import Docker
+from servers.host.containers import DockerContainers
 from tests.chat_stack import ROOT, Stack, seeded
 from tests.logs.store import AT, container
 from tests.waiting import PATIENCE, wait_until
@@ -42,7 +42,9 @@ def texts(stack: Stack) -> list[str]:
     return found
 
 
-def follower(stack: Stack, container_id: str, docker: Docker) -> "subprocess.Popen[bytes]":
+def follower(
+    stack: Stack, container_id: str, docker: DockerContainers
+) -> "subprocess.Popen[bytes]":
     words = ["-m", "tests.log_follower", str(stack.run), container_id, docker.install, docker.host]
     return subprocess.Popen([sys.executable, *words], cwd=ROOT, env=stack.env)
 
@@ -50,7 +52,7 @@ def follower(stack: Stack, container_id: str, docker: Docker) -> "subprocess.Pop
 @pytest.mark.docker
 @pytest.mark.takes(40)
 def test_no_line_of_100_000_is_lost_or_doubled_when_followers_are_killed(
-    stack: Stack, docker: Docker
+    stack: Stack, docker: DockerContainers
 ) -> None:
     program = (
         "import time\nfor n in range(100000):\n    print(n)\n    if n % 1000 == 0: time.sleep(0.04)"
@@ -67,7 +69,7 @@ def test_no_line_of_100_000_is_lost_or_doubled_when_followers_are_killed(
 
 
 @pytest.mark.docker
-def test_a_database_that_is_away_loses_no_line(stack: Stack, docker: Docker) -> None:
+def test_a_database_that_is_away_loses_no_line(stack: Stack, docker: DockerContainers) -> None:
     made = container(docker, "for n in range(3000): print(n)")
     rename(stack, "servers_logchunk", "elsewhere")
     words = ["-m", "tests.log_follower", str(stack.run), made, docker.install, docker.host]
@@ -103,7 +105,7 @@ def ask(socket: ClientConnection, **wish: Any) -> Any:
     return json.loads(socket.recv(timeout=PATIENCE))
 
 
-class Found:
+class SearchMessages:
     """All that the server says of one search."""
 
     def __init__(self) -> None:
@@ -115,8 +117,10 @@ class Found:
         return sorted(self.order)
 
 
-def search(socket: ClientConnection, *, near: int = 0, after: int = 0, **query: Any) -> Found:
-    found = Found()
+def search(
+    socket: ClientConnection, *, near: int = 0, after: int = 0, **query: Any
+) -> SearchMessages:
+    found = SearchMessages()
     socket.send(json.dumps({"find": query, "id": 7, "near": near, "after": after}))
     while not found.last.get("done"):
         found.last = json.loads(socket.recv(timeout=PATIENCE))["found"]

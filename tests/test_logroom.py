@@ -5,10 +5,10 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from servers.host.containers import Docker
+from servers.host.containers import DockerContainers
 from servers.models import Box, LogChunk, Run
-from servers.models.log import NOTE, Line
-from servers.models.run import State
+from servers.models.log import NOTE, StoredLine
+from servers.models.run import RunState
 from servers.watcher import logroom
 from servers.watcher.logs import Follower
 from tests import factories
@@ -40,7 +40,7 @@ def fill(run: Run, count: int, after: int = 0) -> None:
     LogChunk.objects.append(run.pk, after, records)
 
 
-def kept(run: Run) -> list[Line]:
+def kept(run: Run) -> list[StoredLine]:
     return LogChunk.objects.lines(run.pk, 0, 1_000_000)
 
 
@@ -76,7 +76,7 @@ def test_a_long_log_keeps_its_beginning_its_end_and_its_numbers(
     assert run.log_size == sum(LogChunk.objects.values_list("size", flat=True))
 
     # Windows from anywhere, also from inside what is gone.
-    def numbers(lines: list[Line]) -> list[int]:
+    def numbers(lines: list[StoredLine]) -> list[int]:
         return [line.number for line in lines]
 
     around = [first - 1, first, last + 1, last + 2]
@@ -89,7 +89,7 @@ def test_a_long_log_keeps_its_beginning_its_end_and_its_numbers(
 
 def test_old_logs_go_but_for_a_servers_newest(box: Box, small: Any) -> None:
     server = factories.server(box)
-    old = [factories.run(server, state=State.STOPPED) for _ in range(3)]
+    old = [factories.run(server, state=RunState.STOPPED) for _ in range(3)]
     for run in old:
         fill(run, 100)
         long_ago = timezone.now() - timedelta(days=small.LOG_DAYS + 1)
@@ -107,7 +107,7 @@ def test_old_logs_go_but_for_a_servers_newest(box: Box, small: Any) -> None:
 
 def test_the_oldest_logs_go_when_all_are_too_large(box: Box, small: Any) -> None:
     server = factories.server(box)
-    runs = [factories.run(server, state=State.STOPPED) for _ in range(4)]
+    runs = [factories.run(server, state=RunState.STOPPED) for _ in range(4)]
     for age, run in enumerate(reversed(runs)):
         fill(run, 500)
         ended = timezone.now() - timedelta(hours=age)
@@ -132,7 +132,7 @@ def test_what_is_kept_is_shown_to_admins(run: Run, client: Client) -> None:
 
 @pytest.mark.docker
 def test_lines_that_were_cut_out_are_not_read_from_docker_again(
-    run: Run, small: Any, docker: Docker
+    run: Run, small: Any, docker: DockerContainers
 ) -> None:
     made = container(docker, "for n in range(8000): print('a line of the log', n)")
     Follower(run.pk, made, masks=[], docker=docker).follow()

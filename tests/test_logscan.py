@@ -1,7 +1,7 @@
 import pytest
 
 from servers.judge.loglevel import Level, level, levels
-from servers.judge.logscan import Outline, PatternError, Query, Scan
+from servers.judge.logscan import LogOutline, PatternError, Query, Scan
 from tests.cases import table
 
 AT = "2026-11-21T08:00:00.000000001Z"
@@ -75,7 +75,7 @@ def test_what_is_indented_under_a_traceback_belongs_to_it() -> None:
 
 
 def test_an_outline_counts_only_what_is_new() -> None:
-    outline = Outline(after=2, upto=4)
+    outline = LogOutline(after=2, upto=4)
     block = "\n".join(f"{AT} o {text}" for text in [SGLANG + "x", *["error: x"] * 4])
 
     outline.add(1, block)
@@ -85,7 +85,7 @@ def test_an_outline_counts_only_what_is_new() -> None:
 
 def test_lines_that_are_known_are_told_apart() -> None:
     known = [("(?i)^slow", ("slow",)), ("[0-9]{3}", ())]
-    outline = Outline(after=10, upto=13, known=known)
+    outline = LogOutline(after=10, upto=13, known=known)
     texts = ["slow", "Slow start", "404", "not slow", "slow"]
     outline.add(10, "\n".join(f"{AT} o {text}" for text in texts))
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from servers.judge import logtext
-from servers.judge.logtext import Said
+from servers.judge.logtext import ParsedLine
 from tests.cases import table
 
 
@@ -18,17 +18,17 @@ from tests.cases import table
     [
         (
             "[2026-03-30 14:21:44 TP1] Load weight begin. avail mem=78.84 GB",
-            Said(
+            ParsedLine(
                 text="Load weight begin. avail mem=78.84 GB", rank="TP1", at="2026-03-30 14:21:44"
             ),
         ),
         (
             "[2026-08-10 09:47:14 DP0 TP0 EP0] Load weight end.",
-            Said(text="Load weight end.", rank="DP0 TP0 EP0", at="2026-08-10 09:47:14"),
+            ParsedLine(text="Load weight end.", rank="DP0 TP0 EP0", at="2026-08-10 09:47:14"),
         ),
         (
             "[2026-03-30 14:21:44] INFO:     Uvicorn running on http://0.0.0.0:8000",
-            Said(
+            ParsedLine(
                 text="Uvicorn running on http://0.0.0.0:8000",
                 level="INFO",
                 at="2026-03-30 14:21:44",
@@ -36,40 +36,40 @@ from tests.cases import table
         ),
         (
             "(EngineCore_DP0 pid=212) INFO 10-06 12:00:31 [gpu_worker.py:298] Available KV",
-            Said(text="Available KV", rank="DP0", level="INFO", at="10-06 12:00:31"),
+            ParsedLine(text="Available KV", rank="DP0", level="INFO", at="10-06 12:00:31"),
         ),
         (
             "(APIServer pid=1) (EngineCore_DP0 pid=68) ERROR 02-06 16:34:06 [core.py:936] broken",
-            Said(text="broken", rank="DP0", level="ERROR", at="02-06 16:34:06"),
+            ParsedLine(text="broken", rank="DP0", level="ERROR", at="02-06 16:34:06"),
         ),
         (
             "(Worker_TP0_EP1 pid=48) INFO 01-14 01:49:24 [backends.py:278] Compiling",
-            Said(text="Compiling", rank="TP0 EP1", level="INFO", at="01-14 01:49:24"),
+            ParsedLine(text="Compiling", rank="TP0 EP1", level="INFO", at="01-14 01:49:24"),
         ),
         (
             "(VllmWorker rank=1 pid=7) WARNING 01-14 01:49:24 [x.py:2] slow",
-            Said(text="slow", rank="rank1", level="WARNING", at="01-14 01:49:24"),
+            ParsedLine(text="slow", rank="rank1", level="WARNING", at="01-14 01:49:24"),
         ),
         (
             "(VllmWorker-0 pid=33) WARNING 11-21 14:50:33 [vllm.py:725] no Triton",
-            Said(text="no Triton", level="WARNING", at="11-21 14:50:33"),
+            ParsedLine(text="no Triton", level="WARNING", at="11-21 14:50:33"),
         ),
         (
             "(RayWorkerWrapper pid=77, ip=10.0.0.2) INFO 01-14 01:49:24 [x.py:2] there",
-            Said(text="there", rank="10.0.0.2 pid 77", level="INFO", at="01-14 01:49:24"),
+            ParsedLine(text="there", rank="10.0.0.2 pid 77", level="INFO", at="01-14 01:49:24"),
         ),
         (
             "(RayWorkerWrapper pid=77) [repeated 3x across cluster] INFO 01-14 01:49:24 [x.py:2] a",
-            Said(text="a", level="INFO", at="01-14 01:49:24"),
+            ParsedLine(text="a", level="INFO", at="01-14 01:49:24"),
         ),
         (
             "INFO 04-30 10:20:36 core.py:396] older",
-            Said(text="older", level="INFO", at="04-30 10:20:36"),
+            ParsedLine(text="older", level="INFO", at="04-30 10:20:36"),
         ),
         (
             "(EngineCore pid=2) 2026-05-30 07:47:00,209 - INFO - autotuner.py:634 - flashinfer.jit:"
             " [Autotuner]: Autotuning process ends",
-            Said(
+            ParsedLine(
                 text="[Autotuner]: Autotuning process ends",
                 level="INFO",
                 at="2026-05-30 07:47:00,209",
@@ -77,41 +77,44 @@ from tests.cases import table
         ),
         (
             "0.00.608.103 I srv  llama_server: listening on http://127.0.0.1:18080",
-            Said(
+            ParsedLine(
                 text="llama_server: listening on http://127.0.0.1:18080",
                 level="INFO",
                 at="0.00.608.103",
             ),
         ),
-        ("srv    load_model: loading model 'a'", Said(text="load_model: loading model 'a'")),
+        ("srv    load_model: loading model 'a'", ParsedLine(text="load_model: loading model 'a'")),
         (
             "vllm-1  | 2026-11-21T10:00:00.123456789Z INFO 11-21 10:00:00 [a.py:1] hello",
-            Said(text="hello", level="INFO", at="2026-11-21T10:00:00.123456789Z"),
+            ParsedLine(text="hello", level="INFO", at="2026-11-21T10:00:00.123456789Z"),
         ),
         (
             "sglang-server  | [2026-11-21 10:00:00] hello",
-            Said(text="hello", at="2026-11-21 10:00:00"),
+            ParsedLine(text="hello", at="2026-11-21 10:00:00"),
         ),
         (
             "Nov 21 10:00:00 spark-1 docker[812]: INFO:     Started",
-            Said(text="Started", level="INFO", at="Nov 21 10:00:00"),
+            ParsedLine(text="Started", level="INFO", at="Nov 21 10:00:00"),
         ),
-        ("[rank1]: RuntimeError: CUDA error", Said(text="RuntimeError: CUDA error", rank="rank1")),
+        (
+            "[rank1]: RuntimeError: CUDA error",
+            ParsedLine(text="RuntimeError: CUDA error", rank="rank1"),
+        ),
         (
             "llama-server  | main: model loaded",
-            Said(text="main: model loaded"),
+            ParsedLine(text="main: model loaded"),
         ),
         (
             "2025-03-05 08:58:54 ggml_cuda_init: found 1 CUDA devices:",
-            Said(text="ggml_cuda_init: found 1 CUDA devices:", at="2025-03-05 08:58:54"),
+            ParsedLine(text="ggml_cuda_init: found 1 CUDA devices:", at="2025-03-05 08:58:54"),
         ),
-        ("name | size", Said(text="name | size")),
-        ("(a word) and more", Said(text="(a word) and more")),
-        ("Error: it broke", Said(text="Error: it broke")),
-        ("", Said(text="")),
+        ("name | size", ParsedLine(text="name | size")),
+        ("(a word) and more", ParsedLine(text="(a word) and more")),
+        ("Error: it broke", ParsedLine(text="Error: it broke")),
+        ("", ParsedLine(text="")),
     ],
 )
-def test_prefixes_are_taken_off_and_kept(line: str, wanted: Said) -> None:
+def test_prefixes_are_taken_off_and_kept(line: str, wanted: ParsedLine) -> None:
     assert logtext.read(line) == wanted
 
 
@@ -137,7 +140,7 @@ def test_a_redrawn_line_is_each_of_its_states_without_colours() -> None:
     ],
 )
 def test_hostile_lines_are_cut(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    counted = [Counted(pattern) for pattern in logtext._PREFIXES]
+    counted = [CountedPattern(pattern) for pattern in logtext._PREFIXES]
     monkeypatch.setattr(logtext, "_PREFIXES", tuple(counted))
 
     found = logtext.said(line)
@@ -150,7 +153,7 @@ def test_hostile_lines_are_cut(line: str, monkeypatch: pytest.MonkeyPatch) -> No
     assert all(len(each.sizes) <= looks * len(found) for each in counted)
 
 
-class Counted:
+class CountedPattern:
     """A pattern that keeps of how many characters it was asked."""
 
     def __init__(self, pattern: re.Pattern[str]) -> None:

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from servers.host import lookup
-from servers.host.lookup import Found, look
+from servers.host.lookup import PathLookup, look
 from tests.box_files import anywhere
 
 
@@ -19,12 +19,12 @@ ROOTS = ("/models", "/home/ada")
 
 
 def test_what_is_there_is_not_searched_for(box: Path) -> None:
-    assert look("/models/GLM-5-FP8", ROOTS, anywhere(box)) == Found(lies="there")
-    assert look("/models/latest", ROOTS, anywhere(box)) == Found(lies="there")
+    assert look("/models/GLM-5-FP8", ROOTS, anywhere(box)) == PathLookup(lies="there")
+    assert look("/models/latest", ROOTS, anywhere(box)) == PathLookup(lies="there")
 
 
 def test_a_missing_name_is_found_elsewhere_in_whatever_case(box: Path) -> None:
-    assert look("/data/minimax-m2", ROOTS, anywhere(box)) == Found(
+    assert look("/data/minimax-m2", ROOTS, anywhere(box)) == PathLookup(
         lies="missing", elsewhere=("/home/ada/weights/MiniMax-M2",)
     )
 
@@ -43,8 +43,8 @@ def test_a_root_that_is_not_there_is_passed_over(box: Path) -> None:
 def test_a_search_has_an_end(box: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lookup, "MOST_ENTRIES", 1)
 
-    assert look("/data/MiniMax-M2", ROOTS, anywhere(box)) == Found(lies="missing")
-    assert look("/data/GLM-5-FP8", ROOTS, anywhere(box), seconds=0) == Found(lies="missing")
+    assert look("/data/MiniMax-M2", ROOTS, anywhere(box)) == PathLookup(lies="missing")
+    assert look("/data/GLM-5-FP8", ROOTS, anywhere(box), seconds=0) == PathLookup(lies="missing")
 
 
 def test_nothing_below_a_link_is_searched_twice(box: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from servers.judge import meterbook
-from servers.judge.meter import MOST, Meter, Rule
+from servers.judge.meter import MOST, Meter, MetricRule
 from tests.cases import table
 
 EXAMPLES = [
@@ -20,8 +20,8 @@ EXAMPLES = [
 START = datetime(2026, 11, 21, 8, tzinfo=UTC)
 
 
-def rules(engine: str) -> list[Rule]:
-    return [Rule.from_json(each) for each in meterbook.by_engine()[engine].rules]
+def rules(engine: str) -> list[MetricRule]:
+    return [MetricRule.from_json(each) for each in meterbook.by_engine()[engine].rules]
 
 
 @table(("engine", "example"), EXAMPLES)

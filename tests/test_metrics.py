@@ -16,7 +16,7 @@ from inferdash.settings import env_token
 from servers.host import prometheus
 from servers.host.exposition import ExpositionError, Families
 from servers.models import Alert, Key, Role, Run
-from servers.models.run import State
+from servers.models.run import RunState
 from servers.models.sleeping import Sleep
 from tests import factories, prometheus_text, samples
 from tests.samples import GIB
@@ -202,8 +202,8 @@ def test_a_box_that_is_silent_is_down_and_says_nothing_else() -> None:
 def test_counters_count_every_run_and_restart() -> None:
     server = factories.server(factories.box("rtx8"), "glm-5")
     for tries in (0, 1, 2):
-        factories.run(server, State.FAILED, tries=tries, ready_at=None)
-    factories.run(server, State.READY)
+        factories.run(server, RunState.FAILED, tries=tries, ready_at=None)
+    factories.run(server, RunState.READY)
     found = told()
 
     for name, count in (

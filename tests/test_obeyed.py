@@ -15,12 +15,12 @@ from inferdash.terminal import safe
 from servers.judge import logtext
 from servers.models import JobLog, Role, User
 from servers.models.log import LogChunk
-from servers.models.run import State
+from servers.models.run import RunState
 from tests import factories, shelves
 from tests.cases import table
 from tests.hostile_server import HostileServer, Talk, hostile_server
 from tests.streamed import whole_of
-from tests.terminal import Started
+from tests.terminal import TerminalProgram
 
 COMMAND = [sys.executable, "-m", "inferdash.terminal"]
 # Fills the clipboard, names the window, clears the screen, is a link, in 7 and 8 bits; turns the
@@ -86,7 +86,7 @@ def there() -> Iterator[HostileServer]:
 
 def on_terminal(there: HostileServer, *words: str) -> str:
     environment = {"INFERDASH_URL": there.url, "INFERDASH_KEY": "ifd_x", "NO_COLOR": "1"}
-    started = Started([*COMMAND, *words], environment)
+    started = TerminalProgram([*COMMAND, *words], environment)
     started.ends()
     os.close(started.terminal)
     return started.said.replace("\r\n", "\n")
@@ -118,7 +118,7 @@ def test_a_log_in_a_file_is_text_unless_raw_is_wanted(there: HostileServer, tmp_
 @pytest.mark.django_db
 def test_a_downloaded_log_is_text_unless_raw_is_wanted(client: Client) -> None:
     box = factories.box("rtx8")
-    run = factories.run(factories.server(box, "echo"), State.READY)
+    run = factories.run(factories.server(box, "echo"), RunState.READY)
     LogChunk.objects.append(run.pk, 0, [f"2026-11-21T20:00:00.000000000Z o {LINE}".encode()])
     job = shelves.image_job(box, kind="build", state="done", lines=1, said="")
     JobLog.objects.create(job=job, first=1, text=LINE.replace("\0", ""))

@@ -8,7 +8,7 @@ import pytest
 from servers import lifecycle
 from servers.engines.launch import Launch
 from servers.host import mounts
-from servers.host.containers import Docker
+from servers.host.containers import DockerContainers
 from servers.judge import limits
 from servers.lifecycle import openings
 from servers.models import Box
@@ -85,7 +85,7 @@ def test_the_kernels_own_table_is_read() -> None:
     assert own.kind == "proc"
 
 
-def test_the_page_shows_them(box: Box, worker: Docker, client: Any) -> None:
+def test_the_page_shows_them(box: Box, worker: DockerContainers, client: Any) -> None:
     box.facts = {
         "limits": {"host_network": True, "pids_limit": 0},
         "manage": "inferdash-manage",

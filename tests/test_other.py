@@ -17,7 +17,7 @@ from servers.host.probes import Endpoint
 from servers.judge.lint import lint
 from servers.judge.subject import Subject
 from servers.models import Box, Profile, Server
-from servers.models.run import State
+from servers.models.run import RunState
 from servers.recipes import document
 from servers.recipes.document import Document
 from servers.watcher import looks
@@ -129,7 +129,7 @@ def test_the_form_wants_a_port_and_a_path_and_no_model(box: Box) -> None:
 
 
 def test_its_pages_speak_of_no_model(box: Box, client: Client) -> None:
-    factories.run(server(box), State.READY, served_name="")
+    factories.run(server(box), RunState.READY, served_name="")
 
     for path in ("/", "/servers/asr/", "/profiles/asr/", "/profiles/", "/profiles/asr/edit/"):
         told = client.get(path).content.decode()

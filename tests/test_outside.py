@@ -18,7 +18,7 @@ import pytest
 from servers.host import addresses, bounded, hub, probes, registry, webhooks
 from servers.host.bounded import BoundsError, Outside
 from servers.host.fetch import listing, reading
-from servers.host.fetch.job import FetchError, File
+from servers.host.fetch.job import FetchError, RepositoryFile
 from servers.host.fetch.pace import Pace
 from servers.host.hub import HubError
 from servers.host.probes import Endpoint
@@ -222,7 +222,7 @@ def test_a_file_is_read_behind_redirects_that_are_not(there: HostileServer, tmp_
     """The bomb stands where nobody looks; a refusal's body does not have to be read either."""
     there.says["/file"] = packed_moved
     there.says["/elsewhere"] = lambda talk: talk.send("200 OK", b"weights")
-    file = File.checked({"name": "a", "size": 7, "blob": "0" * 40, "sha256": ""})
+    file = RepositoryFile.checked({"name": "a", "size": 7, "blob": "0" * 40, "sha256": ""})
 
     def fill(path: str) -> None:
         part = (tmp_path / "part").open("ab", buffering=0)
@@ -243,7 +243,7 @@ def test_a_file_is_read_behind_redirects_that_are_not(there: HostileServer, tmp_
         fill("/file")
         there.says["/file"] = packed_refusal
         (tmp_path / "part").unlink()
-        with pytest.raises(reading.Refused) as caught:
+        with pytest.raises(reading.HubRefusalError) as caught:
             fill("/file")
         peak = tracemalloc.get_traced_memory()[1]
     finally:

@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from servers import live
 from servers.models import Box, Profile, Role, Run, Server, StoredImage
-from servers.models.run import State
+from servers.models.run import RunState
 from tests import factories, samples
 
 
@@ -93,7 +93,7 @@ def test_a_servers_page_asks_as_often_for_40_runs_as_for_2(ada: Client) -> None:
     counted = []
     for number in (2, 38):
         for _each in range(number):
-            factories.run(server, State.STOPPED)
+            factories.run(server, RunState.STOPPED)
         counted.append(queries(ada, "/servers/qwen3-8b/"))
 
     assert counted[0] == counted[1]
@@ -179,7 +179,7 @@ def test_an_engine_that_others_can_reach_without_a_key_says_so(ada: Client) -> N
 
 def test_a_removed_server_leaves_the_dashboard_and_keeps_its_page(ada: Client) -> None:
     server = factories.server(factories.box())
-    factories.run(server, State.STOPPED)
+    factories.run(server, RunState.STOPPED)
     Server.objects.update(removed_at=timezone.now())
 
     assert "qwen3-8b" not in text(ada, "/")
@@ -190,7 +190,7 @@ def test_a_failed_run_shows_docker_s_words_its_signal_and_its_last_lines(ada: Cl
     server = factories.server(factories.box())
     factories.run(
         server,
-        State.FAILED,
+        RunState.FAILED,
         exit_code=137,
         oom_killed=True,
         failure="The kernel killed the engine.",
@@ -246,7 +246,7 @@ def test_a_stop_asks_unless_it_is_known_that_it_cuts_nobody_off(ada: Client) -> 
 
 def test_a_failed_card_first_says_why_and_links_to_the_profile(ada: Client) -> None:
     server = factories.server(factories.box())
-    factories.run(server, State.FAILED)
+    factories.run(server, RunState.FAILED)
 
     said = text(ada, "/")
 
@@ -315,11 +315,11 @@ def test_a_card_is_rendered_for_the_role_of_who_looks(db: Any) -> None:
 
 
 def test_timings_of_a_run_are_told_by_the_moments_of_its_moves(db: Any) -> None:
-    run = factories.run(factories.server(factories.box()), State.QUEUED, age=10)
+    run = factories.run(factories.server(factories.box()), RunState.QUEUED, age=10)
     runs = Run.objects.filter(pk=run.pk)
 
-    assert runs.move(old=[State.QUEUED], new=State.PULLING)
-    assert runs.move(old=[State.PULLING], new=State.CREATING)
+    assert runs.move(old=[RunState.QUEUED], new=RunState.PULLING)
+    assert runs.move(old=[RunState.PULLING], new=RunState.CREATING)
     run.refresh_from_db()
 
     assert [step.state for step in run.steps if step.began] == ["queued", "pulling", "creating"]

@@ -15,7 +15,7 @@ from servers.engines.launch import Launch
 from servers.judge.lint import lint
 from servers.judge.subject import Subject
 from servers.models import Box, Entry, Role, Server
-from servers.models.run import State
+from servers.models.run import RunState
 from servers.recipes.document import read
 from tests import factories
 
@@ -165,7 +165,7 @@ def test_values_count_from_the_next_start_on_and_the_run_keeps_them(server: Serv
     run.refresh_from_db()
     assert run.launch.checkpoint == "a/small"
     assert Server.objects.get().launch.checkpoint == "a/small", "what runs now"
-    type(run).objects.filter(pk=run.pk).update(state=State.STOPPED)
+    type(run).objects.filter(pk=run.pk).update(state=RunState.STOPPED)
     assert Server.objects.get().launch.checkpoint == "a/large"
     repeated = lifecycle.start(Server.objects.get(), by=None, like=run)
     assert repeated is not None

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from servers.judge import logtext, phases
-from servers.judge.phases import Bar, Progress, Rank, Reader
-from servers.judge.phases.rules import Rule, by_engine
+from servers.judge.phases import PhaseProgress, PhaseRank, ProgressBar, Reader
+from servers.judge.phases.rules import PhaseRule, by_engine
 from tests.cases import table
 
 LOGS = Path(__file__).parent / "phases"
@@ -20,7 +20,7 @@ RULES = [
 
 
 @table(("engine", "rule"), RULES)
-def test_every_rule_knows_its_examples(engine: str, rule: Rule) -> None:
+def test_every_rule_knows_its_examples(engine: str, rule: PhaseRule) -> None:
     assert rule.examples
     for example in rule.examples:
         assert any(near in example for near in rule.near), example
@@ -29,7 +29,7 @@ def test_every_rule_knows_its_examples(engine: str, rule: Rule) -> None:
 
 
 @table(("engine", "rule"), RULES)
-def test_no_rule_of_a_phase_takes_the_lines_of_another(engine: str, rule: Rule) -> None:
+def test_no_rule_of_a_phase_takes_the_lines_of_another(engine: str, rule: PhaseRule) -> None:
     for example in rule.examples:
         assert set(phases.read([example], engine).seen) <= {rule.phase}, example
 
@@ -178,7 +178,7 @@ def test_a_reader_that_was_kept_goes_on_as_if_it_never_ended() -> None:
 
 def test_progress_survives_being_kept() -> None:
     progress = phases.read(started("vllm")[:9])
-    assert Progress.from_json(json.loads(json.dumps(progress.to_json()))) == progress
+    assert PhaseProgress.from_json(json.loads(json.dumps(progress.to_json()))) == progress
 
 
 def test_the_slowest_rank_counts() -> None:
@@ -195,8 +195,10 @@ def test_the_slowest_rank_counts() -> None:
     progress = reader.progress
     assert progress.phase == "loading"
     assert progress.percent == 25
-    assert progress.ranks == (Rank(name="TP0", percent=100), Rank(name="TP1", percent=25))
-    assert progress.bar == Bar(rank="TP1", label="safetensors checkpoint shards", done=1, total=4)
+    assert progress.ranks == (PhaseRank(name="TP0", percent=100), PhaseRank(name="TP1", percent=25))
+    assert progress.bar == ProgressBar(
+        rank="TP1", label="safetensors checkpoint shards", done=1, total=4
+    )
     reader.feed(5, f"(Worker_TP1 pid=3) {end}")
     assert reader.progress.phase == "profiling"
 
@@ -207,7 +209,7 @@ def test_a_second_bar_of_a_phase_is_added_to_the_first() -> None:
     reader.feed(2, "Capturing CUDA graphs (decode, FULL):   0%|   | 0/20 [00:00<?, ?it/s]")
     reader.feed(3, "Capturing CUDA graphs (decode, FULL):  50%|## | 10/20 [00:09<00:03, 3.65it/s]")
     assert reader.progress.percent == 80
-    assert reader.progress.bar == Bar(rank="", label="decode, FULL", done=10, total=20)
+    assert reader.progress.bar == ProgressBar(rank="", label="decode, FULL", done=10, total=20)
 
 
 def test_a_draft_model_does_not_move_a_start_back() -> None:

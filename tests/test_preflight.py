@@ -18,7 +18,7 @@ from django.utils.html import strip_tags
 
 from servers import tasks
 from servers.engines.places import Place
-from servers.judge.preflight import Around, Item, Neighbour, preflight
+from servers.judge.preflight import OtherWorkload, PreflightItem, StartContext, preflight
 from servers.lifecycle import folders
 from servers.lifecycle import preflight as lifecycle
 from servers.models import (
@@ -32,7 +32,7 @@ from servers.models import (
     Server,
     Supplies,
 )
-from servers.models.run import State
+from servers.models.run import RunState
 from tests import factories, samples
 from tests.fit import models
 from tests.fit.models import GB, GIB, subject
@@ -48,7 +48,7 @@ def image(**values: Any) -> dict[str, Any]:
     return {IMAGE: there | values}
 
 
-def around(**values: Any) -> Around:
+def around(**values: Any) -> StartContext:
     found = {
         "architecture": "x86_64", "runtimes": ["nvidia", "runc"], "listening": [22],
         "disks": {
@@ -59,10 +59,12 @@ def around(**values: Any) -> Around:
     }  # fmt: skip
     found |= values.pop("found", {})
     said: dict[str, Any] = {"box": "rtx8", "images": image(), "checkpoint": "there", **values}
-    return Around(found=found, **said)
+    return StartContext(found=found, **said)
 
 
-def checked(here: Around, *flags: str, driver: str = "580.142", **launch: Any) -> dict[str, Item]:
+def checked(
+    here: StartContext, *flags: str, driver: str = "580.142", **launch: Any
+) -> dict[str, PreflightItem]:
     asked = replace(subject("vllm", *flags, count=2, **launch), driver=driver)
     return {item.id: item for item in preflight(asked, here, None)}
 
@@ -76,7 +78,7 @@ def test_a_box_that_has_everything_stops_nothing() -> None:
 
 def test_what_is_not_known_is_said_and_stops_nothing() -> None:
     asked = replace(subject("vllm"), driver="", gpus=None, rooms=None)
-    found = preflight(asked, Around(box="rtx8"), None)
+    found = preflight(asked, StartContext(box="rtx8"), None)
 
     assert "error" not in {item.level for item in found}
     assert {item.id for item in found if item.level == "unknown"} == {"image", "gpus", "checkpoint"}
@@ -136,7 +138,7 @@ def test_a_port_that_somebody_has() -> None:
     assert (
         checked(replace(taken, own_ports=frozenset({8000})), host_port=8000)["port"].level == "ok"
     )
-    glm = Neighbour(name="glm-5", gpus=frozenset(), ports=frozenset({8000}), is_loading=False)
+    glm = OtherWorkload(name="glm-5", gpus=frozenset(), ports=frozenset({8000}), is_loading=False)
     others = around(found={"listening": [8000]}, port_holders={8000: "the container speech"})
     assert "taken by the container speech" in checked(others, host_port=8000)["port"].says
     assert "by glm-5" in checked(around(neighbours=(glm,)), network="host")["port"].says
@@ -144,8 +146,8 @@ def test_a_port_that_somebody_has() -> None:
     assert checked(around(found={"listening": None}), host_port=9)["port"].level == "unknown"
 
 
-def neighbour(*gpus: int, loading: bool = False) -> Neighbour:
-    return Neighbour(name="glm-5", gpus=frozenset(gpus), ports=frozenset(), is_loading=loading)
+def neighbour(*gpus: int, loading: bool = False) -> OtherWorkload:
+    return OtherWorkload(name="glm-5", gpus=frozenset(gpus), ports=frozenset(), is_loading=loading)
 
 
 def test_gpus_that_another_server_has() -> None:
@@ -253,7 +255,7 @@ def server(box: Box) -> Server:
     )
 
 
-def check(server: Server) -> lifecycle.Checked:
+def check(server: Server) -> lifecycle.PreflightResult:
     return lifecycle.check(server.profile.launch, server.box, server.profile, server)
 
 
@@ -321,12 +323,12 @@ def test_a_list_asks_no_more_for_many_profiles_than_for_few(box: Box, server: Se
 
     Box.objects.update(seen_at=timezone.now())
     ProfileVersion.objects.update(created_at=timezone.now() - timedelta(minutes=10))
-    factories.run(server, State.READY)
+    factories.run(server, RunState.READY)
     few = queries()
     other = factories.box("other", hf_cache="~/.cache/huggingface")
     for number in range(12):
         made = factories.server(other if number % 2 else box, f"more-{number}", "gpt-oss-120b")
-        factories.run(made, State.READY if number % 3 else State.FAILED)
+        factories.run(made, RunState.READY if number % 3 else RunState.FAILED)
     ProfileVersion.objects.update(created_at=timezone.now() - timedelta(minutes=10))
 
     assert queries() <= few
@@ -382,10 +384,10 @@ def test_a_mount_outside_of_the_allowed_folders_is_an_error_before_the_start(
 def test_another_server_on_the_same_gpu_or_port_is_named(box: Box, server: Server) -> None:
     Supplies.objects.update(images=image())
     other = factories.server(box, "other", engine="vllm", image=IMAGE, gpus="all", host_port=8000)
-    factories.run(other, State.STARTING, gpus="0,1")
+    factories.run(other, RunState.STARTING, gpus="0,1")
 
     assert [item.id for item in check(server).errors] == ["loading"]
-    Run.objects.update(state=State.READY)
+    Run.objects.update(state=RunState.READY)
     assert check(server).errors == []
     assert "other runs on a GPU" in next(i.says for i in check(server).items if i.id == "shared")
     mine = server.profile.launch
@@ -421,7 +423,7 @@ def test_a_gated_model_without_a_token_is_known_from_its_last_run(server: Server
     ProfileVersion.objects.update(created_at=timezone.now() - timedelta(minutes=10))
     server.profile.refresh_from_db()
     refused = {"outcome": "failed", "cause": "hf-token-required", "summary": "", "evidence": []}
-    factories.run(server, State.FAILED, diagnosis=refused)
+    factories.run(server, RunState.FAILED, diagnosis=refused)
 
     assert [item.id for item in check(server).errors] == ["token"]
 

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from servers.host import connections, probes, prometheus
-from servers.host.probes import Endpoint, EngineError, Health, Kind
+from servers.host.probes import Endpoint, EngineError, HealthAnswer, PortKind
 from tests.cases import table
 from tests.ports import free_port
 from tests.scripted_engine import METRICS, MODEL, ScriptedEngine
@@ -52,10 +52,15 @@ def refusal(endpoint: Endpoint, body: dict[str, Any]) -> EngineError:
 
 @pytest.mark.parametrize(
     ("status", "expected"),
-    [(200, Health.OK), (503, Health.LOADING), (500, Health.UNHEALTHY), (404, Health.UNHEALTHY)],
+    [
+        (200, HealthAnswer.OK),
+        (503, HealthAnswer.LOADING),
+        (500, HealthAnswer.UNHEALTHY),
+        (404, HealthAnswer.UNHEALTHY),
+    ],
 )
 def test_health_is_what_the_engine_answers(
-    engine: ScriptedEngine, endpoint: Endpoint, status: int, expected: Health
+    engine: ScriptedEngine, endpoint: Endpoint, status: int, expected: HealthAnswer
 ) -> None:
     engine.answers["/health"] = (status, "")
 
@@ -63,7 +68,7 @@ def test_health_is_what_the_engine_answers(
 
 
 def test_an_engine_that_does_not_listen_yet_is_no_exception(nobody: Endpoint) -> None:
-    assert probes.health(nobody, "/health") is Health.REFUSED
+    assert probes.health(nobody, "/health") is HealthAnswer.REFUSED
     assert probes.models(nobody) is None
     assert probes.version(nobody, "/version", "version") is None
     assert probes.metrics(nobody, ["vllm:num_requests_running"]) == {}
@@ -77,7 +82,7 @@ def test_an_engine_that_accepts_and_says_nothing_is_silent(
     with socket.create_server(("127.0.0.1", 0)) as silent:
         endpoint = Endpoint(address="127.0.0.1", port=silent.getsockname()[1])
 
-        assert probes.health(endpoint, "/health") is Health.SILENT
+        assert probes.health(endpoint, "/health") is HealthAnswer.SILENT
 
 
 def test_served_names_and_version_are_read(endpoint: Endpoint) -> None:
@@ -140,7 +145,7 @@ def test_an_endless_answer_is_given_up(
     monkeypatch.setattr(probes, "PROBE_LIMIT", 100)
     engine.answers["/health"] = (200, "x" * 101)
 
-    assert probes.health(endpoint, "/health") is Health.SILENT
+    assert probes.health(endpoint, "/health") is HealthAnswer.SILENT
 
 
 def test_the_key_is_sent_and_never_shown(engine: ScriptedEngine) -> None:
@@ -157,7 +162,7 @@ def test_a_key_of_any_letters_breaks_no_question(engine: ScriptedEngine, key: st
     endpoint = Endpoint(address="127.0.0.1", port=engine.port, key=key)
 
     probes.models(endpoint)
-    assert probes.listing(endpoint).kind in (Kind.MODELS, Kind.NOTHING)
+    assert probes.listing(endpoint).kind in (PortKind.MODELS, PortKind.NOTHING)
 
 
 def test_a_key_arrives_in_the_letters_that_a_header_has(engine: ScriptedEngine) -> None:
@@ -354,7 +359,7 @@ def test_an_engine_that_answers_drop_by_drop_is_given_up(
             connection.sendall(piece)
             time.sleep(0.05)
 
-    assert probes.health(hostile(drip), "/health") is Health.SILENT
+    assert probes.health(hostile(drip), "/health") is HealthAnswer.SILENT
 
 
 @pytest.mark.parametrize("body", [b"[" * 200_000, b'{"data":' * 100_000, b"9" * 10_000, b"\xff"])

@@ -8,8 +8,8 @@ from django.utils import timezone
 from servers.engines.flaghelp import parse_help
 from servers.lifecycle.preflight import Count, of_profiles
 from servers.models import ImageFacts, Profile, Role, Run, Server, record
-from servers.models.profile import Health, Wanted
-from servers.models.run import State
+from servers.models.profile import ProfileFilter, ProfileHealth
+from servers.models.run import RunState
 from servers.watcher.runs import Runs
 from tests import factories, samples
 
@@ -29,16 +29,16 @@ options:
 def _profiles() -> None:
     box = factories.box()
     works = factories.server(box, "works", "gpt-oss-120b", hardware="4x RTX PRO 6000")
-    factories.run(works, State.FAILED, age=9000)
-    factories.run(works, State.READY)
-    factories.run(factories.server(box, "breaks", "glm-5"), State.FAILED)
-    factories.run(factories.server(box, "begins"), State.STARTING)
+    factories.run(works, RunState.FAILED, age=9000)
+    factories.run(works, RunState.READY)
+    factories.run(factories.server(box, "breaks", "glm-5"), RunState.FAILED)
+    factories.run(factories.server(box, "begins"), RunState.STARTING)
     factories.server(box, "rests")
     Profile.objects.filter(slug="rests").update(tags="moe nvfp4")
 
 
 def found(**wanted: str) -> list[str]:
-    listed = Profile.objects.for_list(factories.person(), Wanted(**wanted))
+    listed = Profile.objects.for_list(factories.person(), ProfileFilter(**wanted))
     return [profile.slug for profile in listed]
 
 
@@ -46,16 +46,16 @@ def test_the_latest_start_is_a_profiles_health() -> None:
     listed = Profile.objects.for_list(factories.person())
 
     assert {profile.slug: profile.health for profile in listed} == {
-        "works": Health.WORKED,
-        "breaks": Health.FAILING,
-        "begins": Health.OPEN,
-        "rests": Health.NEVER,
+        "works": ProfileHealth.WORKED,
+        "breaks": ProfileHealth.FAILING,
+        "begins": ProfileHealth.OPEN,
+        "rests": ProfileHealth.NEVER,
     }
 
 
-@pytest.mark.parametrize("health", Health)
-def test_the_list_can_be_filtered_by_health(health: Health) -> None:
-    listed = Profile.objects.for_list(factories.person(), Wanted(health=health))
+@pytest.mark.parametrize("health", ProfileHealth)
+def test_the_list_can_be_filtered_by_health(health: ProfileHealth) -> None:
+    listed = Profile.objects.for_list(factories.person(), ProfileFilter(health=health))
 
     assert [profile.health for profile in listed] == [health]
 
@@ -92,7 +92,9 @@ def test_a_filter_that_finds_nothing_says_so() -> None:
 
 def test_runs_show_what_a_profile_is_worth() -> None:
     profile = Profile.objects.get(slug="works")
-    Run.objects.filter(state=State.READY).update(peak_memory=80 * GIB, peak_tokens_per_second=93.5)
+    Run.objects.filter(state=RunState.READY).update(
+        peak_memory=80 * GIB, peak_tokens_per_second=93.5
+    )
 
     shown = record.of(profile)
 
@@ -110,7 +112,7 @@ def test_a_profile_that_never_ran_claims_nothing() -> None:
 
 
 def test_the_most_memory_that_a_run_held_is_remembered() -> None:
-    run = Run.objects.get(server__slug="works", state=State.READY)
+    run = Run.objects.get(server__slug="works", state=RunState.READY)
     runs = Runs(run.server.box)
     container = run.container_id
     processes = [samples.process(100, container), samples.process(101, container)]

@@ -10,7 +10,7 @@ from servers.engines.launch import Launch
 from servers.forms import prompts as form
 from servers.forms.conversation import KeepError
 from servers.models import PromptSet, Role, Round, Run, Server
-from servers.models.run import State
+from servers.models.run import RunState
 from tests import factories
 from tests.test_conversations import client_of
 
@@ -31,8 +31,8 @@ def server(db: None, settings: Any) -> Server:
 
 def run_of(server: Server, **fields: Any) -> Run:
     if server.run is not None:
-        Run.objects.filter(pk=server.run.pk).update(state=State.STOPPED, ended_at=timezone.now())
-    return factories.run(server, State.READY, **fields)
+        Run.objects.filter(pk=server.run.pk).update(state=RunState.STOPPED, ended_at=timezone.now())
+    return factories.run(server, RunState.READY, **fields)
 
 
 def made(client: Client, name: str = "Five", prompts: list[str] | None = None) -> PromptSet:
@@ -199,7 +199,7 @@ def test_what_changed_between_two_runs_is_said_and_linked(ada: Client, server: S
 
 
 def test_nothing_is_begun_on_a_server_that_is_not_ready(ada: Client, server: Server) -> None:
-    found, run = made(ada), factories.run(server, State.STARTING)
+    found, run = made(ada), factories.run(server, RunState.STARTING)
 
     answer = ada.post(
         reverse("round_begin", args=[found.pk]),

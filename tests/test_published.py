@@ -6,7 +6,7 @@ import pytest
 from django.test import Client
 
 from servers import live
-from servers.live.published import Published, published
+from servers.live.published import PublishedPort, published
 from servers.models import Run
 from tests import factories
 
@@ -21,7 +21,7 @@ def run(**launch: Any) -> Run:
 def test_where_an_engine_is_reached(settings: Any) -> None:
     settings.BOX = "rtx8"
     made = run()
-    cases: list[tuple[dict[str, Any], str, Published]] = [
+    cases: list[tuple[dict[str, Any], str, PublishedPort]] = [
         ({}, "rtx8.lan:8470", here("127.0.0.1:8000")),
         ({"host_address": "0.0.0.0"}, "rtx8.lan:8470", there("0.0.0.0:8000", "rtx8.lan")),
         ({"host_address": "0.0.0.0"}, "[fd00::8]:8470", there("0.0.0.0:8000", "[fd00::8]")),
@@ -45,17 +45,17 @@ def test_where_an_engine_is_reached(settings: Any) -> None:
     assert published(made, "rtx8", "desk.lan") == there("10.0.0.8:8000", "10.0.0.8")
     # A container's own address, of an engine that others started.
     made.address = "172.17.0.2"
-    assert published(made, "rtx8", "desk.lan") == Published(
+    assert published(made, "rtx8", "desk.lan") == PublishedPort(
         port="172.17.0.2:8000", base="http://172.17.0.2:8000", box="rtx8"
     )
 
 
-def here(port: str, *, is_open: bool = False) -> Published:
-    return Published(port=port, base="http://127.0.0.1:8000", box="rtx8", is_open=is_open)
+def here(port: str, *, is_open: bool = False) -> PublishedPort:
+    return PublishedPort(port=port, base="http://127.0.0.1:8000", box="rtx8", is_open=is_open)
 
 
-def there(port: str, name: str) -> Published:
-    return Published(
+def there(port: str, name: str) -> PublishedPort:
+    return PublishedPort(
         port=port, base=f"http://{name}:8000", box="rtx8", is_of_box=False, is_open=True
     )
 

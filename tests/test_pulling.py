@@ -9,7 +9,7 @@ from django.test import Client
 from docker import APIClient
 from docker.errors import ImageNotFound
 
-from servers.host.containers import Docker
+from servers.host.containers import DockerContainers
 from servers.judge import failurebook
 from servers.lifecycle import actions, creation
 from servers.models import Action, Box, Role, Server
@@ -25,13 +25,13 @@ pytestmark = [
 
 
 @pytest.fixture(autouse=True)
-def _worker(docker: Docker, settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def _worker(docker: DockerContainers, settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     settings.INSTALL = docker.install
     monkeypatch.setattr(creation, "docker", lambda: docker)
 
 
 @pytest.fixture
-def shelf(docker: Docker) -> Iterator[Registry]:
+def shelf(docker: DockerContainers) -> Iterator[Registry]:
     with registry(docker.facts().architecture) as made:
         yield made
         with closing(APIClient(docker.host, version="auto")) as client, suppress(ImageNotFound):
@@ -56,7 +56,7 @@ def pulled(box: Box, reference: str) -> Action:
 
 
 def test_what_the_tag_means_today_is_pulled_and_told(
-    box: Box, server: Server, shelf: Registry, docker: Docker
+    box: Box, server: Server, shelf: Registry, docker: DockerContainers
 ) -> None:
     done = pulled(box, shelf.image)
     assert (done.state, done.said) == (
@@ -77,7 +77,7 @@ def test_what_the_tag_means_today_is_pulled_and_told(
 
 
 def test_an_image_that_no_server_runs_is_not_pulled(
-    box: Box, shelf: Registry, docker: Docker
+    box: Box, shelf: Registry, docker: DockerContainers
 ) -> None:
     done = pulled(box, shelf.image)
 

@@ -5,7 +5,7 @@ import pytest
 from docker import APIClient
 from docker.errors import ImageNotFound
 
-from servers.host.containers import ContainerError, Docker, Progress
+from servers.host.containers import ContainerError, DockerContainers, PullState
 from tests.registry import Registry, registry
 from tests.waiting import PATIENCE
 
@@ -13,24 +13,24 @@ pytestmark = pytest.mark.docker
 
 
 @pytest.fixture
-def shelf(docker: Docker) -> Iterator[Registry]:
+def shelf(docker: DockerContainers) -> Iterator[Registry]:
     with registry(docker.facts().architecture) as made:
         yield made
         with closing(APIClient(docker.host, version="auto")) as client, suppress(ImageNotFound):
             client.remove_image(made.image)
 
 
-def test_a_pull_counts_bytes_up_to_the_whole(docker: Docker, shelf: Registry) -> None:
-    told: list[Progress] = []
+def test_a_pull_counts_bytes_up_to_the_whole(docker: DockerContainers, shelf: Registry) -> None:
+    told: list[PullState] = []
 
-    def tell(progress: Progress) -> bool:
+    def tell(progress: PullState) -> bool:
         told.append(progress)
         return True
 
     docker.pull(shelf.image, tell)
 
     whole = sum(len(blob) for blob in shelf.blobs.values() if blob[:2] == b"\x1f\x8b")
-    assert told[-1] == Progress(done=whole, total=whole)
+    assert told[-1] == PullState(done=whole, total=whole)
     assert [progress.done for progress in told] == sorted(progress.done for progress in told)
     image = docker.image(shelf.image)
     assert image is not None
@@ -40,7 +40,9 @@ def test_a_pull_counts_bytes_up_to_the_whole(docker: Docker, shelf: Registry) ->
     assert image.digests[0].startswith(f"{shelf.image.removesuffix(':1')}@sha256:")
 
 
-def test_a_pull_that_is_given_up_ends_at_docker_too(docker: Docker, shelf: Registry) -> None:
+def test_a_pull_that_is_given_up_ends_at_docker_too(
+    docker: DockerContainers, shelf: Registry
+) -> None:
     shelf.hold = True
 
     with pytest.raises(ContainerError) as caught:
@@ -51,7 +53,7 @@ def test_a_pull_that_is_given_up_ends_at_docker_too(docker: Docker, shelf: Regis
     assert docker.image(shelf.image) is None
 
 
-def test_a_tag_that_is_not_there_is_told(docker: Docker, shelf: Registry) -> None:
+def test_a_tag_that_is_not_there_is_told(docker: DockerContainers, shelf: Registry) -> None:
     with pytest.raises(ContainerError) as caught:
         docker.pull(shelf.image.removesuffix(":1") + ":2", lambda progress: True)
 

@@ -14,10 +14,10 @@ from servers.host import questions
 from servers.judge.phases import Reader
 from servers.lifecycle import checks, diagnoses
 from servers.models import Box, Run, Server
-from servers.models.run import State
+from servers.models.run import RunState
 from servers.watcher.runs import Runs
 from tests import factories
-from tests.scripted_engine import MODEL, Script, ScriptedEngine
+from tests.scripted_engine import MODEL, EngineScript, ScriptedEngine
 from tests.waiting import PATIENCE, wait_until
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("own_redis")]
@@ -67,21 +67,23 @@ def shown(of: Server, path: str = "/") -> str:
 
 def pace(monkeypatch: pytest.MonkeyPatch, *answers: float) -> None:
     """How many seconds lie between the pieces of each answer, whatever else the machine does."""
-    take = questions._Heard.take
-    known: list[questions._Heard] = []
+    take = questions._StreamedAnswer.take
+    known: list[questions._StreamedAnswer] = []
 
-    def paced(heard: questions._Heard, event: dict[str, Any], now: float) -> None:
+    def paced(heard: questions._StreamedAnswer, event: dict[str, Any], now: float) -> None:
         if not any(heard is each for each in known):
             known.append(heard)
         seconds = answers[next(n for n, each in enumerate(known) if each is heard)]
         take(heard, event, heard.began + seconds * (1 + len(heard.times)))
 
-    monkeypatch.setattr(questions._Heard, "take", paced)
+    monkeypatch.setattr(questions._StreamedAnswer, "take", paced)
 
 
 def test_the_first_answer_is_asked_once_and_kept_with_its_figures(box: Box) -> None:
     on = factories.server(box, engine="vllm")
-    with ScriptedEngine(plan=lambda _body: Script(deltas=[{"content": w} for w in SKY])) as engine:
+    with ScriptedEngine(
+        plan=lambda _body: EngineScript(deltas=[{"content": w} for w in SKY])
+    ) as engine:
         metrics(engine)
         run = became_ready(on, engine)
         runs = Runs(box)
@@ -107,7 +109,7 @@ def test_the_first_answer_is_asked_once_and_kept_with_its_figures(box: Box) -> N
 
 def test_too_slow_is_said_on_the_card_with_what_is_expected(box: Box) -> None:
     on = factories.server(box, engine="vllm", expected={"tokens per second": "30000-35000"})
-    plan = Script(deltas=[{"content": word} for word in SKY], delay=0.02)
+    plan = EngineScript(deltas=[{"content": word} for word in SKY], delay=0.02)
     with ScriptedEngine(plan=lambda _body: plan) as engine:
         metrics(engine)
         run = until(Runs(box), became_ready(on, engine), lambda run: run.first_answer)
@@ -116,7 +118,7 @@ def test_too_slow_is_said_on_the_card_with_what_is_expected(box: Box) -> None:
     assert remark.endswith(" tok/s; expected 30000-35000")
     assert f"Ready, but {remark}." in shown(on)
     assert f"Ready, but {remark}." in shown(on, f"/servers/{on.slug}/")
-    assert run.state == State.READY
+    assert run.state == RunState.READY
 
 
 def test_a_first_answer_that_compiled_its_way_is_no_measure(
@@ -124,7 +126,7 @@ def test_a_first_answer_that_compiled_its_way_is_no_measure(
 ) -> None:
     on = factories.server(box, engine="vllm", expected={"tokens per second": "30-35"})
     pace(monkeypatch, 0.2, 0.005)
-    plan = Script(deltas=[{"content": word} for word in SKY])
+    plan = EngineScript(deltas=[{"content": word} for word in SKY])
     with ScriptedEngine(plan=lambda _body: plan) as engine:
         metrics(engine)
         run = until(Runs(box), became_ready(on, engine), lambda run: run.first_answer)
@@ -139,7 +141,7 @@ def test_what_came_all_at_once_has_no_speed_and_is_not_slow(
 ) -> None:
     on = factories.server(box, engine="vllm", expected={"tokens per second": "30-35"})
     pace(monkeypatch, 0.2, 0.0)
-    plan = Script(deltas=[{"content": word} for word in SKY])
+    plan = EngineScript(deltas=[{"content": word} for word in SKY])
     with ScriptedEngine(plan=lambda _body: plan) as engine:
         metrics(engine)
         run = until(Runs(box), became_ready(on, engine), lambda run: run.first_answer)
@@ -151,10 +153,10 @@ def test_what_came_all_at_once_has_no_speed_and_is_not_slow(
 def test_a_run_is_compared_with_the_last_good_one_of_its_profile_on_its_box(box: Box) -> None:
     on = factories.server(box, engine="vllm")
     said = {"text": "a", "error": "", "rate": 9e6, "remarks": []}
-    factories.run(on, State.STOPPED, age=9000, first_answer=said)
+    factories.run(on, RunState.STOPPED, age=9000, first_answer=said)
     bad = said | {"rate": 1.0, "remarks": ["1 tok/s; 9e+06 the last time"]}
-    factories.run(on, State.STOPPED, age=8000, first_answer=bad)
-    plan = Script(deltas=[{"content": word} for word in SKY], delay=0.02)
+    factories.run(on, RunState.STOPPED, age=8000, first_answer=bad)
+    plan = EngineScript(deltas=[{"content": word} for word in SKY], delay=0.02)
     with ScriptedEngine(plan=lambda _body: plan) as engine:
         metrics(engine)
         run = until(Runs(box), became_ready(on, engine), lambda run: run.first_answer)
@@ -174,7 +176,7 @@ def test_a_run_is_compared_with_the_last_good_one_of_its_profile_on_its_box(box:
 )
 def test_what_it_says_is_judged(box: Box, deltas: list[dict[str, Any]], says: str | None) -> None:
     on = factories.server(box, engine="vllm")
-    with ScriptedEngine(plan=lambda _body: Script(deltas=deltas)) as engine:
+    with ScriptedEngine(plan=lambda _body: EngineScript(deltas=deltas)) as engine:
         metrics(engine)
         run = until(Runs(box), became_ready(on, engine), lambda run: run.first_answer)
 
@@ -188,7 +190,9 @@ def test_who_wants_gpus_and_finds_none_computes_on_the_cpu(box: Box, gpus: str, 
     on = factories.server(box, engine="llamacpp", gpus=gpus, flags=("--n-gpu-layers", "99"))
     log = Reader("llamacpp")
     log.feed(1, "warning: no usable GPU found, --gpu-layers option will be ignored")
-    with ScriptedEngine(plan=lambda _body: Script(deltas=[{"content": w} for w in SKY])) as engine:
+    with ScriptedEngine(
+        plan=lambda _body: EngineScript(deltas=[{"content": w} for w in SKY])
+    ) as engine:
         engine.answers["/metrics"] = (200, "llamacpp:requests_processing 0\n")
         run = became_ready(on, engine, reader=log.to_json())
         run = until(Runs(box), run, lambda run: run.first_answer)
@@ -201,7 +205,7 @@ def test_an_engine_that_breaks_off_is_ready_but_and_one_that_takes_no_chats_is_n
 ) -> None:
     error = {"message": "EngineCore encountered an issue."}
     broken = factories.server(box, "broken", engine="vllm")
-    with ScriptedEngine(plan=lambda _body: Script(deltas=[], error=error)) as engine:
+    with ScriptedEngine(plan=lambda _body: EngineScript(deltas=[], error=error)) as engine:
         metrics(engine)
         run = until(Runs(box), became_ready(broken, engine), lambda run: run.first_answer)
     assert run.ready_but == (
@@ -209,7 +213,7 @@ def test_an_engine_that_breaks_off_is_ready_but_and_one_that_takes_no_chats_is_n
     )
 
     base = factories.server(box, "base", engine="vllm")
-    refusal = Script(deltas=[], status=400, error={"message": "no chat template"})
+    refusal = EngineScript(deltas=[], status=400, error={"message": "no chat template"})
     with ScriptedEngine(plan=lambda _body: refusal) as engine:
         metrics(engine)
         run = until(Runs(box), became_ready(base, engine), lambda run: run.first_answer)
@@ -258,7 +262,7 @@ def test_the_engines_key_is_given_and_never_kept(box: Box) -> None:
     key = "the-key-of-the-team"
     on = factories.server(box, engine="vllm", flags=("--api-key", key))
     said = [{"content": word} for word in (*SKY, key)]
-    with ScriptedEngine(plan=lambda _body: Script(deltas=said)) as engine:
+    with ScriptedEngine(plan=lambda _body: EngineScript(deltas=said)) as engine:
         metrics(engine)
         run = until(Runs(box), became_ready(on, engine), lambda run: run.first_answer)
 
@@ -268,7 +272,7 @@ def test_the_engines_key_is_given_and_never_kept(box: Box) -> None:
 
 
 def test_an_engine_that_never_answers_is_given_up(box: Box) -> None:
-    with ScriptedEngine(plan=lambda _body: Script(deltas=[], first_delay=600)) as engine:
+    with ScriptedEngine(plan=lambda _body: EngineScript(deltas=[], first_delay=600)) as engine:
         endpoint = factories.run(
             factories.server(box), address="127.0.0.1", port=engine.port
         ).endpoint
@@ -317,7 +321,7 @@ def garbled(box: Box) -> Run:
         checkpoint="festr2/GLM-5-NVFP4-MTP",
         flags=("--kv-cache-dtype", "fp8_e4m3"),
     )
-    with ScriptedEngine(plan=lambda _body: Script(deltas=[{"content": "The"}])) as engine:
+    with ScriptedEngine(plan=lambda _body: EngineScript(deltas=[{"content": "The"}])) as engine:
         engine.answers["/metrics"] = (200, "sglang:num_running_reqs 0\n")
         return until(Runs(box), became_ready(on, engine), lambda run: run.first_answer)
 
@@ -332,8 +336,8 @@ def test_who_answers_nonsense_did_not_work(garbled: Run, box: Box) -> None:
     ]
 
     assert (known.severity, known.yours) == ("error", "")
-    Run.objects.update(state=State.STOPPED)
-    failed = factories.run(garbled.server, State.FAILED, age=5)
+    Run.objects.update(state=RunState.STOPPED)
+    failed = factories.run(garbled.server, RunState.FAILED, age=5)
     assert diagnoses.explained(failed, factories.person()).last_good is None
 
 

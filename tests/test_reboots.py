@@ -10,10 +10,10 @@ from django.utils import timezone
 
 from servers import lifecycle, live
 from servers.judge import reboot
-from servers.judge.reboot import Fate, Told
+from servers.judge.reboot import RebootReport, ServerAfterReboot
 from servers.lifecycle import boots, turns
 from servers.models import Boot, Box, Entry, Role, Run, User
-from servers.models.run import State
+from servers.models.run import RunState
 from tests import factories
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("own_redis")]
@@ -37,7 +37,7 @@ def went_down(box: Box) -> WentDown:
         now = timezone.now()
         return factories.run(
             factories.server(box, name, **launch),
-            State.FAILED,
+            RunState.FAILED,
             started_at=now - timedelta(seconds=age),
             ended_at=now,
             failure="The engine was ended by SIGTERM (exit code 143) while it was serving.",
@@ -50,7 +50,7 @@ def restart(box: Box) -> None:
     lifecycle.note_boot(box, "after", timezone.now(), seen_before=box.seen_at)
 
 
-def told() -> Told:
+def told() -> RebootReport:
     (line,) = live.restarts_told()
     return line.told
 
@@ -67,9 +67,9 @@ def test_each_server_that_was_wanted_is_told_of(box: Box, went_down: WentDown) -
     assert fates()["qwen"] == ("waiting", "It is started in a moment.")
 
     lifecycle.start_due(box)
-    Run.objects.filter(server=back.server).exclude(pk=back.pk).update(state=State.READY)
+    Run.objects.filter(server=back.server).exclude(pk=back.pk).update(state=RunState.READY)
     again = Run.objects.filter(server=fails.server).exclude(pk=fails.pk)
-    again.update(state=State.FAILED, failure="The driver does not answer.")
+    again.update(state=RunState.FAILED, failure="The driver does not answer.")
 
     assert fates() == {
         "glm-5": ("not", "The driver does not answer."),
@@ -97,7 +97,7 @@ def test_they_start_in_the_order_in_which_they_were_started_before(
 
     lifecycle.start_due(box)
 
-    queued = Run.objects.filter(state=State.QUEUED).order_by("pk")
+    queued = Run.objects.filter(state=RunState.QUEUED).order_by("pk")
     assert [run.server.slug for run in queued] == ["first", "second", "third"]
 
 
@@ -113,13 +113,13 @@ def test_on_one_pool_of_memory_the_second_waits_until_the_first_has_loaded() -> 
     ]
     spark = factories.box("spark-1", facts={"gpus": gpus})
     first, second = (
-        factories.run(factories.server(spark, name), State.QUEUED, age=100 - number)
+        factories.run(factories.server(spark, name), RunState.QUEUED, age=100 - number)
         for number, name in enumerate(("first", "second"))
     )
     Boot.objects.create(
         box=spark, boot_id="after", booted_at=timezone.now(), runs=[first.pk, second.pk]
     )
-    Run.objects.filter(pk=first.pk).update(state=State.STARTING, started_at=timezone.now())
+    Run.objects.filter(pk=first.pk).update(state=RunState.STARTING, started_at=timezone.now())
 
     wait = turns.look(Run.objects.select_related("server__box", "version").get(pk=second.pk))
     Run.objects.filter(pk=second.pk).update(outlook=wait.says)
@@ -174,8 +174,8 @@ def test_it_goes_by_itself_when_all_is_said_and_a_day_has_passed(
     where: Any, ago: int, is_over: bool
 ) -> None:
     now = timezone.now()
-    fates = (Fate(server="qwen", where=where),)
-    told = Told(box="rtx8", booted_at=now - timedelta(hours=ago), fates=fates, upgraded=())
+    fates = (ServerAfterReboot(server="qwen", where=where),)
+    told = RebootReport(box="rtx8", booted_at=now - timedelta(hours=ago), fates=fates, upgraded=())
 
     assert told.is_over(now) is is_over
 

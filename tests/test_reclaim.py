@@ -8,10 +8,10 @@ import pytest
 
 from servers import lifecycle
 from servers.host import reclaim
-from servers.host.containers import ContainerError, Docker
+from servers.host.containers import ContainerError, DockerContainers
 from servers.lifecycle import creation
 from servers.models import Run
-from servers.models.run import State
+from servers.models.run import RunState
 from tests import factories, samples
 from tests.images import ENGINE
 from tests.page_cache import PAGES, cached
@@ -26,7 +26,9 @@ pytestmark = [
 
 
 @pytest.fixture
-def worker(docker: Docker, settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def worker(
+    docker: DockerContainers, settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Path:
     settings.INSTALL = docker.install
     settings.BOX_FILE = tmp_path / "box.toml"
     monkeypatch.setattr(creation, "docker", lambda: docker)
@@ -47,13 +49,13 @@ def started(*, clients: bool = False) -> Run:
 
 
 def test_a_start_drops_it_where_the_box_allows_it(
-    worker: Path, cached: Callable[[], int], docker: Docker
+    worker: Path, cached: Callable[[], int], docker: DockerContainers
 ) -> None:
     worker.write_text("reclaim = true\n")
 
     run = started()
 
-    assert run.state == State.STARTING, run.failure
+    assert run.state == RunState.STARTING, run.failure
     assert cached() == 0
     docker.remove(run.container_id)
 
@@ -63,25 +65,25 @@ def test_a_box_that_does_not_allow_it_says_so(worker: Path, cached: Callable[[],
 
     run = started()
 
-    assert run.state == State.FAILED
+    assert run.state == RunState.FAILED
     assert "allow reclaim`" in run.failure
     assert cached() == PAGES
 
 
 def test_it_stays_while_somebody_is_on_a_gpu(
-    worker: Path, cached: Callable[[], int], docker: Docker
+    worker: Path, cached: Callable[[], int], docker: DockerContainers
 ) -> None:
     worker.write_text("reclaim = true\n")
 
     run = started(clients=True)
 
-    assert run.state == State.STARTING, run.failure
+    assert run.state == RunState.STARTING, run.failure
     assert cached() == PAGES
     docker.remove(run.container_id)
 
 
 def test_who_is_not_root_needs_a_container_for_it(
-    docker: Docker, cached: Callable[[], int], monkeypatch: pytest.MonkeyPatch
+    docker: DockerContainers, cached: Callable[[], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reclaim, "_SWITCH", Path("/proc/version"))
 

@@ -8,10 +8,10 @@ import pytest
 from django.test import Client
 
 from servers.host import reclaim as host
-from servers.host.containers import Docker
+from servers.host.containers import DockerContainers
 from servers.lifecycle import actions, reclaiming
 from servers.models import Action, Box, Entry, Role
-from servers.models.run import State
+from servers.models.run import RunState
 from tests import factories, samples
 from tests.page_cache import PAGES, cached
 
@@ -27,7 +27,7 @@ SPARK = samples.sample([samples.unified(51, [])], [])
 
 
 @pytest.fixture(autouse=True)
-def limits(worker: Docker, settings: Any) -> Path:
+def limits(worker: DockerContainers, settings: Any) -> Path:
     settings.BOX_FILE.write_text("reclaim = true\n")
     return Path(settings.BOX_FILE)
 
@@ -67,7 +67,7 @@ def test_what_was_freed_is_the_difference(
 
 
 def test_it_is_refused_while_an_engine_serves_or_loads(box: Box, cached: Callable[[], int]) -> None:
-    run = factories.run(factories.server(box, "coder"), State.STARTING)
+    run = factories.run(factories.server(box, "coder"), RunState.STARTING)
 
     done, told = asked(box)
 
@@ -109,7 +109,9 @@ def test_a_level_that_the_kernel_does_not_know_is_refused(box: Box) -> None:
     assert done.state == "refused"
 
 
-def test_only_the_wanted_part_is_dropped(cached: Callable[[], int], docker: Docker) -> None:
+def test_only_the_wanted_part_is_dropped(
+    cached: Callable[[], int], docker: DockerContainers
+) -> None:
     host.drop_caches(docker, level=2)
     assert cached() == PAGES
 
@@ -161,7 +163,7 @@ def test_the_page_offers_it_with_the_commands_for_now_and_for_good(box: Box) -> 
 def test_the_question_says_what_stands_against_it(box: Box) -> None:
     factories.tell(box, verdict("reclaimable"))
     assert "allow reclaim" in page(client(), "/boxes/spark-1/actions/reclaim/level-2/ask/")
-    factories.run(factories.server(box, "coder"), State.READY)
+    factories.run(factories.server(box, "coder"), RunState.READY)
 
     said = page(client(), "/boxes/spark-1/actions/reclaim/level-2/ask/")
 

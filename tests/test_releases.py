@@ -9,11 +9,11 @@ from django.utils import timezone
 
 from servers.lifecycle import creation, releases
 from servers.models import Box, Run, Server
-from servers.models.run import State
-from servers.watcher.memory import Memory
-from servers.watcher.releases import Releases
+from servers.models.run import RunState
+from servers.watcher.memory import MemoryMonitor
+from servers.watcher.releases import ReleaseMonitor
 from tests import factories
-from tests.memory.scenes import GIB, OURS, Scene, crashed
+from tests.memory.scenes import GIB, OURS, MemoryScene, crashed
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("own_redis")]
 
@@ -29,11 +29,11 @@ def server(box: Box) -> Server:
 
 
 @pytest.fixture
-def scene() -> Scene:
-    return Scene(kind="discrete", total=96.0, t=timezone.now().timestamp())
+def scene() -> MemoryScene:
+    return MemoryScene(kind="discrete", total=96.0, t=timezone.now().timestamp())
 
 
-def at_work(server: Server, scene: Scene, gib: float = 60.0) -> Run:
+def at_work(server: Server, scene: MemoryScene, gib: float = 60.0) -> Run:
     """A run that began when nobody was on the card, and is ready now."""
     run = factories.run(server, container_id=OURS, gpus="all")
     before = releases.before(run, scene.snapshot(), None)
@@ -44,24 +44,24 @@ def at_work(server: Server, scene: Scene, gib: float = 60.0) -> Run:
     return Run.objects.get(pk=run.pk)
 
 
-def ends(run: Run, scene: Scene, **values: Any) -> None:
+def ends(run: Run, scene: MemoryScene, **values: Any) -> None:
     scene.end(100)
     ended = datetime.fromtimestamp(scene.t, UTC)
-    Run.objects.filter(pk=run.pk).update(state=State.STOPPED, ended_at=ended, **values)
+    Run.objects.filter(pk=run.pk).update(state=RunState.STOPPED, ended_at=ended, **values)
 
 
 def words(run: Run) -> str:
     return Run.objects.get(pk=run.pk).release_words
 
 
-def seen(watcher: Releases, scene: Scene, seconds: int = 1) -> None:
+def seen(watcher: ReleaseMonitor, scene: MemoryScene, seconds: int = 1) -> None:
     scene.made.clear()
     for snapshot in scene.for_(seconds, step=1):
         watcher.see(snapshot)
 
 
-def test_what_came_back_stays_on_the_run(box: Box, server: Server, scene: Scene) -> None:
-    watcher = Releases(box)
+def test_what_came_back_stays_on_the_run(box: Box, server: Server, scene: MemoryScene) -> None:
+    watcher = ReleaseMonitor(box)
     run = at_work(server, scene)
     seen(watcher, scene, 5)
     assert Run.objects.get(pk=run.pk).memory_after == {}
@@ -82,16 +82,16 @@ def test_what_came_back_stays_on_the_run(box: Box, server: Server, scene: Scene)
 
 
 def test_another_watcher_goes_on_where_one_was_ended(
-    box: Box, server: Server, scene: Scene
+    box: Box, server: Server, scene: MemoryScene
 ) -> None:
-    watcher = Releases(box)
+    watcher = ReleaseMonitor(box)
     run = at_work(server, scene)
     seen(watcher, scene, 3)
     ends(run, scene)
     scene.lost = 20.0
     seen(watcher, scene, 3)
 
-    later = Releases(box)
+    later = ReleaseMonitor(box)
     scene.lost = 0.0
     seen(later, scene, 1)
 
@@ -99,21 +99,21 @@ def test_another_watcher_goes_on_where_one_was_ended(
 
 
 def test_a_watcher_that_comes_after_the_end_claims_no_more_than_it_saw(
-    box: Box, server: Server, scene: Scene
+    box: Box, server: Server, scene: MemoryScene
 ) -> None:
     run = at_work(server, scene)
     ends(run, scene)
 
-    seen(Releases(box), scene, 1)
+    seen(ReleaseMonitor(box), scene, 1)
 
     run = Run.objects.get(pk=run.pk)
     assert (run.release.outcome, run.release_words) == ("back", "")
 
 
 def test_a_container_that_was_removed_meanwhile_is_still_known_by_its_number(
-    box: Box, server: Server, scene: Scene
+    box: Box, server: Server, scene: MemoryScene
 ) -> None:
-    watcher = Releases(box)
+    watcher = ReleaseMonitor(box)
     run = at_work(server, scene)
     seen(watcher, scene, 2)
     scene.process(101, 9.0, "VLLM::Worker_TP1", container=OURS, ppid=1)
@@ -124,23 +124,25 @@ def test_a_container_that_was_removed_meanwhile_is_still_known_by_its_number(
     assert "Process 101 (VLLM::Worker_TP1" in words(run)
 
 
-def test_a_run_without_a_measure_is_not_spoken_of(box: Box, server: Server, scene: Scene) -> None:
-    run = factories.run(server, State.STOPPED)
+def test_a_run_without_a_measure_is_not_spoken_of(
+    box: Box, server: Server, scene: MemoryScene
+) -> None:
+    run = factories.run(server, RunState.STOPPED)
 
-    seen(Releases(box), scene, 3)
+    seen(ReleaseMonitor(box), scene, 3)
 
     assert (words(run), Run.objects.get(pk=run.pk).released_at) == ("", None)
 
 
 def test_a_start_while_memory_still_comes_back_counts_from_before_that(
-    box: Box, server: Server, scene: Scene
+    box: Box, server: Server, scene: MemoryScene
 ) -> None:
-    watcher = Releases(box)
+    watcher = ReleaseMonitor(box)
     run = at_work(server, scene)
     ends(run, scene)
     scene.lost = 33.0
     seen(watcher, scene, 1)
-    successor = factories.run(factories.server(box, "next"), State.CREATING, gpus="all")
+    successor = factories.run(factories.server(box, "next"), RunState.CREATING, gpus="all")
 
     before = releases.before(successor, scene.snapshot(), None)
 
@@ -149,7 +151,7 @@ def test_a_start_while_memory_still_comes_back_counts_from_before_that(
 
 
 def test_a_sample_from_after_the_start_is_no_measure_of_before(
-    server: Server, scene: Scene
+    server: Server, scene: MemoryScene
 ) -> None:
     run = factories.run(server, gpus="all")
     started = timezone.now() - timedelta(seconds=5)
@@ -167,9 +169,9 @@ def pages(run: Run) -> list[str]:
 
 
 def test_pages_tell_it_while_it_lasts_and_afterwards(
-    box: Box, server: Server, scene: Scene
+    box: Box, server: Server, scene: MemoryScene
 ) -> None:
-    watcher = Releases(box)
+    watcher = ReleaseMonitor(box)
     run = at_work(server, scene)
     seen(watcher, scene, 2)
     ends(run, scene)
@@ -180,7 +182,7 @@ def test_pages_tell_it_while_it_lasts_and_afterwards(
         assert '<span class="badge working">releasing</span> 20.0 GiB of GPU memory' in page
 
     seen(watcher, scene, 40)
-    factories.run(server, State.STOPPED, age=100)
+    factories.run(server, RunState.STOPPED, age=100)
     *_others, earlier = pages(run)
     assert "20.0 GiB were not given back. Process 101" in earlier
     assert "spark-1 shows what was left behind" in earlier
@@ -188,8 +190,8 @@ def test_pages_tell_it_while_it_lasts_and_afterwards(
 
 
 def test_a_reclaim_is_told_to_the_judge_of_the_memory(box: Box) -> None:
-    scene = crashed(Scene(), lost=40.0).for_(900)
-    memory = Memory(box)
+    scene = crashed(MemoryScene(), lost=40.0).for_(900)
+    memory = MemoryMonitor(box)
     for snapshot in scene:
         said = memory.judged(snapshot)
     assert said["verdicts"][0]["verdict"] == "reclaimable"
@@ -205,7 +207,7 @@ def test_a_reclaim_is_told_to_the_judge_of_the_memory(box: Box) -> None:
 def test_the_number_of_a_removed_container_is_kept(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = factories.run(server, State.STOPPED, container_id="c" * 64)
+    run = factories.run(server, RunState.STOPPED, container_id="c" * 64)
 
     class Gone:
         def remove(self, container_id: str) -> None:

@@ -10,11 +10,11 @@ from django.test import Client
 from django.utils import timezone
 
 from servers import lifecycle
-from servers.host.containers import ContainerError, Docker
+from servers.host.containers import ContainerError, DockerContainers
 from servers.judge.available import unheld
 from servers.lifecycle import creation, restarts
 from servers.models import Box, Entry, Run, Server
-from servers.models.run import State, Wanted
+from servers.models.run import DesiredState, RunState
 from tests import factories, samples
 from tests.images import ENGINE
 
@@ -28,7 +28,7 @@ def box() -> Box:
 
 def failed(of: Server, **values: Any) -> Run:
     """A run that has just failed, with what inferdash notes on it."""
-    run = factories.run(of, State.FAILED, failure="The engine ended by itself.", **values)
+    run = factories.run(of, RunState.FAILED, failure="The engine ended by itself.", **values)
     Run.objects.filter(pk=run.pk).update(**restarts.plan(run))
     run.refresh_from_db()
     return run
@@ -70,10 +70,10 @@ def test_a_failed_run_is_started_again_after_pauses_that_grow_until_the_tries_ar
         make_due(run)
         lifecycle.start_due(box)
         run = latest(server)
-        assert run.state == State.QUEUED
+        assert run.state == RunState.QUEUED
         assert run.despite == "I know"
         assert run.pinned_image == "sha256:1"
-        values = {"state": State.FAILED, "ended_at": timezone.now()}
+        values = {"state": RunState.FAILED, "ended_at": timezone.now()}
         Run.objects.filter(pk=run.pk).update(**values, **restarts.plan(run))
         run.refresh_from_db()
 
@@ -157,7 +157,7 @@ def test_a_persons_stop_calls_the_planned_start_off(box: Box, is_running: bool) 
     assert "Starts again" not in card(server)
     lifecycle.start_due(box)
     last = latest(server)
-    assert last.wanted == Wanted.STOPPED
+    assert last.wanted == DesiredState.STOPPED
     assert str(last.stopped_by) == "ben"
     assert server.runs.count() == 1 + is_running
     assert Entry.objects.filter(action="stop", by=last.stopped_by).exists()
@@ -165,10 +165,10 @@ def test_a_persons_stop_calls_the_planned_start_off(box: Box, is_running: bool) 
 
 def test_a_stop_in_the_moment_of_the_end_is_a_stop(box: Box) -> None:
     server = factories.server(box, restart="always")
-    run = factories.run(server, State.READY)
+    run = factories.run(server, RunState.READY)
     stale = Run.objects.get(pk=run.pk)
     lifecycle.stop(run, by=factories.person("ben"))
-    Run.objects.filter(pk=run.pk).update(state=State.FAILED, **restarts.plan(stale))
+    Run.objects.filter(pk=run.pk).update(state=RunState.FAILED, **restarts.plan(stale))
     make_due(run)
 
     lifecycle.start_due(box)
@@ -237,7 +237,9 @@ def test_the_card_says_which_try_comes_when(box: Box) -> None:
 
 
 @pytest.fixture
-def worker(docker: Docker, settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def worker(
+    docker: DockerContainers, settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     settings.INSTALL = docker.install
     settings.BOX_FILE = tmp_path / "box.toml"
     settings.BOX_FILE.write_text(f'mount_roots = ["{tmp_path}"]\n')
@@ -245,7 +247,7 @@ def worker(docker: Docker, settings: Any, tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.fixture
-def ended(docker: Docker, worker: None) -> Callable[[Run], Run]:
+def ended(docker: DockerContainers, worker: None) -> Callable[[Run], Run]:
     """Start it, let the container end, and observe it as the watcher does."""
 
     def observe(run: Run) -> Run:
@@ -274,7 +276,7 @@ def test_an_engine_that_dies_gets_another_container_of_the_same_image(
         box, image=ENGINE, gpus="none", restart="on-failure", entrypoint=("sh", "-c", "exit 3")
     )
     run = ended(started(server))
-    assert run.state == State.FAILED
+    assert run.state == RunState.FAILED
     assert run.restart_at is not None
     make_due(run)
     lifecycle.start_due(box)
@@ -309,16 +311,16 @@ def test_an_image_that_is_gone_is_told_and_not_tried_again(box: Box, worker: Non
     lifecycle.advance(again)
 
     again.refresh_from_db()
-    assert again.state == State.FAILED
+    assert again.state == RunState.FAILED
     assert again.failure.startswith("The image that it ran, sha256:abababababab, is no longer on")
     assert again.restart_at is None
 
 
 def test_a_registry_that_is_away_is_asked_again(box: Box) -> None:
-    run = factories.run(factories.server(box, restart="on-failure"), State.PULLING)
+    run = factories.run(factories.server(box, restart="on-failure"), RunState.PULLING)
 
     lifecycle.pull_failed(run, ContainerError("The registry does not answer."))
 
     run.refresh_from_db()
-    assert run.state == State.FAILED
+    assert run.state == RunState.FAILED
     assert run.restart_at is not None

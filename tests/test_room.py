@@ -10,7 +10,7 @@ from django.utils import timezone
 from servers import lifecycle
 from servers.judge import available
 from servers.models import Box, Run, Server
-from servers.models.run import State
+from servers.models.run import RunState
 from tests import factories, samples
 from tests.images import ENGINE
 from tests.samples import GIB
@@ -58,7 +58,7 @@ def test_it_waits_while_one_of_its_gpus_is_short(box: Box) -> None:
 
     run = advanced(run)
 
-    assert run.state == State.QUEUED
+    assert run.state == RunState.QUEUED
     assert "GPU 2 has 11 of the 60 GiB free that it waits for." in card(run.server)
     assert "Waiting for the worker" not in card(run.server)
     assert run.creating_at is None
@@ -78,7 +78,7 @@ def test_a_stop_ends_the_wait(box: Box) -> None:
 
     run = advanced(run)
 
-    assert (run.state, run.outlook) == (State.STOPPED, "")
+    assert (run.state, run.outlook) == (RunState.STOPPED, "")
 
 
 def test_it_does_not_wait_for_ever(box: Box) -> None:
@@ -88,7 +88,7 @@ def test_it_does_not_wait_for_ever(box: Box) -> None:
 
     run = advanced(run)
 
-    assert run.state == State.FAILED
+    assert run.state == RunState.FAILED
     assert run.failure.startswith("GPU 1 has 5 of the 60 GiB free that it waits for. It waited 10")
     assert run.restart_at is not None
 
@@ -109,13 +109,13 @@ def test_a_box_that_says_nothing_of_its_memory_is_not_waited_for(box: Box) -> No
 
 def test_after_a_pull_it_waits_too(box: Box) -> None:
     run = queued(box)
-    Run.objects.filter(pk=run.pk).update(state=State.PULLING)
+    Run.objects.filter(pk=run.pk).update(state=RunState.PULLING)
     factories.tell(box, holding(0, 90, 0))
 
     lifecycle.finish_pull(Run.objects.get(pk=run.pk))
 
     run.refresh_from_db()
-    assert run.state == State.QUEUED
+    assert run.state == RunState.QUEUED
     assert "waits for" in run.outlook
 
 

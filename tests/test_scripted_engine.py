@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.scripted_engine import MODEL, Script, ScriptedEngine
+from tests.scripted_engine import MODEL, EngineScript, ScriptedEngine
 from tests.waiting import PATIENCE
 
 
@@ -66,7 +66,7 @@ def test_who_is_connected(said: bytes) -> None:
 
 
 def test_who_does_not_read_what_it_is_told() -> None:
-    told = Script(deltas=[{"content": "x" * 1_000_000}] * 20)
+    told = EngineScript(deltas=[{"content": "x" * 1_000_000}] * 20)
     body = json.dumps({"model": MODEL}).encode()
     head = f"POST /v1/chat/completions HTTP/1.1\r\ncontent-length: {len(body)}\r\n\r\n"
     with ScriptedEngine(plan=lambda _body: told) as engine:

@@ -16,11 +16,11 @@ from servers.judge import sleeping as judge
 from servers.lifecycle import demand
 from servers.lifecycle.demand import NotStartedError
 from servers.models import Box, Role, Run, Server
-from servers.models.run import State, Wanted
+from servers.models.run import DesiredState, RunState
 from servers.models.sleeping import Sleep
 from servers.templatetags import format
 from servers.watcher import sleeping
-from servers.watcher.sleeping import Sleeping
+from servers.watcher.sleeping import EngineSleeper
 from tests import factories, samples
 from tests.samples import GIB
 from tests.scripted_engine import ScriptedEngine, Sleeper
@@ -174,7 +174,7 @@ rows = pytest.mark.django_db(transaction=True)
 def test_an_idle_one_sleeps_is_measured_and_woken_by_a_request(
     box: Box, engine: ScriptedEngine
 ) -> None:
-    run, watcher = run_of(box, engine), Sleeping(box)
+    run, watcher = run_of(box, engine), EngineSleeper(box)
     holds(box, 75)
     sleeper_asked = sleeper(engine).asked
 
@@ -186,7 +186,7 @@ def test_an_idle_one_sleeps_is_measured_and_woken_by_a_request(
 
     until(step, run, lambda run: run.sleep == Sleep.ASLEEP)
 
-    assert run.wanted == Wanted.RUNNING
+    assert run.wanted == DesiredState.RUNNING
     assert run.shown_state == "asleep"
     assert run.sleep_words == "asleep: 71 GiB given back"
     page = browser(Role.OPERATOR).get("/servers/coder/").content.decode()
@@ -199,7 +199,7 @@ def test_an_idle_one_sleeps_is_measured_and_woken_by_a_request(
     asked(run)
     until(step, run, lambda run: run.sleep == Sleep.AWAKE)
     assert sleeper_asked == ["/sleep?level=1&mode=wait", "/wake_up"]
-    assert run.shown_state == State.READY
+    assert run.shown_state == RunState.READY
     assert run.wake_wanted_at is None
     assert "woke_in" in run.slept
     step()
@@ -222,7 +222,7 @@ def test_neither_who_serves_nor_what_a_person_has_started_is_put_to_sleep(
 ) -> None:
     run = run_of(box, engine, **values())
 
-    Sleeping(box).step()
+    EngineSleeper(box).step()
 
     run.refresh_from_db()
     assert (run.sleep, sleeper(engine).asked) == (Sleep.AWAKE, [])
@@ -231,7 +231,7 @@ def test_neither_who_serves_nor_what_a_person_has_started_is_put_to_sleep(
 @rows
 def test_one_that_is_asked_in_the_last_moment_stays_awake(box: Box, engine: ScriptedEngine) -> None:
     engine.answers["/metrics"] = (200, "vllm:num_requests_running 1\n")
-    run, watcher = run_of(box, engine), Sleeping(box)
+    run, watcher = run_of(box, engine), EngineSleeper(box)
 
     watcher.step()
     run.refresh_from_db()
@@ -247,14 +247,14 @@ def test_what_cannot_sleep_is_stopped_as_before_and_says_why(
     box: Box, engine: ScriptedEngine
 ) -> None:
     unable = run_of(box, engine, "unable", launch={"flags": ()})
-    failing, watcher = run_of(box, engine, "failing"), Sleeping(box)
+    failing, watcher = run_of(box, engine, "failing"), EngineSleeper(box)
     sleeper(engine).fails["/sleep"] = (500, '{"error": {"message": "no cumem allocator"}}')
 
     def step() -> None:
         demand.stop_idle(box)
         watcher.step()
 
-    until(step, failing, lambda run: run.wanted == Wanted.DRAINED)
+    until(step, failing, lambda run: run.wanted == DesiredState.DRAINED)
     unable.refresh_from_db()
     assert unable.outlook == "Stopped after 10m without a request; one starts it."
     assert failing.outlook.endswith(
@@ -271,7 +271,7 @@ def asleep(box: Box, engine: ScriptedEngine, **values: Any) -> Run:
 
 @rows
 def test_a_wake_that_fails_says_why_and_what_to_do(box: Box, engine: ScriptedEngine) -> None:
-    run, watcher = asleep(box, engine), Sleeping(box)
+    run, watcher = asleep(box, engine), EngineSleeper(box)
     sleeper(engine).fails["/wake_up"] = (500, "CUDA out of memory")
     holds(box, 4)
 
@@ -292,21 +292,21 @@ def test_a_wake_that_fails_says_why_and_what_to_do(box: Box, engine: ScriptedEng
 def test_another_watcher_asks_the_engine_how_it_was_left(box: Box, engine: ScriptedEngine) -> None:
     run = run_of(box, engine, sleep=Sleep.WAKING, sleep_moved_at=timezone.now())
 
-    until(Sleeping(box).step, run, lambda run: run.sleep == Sleep.AWAKE)
+    until(EngineSleeper(box).step, run, lambda run: run.sleep == Sleep.AWAKE)
 
     sleeper(engine).is_asleep = True
     Run.objects.update(sleep=Sleep.FALLING)
-    until(Sleeping(box).step, run, lambda run: run.sleep == Sleep.ASLEEP)
+    until(EngineSleeper(box).step, run, lambda run: run.sleep == Sleep.ASLEEP)
     # Woken by somebody with curl.
     sleeper(engine).is_asleep = False
-    until(Sleeping(box).step, run, lambda run: run.sleep == Sleep.AWAKE)
+    until(EngineSleeper(box).step, run, lambda run: run.sleep == Sleep.AWAKE)
 
 
 @rows
 def test_it_waits_for_its_memory_and_who_is_idle_on_it_is_stopped(
     box: Box, engine: ScriptedEngine
 ) -> None:
-    run, watcher = asleep(box, engine), Sleeping(box)
+    run, watcher = asleep(box, engine), EngineSleeper(box)
     other = run_of(box, engine, "other", container_id="d" * 64, launch={"when_idle": ""})
     Run.objects.filter(pk=other.pk).update(last_request_at=timezone.now() - timedelta(minutes=5))
     holds(box, 90, by="d" * 64)
@@ -336,7 +336,7 @@ def test_a_persons_server_is_not_stopped_for_it(box: Box, engine: ScriptedEngine
 
 @rows
 def test_keep_running_wakes_it(box: Box, engine: ScriptedEngine) -> None:
-    run, watcher = asleep(box, engine), Sleeping(box)
+    run, watcher = asleep(box, engine), EngineSleeper(box)
     holds(box, 4)
 
     assert browser(Role.OPERATOR).post("/servers/coder/keep/").status_code == 204

@@ -7,7 +7,7 @@ import pytest
 from servers import live
 from servers.live import standing
 from servers.models import Role, Server, User
-from servers.models.run import State
+from servers.models.run import RunState
 from tests import factories
 from tests.samples import GIB, card, process, sample
 
@@ -53,7 +53,7 @@ def test_where_its_memory_is_not_known_nothing_is_claimed(server: Server) -> Non
 
 
 def test_a_stopped_server_stands_with_its_start(server: Server) -> None:
-    factories.run(server, State.STOPPED)
+    factories.run(server, RunState.STOPPED)
 
     page = shown()
 
@@ -62,7 +62,7 @@ def test_a_stopped_server_stands_with_its_start(server: Server) -> None:
 
 
 def test_one_that_starts_stands_with_where_it_is(server: Server) -> None:
-    factories.run(server, State.STARTING)
+    factories.run(server, RunState.STARTING)
 
     page = shown()
 
@@ -72,7 +72,7 @@ def test_one_that_starts_stands_with_where_it_is(server: Server) -> None:
 
 def test_one_that_is_only_watched_is_not_started(server: Server) -> None:
     Server.objects.update(watches={"name": "llm"})
-    factories.run(server, State.STOPPED)
+    factories.run(server, RunState.STOPPED)
 
     page = shown()
 
@@ -81,7 +81,7 @@ def test_one_that_is_only_watched_is_not_started(server: Server) -> None:
 
 
 def test_why_it_failed_is_inert(server: Server) -> None:
-    factories.run(server, State.FAILED, failure="<img src=x hx-get=/x/ hx-trigger=load>")
+    factories.run(server, RunState.FAILED, failure="<img src=x hx-get=/x/ hx-trigger=load>")
 
     page = shown()
 

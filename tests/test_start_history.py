@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from servers.judge.phases import Reader
 from servers.models import Run, Server, record
-from servers.models.run import State
+from servers.models.run import RunState
 from tests import factories
 
 pytestmark = pytest.mark.django_db
@@ -37,10 +37,10 @@ def phased(run: Run) -> None:
 
 def test_starts_are_told_with_their_parts_the_oldest_first() -> None:
     server = placed()
-    first = factories.run(server, State.STOPPED)
+    first = factories.run(server, RunState.STOPPED)
     phased(first)
-    second = factories.run(server, State.FAILED, started_at=None, ended_at=timezone.now())
-    stopped = factories.run(server, State.STOPPED, ready_at=None)
+    second = factories.run(server, RunState.FAILED, started_at=None, ended_at=timezone.now())
+    stopped = factories.run(server, RunState.STOPPED, ready_at=None)
 
     one, other = record.starts(server.profile)
     assert [one.run, other.run] == [first.pk, second.pk]
@@ -64,8 +64,8 @@ def test_the_page_charts_starts_and_says_the_same_in_a_table(client: Client) -> 
     address = f"/profiles/{server.profile.slug}/"
     assert "Each start is kept here" in client.get(address).content.decode()
 
-    phased(factories.run(server, State.STOPPED))
-    factories.run(server, State.FAILED)
+    phased(factories.run(server, RunState.STOPPED))
+    factories.run(server, RunState.FAILED)
     page = client.get(address).content.decode()
     assert page.count('class="starts-bar') == 2
     assert "Version 1 takes 2 min 30 s" in page

@@ -3,17 +3,17 @@ from typing import Any
 
 import pytest
 
-from servers.judge.startchart import AXIS, HEIGHT, TOP, Start, chart
+from servers.judge.startchart import AXIS, HEIGHT, TOP, ChartedStart, chart
 
 NOW = datetime(2026, 11, 21, 10, tzinfo=UTC)
 
 
-def start(took: float = 60, **values: Any) -> Start:
+def start(took: float = 60, **values: Any) -> ChartedStart:
     defaults: dict[str, Any] = {
         "run": 1, "server": "s", "box": "rtx8", "version": 1, "when": NOW, "is_ready": True,
         "parts": {},
     }  # fmt: skip
-    return Start(took=took, **{**defaults, **values})
+    return ChartedStart(took=took, **{**defaults, **values})
 
 
 def test_without_starts_there_is_no_chart() -> None:

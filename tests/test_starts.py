@@ -11,15 +11,15 @@ from django.test import Client
 from django.utils import timezone
 
 from servers import live
-from servers.host.containers import Docker
+from servers.host.containers import DockerContainers
 from servers.judge import starting
 from servers.judge.phases import Reader
 from servers.models import LogChunk, Run, Server
-from servers.models.run import State
+from servers.models.run import RunState
 from servers.watcher import starts
 from servers.watcher.logs import Follower
 from servers.watcher.loop import Watcher
-from servers.watcher.starts import Starts
+from servers.watcher.starts import StartTracker
 from tests import factories
 from tests.test_phases import started
 from tests.waiting import wait_until
@@ -45,7 +45,7 @@ def page(of: Server, path: str = "/") -> str:
 
 
 def starting_run(of: Server, ago: float = 60) -> Run:
-    run = factories.run(of, State.STARTING)
+    run = factories.run(of, RunState.STARTING)
     at = timezone.now() - timedelta(seconds=ago)
     Run.objects.filter(pk=run.pk).update(started_at=at, created_at=at - timedelta(seconds=2))
     return fresh(run)
@@ -63,14 +63,14 @@ def test_a_start_is_read_in_steps_and_remembered(own_redis: object) -> None:
     lines = started("vllm")
     assert run.started_at is not None
     write(run, lines[:8], from_at=run.started_at)
-    Starts().look(fresh(run))
+    StartTracker().look(fresh(run))
     half = fresh(run)
     assert half.progress.phase == "loading"
     assert half.progress.percent == 40
     assert half.phases_read == 8
     write(run, lines[8:], from_at=run.started_at + timedelta(seconds=8))
     # Another watcher takes over.
-    Starts().look(fresh(run))
+    StartTracker().look(fresh(run))
     done = fresh(run)
     assert done.progress.is_ready
     took = starting.durations(done.stretches)
@@ -106,7 +106,7 @@ def test_progress_is_as_new_as_the_log_while_a_round_of_questions_hangs(
     reading = threading.Thread(target=watcher._reading_starts)
     reading.start()
     try:
-        log = Follower(run.pk, run.container_id, masks=(), docker=cast(Docker, None))
+        log = Follower(run.pk, run.container_id, masks=(), docker=cast(DockerContainers, None))
         before = started("vllm")[:8]
         of = before[-1].partition(":")[0]
         for done in (120, 121, 180):
@@ -128,8 +128,8 @@ def test_the_phase_in_which_a_start_failed_is_read_to_its_last_line(own_redis: o
     assert run.started_at is not None
     write(run, started("vllm")[:8], from_at=run.started_at)
     now = timezone.now()
-    Run.objects.filter(pk=run.pk).update(state=State.FAILED, ended_at=now, ready_at=None)
-    Starts().close(box)
+    Run.objects.filter(pk=run.pk).update(state=RunState.FAILED, ended_at=now, ready_at=None)
+    StartTracker().close(box)
     assert fresh(run).progress.phase == "loading"
     assert fresh(run).stretches[-1].ended == now
 
@@ -140,15 +140,15 @@ def test_what_phases_usually_take_is_learned_from_good_runs(own_redis: object) -
     earlier = starting_run(on, ago=3600)
     assert earlier.started_at is not None
     write(earlier, started("vllm"), from_at=earlier.started_at, every=10)
-    Starts().look(fresh(earlier))
+    StartTracker().look(fresh(earlier))
     ready = earlier.started_at + timedelta(seconds=400)
     Run.objects.filter(pk=earlier.pk).update(
-        state=State.STOPPED, ready_at=ready, ended_at=timezone.now()
+        state=RunState.STOPPED, ready_at=ready, ended_at=timezone.now()
     )
     run = starting_run(on)
     usually = starts.usual_phases(run)
     assert usually["loading"] == pytest.approx(80)
-    Starts().look(run)
+    StartTracker().look(run)
     assert fresh(run).usual_phases == usually
 
 
@@ -208,7 +208,7 @@ def test_a_measured_download_is_a_phase_of_its_own() -> None:
     reader = Reader("vllm")
     began = NOW + timedelta(seconds=10)
     reader.feed(1, "Starting to load model a/b...", began.isoformat())
-    download = starting.Download(
+    download = starting.WeightsDownload(
         began=NOW + timedelta(seconds=12), ended=None, size=2**30, total=None, rate=2.0**20
     )
     now_loading = starting.stretches(reader.progress, started=NOW, ended=None, download=download)
@@ -216,7 +216,7 @@ def test_a_measured_download_is_a_phase_of_its_own() -> None:
         ("starting", NOW),
         ("downloading", began),
     ]
-    over = starting.Download(
+    over = starting.WeightsDownload(
         began=download.began, ended=NOW + timedelta(seconds=90), size=1, total=None, rate=None
     )
     found = starting.stretches(reader.progress, started=NOW, ended=None, download=over)
@@ -241,7 +241,7 @@ def test_card_and_page_show_phase_percent_and_what_is_left(own_redis: object) ->
     run = starting_run(on)
     assert run.started_at is not None
     write(run, started("vllm")[:8], from_at=run.started_at + timedelta(seconds=40))
-    Starts().look(fresh(run))
+    StartTracker().look(fresh(run))
     Run.objects.filter(pk=run.pk).update(usual_phases={"loading": 60.0, "capturing": 300.0})
 
     said = page(on)
@@ -270,7 +270,7 @@ def test_a_quiet_start_says_for_how_long(own_redis: object) -> None:
     run = starting_run(on, ago=3600)
     assert run.started_at is not None
     write(run, started("vllm")[:8], from_at=timezone.now() - timedelta(minutes=16, seconds=30))
-    Starts().look(fresh(run))
+    StartTracker().look(fresh(run))
     assert "quiet for 16 min" in page(on)
     assert "quiet for 16 min" in page(on, "")
 
@@ -284,7 +284,7 @@ def test_browsers_are_told_only_when_they_would_see_something_new(
     on = factories.server(factories.box(), model="gpt-oss-120b")
     run = starting_run(on)
     assert run.started_at is not None
-    watched = Starts()
+    watched = StartTracker()
     for count, line in enumerate([*started("vllm")[:6], *["words"] * 20]):
         write(run, [line], from_at=run.started_at + timedelta(seconds=count))
         watched.look(fresh(run))

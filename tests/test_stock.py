@@ -14,8 +14,8 @@ from django.utils import timezone
 from servers.judge import stock as judge
 from servers.lifecycle import stock
 from servers.models import Box, ImageFacts, Role, Run, Server, Stock, StoredCheckpoint
-from servers.models.run import State
-from servers.watcher.stock import Stocktaking
+from servers.models.run import RunState
+from servers.watcher.stock import ModelScan
 from tests import factories
 from tests.test_inventory import CONFIG, blob, folder, gguf, hub
 
@@ -86,7 +86,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("own_redis")]
 
 
 def look(box: Box) -> Stock:
-    Stocktaking(box).look(go_on=lambda: True)
+    ModelScan(box).look(go_on=lambda: True)
     return Stock.objects.get(box=box)
 
 
@@ -123,12 +123,14 @@ def test_a_start_that_mounts_something_is_looked_after_and_many_are_not_without_
     folder(root / "mnt/models/one", "a.safetensors")
     now = [100.0]
     monkeypatch.setattr("servers.watcher.stock.time.monotonic", lambda: now[0])
-    watcher = Stocktaking(box)
+    watcher = ModelScan(box)
     assert watcher.look(go_on=lambda: True) is None
     mounts = factories.server(box, "mounts", mount_hf_cache=False, volumes=("/mnt:/mnt",))
     nothing = factories.server(box, "mounts-nothing", mount_hf_cache=False)
 
-    def start(server: Server, state: State = State.STARTING, **at: Any) -> tuple[Any, set[str]]:
+    def start(
+        server: Server, state: RunState = RunState.STARTING, **at: Any
+    ) -> tuple[Any, set[str]]:
         factories.run(server, state, **({"started_at": timezone.now()} | at))
         due_in = watcher.look(go_on=lambda: True)
         Run.objects.all().delete()
@@ -148,7 +150,7 @@ def test_a_start_that_mounts_something_is_looked_after_and_many_are_not_without_
     long_ago = timezone.now() - timedelta(hours=1)
     assert start(mounts, started_at=long_ago) == (None, {"one", "two", "three"})
     # What the engine itself has downloaded is whole when it is ready.
-    ready = start(mounts, State.READY, started_at=long_ago, ready_at=timezone.now())
+    ready = start(mounts, RunState.READY, started_at=long_ago, ready_at=timezone.now())
     assert ready == (None, {"one", "two", "three", "four"})
 
 

@@ -8,8 +8,8 @@ from django.utils import timezone
 
 from servers.judge import stuck
 from servers.models import Run
-from servers.models.run import State
-from servers.watcher.starts import Starts
+from servers.models.run import RunState
+from servers.watcher.starts import StartTracker
 from tests import factories, samples
 from tests.cases import table
 from tests.test_phases import started
@@ -98,7 +98,7 @@ def test_a_start_whose_gpus_spin_is_said_to_be_stuck(own_redis: object) -> None:
     lines = started("vllm")
     cut = next(place for place, line in enumerate(lines) if "Capturing" in line)
     write(run, lines[: cut + 1], from_at=timezone.now() - timedelta(minutes=8))
-    watched = Starts()
+    watched = StartTracker()
     watched.look(fresh(run))
     watched.judge(fresh(run), sample_of(run, **WEDGED))
     assert fresh(run).spins_since is not None
@@ -123,6 +123,6 @@ def test_a_server_that_owes_tokens_and_makes_none_is_stuck(
     own_redis: object, tokens: float | None, says: bool
 ) -> None:
     on = factories.server(factories.box(), model="gpt-oss-120b")
-    run = factories.run(on, State.READY, requests_running=2, tokens_per_second=tokens)
-    Starts().judge(fresh(run), sample_of(run, **WEDGED))
+    run = factories.run(on, RunState.READY, requests_running=2, tokens_per_second=tokens)
+    StartTracker().judge(fresh(run), sample_of(run, **WEDGED))
     assert (fresh(run).spins_since is not None) is says

@@ -12,11 +12,11 @@ import pytest
 from docker import APIClient
 
 from servers.host import outfit
-from servers.host.containers import Docker
+from servers.host.containers import DockerContainers
 from servers.lifecycle import creation, preflight
 from servers.models import Box, Server, Supplies
 from servers.watcher import boxes, supplies
-from servers.watcher.images import Images
+from servers.watcher.images import ImageInspector
 from tests import factories, samples
 from tests.images import BASE, ENGINE
 from tests.ports import free_port
@@ -82,7 +82,7 @@ def test_what_the_kernel_does_not_tell_is_not_known(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def needy(asking: Docker) -> Iterator[str]:
+def needy(asking: DockerContainers) -> Iterator[str]:
     """An image that asks for more than any driver has."""
     with closing(APIClient(asking.host, version="auto")) as client:
         container = client.create_container(BASE, ["true"])
@@ -111,13 +111,13 @@ def place(box: Box, name: str, image: str, **values: Any) -> Server:
 @pytest.mark.docker
 @pytest.mark.django_db(transaction=True)
 def test_what_docker_says_of_images_and_of_itself_stops_a_start(
-    asking: Docker, box: Box, needy: str, monkeypatch: pytest.MonkeyPatch
+    asking: DockerContainers, box: Box, needy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     servers = [place(box, name, image) for name, image in
                (("fine", ENGINE), ("needy", needy), ("absent", ABSENT))]  # fmt: skip
-    monkeypatch.setattr("servers.watcher.images.Images._take", lambda *_: None)
+    monkeypatch.setattr("servers.watcher.images.ImageInspector._take", lambda *_: None)
 
-    Images(box).look(sample=None)
+    ImageInspector(box).look(sample=None)
     supplies.look(box, creation.docker().facts())
 
     known = Supplies.objects.get(box=box)
@@ -143,7 +143,7 @@ def test_what_docker_says_of_images_and_of_itself_stops_a_start(
 
 @pytest.mark.docker
 @pytest.mark.django_db(transaction=True)
-def test_an_image_that_is_gone_is_known_to_be_gone(asking: Docker, box: Box) -> None:
+def test_an_image_that_is_gone_is_known_to_be_gone(asking: DockerContainers, box: Box) -> None:
     place(box, "fine", ENGINE)
     Supplies.objects.create(box=box, images={ENGINE: None, "another:1": None})
 
@@ -154,7 +154,9 @@ def test_an_image_that_is_gone_is_known_to_be_gone(asking: Docker, box: Box) -> 
 
 @pytest.mark.docker
 @pytest.mark.django_db(transaction=True)
-def test_a_sign_of_life_writes_supplies_and_disturbs_no_page(asking: Docker, box: Box) -> None:
+def test_a_sign_of_life_writes_supplies_and_disturbs_no_page(
+    asking: DockerContainers, box: Box
+) -> None:
     boxes.sign_of_life(box, None, [])
     first = Supplies.objects.get(box=box)
     assert "listening" in first.found

@@ -9,9 +9,9 @@ from django.test import Client
 from django.utils import timezone
 
 from servers import lifecycle
-from servers.judge.taken import Other, Start, Taken, ranges, taken
+from servers.judge.taken import GpuConflict, GpuRequest, OtherRun, ranges, taken
 from servers.models import Box, Entry, Role, Run, Server, Supplies, Use, User
-from servers.models.run import State, Wanted
+from servers.models.run import DesiredState, RunState
 from servers.templatetags.format import clock
 from tests import factories, samples
 from tests.samples import GIB
@@ -21,13 +21,13 @@ from tests.test_preflight import IMAGE, around, image
 CLICKED = datetime(2026, 11, 21, 16, 40, tzinfo=UTC)
 
 
-def other(state: str = "ready", *gpus: int, **values: Any) -> Other:
+def other(state: str = "ready", *gpus: int, **values: Any) -> OtherRun:
     said = {"run": 1, "name": "glm-5", "by": "maria", "since": CLICKED, "container": "c1"}
-    return Other(state=state, gpus=frozenset(gpus), **{**said, **values})
+    return OtherRun(state=state, gpus=frozenset(gpus), **{**said, **values})
 
 
-def start(*gpus: int, **values: Any) -> Start:
-    return Start(**{"patience": "asked", "gpus": frozenset(gpus), **values})
+def start(*gpus: int, **values: Any) -> GpuRequest:
+    return GpuRequest(**{"patience": "asked", "gpus": frozenset(gpus), **values})
 
 
 def held(size: float, *gpus: int) -> dict[str, Any]:
@@ -36,7 +36,7 @@ def held(size: float, *gpus: int) -> dict[str, Any]:
     return samples.sample(cards, [samples.process(50 + at, "c1") for at in gpus])
 
 
-def kinds(found: Taken) -> list[str]:
+def kinds(found: GpuConflict) -> list[str]:
     return [holder.kind for holder in found.holders]
 
 
@@ -246,20 +246,20 @@ def test_it_waits_for_as_long_as_was_chosen(
 
     assert answer.status_code == 204
     run = newest(qwen)
-    assert (run.state, run.waits) == (State.QUEUED, True)
+    assert (run.state, run.waits) == (RunState.QUEUED, True)
     if minutes is None:
         assert run.waits_until is None
     else:
         assert run.waits_until == clicked + timedelta(minutes=minutes)
-    assert newest(glm).wanted == Wanted.RUNNING
+    assert newest(glm).wanted == DesiredState.RUNNING
 
 
 @pytest.mark.django_db
 @pytest.mark.parametrize(
-    ("answer", "wanted"), [("drain", Wanted.DRAINED), ("stop", Wanted.STOPPED)]
+    ("answer", "wanted"), [("drain", DesiredState.DRAINED), ("stop", DesiredState.STOPPED)]
 )
 def test_the_one_that_was_named_is_stopped_first(
-    answer: str, wanted: Wanted, ivan: Client, glm: Server, qwen: Server
+    answer: str, wanted: DesiredState, ivan: Client, glm: Server, qwen: Server
 ) -> None:
     ivan.post("/servers/qwen/start/", {"do": answer, "holder": str(newest(glm).pk)})
 
@@ -271,13 +271,13 @@ def test_the_one_that_was_named_is_stopped_first(
 @pytest.mark.django_db
 def test_nobody_is_stopped_who_was_not_named(ivan: Client, glm: Server, qwen: Server) -> None:
     ivan.post("/servers/qwen/start/", {"do": "stop"})
-    assert newest(glm).wanted == Wanted.RUNNING
+    assert newest(glm).wanted == DesiredState.RUNNING
 
     elsewhere = factories.run(factories.server(factories.box("spark-1"), "gemma-tiny"))
     other = factories.server(glm.box, "gpt-oss-120b", image=IMAGE, gpus="0")
     ivan.post("/servers/gpt-oss-120b/start/", {"do": "stop", "holder": [str(elsewhere.pk), "x"]})
     elsewhere.refresh_from_db()
-    assert elsewhere.wanted == Wanted.RUNNING
+    assert elsewhere.wanted == DesiredState.RUNNING
     assert newest(other).waits
 
 
@@ -291,7 +291,7 @@ def test_what_is_only_watched_is_named_and_not_stopped(
     assert "<strong>glm-5</strong>" in said
     assert "Stop now" not in said
     ivan.post("/servers/qwen/start/", {"do": "stop", "holder": str(newest(glm).pk)})
-    assert newest(glm).wanted == Wanted.RUNNING
+    assert newest(glm).wanted == DesiredState.RUNNING
     assert newest(qwen).waits
 
 
@@ -299,13 +299,13 @@ def test_what_is_only_watched_is_named_and_not_stopped(
 def test_it_may_be_started_beside_who_serves_but_not_beside_who_loads(
     ivan: Client, glm: Server, qwen: Server
 ) -> None:
-    Run.objects.filter(server=glm).update(state=State.STARTING)
+    Run.objects.filter(server=glm).update(state=RunState.STARTING)
     asked = words(ivan.post("/servers/qwen/start/", {"do": "beside"}))
     assert "Somebody is loading into GPUs 0-3" in asked
     assert "Start anyway" not in asked, "that is an editor's"
     assert not qwen.runs.exists()
 
-    Run.objects.filter(server=glm).update(state=State.READY)
+    Run.objects.filter(server=glm).update(state=RunState.READY)
     assert ivan.post("/servers/qwen/start/", {"do": "beside"}).status_code == 204
     assert not newest(qwen).waits
 
@@ -330,7 +330,7 @@ def test_what_the_engine_would_refuse_beside_another_can_wait_for_it(
 
 @pytest.mark.django_db
 def test_an_editor_may_start_it_beside_who_loads_and_says_why(glm: Server, qwen: Server) -> None:
-    Run.objects.filter(server=glm).update(state=State.STARTING)
+    Run.objects.filter(server=glm).update(state=RunState.STARTING)
     eva = browser(Role.EDITOR)
 
     assert "Why start it at once" in words(eva.post("/servers/qwen/start/"))

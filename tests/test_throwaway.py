@@ -9,8 +9,8 @@ import pytest
 from docker import APIClient
 
 from servers.host import throwaway
-from servers.host.containers import QUESTION, ContainerError, Docker, Spec
-from servers.host.throwaway import Question, Said
+from servers.host.containers import QUESTION, ContainerError, DockerContainers, Spec
+from servers.host.throwaway import ContainerCommand, ContainerOutput
 from tests.chaos.docker_proxy import DockerProxy
 from tests.images import BASE
 
@@ -18,13 +18,17 @@ pytestmark = pytest.mark.docker
 
 
 def ask(
-    docker: Docker, script: str, *, go_on: Callable[[], bool] = lambda: True, **limits: Any
-) -> Said:
+    docker: DockerContainers,
+    script: str,
+    *,
+    go_on: Callable[[], bool] = lambda: True,
+    **limits: Any,
+) -> ContainerOutput:
     words = ("/bin/sh", "-c", script)
-    return throwaway.ask(docker, Question(image=BASE, words=words, **limits), go_on=go_on)
+    return throwaway.ask(docker, ContainerCommand(image=BASE, words=words, **limits), go_on=go_on)
 
 
-def left(docker: Docker) -> list[Any]:
+def left(docker: DockerContainers) -> list[Any]:
     """Throw-away containers of this install that are still there."""
     labels = [f"inferdash.install={docker.install}", QUESTION]
     with closing(APIClient(docker.host, version="auto")) as client:
@@ -32,33 +36,33 @@ def left(docker: Docker) -> list[Any]:
     return found
 
 
-def test_an_image_answers_and_nothing_is_left(docker: Docker) -> None:
+def test_an_image_answers_and_nothing_is_left(docker: DockerContainers) -> None:
     said = ask(docker, "echo out; echo err >&2; exit 3")
 
-    assert said == Said(end="ended", exit_code=3, output="out\n", errors="err\n")
+    assert said == ContainerOutput(end="ended", exit_code=3, output="out\n", errors="err\n")
     assert left(docker) == []
 
 
 def test_a_program_that_closes_its_output_first_is_waited_for(
-    docker: Docker, tmp_path: Path
+    docker: DockerContainers, tmp_path: Path
 ) -> None:
     with DockerProxy(tmp_path / "docker.sock", docker.host) as proxy:
-        through = Docker(docker.install, proxy.host)
+        through = DockerContainers(docker.install, proxy.host)
         said = ask(through, "echo out; exec >&- 2>&-; sleep 1.5; exit 3")
         through.close()
 
-    assert said == Said(end="ended", exit_code=3, output="out\n")
+    assert said == ContainerOutput(end="ended", exit_code=3, output="out\n")
     assert proxy.calls.count("POST /containers/ID/wait") == 1
     # As it starts, when it has ended, and as it is removed.
     assert proxy.calls.count("GET /containers/ID/json") == 3
 
 
-def test_one_that_closes_its_output_and_stays_is_killed_in_time(docker: Docker) -> None:
+def test_one_that_closes_its_output_and_stays_is_killed_in_time(docker: DockerContainers) -> None:
     assert ask(docker, "exec >&- 2>&-; sleep 60", seconds=1).end == "late"
     assert left(docker) == []
 
 
-def test_there_is_no_network(docker: Docker) -> None:
+def test_there_is_no_network(docker: DockerContainers) -> None:
     said = ask(docker, "cat /proc/net/dev; tail -n +2 /proc/net/route")
 
     interfaces = [line.split(":")[0].strip() for line in said.output.splitlines() if ":" in line]
@@ -66,7 +70,7 @@ def test_there_is_no_network(docker: Docker) -> None:
     assert len(said.output.splitlines()) == 3  # two of heading, and no route
 
 
-def test_there_is_nowhere_to_write_but_a_small_tmp(docker: Docker) -> None:
+def test_there_is_nowhere_to_write_but_a_small_tmp(docker: DockerContainers) -> None:
     said = ask(
         docker,
         "touch /root/x || echo root; touch /opt/x || echo opt; echo y > /tmp/x && echo tmp; "
@@ -76,13 +80,13 @@ def test_there_is_nowhere_to_write_but_a_small_tmp(docker: Docker) -> None:
     assert said.output.split() == ["root", "opt", "tmp", "full"]
 
 
-def test_a_volume_that_the_image_declares_is_none(docker: Docker) -> None:
+def test_a_volume_that_the_image_declares_is_none(docker: DockerContainers) -> None:
     with closing(APIClient(docker.host, version="auto")) as client:
         made = client.create_container(BASE, ["true"])
         image = client.commit(made["Id"], "inferdash-test/volume", changes=["VOLUME /big"])["Id"]
         client.remove_container(made["Id"])
         script = "head -c 100000000 /dev/zero > /big/full || grep -c ' /big tmpfs' /proc/mounts"
-        question = Question(image=image, words=("/bin/sh", "-c", f"{script}; sleep 60"))
+        question = ContainerCommand(image=image, words=("/bin/sh", "-c", f"{script}; sleep 60"))
         seen: list[Any] = []
 
         def look() -> bool:
@@ -96,19 +100,19 @@ def test_a_volume_that_the_image_declares_is_none(docker: Docker) -> None:
     assert seen == [[]] * 4
 
 
-def test_an_image_that_is_not_there_is_not_pulled(docker: Docker) -> None:
+def test_an_image_that_is_not_there_is_not_pulled(docker: DockerContainers) -> None:
     with pytest.raises(ContainerError, match="no/such:1 is not on this box"):
-        throwaway.ask(docker, Question(image="no/such:1", words=("true",)))
+        throwaway.ask(docker, ContainerCommand(image="no/such:1", words=("true",)))
 
 
-def test_there_are_no_capabilities_and_none_can_be_had(docker: Docker) -> None:
+def test_there_are_no_capabilities_and_none_can_be_had(docker: DockerContainers) -> None:
     said = ask(docker, "grep -E '^(Cap(Prm|Eff|Bnd)|NoNewPrivs)' /proc/self/status")
 
     values = {line.split(":")[0]: int(line.split()[1], 16) for line in said.output.splitlines()}
     assert values == {"CapPrm": 0, "CapEff": 0, "CapBnd": 0, "NoNewPrivs": 1}
 
 
-def test_nothing_of_the_box_is_mounted_and_no_gpu_is_given(docker: Docker) -> None:
+def test_nothing_of_the_box_is_mounted_and_no_gpu_is_given(docker: DockerContainers) -> None:
     seen: list[dict[str, Any]] = []
 
     def look() -> bool:
@@ -131,7 +135,7 @@ def test_nothing_of_the_box_is_mounted_and_no_gpu_is_given(docker: Docker) -> No
 @pytest.mark.parametrize(
     "script", ["sleep 600", "exec >&- 2>&-; sleep 600", "trap '' TERM; sleep 600"]
 )
-def test_one_that_hangs_is_killed_after_its_time(docker: Docker, script: str) -> None:
+def test_one_that_hangs_is_killed_after_its_time(docker: DockerContainers, script: str) -> None:
     said = ask(docker, f"echo begun; {script}", seconds=1)
 
     assert said.end == "late"
@@ -140,7 +144,7 @@ def test_one_that_hangs_is_killed_after_its_time(docker: Docker, script: str) ->
     assert left(docker) == []
 
 
-def test_one_that_prints_without_end_is_cut(docker: Docker) -> None:
+def test_one_that_prints_without_end_is_cut(docker: DockerContainers) -> None:
     said = ask(docker, "head -c 100000000 /dev/zero | tr '\\0' x; echo; sleep 600")
 
     assert said.end == "long"
@@ -148,27 +152,27 @@ def test_one_that_prints_without_end_is_cut(docker: Docker) -> None:
     assert left(docker) == []
 
 
-def test_one_that_wants_too_much_memory_is_killed(docker: Docker) -> None:
+def test_one_that_wants_too_much_memory_is_killed(docker: DockerContainers) -> None:
     said = ask(docker, "exec python3 -c 'x = bytearray(200 << 20)'", memory=64 << 20)
 
     assert said.end == "memory"
 
 
-def test_one_that_forks_without_end_is_stopped(docker: Docker) -> None:
+def test_one_that_forks_without_end_is_stopped(docker: DockerContainers) -> None:
     said = ask(docker, "for i in $(seq 50); do sleep 60 & done; wait", pids=20, seconds=20)
 
     assert "fork" in said.errors.lower()
 
 
-def test_a_program_that_is_missing_is_told(docker: Docker) -> None:
+def test_a_program_that_is_missing_is_told(docker: DockerContainers) -> None:
     with pytest.raises(ContainerError) as caught:
-        throwaway.ask(docker, Question(image=BASE, words=("/no/such",)))
+        throwaway.ask(docker, ContainerCommand(image=BASE, words=("/no/such",)))
 
     assert "/no/such" in str(caught.value)
     assert left(docker) == []
 
 
-def test_a_throw_away_container_is_no_run(docker: Docker) -> None:
+def test_a_throw_away_container_is_no_run(docker: DockerContainers) -> None:
     listed: list[int] = []
 
     def look() -> bool:
@@ -180,7 +184,7 @@ def test_a_throw_away_container_is_no_run(docker: Docker) -> None:
     assert listed == [0]
 
 
-def test_its_events_belong_to_no_run(docker: Docker) -> None:
+def test_its_events_belong_to_no_run(docker: DockerContainers) -> None:
     with closing(docker.events()) as events:
         ask(docker, "true")
         heard = []
@@ -192,7 +196,7 @@ def test_its_events_belong_to_no_run(docker: Docker) -> None:
     assert {event.run for event in heard} == {None}
 
 
-def test_what_a_killed_watcher_left_is_removed_and_nothing_else(docker: Docker) -> None:
+def test_what_a_killed_watcher_left_is_removed_and_nothing_else(docker: DockerContainers) -> None:
     engine = docker.run(
         Spec(
             image=BASE,

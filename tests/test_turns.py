@@ -7,9 +7,9 @@ import pytest
 from django.utils import timezone
 
 from servers import lifecycle
-from servers.lifecycle import Patience
+from servers.lifecycle import QueueOptions
 from servers.models import Box, Entry, Run, Server
-from servers.models.run import State
+from servers.models.run import RunState
 from tests import factories, samples
 from tests.images import ENGINE
 from tests.samples import GIB
@@ -48,7 +48,7 @@ def server(on: Box, name: str, gpus: str = "all", **launch: Any) -> Server:
 
 def queued(of: Server, *, waits: bool = True, minutes: int | None = None, by: str = "ada") -> Run:
     until = timezone.now() + timedelta(minutes=minutes) if minutes else None
-    patience = Patience(until=until) if waits else None
+    patience = QueueOptions(until=until) if waits else None
     run = lifecycle.start(of, by=factories.person(by), patience=patience)
     assert run is not None
     return run
@@ -74,7 +74,7 @@ def serves(on: Box, name: str = "glm-5", gpus: str = "0,1") -> Run:
     return run
 
 
-def end(run: Run, on: Box, state: State = State.STOPPED) -> None:
+def end(run: Run, on: Box, state: RunState = RunState.STOPPED) -> None:
     Run.objects.filter(pk=run.pk).update(state=state, ended_at=timezone.now())
     factories.tell(on, samples.sample([samples.card(at, []) for at in range(4)], []))
 
@@ -83,7 +83,7 @@ def test_a_start_waits_until_its_gpus_are_free(rtx8: Box) -> None:
     holder = serves(rtx8)
     run = advanced(queued(server(rtx8, "qwen")))
 
-    assert (run.state, has_begun(run)) == (State.QUEUED, False)
+    assert (run.state, has_begun(run)) == (RunState.QUEUED, False)
     assert run.outlook == "It waits for GPUs 0-3, held by glm-5 (maria)."
     assert list(holder.waited_for_by.all()) == [run]
 
@@ -102,7 +102,7 @@ def test_the_wait_is_no_part_of_the_time_to_ready(rtx8: Box) -> None:
     run = advanced(run)
 
     assert run.turn_at is not None
-    Run.objects.filter(pk=run.pk).update(state=State.READY, ready_at=timezone.now())
+    Run.objects.filter(pk=run.pk).update(state=RunState.READY, ready_at=timezone.now())
     run.refresh_from_db()
     shown = Server.objects.with_details().get(pk=run.server_id)
 
@@ -119,7 +119,7 @@ def test_a_wait_has_an_end_and_says_what_it_was_for(rtx8: Box) -> None:
 
     run = advanced(run)
 
-    assert run.state == State.STOPPED
+    assert run.state == RunState.STOPPED
     said = "It waited 30 min, as it was told to, and was given up: glm-5 (maria) has GPUs 0-3."
     assert run.outlook == said
     assert Entry.objects.filter(action="give up waiting", subject="qwen").exists()
@@ -132,11 +132,11 @@ def test_who_is_told_no_end_waits_on(rtx8: Box) -> None:
     long_ago = timezone.now() - timedelta(days=2)
     Run.objects.filter(pk=run.pk).update(created_at=long_ago, moved_at=long_ago)
 
-    assert advanced(run).state == State.QUEUED
+    assert advanced(run).state == RunState.QUEUED
     full = samples.sample([samples.card(at, [(9, 12.0)]) for at in range(4)], [])
     factories.tell(rtx8, full)
-    Run.objects.exclude(pk=run.pk).update(state=State.STOPPED)
-    assert advanced(run).state == State.QUEUED
+    Run.objects.exclude(pk=run.pk).update(state=RunState.STOPPED)
+    assert advanced(run).state == RunState.QUEUED
 
 
 def test_a_stop_ends_the_wait(rtx8: Box) -> None:
@@ -146,7 +146,7 @@ def test_a_stop_ends_the_wait(rtx8: Box) -> None:
 
     run = advanced(run)
 
-    assert (run.state, run.outlook) == (State.STOPPED, "")
+    assert (run.state, run.outlook) == (RunState.STOPPED, "")
     assert not holder.waited_for_by.exists()
 
 
@@ -162,7 +162,7 @@ def test_a_small_start_does_not_overtake_a_large_one(rtx8: Box) -> None:
     assert not has_begun(advanced(small)), "it is still the large one's turn"
     large = advanced(large)
     assert has_begun(large)
-    Run.objects.filter(pk=large.pk).update(state=State.STARTING)
+    Run.objects.filter(pk=large.pk).update(state=RunState.STARTING)
     small = advanced(small)
     assert small.outlook.startswith("It waits until qwen (ivan) is ready:")
 
@@ -177,7 +177,7 @@ def test_who_waits_for_other_cards_is_nobodys_first(rtx8: Box) -> None:
 def test_a_server_that_crashed_and_starts_again_keeps_its_gpus(rtx8: Box) -> None:
     holder = serves(rtx8)
     run = advanced(queued(server(rtx8, "qwen")))
-    end(holder, rtx8, State.FAILED)
+    end(holder, rtx8, RunState.FAILED)
     Run.objects.filter(pk=holder.pk).update(restart_at=timezone.now() + timedelta(seconds=10))
 
     run = advanced(run)
@@ -207,18 +207,18 @@ def test_on_unified_memory_one_loads_at_a_time_whoever_starts_it(spark: Box) -> 
 
     assert not has_begun(advanced(second)), "both were asked for, and the first one's turn is first"
     assert has_begun(advanced(first))
-    Run.objects.filter(pk=first.pk).update(state=State.STARTING)
+    Run.objects.filter(pk=first.pk).update(state=RunState.STARTING)
     second = advanced(second)
-    assert second.state == State.QUEUED
+    assert second.state == RunState.QUEUED
     assert "until glm-5 (ada) is ready" in second.outlook
 
-    Run.objects.filter(pk=first.pk).update(state=State.READY)
+    Run.objects.filter(pk=first.pk).update(state=RunState.READY)
     assert has_begun(advanced(second))
 
 
 def test_what_inferdash_starts_by_itself_waits_its_turn_too(spark: Box) -> None:
-    factories.run(server(spark, "glm-5"), State.STARTING)
-    crashed = factories.run(server(spark, "qwen"), State.FAILED, ready_at=None)
+    factories.run(server(spark, "glm-5"), RunState.STARTING)
+    crashed = factories.run(server(spark, "qwen"), RunState.FAILED, ready_at=None)
     Run.objects.filter(pk=crashed.pk).update(restart_at=timezone.now())
 
     lifecycle.start_due(spark)
@@ -226,14 +226,14 @@ def test_what_inferdash_starts_by_itself_waits_its_turn_too(spark: Box) -> None:
 
     assert again.tries == 1
     again = advanced(again)
-    assert (again.state, has_begun(again)) == (State.QUEUED, False)
+    assert (again.state, has_begun(again)) == (RunState.QUEUED, False)
     assert "until glm-5 (ada) is ready" in again.outlook
 
 
 def test_all_that_start_with_the_box_load_one_after_the_other(spark: Box) -> None:
     runs = []
     for name in ("glm-5", "qwen", "gemma-tiny"):
-        made = factories.run(server(spark, name), State.STOPPED, image_id="")
+        made = factories.run(server(spark, name), RunState.STOPPED, image_id="")
         Run.objects.filter(pk=made.pk).update(restart_at=timezone.now(), outlook="Boot.")
         runs.append(made)
     lifecycle.start_due(spark)
@@ -246,7 +246,7 @@ def test_all_that_start_with_the_box_load_one_after_the_other(spark: Box) -> Non
 
 
 def test_a_start_that_somebody_insists_on_waits_for_nobody(spark: Box) -> None:
-    factories.run(server(spark, "glm-5"), State.STARTING)
+    factories.run(server(spark, "glm-5"), RunState.STARTING)
     run = lifecycle.start(server(spark, "qwen"), by=factories.person(), despite="it is small")
 
     assert run is not None
@@ -254,14 +254,14 @@ def test_a_start_that_somebody_insists_on_waits_for_nobody(spark: Box) -> None:
 
 
 def test_a_pulled_image_goes_back_to_wait(spark: Box) -> None:
-    factories.run(server(spark, "glm-5"), State.STARTING)
+    factories.run(server(spark, "glm-5"), RunState.STARTING)
     run = queued(server(spark, "qwen"), waits=False)
-    Run.objects.filter(pk=run.pk).update(state=State.PULLING)
+    Run.objects.filter(pk=run.pk).update(state=RunState.PULLING)
 
     lifecycle.finish_pull(Run.objects.select_related("server__box", "version").get(pk=run.pk))
 
     run.refresh_from_db()
-    assert (run.state, has_begun(run)) == (State.QUEUED, False)
+    assert (run.state, has_begun(run)) == (RunState.QUEUED, False)
 
 
 def test_on_unified_memory_it_waits_for_bytes(spark: Box) -> None:

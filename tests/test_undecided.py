@@ -14,11 +14,11 @@ import redis
 from django.utils import timezone
 
 from servers import lifecycle
-from servers.host.containers import IDENTITY, Container, ContainerError, Docker, Spec
+from servers.host.containers import IDENTITY, Container, ContainerError, DockerContainers, Spec
 from servers.lifecycle import creation, room
 from servers.lifecycle.making import making
 from servers.models import Run, Server
-from servers.models.run import State
+from servers.models.run import RunState
 from tests import factories
 from tests.chaos.docker_proxy import DockerProxy
 from tests.images import BASE, ENGINE
@@ -27,7 +27,9 @@ pytestmark = [pytest.mark.docker, pytest.mark.django_db(transaction=True)]
 
 
 @pytest.fixture(autouse=True)
-def _worker(asking: Docker, own_redis: redis.Redis, settings: Any, tmp_path: Path) -> None:
+def _worker(
+    asking: DockerContainers, own_redis: redis.Redis, settings: Any, tmp_path: Path
+) -> None:
     settings.DATA = tmp_path
     settings.BOX_FILE = tmp_path / "box.toml"
     settings.BOX_FILE.write_text("")
@@ -40,10 +42,12 @@ def server() -> Server:
 
 
 @pytest.fixture
-def away(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, asking: Docker) -> Iterator[None]:
+def away(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, asking: DockerContainers
+) -> Iterator[None]:
     with (
         DockerProxy(tmp_path / "away.sock", f"unix://{tmp_path}/none.sock") as proxy,
-        closing(Docker(asking.install, proxy.host)) as gone,
+        closing(DockerContainers(asking.install, proxy.host)) as gone,
         monkeypatch.context() as patched,
     ):
         patched.setattr(creation, "docker", lambda: gone)
@@ -65,39 +69,39 @@ def advance(run: Run) -> Run:
 
 def test_a_start_waits_for_docker_and_not_for_ever(server: Server, away: None) -> None:
     run = advance(asked_for(server))
-    assert run.state == State.QUEUED
+    assert run.state == RunState.QUEUED
     assert run.outlook.endswith("Then the start goes on.")
 
     long_ago = timezone.now() - room.PATIENCE - timedelta(seconds=1)
     Run.objects.filter(pk=run.pk).update(moved_at=long_ago)
     run = advance(run)
 
-    assert run.state == State.FAILED
+    assert run.state == RunState.FAILED
     assert run.failure.startswith("Docker Engine does not answer on this box.")
     assert run.outlook == ""
 
 
 def test_a_stop_in_the_middle_waits_for_docker_too(server: Server, away: None) -> None:
     run = asked_for(server)
-    Run.objects.filter(pk=run.pk).update(state=State.CREATING)
+    Run.objects.filter(pk=run.pk).update(state=RunState.CREATING)
     lifecycle.stop(run, by=factories.person())
 
-    assert advance(run).state == State.CREATING
+    assert advance(run).state == RunState.CREATING
 
 
 def test_nobody_takes_over_from_a_maker_that_lives(server: Server) -> None:
     run = asked_for(server)
     long_ago = timezone.now() - timedelta(hours=1)
-    Run.objects.filter(pk=run.pk).update(state=State.CREATING, moved_at=long_ago)
+    Run.objects.filter(pk=run.pk).update(state=RunState.CREATING, moved_at=long_ago)
 
     with making(run) as is_ours:
         assert is_ours
-        assert advance(run).state == State.CREATING
+        assert advance(run).state == RunState.CREATING
 
-    assert advance(run).state == State.STARTING
+    assert advance(run).state == RunState.STARTING
 
 
-def test_many_who_make_one_container_at_once_make_one(asking: Docker) -> None:
+def test_many_who_make_one_container_at_once_make_one(asking: DockerContainers) -> None:
     labels = dict.fromkeys(IDENTITY, "1") | {"inferdash.install": asking.install}
     name = f"inferdash-{asking.install[:8]}-1"
     spec = Spec(image=BASE, name=name, labels=labels, entrypoint=("sleep", "60"), network="none")
@@ -124,18 +128,22 @@ def test_many_who_make_one_container_at_once_make_one(asking: Docker) -> None:
     assert {end.kind for end in ends if isinstance(end, ContainerError)} <= {"name_reserved"}
 
 
-def test_a_renamed_container_is_found_by_whoever_goes_on(server: Server, asking: Docker) -> None:
+def test_a_renamed_container_is_found_by_whoever_goes_on(
+    server: Server, asking: DockerContainers
+) -> None:
     run = advance(asked_for(server))
     by_hand(asking, lambda hands: hands.rename(run.container_id, f"mine-{asking.install[:8]}"))
-    Run.objects.filter(pk=run.pk).update(state=State.CREATING, container_id="")
+    Run.objects.filter(pk=run.pk).update(state=RunState.CREATING, container_id="")
 
     again = advance(run)
 
-    assert again.state == State.STARTING
+    assert again.state == RunState.STARTING
     assert [each.id for each in asking.list_ours()] == [again.container_id]
 
 
-def test_the_container_of_an_earlier_run_is_not_taken_up(server: Server, asking: Docker) -> None:
+def test_the_container_of_an_earlier_run_is_not_taken_up(
+    server: Server, asking: DockerContainers
+) -> None:
     earlier = advance(asked_for(server))
     asking.signal(earlier.container_id, "SIGKILL")
     # Its log ends before Docker has given its port back.
@@ -150,12 +158,12 @@ def test_the_container_of_an_earlier_run_is_not_taken_up(server: Server, asking:
 
     earlier.refresh_from_db()
     later.refresh_from_db()
-    assert (earlier.state, later.state) == (State.STOPPED, State.STARTING)
+    assert (earlier.state, later.state) == (RunState.STOPPED, RunState.STARTING)
     found = asking.inspect(earlier.container_id)
     assert found is not None
     assert found.state == "running"
 
 
-def by_hand(asking: Docker, do: Callable[[library.APIClient], object]) -> None:
+def by_hand(asking: DockerContainers, do: Callable[[library.APIClient], object]) -> None:
     with closing(library.APIClient(asking.host, version="auto")) as hands:
         do(hands)

@@ -14,11 +14,11 @@ from docker import APIClient
 
 from servers import lifecycle
 from servers.host import probes
-from servers.host.containers import Docker
+from servers.host.containers import DockerContainers
 from servers.host.probes import Endpoint, EngineError
 from servers.judge import health
 from servers.models import Box, Entry, Run, Server
-from servers.models.run import State, Wanted
+from servers.models.run import DesiredState, RunState
 from servers.watcher import asking
 from servers.watcher.runs import Runs
 from tests import factories
@@ -33,7 +33,7 @@ BECAUSE = "answers /health, but has generated nothing with 1 request running"
 
 @pytest.fixture(autouse=True)
 def _worker(
-    worker: Docker,
+    worker: DockerContainers,
     own_redis: object,
     settings: Any,
     tmp_path: Path,
@@ -125,9 +125,9 @@ def test_a_chat_in_which_nothing_comes_makes_it_unhealthy_and_its_end_healthy_ag
     with somebody_asks(run, "[[hang]]"):
         until(runs, run, lambda run: run.unhealthy_since)
         assert run.unhealthy_because == BECAUSE
-        assert run.state == State.READY, "it is told, and nothing is stopped for it"
+        assert run.state == RunState.READY, "it is told, and nothing is stopped for it"
     until(runs, run, lambda run: run.unhealthy_since is None)
-    assert run.wanted == Wanted.RUNNING
+    assert run.wanted == DesiredState.RUNNING
 
 
 def test_a_dead_scheduler_that_nobody_asks_is_found_by_asking(box: Box) -> None:
@@ -144,7 +144,7 @@ def test_a_dead_scheduler_that_nobody_asks_is_found_by_asking(box: Box) -> None:
 
 
 @pytest.mark.takes(30)
-def test_an_engine_that_stands_still_does_not_answer(box: Box, docker: Docker) -> None:
+def test_an_engine_that_stands_still_does_not_answer(box: Box, docker: DockerContainers) -> None:
     runs = Runs(box)
     run = ready(box, runs)
     with closing(APIClient(docker.host, version="auto")) as client:
@@ -157,7 +157,7 @@ def test_an_engine_that_stands_still_does_not_answer(box: Box, docker: Docker) -
     until(runs, run, lambda run: run.unhealthy_since is None)
 
 
-def ended(docker: Docker, run: Run) -> Run:
+def ended(docker: DockerContainers, run: Run) -> Run:
     for _line in docker.logs(run.container_id, follow=True):
         pass
     lifecycle.observe(run)
@@ -166,18 +166,20 @@ def ended(docker: Docker, run: Run) -> Run:
 
 
 @pytest.mark.usefixtures("hurry")
-def test_its_profile_may_have_it_ended_and_started_again(box: Box, docker: Docker) -> None:
+def test_its_profile_may_have_it_ended_and_started_again(
+    box: Box, docker: DockerContainers
+) -> None:
     runs = Runs(box)
     run = ready(box, runs, restart_unhealthy=1, grace=1)
     with somebody_asks(run, "[[hang]]"):
-        until(runs, run, lambda run: run.state != State.READY)
+        until(runs, run, lambda run: run.state != RunState.READY)
         assert run.given_up == f"Restarted by inferdash: unhealthy for 1s: {BECAUSE}."
         assert run.stopped_by is None
         Run.objects.filter(pk=run.pk).update(kill_at=timezone.now())
         until(runs, run, lambda run: True)
         run = ended(docker, run)
 
-    assert run.state == State.FAILED
+    assert run.state == RunState.FAILED
     assert run.failure == run.given_up
     assert run.restart_at is not None
     Run.objects.filter(pk=run.pk).update(restart_at=timezone.now())
@@ -197,8 +199,8 @@ def test_who_would_not_be_started_again_is_not_ended_either(box: Box) -> None:
     with somebody_asks(run, "[[hang]]"):
         until(runs, run, lambda run: run.outlook)
 
-    assert run.state == State.READY
-    assert run.wanted == Wanted.RUNNING
+    assert run.state == RunState.READY
+    assert run.wanted == DesiredState.RUNNING
     assert run.outlook == (
         "inferdash has started it again 2 times in a row, and does not try once more."
     )

@@ -7,7 +7,7 @@ import redis
 from django.utils import timezone
 
 from servers import lifecycle, live
-from servers.models.run import State
+from servers.models.run import RunState
 from servers.watcher import shelf
 from servers.watcher.loop import Watcher
 from servers.watcher.runs import Runs
@@ -134,7 +134,7 @@ def test_an_answer_that_is_counted_at_its_end_is_no_peak_of_speed(
 def test_a_profile_says_what_ready_means(own_redis: redis.Redis) -> None:
     box = factories.box()
     on = factories.server(box, engine="vllm", ready_path="/warm?tokens=1")
-    run = factories.run(on, State.STARTING)
+    run = factories.run(on, RunState.STARTING)
     with ScriptedEngine() as engine:
         at = {"address": "127.0.0.1", "port": engine.port, "served_name": MODEL}
         type(run).objects.filter(pk=run.pk).update(**at)
@@ -142,19 +142,19 @@ def test_a_profile_says_what_ready_means(own_redis: redis.Redis) -> None:
         engine.answers["/warm?tokens=1"] = engine.answers["/warm"] = (503, "")
         Runs(box).tick()
         run.refresh_from_db()
-        assert run.state == State.STARTING, "/health answers, and does not count"
+        assert run.state == RunState.STARTING, "/health answers, and does not count"
 
         engine.answers["/warm?tokens=1"] = engine.answers["/warm"] = (200, "")
         Runs(box).tick()
 
     run.refresh_from_db()
-    assert run.state == State.READY
+    assert run.state == RunState.READY
 
 
 @pytest.mark.django_db(transaction=True)
 def test_a_version_that_is_none_is_cut(own_redis: redis.Redis) -> None:
     box = factories.box()
-    run = factories.run(factories.server(box, engine="vllm"), State.STARTING)
+    run = factories.run(factories.server(box, engine="vllm"), RunState.STARTING)
     with ScriptedEngine() as engine:
         engine.answers["/version"] = (200, json.dumps({"version": "0.3\0" + "x" * 500}))
         at = {"address": "127.0.0.1", "port": engine.port, "served_name": MODEL}
@@ -163,7 +163,7 @@ def test_a_version_that_is_none_is_cut(own_redis: redis.Redis) -> None:
         Runs(box).tick()
 
     run.refresh_from_db()
-    assert run.state == State.READY
+    assert run.state == RunState.READY
     assert run.engine_version == "0.3" + "x" * 57
 
 
@@ -172,7 +172,7 @@ def test_a_run_that_has_moved_on_wakes_who_looks_at_models_and_images(
     own_redis: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     box = factories.box()
-    run = factories.run(factories.server(box, "qwen3-8b"), State.STARTING)
+    run = factories.run(factories.server(box, "qwen3-8b"), RunState.STARTING)
     looks: list[float] = []
     now = [100.0]
     where = "servers.watcher.shelf"
@@ -185,7 +185,7 @@ def test_a_run_that_has_moved_on_wakes_who_looks_at_models_and_images(
         return False
 
     monkeypatch.setattr(f"{where}.pruning.look", look)
-    shelves = shelf.Shelves(box)
+    shelves = shelf.ImageInventories(box)
     shelves.step()
     looks.clear()
     with own_redis.pubsub() as heard:  # type: ignore[no-untyped-call]

@@ -17,7 +17,7 @@ from django.db.utils import DataError, OperationalError
 from servers import live
 from servers.host.containers import ContainerError
 from servers.models import Box, Run
-from servers.models.run import State
+from servers.models.run import RunState
 from servers.watcher import boxes, faults, loop
 from servers.watcher.loop import Watcher
 from servers.watcher.runs import Runs
@@ -52,7 +52,7 @@ def on_thread(name: str, work: Any) -> None:
         raise raised[0]
 
 
-class Work:
+class FaultyWork:
     """Looks around, and finds something that nobody has thought of."""
 
     error: Exception | None = DataError("value too long for type character varying(20)")
@@ -66,7 +66,7 @@ class Work:
 def test_a_round_that_breaks_is_told_on_the_boxs_page_until_one_goes_well(
     watcher: Watcher, caplog: pytest.LogCaptureFixture
 ) -> None:
-    work = Work()
+    work = FaultyWork()
     with caplog.at_level(logging.ERROR):
         for _round in range(3):
             on_thread("looking_around", partial(watcher._surviving, work.look))
@@ -89,7 +89,7 @@ def test_a_round_that_breaks_is_told_on_the_boxs_page_until_one_goes_well(
 def test_what_stays_broken_ends_the_watcher_for_another_to_begin_anew(
     watcher: Watcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    work = Work()
+    work = FaultyWork()
     watcher._surviving(work.look)
     monkeypatch.setattr(faults, "TOO_LONG", 0.0)
 
@@ -102,7 +102,7 @@ def test_a_database_that_is_away_is_no_fault_of_ours(
     watcher: Watcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(faults, "TOO_LONG", 0.0)
-    work = Work()
+    work = FaultyWork()
     work.error = OperationalError("server closed the connection")
     for _round in range(2):
         watcher._surviving(work.look)
@@ -111,7 +111,7 @@ def test_a_database_that_is_away_is_no_fault_of_ours(
 
 @pytest.mark.django_db(transaction=True)
 def test_who_listens_to_docker_hears_that_it_is_away(watcher: Watcher) -> None:
-    work = Work()
+    work = FaultyWork()
     work.error = ContainerError("Docker Engine does not answer on this box.")
     with pytest.raises(ContainerError):
         watcher._surviving(work.look, but=ContainerError)
@@ -130,7 +130,7 @@ def test_what_breaks_for_one_server_leaves_the_others_theirs(
         at = {"address": "127.0.0.1", "port": engine.port, "served_name": MODEL}
         broken, whole = (
             factories.run(
-                factories.server(box, name, engine="vllm", ready_path=f"/{name}"), State.STARTING
+                factories.server(box, name, engine="vllm", ready_path=f"/{name}"), RunState.STARTING
             )
             for name in ("broken", "whole")
         )
@@ -151,11 +151,11 @@ def test_what_breaks_for_one_server_leaves_the_others_theirs(
             Runs(box).tick(within=5.0)
 
     whole.refresh_from_db()
-    assert whole.state == State.READY
+    assert whole.state == RunState.READY
 
 
 def for_each(names: list[str], does: Callable[[str], None]) -> None:
-    with faults.Apart() as apart:
+    with faults.ErrorIsolation() as apart:
         for name in names:
             with apart.each(name):
                 does(name)

@@ -11,7 +11,7 @@ from urllib.request import urlopen
 import pytest
 
 from tests.ports import free_port
-from tests.terminal import ROOT, Started
+from tests.terminal import ROOT, TerminalProgram
 
 
 @pytest.mark.release
@@ -45,7 +45,7 @@ def test_the_wheel_runs_where_nothing_else_of_the_checkout_is(tmp_path: Path) ->
         "PYTHONPATH": "",
         "NO_COLOR": "1",
     }
-    up = Started([str(place / "bin/inferdash-server")], variables)
+    up = TerminalProgram([str(place / "bin/inferdash-server")], variables)
     try:
         up.waits_for("opens this link")
         base = f"http://127.0.0.1:{port}"

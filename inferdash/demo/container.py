@@ -18,7 +18,7 @@ from inferdash.demo import script
 from inferdash.demo.box import Held, SimulatedBox
 from inferdash.demo.engine import SimulatedEngine, read_settings
 from inferdash.demo.http import Listening, serve
-from inferdash.demo.script import Exit, Line, Load, Settings, Wait
+from inferdash.demo.script import Exit, Load, LogLine, ScriptPause, Settings
 
 # Which of the demo's models people use, and how much: requests a second on a steady hour.
 RATES = {
@@ -157,9 +157,9 @@ class SimulatedContainer:
         seconds = SLOW if settings.model == SLOWLY else QUICK
         for step in script.play_start(settings, memory or self.box.memory, seconds=seconds):
             match step:
-                case Line():
+                case LogLine():
                     await self.log(step.text, step.stream)
-                case Wait():
+                case ScriptPause():
                     await asyncio.sleep(step.seconds)
                 case Load():
                     for each in self.processes:

@@ -13,7 +13,7 @@ from typing import Any
 
 from inferdash.demo.box import SimulatedBox
 from inferdash.demo.container import SimulatedContainer, timestamp
-from inferdash.demo.http import Asked, Reply, serve
+from inferdash.demo.http import Reply, SimulatedRequest, serve
 from servers.engines import flaglist
 from servers.engines.flaglist import Flag
 
@@ -46,7 +46,7 @@ class SimulatedDocker:
         self.box.socket.chmod(0o600)
         serve(self.answer, listening)
 
-    async def answer(self, asked: Asked) -> Reply:
+    async def answer(self, asked: SimulatedRequest) -> Reply:
         match = _PATH.match(asked.path)
         parts = (match[1] if match else asked.path).strip("/").split("/")
         match (asked.method, *parts):
@@ -105,7 +105,7 @@ class SimulatedDocker:
                 return each
         return None
 
-    def _list(self, asked: Asked) -> list[dict[str, Any]]:
+    def _list(self, asked: SimulatedRequest) -> list[dict[str, Any]]:
         filters = json.loads(asked.query.get("filters") or "{}")
         wanted = {name: list(said) for name, said in filters.items()}
         states = wanted.get("status")
@@ -135,7 +135,7 @@ class SimulatedDocker:
             for each in sorted(found, key=lambda each: each.created, reverse=True)
         ]
 
-    def _create(self, asked: Asked) -> Reply:
+    def _create(self, asked: SimulatedRequest) -> Reply:
         config = asked.json
         reference = str(config.get("Image"))
         image = self._image_of(reference)
@@ -160,7 +160,7 @@ class SimulatedDocker:
         return Reply(status=201, body={"Id": made.id, "Warnings": []})
 
     async def _of_container(
-        self, asked: Asked, method: str, container: SimulatedContainer, verb: str
+        self, asked: SimulatedRequest, method: str, container: SimulatedContainer, verb: str
     ) -> Reply:
         match (method, verb):
             case ("GET", "json"):
@@ -226,7 +226,9 @@ class SimulatedDocker:
             await container.log(line)
         await container.end(0 if said else 1)
 
-    async def _logs(self, container: SimulatedContainer, asked: Asked) -> AsyncIterator[bytes]:
+    async def _logs(
+        self, container: SimulatedContainer, asked: SimulatedRequest
+    ) -> AsyncIterator[bytes]:
         since = float(asked.query.get("since") or 0)
         is_stamped = asked.query.get("timestamps") in ("1", "true", "True")
         follows = asked.query.get("follow") in ("1", "true", "True") or "stream" in asked.query
@@ -271,7 +273,7 @@ class SimulatedDocker:
         for queue in self._listeners:
             queue.put_nowait(event)
 
-    async def _events(self, asked: Asked) -> AsyncIterator[bytes]:
+    async def _events(self, asked: SimulatedRequest) -> AsyncIterator[bytes]:
         filters = json.loads(asked.query.get("filters") or "{}")
         since = float(asked.query.get("since") or time.time())
         queue: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
@@ -331,7 +333,7 @@ class SimulatedDocker:
         platforms = [{"os": "linux", "architecture": each} for each in ("amd64", "arm64")]
         return Reply(body={"Descriptor": {"digest": digest}, "Platforms": platforms})
 
-    async def _of_images(self, asked: Asked, method: str, rest: list[str]) -> Reply:
+    async def _of_images(self, asked: SimulatedRequest, method: str, rest: list[str]) -> Reply:
         match (method, *rest):
             case ("GET", "json"):
                 return Reply(body=[self._listed(name) for name in self.images])
@@ -396,7 +398,7 @@ class SimulatedDocker:
 
     # Volumes
 
-    def _of_volumes(self, asked: Asked, method: str, rest: list[str]) -> Reply:
+    def _of_volumes(self, asked: SimulatedRequest, method: str, rest: list[str]) -> Reply:
         if method == "POST":
             said = asked.json
             made = {"Name": said["Name"], "Labels": said.get("Labels") or {}, "Options": None}

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from inferdash.demo import answers, script
-from inferdash.demo.http import Asked, Reply
+from inferdash.demo.http import Reply, SimulatedRequest
 from inferdash.demo.load import InFlight, Traffic
 from inferdash.demo.script import Settings
 
@@ -81,7 +81,7 @@ class SimulatedEngine:
         self.traffic.step(seconds)
         return max(self.traffic.effort, 0.62 if self.chats else 0.0)
 
-    async def answer(self, asked: Asked) -> Reply:
+    async def answer(self, asked: SimulatedRequest) -> Reply:
         if not self.is_ready:
             return Reply(status=503, body={"error": {"message": "Loading model", "code": 503}})
         match asked.path:

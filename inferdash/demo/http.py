@@ -17,7 +17,7 @@ type Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class SimulatedRequest:
     method: str
     path: str
     query: dict[str, str]
@@ -38,7 +38,7 @@ class Reply:
     headers: dict[str, str] = field(default_factory=dict)
 
 
-type Handle = Callable[[Asked], Awaitable[Reply]]
+type Handle = Callable[[SimulatedRequest], Awaitable[Reply]]
 
 
 def make_app(handle: Handle) -> Callable[[Scope, Receive, Send], Awaitable[None]]:
@@ -56,7 +56,9 @@ def make_app(handle: Handle) -> Callable[[Scope, Receive, Send], Awaitable[None]
         query = {
             name: found[-1] for name, found in parse_qs(scope["query_string"].decode()).items()
         }
-        asked = Asked(method=scope["method"], path=unquote(scope["path"]), query=query, body=body)
+        asked = SimulatedRequest(
+            method=scope["method"], path=unquote(scope["path"]), query=query, body=body
+        )
         reply = await handle(asked)
         headers = {"content-type": reply.kind, **reply.headers}
         raw = [(name.encode(), value.encode()) for name, value in headers.items()]

@@ -13,7 +13,7 @@ GIB = 2**30
 
 
 @dataclass(frozen=True, kw_only=True)
-class Model:
+class DemoModel:
     """What the demo knows of a checkpoint, per GPU of one that it fits on alone."""
 
     weights: float  # GiB of all of it
@@ -24,30 +24,30 @@ class Model:
 
 
 MODELS = {
-    "openai/gpt-oss-120b": Model(weights=60.8, architecture="GptOssForCausalLM", speed=168, kv=0.00007),
-    "lukealonso/MiniMax-M2.5-NVFP4": Model(
+    "openai/gpt-oss-120b": DemoModel(weights=60.8, architecture="GptOssForCausalLM", speed=168, kv=0.00007),
+    "lukealonso/MiniMax-M2.5-NVFP4": DemoModel(
         weights=122, architecture="MiniMaxM2ForCausalLM", speed=104, kv=0.00024, longest=196608
     ),
-    "RedHatAI/Llama-3.3-70B-Instruct-FP8-dynamic": Model(
+    "RedHatAI/Llama-3.3-70B-Instruct-FP8-dynamic": DemoModel(
         weights=67.7, architecture="LlamaForCausalLM", kv=0.000305, speed=24
     ),
-    "Qwen/Qwen3-Coder-30B-A3B-Instruct": Model(
+    "Qwen/Qwen3-Coder-30B-A3B-Instruct": DemoModel(
         weights=57, architecture="Qwen3MoeForCausalLM", speed=142, kv=0.00009, longest=262144
     ),
-    "zai-org/GLM-4.5-Air-FP8": Model(weights=104, architecture="Glm4MoeForCausalLM", speed=96),
-    "Qwen/Qwen3-Coder-Next-FP8": Model(
+    "zai-org/GLM-4.5-Air-FP8": DemoModel(weights=104, architecture="Glm4MoeForCausalLM", speed=96),
+    "Qwen/Qwen3-Coder-Next-FP8": DemoModel(
         weights=76, architecture="Qwen3NextForCausalLM", speed=51, kv=0.00003, longest=262144
     ),
 }  # fmt: skip
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)[bB]\b")
 
 
-def find_model(name: str) -> Model:
+def find_model(name: str) -> DemoModel:
     """What is known of a checkpoint; of another one a guess by the size in its name."""
     if name in MODELS:
         return MODELS[name]
     sizes = [float(size) for size in _SIZE.findall(name)]
-    return Model(weights=max(1.0, (max(sizes) if sizes else 8.0) * 1.9))
+    return DemoModel(weights=max(1.0, (max(sizes) if sizes else 8.0) * 1.9))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,13 +65,13 @@ class Settings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Line:
+class LogLine:
     text: str
     stream: Literal["o", "e"] = "o"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wait:
+class ScriptPause:
     seconds: float
 
 
@@ -88,7 +88,7 @@ class Exit:
     code: int
 
 
-type Step = Line | Wait | Load | Exit
+type Step = LogLine | ScriptPause | Load | Exit
 
 
 def play_start(settings: Settings, memory: int, *, seconds: float) -> Iterator[Step]:
@@ -108,21 +108,21 @@ def _vllm(settings: Settings, memory: int, seconds: float) -> Iterator[Step]:
     core = "EngineCore pid=271" if ranks == 1 else "Worker_TP0 pid=412"
     names = [core] if ranks == 1 else [f"Worker_TP{n} pid={412 + n}" for n in range(ranks)]
 
-    def api(text: str) -> Line:
-        return Line(text=f"(APIServer pid=1) INFO {_stamp()} {text}")
+    def api(text: str) -> LogLine:
+        return LogLine(text=f"(APIServer pid=1) INFO {_stamp()} {text}")
 
-    def of(name: str, text: str, level: str = "INFO") -> Line:
-        return Line(text=f"({name}) {level} {_stamp()} {text}")
+    def of(name: str, text: str, level: str = "INFO") -> LogLine:
+        return LogLine(text=f"({name}) {level} {_stamp()} {text}")
 
     context = settings.context or model.longest
     yield api("[utils.py:299]  ▄▄ ▄█ █     █     █ ▀▄▀ █  version 0.20.2")
     yield api(
         f"[utils.py:233] non-default args: {{'model': '{settings.model}', 'max_model_len': {context}, 'tensor_parallel_size': {ranks}}}"
     )
-    yield Wait(seconds=part)
+    yield ScriptPause(seconds=part)
     yield api(f"[model.py:547] Resolved architecture: {model.architecture}")
     yield api(f"[model.py:1682] Using max model len {context}")
-    yield Wait(seconds=part)
+    yield ScriptPause(seconds=part)
     yield of(
         core,
         f"[core.py:105] Initializing a V1 LLM engine (v0.20.2) with config: model='{settings.model}', tensor_parallel_size={ranks}",
@@ -134,7 +134,7 @@ def _vllm(settings: Settings, memory: int, seconds: float) -> Iterator[Step]:
         )
     if ranks > 1:
         yield of(core, "[pynccl.py:111] vLLM is using nccl==2.28.9")
-    yield Wait(seconds=part)
+    yield ScriptPause(seconds=part)
     for name in names:
         yield of(name, f"[gpu_model_runner.py:4281] Starting to load model {settings.model}...")
     weights = model.weights / ranks
@@ -143,8 +143,8 @@ def _vllm(settings: Settings, memory: int, seconds: float) -> Iterator[Step]:
         share = done / shards
         yield Load(size=int((0.6 + weights * share) * GIB), seconds=5 * part / shards)
         if done:
-            yield Wait(seconds=4.6 * part / shards)
-        yield Line(
+            yield ScriptPause(seconds=4.6 * part / shards)
+        yield LogLine(
             text=f"({core}) Loading safetensors checkpoint shards: {share:4.0%} Completed | {done}/{shards} "
             f"[00:{round(4.6 * part * share):02}<00:{round(4.6 * part * (1 - share)):02}, {shards / 4.6 / part:5.2f}it/s]",
             stream="e",
@@ -155,13 +155,13 @@ def _vllm(settings: Settings, memory: int, seconds: float) -> Iterator[Step]:
             name,
             f"[gpu_model_runner.py:4370] Model loading took {weights:.2f} GiB memory and {4.8 * part:.2f} seconds",
         )
-    yield Wait(seconds=part)
+    yield ScriptPause(seconds=part)
     yield of(
         core,
         "[backends.py:988] Using cache directory: /root/.cache/vllm/torch_compile_cache/6a46c91f/rank_0_0/backbone for vLLM's torch.compile",
     )
     yield of(core, f"[backends.py:1048] Dynamo bytecode transform time: {0.4 * part:.2f} s")
-    yield Wait(seconds=part)
+    yield ScriptPause(seconds=part)
     yield of(core, f"[monitor.py:34] torch.compile took {1.2 * part:.2f} s in total")
     free = memory / GIB * settings.share - weights - 3.4
     needed = context * model.kv / ranks * settings.kv_factor
@@ -190,11 +190,11 @@ def _vllm(settings: Settings, memory: int, seconds: float) -> Iterator[Step]:
     )
     yield Load(size=int(memory * settings.share), seconds=part / 2)
     for done in range(0, 52, 3):
-        yield Line(
+        yield LogLine(
             text=f"({core}) Capturing CUDA graphs (mixed prefill-decode, PIECEWISE): {done / 51:4.0%}|{'█' * (done // 5):<10}| {done}/51",
             stream="e",
         )
-        yield Wait(seconds=part / 14)
+        yield ScriptPause(seconds=part / 14)
     yield of(
         core,
         f"[gpu_model_runner.py:5283] Graph capturing finished in {part:.0f} secs, took 0.84 GiB",
@@ -204,8 +204,8 @@ def _vllm(settings: Settings, memory: int, seconds: float) -> Iterator[Step]:
         f"[core.py:281] init engine (profile, create kv cache, warmup model) took {3.4 * part:.2f} seconds",
     )
     yield api(f"[api_server.py:590] Starting vLLM server on http://0.0.0.0:{settings.port}")
-    yield Line(text="(APIServer pid=1) INFO:     Started server process [1]", stream="e")
-    yield Line(text="(APIServer pid=1) INFO:     Application startup complete.", stream="e")
+    yield LogLine(text="(APIServer pid=1) INFO:     Started server process [1]", stream="e")
+    yield LogLine(text="(APIServer pid=1) INFO:     Application startup complete.", stream="e")
 
 
 def _die(core: str, text: str) -> Iterator[Step]:
@@ -219,9 +219,9 @@ def _die(core: str, text: str) -> Iterator[Step]:
         f"ValueError: {text}",
     )
     for line in trace:
-        yield Line(text=f"({core}) ERROR {_stamp()} [core.py:1108] {line}", stream="e")
-    yield Wait(seconds=0.6)
-    yield Line(
+        yield LogLine(text=f"({core}) ERROR {_stamp()} [core.py:1108] {line}", stream="e")
+    yield ScriptPause(seconds=0.6)
+    yield LogLine(
         text="(APIServer pid=1) RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {'EngineCore': 1}",
         stream="e",
     )
@@ -233,44 +233,46 @@ def _other(settings: Settings, memory: int, seconds: float) -> Iterator[Step]:
     model, part = find_model(settings.model), seconds / 10
     weights = model.weights / settings.ranks
     if settings.engine == "llamacpp":
-        yield Line(text="build: 7120 (0c1e570) with GNU 13.3.0 for Linux", stream="e")
-        yield Line(text="main: loading model", stream="e")
+        yield LogLine(text="build: 7120 (0c1e570) with GNU 13.3.0 for Linux", stream="e")
+        yield LogLine(text="main: loading model", stream="e")
         yield Load(size=int(weights * GIB), seconds=7 * part)
-        yield Line(text="load_tensors: loading model tensors, this can take a while...", stream="e")
-        yield Wait(seconds=7 * part)
-        yield Line(text="main: model loaded", stream="e")
-        yield Line(
+        yield LogLine(
+            text="load_tensors: loading model tensors, this can take a while...", stream="e"
+        )
+        yield ScriptPause(seconds=7 * part)
+        yield LogLine(text="main: model loaded", stream="e")
+        yield LogLine(
             text=f"main: server is listening on http://0.0.0.0:{settings.port} - starting the main loop",
             stream="e",
         )
         return
-    yield Line(
+    yield LogLine(
         text=f"[{datetime.now():%Y-%m-%d %H:%M:%S}] server_args=ServerArgs(model_path='{settings.model}', tp_size={settings.ranks})"
     )
-    yield Wait(seconds=2 * part)
+    yield ScriptPause(seconds=2 * part)
     for rank in range(settings.ranks):
-        yield Line(
+        yield LogLine(
             text=f"[{datetime.now():%Y-%m-%d %H:%M:%S} TP{rank}] Load weight begin. avail mem={memory / GIB:.2f} GB"
         )
     yield Load(size=int(weights * GIB), seconds=5 * part)
     for done in range(0, 11):
-        yield Wait(seconds=part / 2)
-        yield Line(
+        yield ScriptPause(seconds=part / 2)
+        yield LogLine(
             text=f"Loading safetensors checkpoint shards: {done / 10:4.0%} Completed | {done}/10 [00:0{done // 3}<00:03,  1.65it/s]",
             stream="e",
         )
     for rank in range(settings.ranks):
-        yield Line(
+        yield LogLine(
             text=f"[{datetime.now():%Y-%m-%d %H:%M:%S} TP{rank}] Load weight end. type={model.architecture}, dtype=torch.bfloat16, avail mem={memory / GIB - weights:.2f} GB, mem usage={weights:.2f} GB."
         )
     yield Load(size=int(memory * settings.share), seconds=part)
-    yield Line(
+    yield LogLine(
         text=f"[{datetime.now():%Y-%m-%d %H:%M:%S} TP0] Capture cuda graph begin. This can take up to several minutes. avail mem=9.11 GB"
     )
-    yield Wait(seconds=2 * part)
-    yield Line(
+    yield ScriptPause(seconds=2 * part)
+    yield LogLine(
         text=f"[{datetime.now():%Y-%m-%d %H:%M:%S} TP0] Capture cuda graph end. Time elapsed: {2 * part:.2f} s. mem usage=0.84 GB. avail mem=8.27 GB."
     )
-    yield Line(
+    yield LogLine(
         text=f"[{datetime.now():%Y-%m-%d %H:%M:%S}] The server is fired up and ready to roll!"
     )

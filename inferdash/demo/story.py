@@ -34,7 +34,7 @@ from servers.models import (  # noqa: E402
     Server,
     User,
 )
-from servers.models.run import State  # noqa: E402
+from servers.models.run import RunState  # noqa: E402
 
 VLLM = "vllm/vllm-openai:v0.20.2"
 SGLANG = "lmsysorg/sglang:v0.5.12-cu130"
@@ -127,7 +127,7 @@ def _start(server: Server, by: User) -> None:
 
 
 def _stop(server: Server, by: User) -> None:
-    _wait(lambda: _state(server) == State.READY, f"{server.slug} to be ready")
+    _wait(lambda: _state(server) == RunState.READY, f"{server.slug} to be ready")
     run = Server.objects.get(pk=server.pk).run
     assert run is not None
     lifecycle.stop(run, by=by)

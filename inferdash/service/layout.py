@@ -44,7 +44,7 @@ class Account:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Record:
+class InstallRecord:
     """What is installed; kept beside the code."""
 
     account: Account
@@ -53,16 +53,16 @@ class Record:
     snapshot: str = ""  # of the database, as the previous release left it
 
 
-def recorded() -> Record | None:
+def recorded() -> InstallRecord | None:
     """None where nothing is installed."""
     try:
         found = json.loads(RECORD.read_text())
     except FileNotFoundError:
         return None
-    return Record(**found | {"account": Account(**found["account"])})
+    return InstallRecord(**found | {"account": Account(**found["account"])})
 
 
-def record(what: Record) -> None:
+def record(what: InstallRecord) -> None:
     draft = RECORD.with_suffix(".draft")
     draft.write_text(json.dumps(asdict(what), indent=2) + "\n")
     draft.replace(RECORD)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from inferdash.service import account, files, layout, release, systemd
 from inferdash.service.account import as_service
-from inferdash.service.layout import Account, Record, ServiceError, say
+from inferdash.service.layout import Account, InstallRecord, ServiceError, say
 
 KEPT_SNAPSHOTS = 5
 
@@ -35,8 +35,10 @@ def install(*, user: str, data: str, start: bool, snapshot: bool) -> None:
         if before is not None:
             systemd.stop()
         _migrate(who, wanted)
-        now = before or Record(account=who, release=wanted)
-        now = Record(account=who, release=wanted, previous=now.previous, snapshot=now.snapshot)
+        now = before or InstallRecord(account=who, release=wanted)
+        now = InstallRecord(
+            account=who, release=wanted, previous=now.previous, snapshot=now.snapshot
+        )
     address, loopback, queue, redis = as_service(
         who, wanted, "-m", "inferdash.service.address"
     ).split()
@@ -56,7 +58,7 @@ def install(*, user: str, data: str, start: bool, snapshot: bool) -> None:
         )
 
 
-def _upgrade(before: Record, who: Account, wanted: str, *, snapshot: bool) -> Record:
+def _upgrade(before: InstallRecord, who: Account, wanted: str, *, snapshot: bool) -> InstallRecord:
     if snapshot:
         # What stands in the way of a copy is said while everything still runs.
         as_service(who, wanted, "-m", "inferdash.service.snapshot", "check", "")
@@ -74,7 +76,7 @@ def _upgrade(before: Record, who: Account, wanted: str, *, snapshot: bool) -> Re
         raise ServiceError(
             f"The upgrade to {wanted} failed, and {before.release} runs again, {again}. {error}"
         ) from error
-    return Record(account=who, release=wanted, previous=before.release, snapshot=taken)
+    return InstallRecord(account=who, release=wanted, previous=before.release, snapshot=taken)
 
 
 def roll_back() -> None:
@@ -94,7 +96,7 @@ def roll_back() -> None:
     _bring_back(now.account, now.previous, now.snapshot)
     files.use_units(now.previous)
     release.switch(now.previous)
-    layout.record(Record(account=now.account, release=now.previous))
+    layout.record(InstallRecord(account=now.account, release=now.previous))
     systemd.start()
     _address, loopback, *_rest = as_service(
         now.account, now.previous, "-m", "inferdash.service.address"

@@ -7,7 +7,7 @@ import sys
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 
 from inferdash.terminal import chat, claims, commands, completion, images, pulling, show
-from inferdash.terminal.api import Problem
+from inferdash.terminal.api import TerminalError
 
 _EPILOG = """\
 exit codes: 0 done, 1 it failed or would fail, 2 a mistake in the command, 3 there is no such
@@ -198,7 +198,7 @@ def main(words: list[str] | None = None) -> int:
     try:
         code: int = args.do(args)
         sys.stdout.flush()
-    except Problem as problem:
+    except TerminalError as problem:
         show.aside(f"{problem}\n")
         if problem.advice:
             show.aside(f"{problem.advice}\n")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from http.client import HTTPException, HTTPResponse
 from typing import Any
 
-from inferdash.terminal.api import FAILED, Problem, sentence_of
+from inferdash.terminal.api import FAILED, TerminalError, sentence_of
 
 THINKS, SPEAKS = "reasoning", "content"
 # Engines without a reasoning parser leave these in the text.
@@ -18,7 +18,7 @@ _CUT_OFF = "The answer was cut off: the connection ended before it did."
 
 
 @dataclass
-class Answer:
+class ChatAnswer:
     """What has come so far. `at` is the clock's, in seconds."""
 
     began: float = field(default_factory=time.monotonic)
@@ -38,12 +38,14 @@ class Answer:
                 is_whole = True
                 continue
             if said.get("error"):
-                raise Problem(sentence_of(said) or "The engine says that it failed.", code=FAILED)
+                raise TerminalError(
+                    sentence_of(said) or "The engine says that it failed.", code=FAILED
+                )
             for kind, text in self._heard(said):
                 yield from self._kept(split.of(text) if kind == SPEAKS else [(kind, text)])
         yield from self._kept(split.rest())
         if not is_whole and not self.finish:
-            raise Problem(_CUT_OFF, "Its server’s page in inferdash says why.", code=FAILED)
+            raise TerminalError(_CUT_OFF, "Its server’s page in inferdash says why.", code=FAILED)
 
     def _heard(self, said: dict[str, Any]) -> Iterator[tuple[str, str]]:
         self.model = said.get("model") or self.model
@@ -157,4 +159,6 @@ def _events(response: HTTPResponse) -> Iterator[dict[str, Any] | None]:
             if isinstance(said, dict):
                 yield said
     except (HTTPException, OSError) as error:
-        raise Problem(_CUT_OFF, "Its server’s page in inferdash says why.", code=FAILED) from error
+        raise TerminalError(
+            _CUT_OFF, "Its server’s page in inferdash says why.", code=FAILED
+        ) from error

@@ -20,7 +20,7 @@ PATIENCE = 900.0
 _CODES = {400: USAGE, 401: FORBIDDEN, 403: FORBIDDEN, 404: MISSING, 413: USAGE, 422: USAGE}
 
 
-class Problem(Exception):
+class TerminalError(Exception):
     """What did not work, with what to do, and the exit code that says which kind it is."""
 
     def __init__(self, message: str, advice: str = "", *, code: int, **details: Any) -> None:
@@ -43,7 +43,7 @@ def _context(authority: str) -> ssl.SSLContext:
         try:
             made.load_verify_locations(cadata=authority)
         except ssl.SSLError as error:
-            raise Problem(
+            raise TerminalError(
                 f"The authority that is to be trusted is no certificate in PEM: {error}.",
                 "Download ca.crt from inferdash’s Settings again.",
                 code=USAGE,
@@ -59,7 +59,7 @@ class Api:
         """
         parts = urlsplit(url if "//" in url else f"http://{url}")
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise Problem(
+            raise TerminalError(
                 f"“{url}” is not the address of an inferdash.",
                 "Write it as in the browser: http://rtx8:8470",
                 code=USAGE,
@@ -137,42 +137,42 @@ class Api:
         try:
             found = json.loads(said) if said else None
         except ValueError as error:
-            raise Problem(
+            raise TerminalError(
                 f"{self.url} answers with something that is no JSON: {said[:60]!r}.",
                 "Check the address, and what stands between here and there.",
                 code=UNREACHABLE,
             ) from error
         return safe.readable_all(found) if self.is_shown else found
 
-    def _away(self, error: Exception) -> Problem:
+    def _away(self, error: Exception) -> TerminalError:
         why = getattr(error, "reason", None)
         if isinstance(why, ssl.SSLCertVerificationError):
-            return Problem(
+            return TerminalError(
                 f"{self.url} is not trusted: {why.verify_message}.",
                 "Where its certificate is its machine’s own: download ca.crt there, compare its "
                 f"fingerprint, then: inferdash login --ca ca.crt {self.url}",
                 code=UNREACHABLE,
             )
         if isinstance(why, ssl.SSLError) and "WRONG_VERSION_NUMBER" in str(why):
-            return Problem(
+            return TerminalError(
                 f"{self.url} speaks no TLS.",
                 f"Log in again by {self.url.replace('https:', 'http:', 1)}",
                 code=UNREACHABLE,
             )
-        return Problem(
+        return TerminalError(
             f"{self.url} cannot be reached: {getattr(error, 'reason', None) or error}.",
             "Is inferdash running there, and does this machine reach it?",
             code=UNREACHABLE,
         )
 
-    def _problem(self, error: HTTPError) -> Problem:
+    def _problem(self, error: HTTPError) -> TerminalError:
         code = _CODES.get(error.code, FAILED)
         try:
             said = json.loads(error.read())
         except (ValueError, OSError, HTTPException):
             said = None
         if (sentence := sentence_of(said)) is None:
-            return Problem(
+            return TerminalError(
                 f"{self.url} answers with {error.code} {error.reason}, which is not inferdash’s way.",
                 "Check the address, and what stands between here and there.",
                 code=code if code != FAILED else UNREACHABLE,
@@ -180,7 +180,7 @@ class Api:
         fault = said.get("error")
         known = fault if isinstance(fault, dict) else {}
         details = known.get("details")
-        return Problem(
+        return TerminalError(
             sentence,
             str(known.get("advice") or ""),
             code=code,

@@ -9,8 +9,8 @@ from contextlib import suppress
 from typing import Any
 
 from inferdash.terminal import config, safe, show
-from inferdash.terminal.answer import SPEAKS, THINKS, Answer
-from inferdash.terminal.api import FORBIDDEN, UNREACHABLE, USAGE, Api, Problem
+from inferdash.terminal.answer import SPEAKS, THINKS, ChatAnswer
+from inferdash.terminal.api import FORBIDDEN, UNREACHABLE, USAGE, Api, TerminalError
 
 INTERRUPTED = 130
 _ASIDE = 2  # dim
@@ -42,10 +42,12 @@ def _given(args: Namespace) -> str | None:
         words = sys.stdin.read()
     elif not words and is_tty:
         if args.json:
-            raise Problem("--json is for one question.", "Write it behind the server.", code=USAGE)
+            raise TerminalError(
+                "--json is for one question.", "Write it behind the server.", code=USAGE
+            )
         return None
     if not words.strip():
-        raise Problem("The question is empty.", "Write it behind the server.", code=USAGE)
+        raise TerminalError("The question is empty.", "Write it behind the server.", code=USAGE)
     return words
 
 
@@ -80,7 +82,7 @@ def _one_turn(api: Api, args: Namespace, said: list[dict[str, str]], line: str) 
     said.append({"role": "user", "content": line})
     try:
         answered, _is_stopped = _ask(api, args, said)
-    except Problem as problem:
+    except TerminalError as problem:
         said.pop()
         if problem.code in (FORBIDDEN, UNREACHABLE):
             raise
@@ -92,9 +94,9 @@ def _one_turn(api: Api, args: Namespace, said: list[dict[str, str]], line: str) 
         said.pop()
 
 
-def _ask(api: Api, args: Namespace, said: list[dict[str, str]]) -> tuple[Answer, bool]:
+def _ask(api: Api, args: Namespace, said: list[dict[str, str]]) -> tuple[ChatAnswer, bool]:
     """What came, and whether Ctrl-C has stopped it."""
-    answered, is_stopped = Answer(), False
+    answered, is_stopped = ChatAnswer(), False
     writing = _Writing(shows_reasoning=not args.no_reasoning)
     try:
         with api.chat({**_body(args, said), "stream": True}) as response:

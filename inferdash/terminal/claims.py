@@ -8,15 +8,15 @@ from argparse import Namespace
 from typing import Any
 
 from inferdash.terminal import config, show
-from inferdash.terminal.api import MISSING, USAGE, Problem
+from inferdash.terminal.api import MISSING, USAGE, TerminalError
 
 
 def claim(args: Namespace) -> int:
     words = [each.strip() for each in args.gpus.split(",") if each.strip()]
     if bool(args.server) == bool(words):
-        raise Problem("Name a server, or GPUs with --gpus 0,1.", "Not both.", code=USAGE)
+        raise TerminalError("Name a server, or GPUs with --gpus 0,1.", "Not both.", code=USAGE)
     if bad := [each for each in words if not each.isdigit()]:
-        raise Problem(f"{bad[0]} is no number of a GPU.", "Write --gpus 0,1.", code=USAGE)
+        raise TerminalError(f"{bad[0]} is no number of a GPU.", "Write --gpus 0,1.", code=USAGE)
     said = config.api().post(
         "claims",
         server=args.server,
@@ -47,7 +47,7 @@ def release(args: Namespace) -> int:
         each for each in api.get("claims") if args.what in (str(each["id"]), each["server"] or "")
     ]
     if not found:
-        raise Problem(
+        raise TerminalError(
             f"There is no claim of {args.what}.", "inferdash claims lists them.", code=MISSING
         )
     said = api.delete("claims", str(found[0]["id"]))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from inferdash.terminal import config, safe, show
-from inferdash.terminal.api import FAILED, MISSING, USAGE, Api, Problem
+from inferdash.terminal.api import FAILED, MISSING, USAGE, Api, TerminalError
 
 WAIT = 20  # seconds that an answer may be held back
 _UP = ("ready", "asleep")
@@ -31,7 +31,7 @@ def _authority(file: str) -> str:
     try:
         return Path(file).read_text()
     except (OSError, UnicodeDecodeError) as error:
-        raise Problem(
+        raise TerminalError(
             f"{file} cannot be read: {error}.", "Name the ca.crt of inferdash.", code=USAGE
         ) from error
 
@@ -196,7 +196,7 @@ def _write_why(said: dict[str, Any]) -> None:
 def _run(api: Api, server: str) -> int:
     run = api.get("servers", server)["run"]
     if run is None:
-        raise Problem(f"{server} has never been started.", code=MISSING)
+        raise TerminalError(f"{server} has never been started.", code=MISSING)
     return int(run["id"])
 
 
@@ -318,7 +318,7 @@ def _read(name: str) -> str:
     try:
         return sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
     except (OSError, UnicodeError) as error:
-        raise Problem(f"{name} cannot be read: {error}.", code=USAGE) from error
+        raise TerminalError(f"{name} cannot be read: {error}.", code=USAGE) from error
 
 
 def _json(value: Any) -> None:

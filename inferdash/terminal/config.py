@@ -6,7 +6,7 @@ import json
 import os
 from pathlib import Path
 
-from inferdash.terminal.api import USAGE, Api, Problem
+from inferdash.terminal.api import USAGE, Api, TerminalError
 
 
 def path() -> Path:
@@ -20,7 +20,7 @@ def api() -> Api:
     url = os.environ.get("INFERDASH_URL") or kept.get("url", "")
     key = os.environ.get("INFERDASH_KEY") or kept.get("key", "")
     if not url or not key:
-        raise Problem(
+        raise TerminalError(
             "No inferdash is known here.",
             "Make a key on its page “Keys”, then: inferdash login http://rtx8:8470",
             code=USAGE,
@@ -55,7 +55,7 @@ def _kept() -> dict[str, str]:
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
-        raise Problem(
+        raise TerminalError(
             f"{path()} cannot be read: {error}.",
             "Delete it, then log in again: inferdash login http://rtx8:8470",
             code=USAGE,

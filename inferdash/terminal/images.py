@@ -8,7 +8,7 @@ from argparse import Namespace
 from typing import Any
 
 from inferdash.terminal import config, show
-from inferdash.terminal.api import FAILED, USAGE, Api, Problem
+from inferdash.terminal.api import FAILED, USAGE, Api, TerminalError
 
 WAIT = 20  # seconds that an answer may be held back
 INTERRUPTED = 130
@@ -106,7 +106,7 @@ def prune(args: Namespace) -> int:
     size = show.gib(sum(_alone(each) for each in going))
     if not args.yes:
         if not sys.stdin.isatty():
-            raise Problem(
+            raise TerminalError(
                 "Nothing was removed.", "Say --yes where nobody can be asked.", code=USAGE
             )
         if input(f"Remove these {len(going)} images, at least {size}? [y/N] ").strip() != "y":
@@ -200,7 +200,7 @@ def _one_box(api: Api, named: str) -> str:
     found = _boxes(api, named)
     if len(found) != 1:
         names = ", ".join(found) or "none yet"
-        raise Problem(
+        raise TerminalError(
             "It is not said which box it is on.", f"Name one by --box: {names}.", code=USAGE
         )
     return found[0]

@@ -8,7 +8,7 @@ from argparse import Namespace
 from typing import Any
 
 from inferdash.terminal import config, show
-from inferdash.terminal.api import FAILED, USAGE, Api, Problem
+from inferdash.terminal.api import FAILED, USAGE, Api, TerminalError
 
 WAIT = 20  # seconds that an answer may be held back
 INTERRUPTED = 130
@@ -18,7 +18,7 @@ _MIB = 2**20
 def pull(args: Namespace) -> int:
     api = config.api()
     if args.limit < 0:
-        raise Problem("--limit is MiB/s, 0 or more.", code=USAGE)
+        raise TerminalError("--limit is MiB/s, 0 or more.", code=USAGE)
     said = api.post(
         "downloads", model=args.model, revision=args.revision, box=args.box, files=args.include,
         into=args.into, limit=int(args.limit * _MIB),
@@ -75,7 +75,7 @@ def _told(args: Namespace, said: dict[str, Any]) -> int:
 def pulls(args: Namespace) -> int:
     api = config.api()
     if args.action and args.id is None:
-        raise Problem(
+        raise TerminalError(
             f"Which one to {args.action} is missing.",
             "inferdash pulls shows their numbers.",
             code=USAGE,

@@ -39,7 +39,7 @@ def prepare() -> int:
     return plan.write(whole, keep_open=inherited)
 
 
-def make_plan() -> tuple[plan.Plan, list[int]]:
+def make_plan() -> tuple[plan.SupervisorPlan, list[int]]:
     """The plan, and the descriptors that its programs need to inherit."""
     from django.core.exceptions import ImproperlyConfigured
 
@@ -68,7 +68,7 @@ def make_plan() -> tuple[plan.Plan, list[int]]:
         raise StartError(str(error)) from error
 
     inherited = [listening.detach() for listening in sockets]
-    whole = plan.Plan(
+    whole = plan.SupervisorPlan(
         address=address,
         loopback=plan.loopback(settings.HOST, settings.PORT, is_tls=is_tls),
         admin_link=link,

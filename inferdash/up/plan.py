@@ -24,7 +24,7 @@ class Program:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class SupervisorPlan:
     address: str
     loopback: str
     admin_link: str  # empty where an admin exists
@@ -122,7 +122,7 @@ def _own_address() -> str:
         return str(probe.getsockname()[0])
 
 
-def write(plan: Plan, *, keep_open: list[int]) -> int:
+def write(plan: SupervisorPlan, *, keep_open: list[int]) -> int:
     """Write the plan to an open file that the next program inherits, with the others."""
     # Not to its arguments, which every user of the machine can read: it holds the admin's link.
     descriptor = os.memfd_create("inferdash-plan", 0)
@@ -132,9 +132,9 @@ def write(plan: Plan, *, keep_open: list[int]) -> int:
     return descriptor
 
 
-def read(descriptor: int) -> Plan:
+def read(descriptor: int) -> SupervisorPlan:
     os.lseek(descriptor, 0, os.SEEK_SET)
     with os.fdopen(descriptor) as file:
         parts = json.load(file)
     parts["programs"] = [Program(**program) for program in parts["programs"]]
-    return Plan(**parts)
+    return SupervisorPlan(**parts)

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from inferdash.tls import oneself
 from inferdash.up.console import Console
-from inferdash.up.plan import Plan, Program, read, tunnel
+from inferdash.up.plan import Program, SupervisorPlan, read, tunnel
 
 CHILD = Path(__file__).with_name("child.py")
 FIRST_PAUSE = 0.5  # seconds before a program that died is started again; doubles each time
@@ -25,7 +25,7 @@ LONGEST_LINE = 16 * 1024
 
 
 class Supervisor:
-    def __init__(self, plan: Plan, console: Console) -> None:
+    def __init__(self, plan: SupervisorPlan, console: Console) -> None:
         self.plan = plan
         self.console = console
         self.stop = asyncio.Event()
@@ -216,7 +216,7 @@ def _environment() -> dict[str, str]:
     return os.environ | {"PYTHONUNBUFFERED": "1", "MALLOC_ARENA_MAX": "2"}
 
 
-async def _main(plan: Plan, console: Console) -> None:
+async def _main(plan: SupervisorPlan, console: Console) -> None:
     await Supervisor(plan, console).run()
 
 

@@ -20,7 +20,7 @@ from inferdash.up.heads import BoundedHeads
 from inferdash.up.resting import RestingServer
 
 if TYPE_CHECKING:
-    from servers.gateway.oldports import OnPort
+    from servers.gateway.oldports import PortStatus
 
 log = logging.getLogger("inferdash.web")  # it runs as __main__
 
@@ -73,12 +73,12 @@ async def _serve(
 ) -> None:
     """The pages and the gateway, and beside them the ports that programs knew before."""
     from inferdash.asgi import gateway
-    from servers.gateway.oldports import OldPorts
+    from servers.gateway.oldports import LegacyPorts
 
-    async def on_port(application: "OnPort", bound: list[socket.socket]) -> None:
+    async def on_port(application: "PortStatus", bound: list[socket.socket]) -> None:
         await _on_port(application, bound, certificates)
 
-    beside = [asyncio.create_task(OldPorts(gateway, _bind, on_port).run())]
+    beside = [asyncio.create_task(LegacyPorts(gateway, _bind, on_port).run())]
     server = RestingServer(config)
     if certificates is not None:
         server = EncryptedServer(config, certificates.context)
@@ -103,7 +103,7 @@ def _bind(port: int) -> list[socket.socket]:
 
 
 async def _on_port(
-    application: "OnPort", bound: list[socket.socket], certificates: Certificates | None
+    application: "PortStatus", bound: list[socket.socket], certificates: Certificates | None
 ) -> None:
     config = _config(application, proxy_headers=False)
     server = _Beside(config) if certificates is None else _EncryptedBeside(config, certificates)
@@ -129,7 +129,7 @@ class _EncryptedBeside(_Beside, EncryptedServer):
         super().__init__(config, certificates.context, takes_plain=True)
 
 
-def _config(application: "str | OnPort", *, proxy_headers: bool) -> uvicorn.Config:
+def _config(application: "str | PortStatus", *, proxy_headers: bool) -> uvicorn.Config:
     return uvicorn.Config(
         application,
         proxy_headers=proxy_headers,

@@ -17,22 +17,22 @@ _MOST_PARTS = 200
 
 
 @dataclass(frozen=True, kw_only=True)
-class Model:
+class MountedModel:
     inside: str  # its checkpoint, as the container sees it
     mounts: tuple[str, ...] = ()
     assumed: str = ""
     unresolved: str = ""
 
 
-def model(said: str) -> Model:
+def model(said: str) -> MountedModel:
     """What such a command's checkpoint needs in a container."""
     if is_relative(said):
         says = f"{said} is relative. Write its path on the box, and mount it."
-        return Model(inside=said, unresolved=says)
+        return MountedModel(inside=said, unresolved=says)
     if not _PATH.match(said):
-        return Model(inside=said)
+        return MountedModel(inside=said)
     source = said.rstrip("/")
-    return Model(
+    return MountedModel(
         inside=_inside(source),
         mounts=tuple(f"{part}:{_inside(part)}:ro" for part in _parts(source)),
         assumed=f"{source} is mounted, so that the container sees the model.",

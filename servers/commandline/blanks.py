@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from servers.commandline import budget
-from servers.commandline.command import Command
+from servers.commandline.command import LaunchCommand
 
 # $NAME, ${NAME}, and ${NAME:?why it is needed}.
 _VARIABLE = re.compile(r"\$(?:\{(\w+)(?::?\?[^{}]*)?\}|(\w+))")
@@ -23,7 +23,7 @@ _FILLED = (
 )  # fmt: skip
 
 
-def fill(command: Command, values: Mapping[str, str]) -> Command:
+def fill(command: LaunchCommand, values: Mapping[str, str]) -> LaunchCommand:
     """The command with these variables replaced; a variable without a value stays.
 
     Raises PasteError where that makes more of it than any command is.

@@ -19,18 +19,18 @@ class TooMuchError(Exception):
 
 
 @dataclass
-class _Left:
+class _BudgetLeft:
     steps: int
     written: int
 
 
-_left: ContextVar[_Left | None] = ContextVar("what a paste may still do", default=None)
+_left: ContextVar[_BudgetLeft | None] = ContextVar("what a paste may still do", default=None)
 
 
 @contextmanager
 def counted(*, steps: int = STEPS, written: int = WRITTEN) -> Iterator[None]:
     """What is read within has so much to spend; what is read elsewhere is not counted."""
-    token = _left.set(_Left(steps, written))
+    token = _left.set(_BudgetLeft(steps, written))
     try:
         yield
     finally:

@@ -18,7 +18,7 @@ class PasteError(ValueError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Command:
+class LaunchCommand:
     """What the paste says, in its own words: nothing is executed, expanded by a shell or guessed.
 
     None or empty is what the paste leaves out. Variables that have no value in the paste stay

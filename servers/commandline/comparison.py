@@ -24,7 +24,7 @@ MASK = "•••"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
+class ComparedField:
     """One thing of both. "": not said on that side. Secrets are masked, and compared all the same."""
 
     what: str
@@ -59,7 +59,7 @@ type _Said = dict[str, _Value]
 
 def of_container(
     container: Json, image: Json | None, spec: Spec, entrypoint: Sequence[str]
-) -> tuple[Row, ...]:
+) -> tuple[ComparedField, ...]:
     """What differs comes first, what the image brings second, what is the same last.
 
     `container` and `image` are Docker's JSON, None for an image that is gone. `spec` is what the
@@ -73,19 +73,19 @@ def of_container(
 
 def of_process(
     argv: Sequence[str], env: Mapping[str, str], spec: Spec, entrypoint: Sequence[str]
-) -> tuple[Row, ...]:
+) -> tuple[ComparedField, ...]:
     """The same of a process in no container: its words, and those variables that a profile keeps."""
     program, of_it = _program((), argv, env)
     return _rows(program | _environment(env, of_it), _ours(spec, entrypoint), ())
 
 
-def _rows(theirs: _Said, ours: _Said, image: Iterable[Row]) -> tuple[Row, ...]:
-    found: list[Row] = []
+def _rows(theirs: _Said, ours: _Said, image: Iterable[ComparedField]) -> tuple[ComparedField, ...]:
+    found: list[ComparedField] = []
     nothing = _Value(value="", shown="")
     for what in {**theirs, **ours}:
         there, here = theirs.get(what, nothing), ours.get(what, nothing)
         verdict: Verdict = "same" if there.value == here.value else "differs"
-        found.append(Row(what=what, theirs=there.shown, ours=here.shown, verdict=verdict))
+        found.append(ComparedField(what=what, theirs=there.shown, ours=here.shown, verdict=verdict))
     order = list(TITLES)
     return tuple(sorted([*found, *image], key=lambda row: order.index(row.verdict)))
 
@@ -186,7 +186,7 @@ def _environment(env: Mapping[str, str], of_program: Collection[str]) -> _Said:
     }
 
 
-def _of_image(config: Json, own: Json) -> list[Row]:
+def _of_image(config: Json, own: Json) -> list[ComparedField]:
     """What the container has from its image: the profile's container has it from there, too."""
     said: dict[str, str] = {}
     if own.get("Entrypoint") and config.get("Entrypoint") == own["Entrypoint"]:
@@ -201,7 +201,10 @@ def _of_image(config: Json, own: Json) -> list[Row]:
             said[name] = str(own[key])
     for folder in own.get("Volumes") or ():
         said[f"volume {folder}"] = "without a name"
-    return [Row(what=what, theirs=value, ours="", verdict="image") for what, value in said.items()]
+    return [
+        ComparedField(what=what, theirs=value, ours="", verdict="image")
+        for what, value in said.items()
+    ]
 
 
 def _each(kind: str, names: Iterable[str]) -> dict[str, str]:

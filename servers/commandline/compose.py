@@ -4,12 +4,12 @@ import re
 import shlex
 from typing import Any
 
-from servers.commandline.command import Command
+from servers.commandline.command import LaunchCommand
 from servers.commandline.docker_run import gpus as read_gpus
 from servers.commandline.engine_words import engine_of
 from servers.commandline.tokens import ShellError
 from servers.commandline.variables import Scope
-from servers.commandline.yaml_text import Entry, YamlError
+from servers.commandline.yaml_text import PositionedMapping, YamlError
 
 _TOP_LEVEL = "version name services networks volumes configs secrets include models"
 TOP_LEVEL = frozenset(_TOP_LEVEL.split())
@@ -43,39 +43,43 @@ _MARKS = frozenset(["image", "build", "extends"])  # one of them makes a mapping
 _BACKSLASH = re.compile(r"\\[ \t]*(?:\n|$)")
 
 
-def services(document: Any) -> dict[str | None, Entry]:
+def services(document: Any) -> dict[str | None, PositionedMapping]:
     """The services of a document by name; None names a service whose name is not there."""
-    if not isinstance(document, Entry):
+    if not isinstance(document, PositionedMapping):
         return {}
     inside = document.get("services")
-    if inside is None and "image" in document and not isinstance(document["image"], Entry):
+    if (
+        inside is None
+        and "image" in document
+        and not isinstance(document["image"], PositionedMapping)
+    ):
         return {None: document}
     if inside is None and len(document) == 1:
         (inner,) = document.values()
-        if isinstance(inner, Entry) and "services" in inner:
+        if isinstance(inner, PositionedMapping) and "services" in inner:
             return services(inner)  # a file's name stood above it
-    named = inside if isinstance(inside, Entry) else document
+    named = inside if isinstance(inside, PositionedMapping) else document
     return {
         name: entry
         for name, entry in named.items()
-        if isinstance(entry, Entry) and (named is inside or _is_service(name, entry))
+        if isinstance(entry, PositionedMapping) and (named is inside or _is_service(name, entry))
     }
 
 
-def _is_service(name: str | None, entry: Entry) -> bool:
+def _is_service(name: str | None, entry: PositionedMapping) -> bool:
     """Of a fragment without `services:`, where an x- name holds what is shared."""
     if name is None or name in TOP_LEVEL or name.startswith("x-"):
         return False
     return bool(entry.keys() & _MARKS)
 
 
-def read(name: str | None, entry: Entry, scope: Scope) -> Command:
+def read(name: str | None, entry: PositionedMapping, scope: Scope) -> LaunchCommand:
     """One service as a Command. Raises YamlError for an unknown key or a value of a wrong form."""
     return _Service(name, entry, scope).read()
 
 
 class _Service:
-    def __init__(self, name: str | None, entry: Entry, scope: Scope) -> None:
+    def __init__(self, name: str | None, entry: PositionedMapping, scope: Scope) -> None:
         self._name = name
         self._entry = entry
         self._scope = scope
@@ -83,7 +87,7 @@ class _Service:
         self._unresolved: list[str] = []
         self._ignored: list[str] = []
 
-    def read(self) -> Command:
+    def read(self) -> LaunchCommand:
         values: dict[str, Any] = {}
         for key in self._entry:
             self._key = key
@@ -95,7 +99,7 @@ class _Service:
             self._key = next(iter(self._entry), "")
             raise self._error(f"the service {self._name or ''} names no image.".replace("  ", " "))
         command = tuple(values.get("command", ()))
-        return Command(
+        return LaunchCommand(
             kind="compose",
             service=self._name,
             engine=engine_of(
@@ -150,7 +154,7 @@ class _Service:
     def _environment(self, value: Any) -> dict[str, str | None]:
         found: dict[str, str | None] = {}
         pairs: list[tuple[str, str | None]]
-        if isinstance(value, Entry):
+        if isinstance(value, PositionedMapping):
             pairs = [
                 (key, None if text is None else self._text(text)) for key, text in value.items()
             ]
@@ -170,13 +174,14 @@ class _Service:
     def _env_file(self, value: Any) -> tuple[str, ...]:
         items = value if isinstance(value, list) else [value]
         return tuple(
-            self._text(each.get("path") if isinstance(each, Entry) else each) for each in items
+            self._text(each.get("path") if isinstance(each, PositionedMapping) else each)
+            for each in items
         )
 
     def _volumes(self, value: Any) -> tuple[str, ...]:
         found: list[str] = []
         for item in self._list(value):
-            if not isinstance(item, Entry):
+            if not isinstance(item, PositionedMapping):
                 found.append(self._text(item))
             elif item.get("type", "volume") in ("bind", "volume") and "target" in item:
                 parts = [self._text(item[each]) for each in ("source", "target") if each in item]
@@ -191,7 +196,7 @@ class _Service:
     def _ports(self, value: Any) -> tuple[str, ...]:
         found: list[str] = []
         for item in self._list(value):
-            if not isinstance(item, Entry):
+            if not isinstance(item, PositionedMapping):
                 found.append(self._text(item))
                 continue
             parts = [self._text(item[e]) for e in ("host_ip", "published", "target") if e in item]
@@ -202,7 +207,7 @@ class _Service:
     def _devices(self, value: Any) -> tuple[str, ...]:
         found: list[str] = []
         for item in self._list(value):
-            if isinstance(item, Entry):
+            if isinstance(item, PositionedMapping):
                 keys = ("source", "target", "permissions")
                 found.append(":".join(self._text(item[each]) for each in keys if each in item))
             else:
@@ -210,11 +215,11 @@ class _Service:
         return tuple(found)
 
     def _ulimits(self, value: Any) -> dict[str, str]:
-        if not isinstance(value, Entry):
+        if not isinstance(value, PositionedMapping):
             raise self._error("ulimits takes names with numbers, such as memlock: -1.")
         found: dict[str, str] = {}
         for name, limit in value.items():
-            if isinstance(limit, Entry):
+            if isinstance(limit, PositionedMapping):
                 limits = [self._text(limit[each]) for each in ("soft", "hard") if each in limit]
                 found[name] = ":".join(limits)
             else:
@@ -228,7 +233,7 @@ class _Service:
 
     def _device_request(self, items: list[Any]) -> str | int | tuple[str, ...] | None:
         for item in items:
-            if not isinstance(item, Entry):
+            if not isinstance(item, PositionedMapping):
                 raise self._error("a device is a mapping with driver, count or device_ids.")
             if item.get("device_ids"):
                 return tuple(self._text(each) for each in self._list(item["device_ids"]))
@@ -239,20 +244,22 @@ class _Service:
     def _take_networks(self, value: Any, values: dict[str, Any]) -> None:
         names = [
             self._text(each)
-            for each in (list(value) if isinstance(value, Entry) else self._list(value))
+            for each in (list(value) if isinstance(value, PositionedMapping) else self._list(value))
         ]
         values.setdefault("network", names[0] if names else None)
         self._ignored += [f"networks: {name}" for name in names[1:]]
 
     def _take_deploy(self, value: Any, values: dict[str, Any]) -> None:
-        if not isinstance(value, Entry):
+        if not isinstance(value, PositionedMapping):
             raise self._error("deploy takes resources, with reservations and devices.")
         for key, inner in value.items():
-            if key != "resources" or not isinstance(inner, Entry):
+            if key != "resources" or not isinstance(inner, PositionedMapping):
                 self._ignored.append(f"deploy.{key}")
                 continue
             for kind, reserved in inner.items():
-                devices = reserved.get("devices") if isinstance(reserved, Entry) else None
+                devices = (
+                    reserved.get("devices") if isinstance(reserved, PositionedMapping) else None
+                )
                 if kind == "reservations" and isinstance(devices, list):
                     values["gpus"] = self._device_request(devices)
                     others = [

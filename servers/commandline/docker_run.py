@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from servers.commandline import docker_options
-from servers.commandline.command import Command
+from servers.commandline.command import LaunchCommand
 from servers.commandline.docker_options import Option
 from servers.commandline.engine_words import engine_of, program
 from servers.commandline.tokens import ShellError
@@ -61,7 +61,7 @@ def lacks_image(words: Sequence[str]) -> bool:
     at = start(words)
     if at is None:
         return False
-    reader = _Reader(tool=docker_options.TOOLS[program(words[0])])
+    reader = _DockerRunReader(tool=docker_options.TOOLS[program(words[0])])
     try:
         arguments = [Argument(text=word, offset=0) for word in words]
         return reader.options(arguments, at) >= len(words)
@@ -69,14 +69,14 @@ def lacks_image(words: Sequence[str]) -> bool:
         return reader.lacks_value
 
 
-def read(arguments: list[Argument], *, environment: dict[str, Value]) -> Command:
+def read(arguments: list[Argument], *, environment: dict[str, Value]) -> LaunchCommand:
     """A Command from the words of a `docker run`; the offsets of errors are the words'.
 
     `environment` is what the tool itself would be started with: `-e NAME` takes its value
     from there. Raises ShellError for an unknown option, a bad value, a missing image.
     """
     words = [argument.text for argument in arguments]
-    reader = _Reader(tool=docker_options.TOOLS[program(words[0])], environment=environment)
+    reader = _DockerRunReader(tool=docker_options.TOOLS[program(words[0])], environment=environment)
     at = reader.options(arguments, start(words) or 0)
     if at >= len(arguments):
         raise ShellError("no image follows the options of this command.", arguments[0].offset)
@@ -88,7 +88,7 @@ def read(arguments: list[Argument], *, environment: dict[str, Value]) -> Command
         reader.name(argument.unresolved)
     command = tuple(argument.text for argument in arguments[at + 1 :])
     entrypoint = reader.single.get("entrypoint")
-    return Command(
+    return LaunchCommand(
         kind="docker_run",
         engine=engine_of(image=image.text, entrypoint=entrypoint, command=command),
         image=image.text,
@@ -113,7 +113,7 @@ def check_complete(argument: Argument) -> None:
 
 
 @dataclass
-class _Reader:
+class _DockerRunReader:
     tool: str
     environment: dict[str, Value] = field(default_factory=dict)
     single: dict[str, str] = field(default_factory=dict)

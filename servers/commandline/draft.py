@@ -16,7 +16,7 @@ from servers.commandline import (
     wanted_gpus,
     words,
 )
-from servers.commandline.command import Command, EngineKey
+from servers.commandline.command import EngineKey, LaunchCommand
 from servers.commandline.export import HF_TOKEN, HOST_STAYS
 from servers.commandline.reasons import reasons
 from servers.commandline.words import ulimit
@@ -33,7 +33,7 @@ _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Remark:
+class ImportNote:
     kind: Kind
     says: str
 
@@ -44,7 +44,7 @@ class Draft:
     launch: Launch
     # Variables whose values belong under lock: name -> value, "" where the paste has none.
     secrets: dict[str, str] = field(default_factory=dict)
-    remarks: tuple[Remark, ...] = ()
+    remarks: tuple[ImportNote, ...] = ()
 
 
 class DraftError(ValueError):
@@ -56,7 +56,7 @@ class UnknownEngineError(DraftError):
 
 
 def draft(
-    command: Command,
+    command: LaunchCommand,
     *,
     text: str = "",
     engine: EngineKey | None = None,
@@ -79,10 +79,10 @@ def draft(
 
 
 class _Drafter:
-    def __init__(self, command: Command, *, keeps_network: bool) -> None:
+    def __init__(self, command: LaunchCommand, *, keeps_network: bool) -> None:
         self.command = command
         self.keeps_network = keeps_network
-        self.remarks: list[Remark] = []
+        self.remarks: list[ImportNote] = []
         self.env: dict[str, str] = {}
         self.secrets: dict[str, str] = {}
         self.passes_token = False
@@ -169,7 +169,7 @@ class _Drafter:
         )
 
     def _remark(self, kind: Kind, says: str) -> None:
-        self.remarks.append(Remark(kind=kind, says=says))
+        self.remarks.append(ImportNote(kind=kind, says=says))
 
     def _name(self, launch: Launch) -> str:
         said = self.command.name or self.command.service or launch.served_name or launch.checkpoint

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from servers.commandline.command import Command, EngineKey
+from servers.commandline.command import EngineKey, LaunchCommand
 from servers.commandline.shell import Lexer
 from servers.commandline.tokens import Operator, ShellError, Word
 from servers.commandline.variables import Scope
@@ -224,7 +224,7 @@ def engine_of(
     return None
 
 
-def engine_words(command: Command) -> tuple[str, ...] | None:
+def engine_words(command: LaunchCommand) -> tuple[str, ...] | None:
     """What the engine itself gets to read: without wrappers, `bash -c`, "vllm serve".
 
     None where no engine is started: a container with just a shell, or something else. Nothing at

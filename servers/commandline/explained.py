@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from servers.commandline.words import VARIABLE, WordsError
 from servers.engines import flagtext
-from servers.engines.flagtext import Flags, Row
+from servers.engines.flagtext import FlagRow, Flags
 
 _PREFIX = re.compile(r"^(?:export\s+|-e\s+|--env[ =])")
 
@@ -53,9 +53,9 @@ def environment_text(values: Mapping[str, str], reasons: Mapping[str, str]) -> s
     return "\n".join(map(str, variable_rows(values, reasons)))
 
 
-def variable_rows(values: Mapping[str, str], reasons: Mapping[str, str]) -> list[Row]:
+def variable_rows(values: Mapping[str, str], reasons: Mapping[str, str]) -> list[FlagRow]:
     return [
-        Row(text=f"{name}={_quoted(value)}", why=reasons.get(name, ""))
+        FlagRow(text=f"{name}={_quoted(value)}", why=reasons.get(name, ""))
         for name, value in values.items()
     ]
 

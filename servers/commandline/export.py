@@ -1,7 +1,7 @@
 """A launch as a command of the paste's kind again: what `docker run` and compose files say."""
 
 from servers.commandline import render, restart
-from servers.commandline.command import Command
+from servers.commandline.command import LaunchCommand
 from servers.engines import ENGINES, cards, parameters, usual_entrypoint
 from servers.engines.engine import listens_beyond_loopback
 from servers.engines.launch import Launch
@@ -14,7 +14,7 @@ HOST_STAYS = "# --network: host stays"
 HF_TOKEN = "HF_TOKEN"  # noqa: S105 - the variable's name
 
 
-def command_of(launch: Launch, *, name: str = "") -> Command:
+def command_of(launch: Launch, *, name: str = "") -> LaunchCommand:
     """What the profile says, without what a box adds. Values of secrets are left to the reader's
     own environment (`-e NAME`)."""
     launch = parameters.fill(launch)
@@ -24,7 +24,7 @@ def command_of(launch: Launch, *, name: str = "") -> Command:
         env[HF_TOKEN] = None
     cache = (HF_CACHE,) if launch.serves_models and launch.mount_hf_cache else ()
     on_host = launch.network == "host"
-    return Command(
+    return LaunchCommand(
         kind="docker_run",
         engine=engine.key,  # type: ignore[arg-type]
         name=name or None,

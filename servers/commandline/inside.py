@@ -3,20 +3,20 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from servers.commandline.command import Command
+from servers.commandline.command import LaunchCommand
 from servers.commandline.engine_words import is_shell
 
 # Containers that wait for somebody to `docker exec` into them.
 _WAITS = (["sleep", "infinity"], ["tail", "-f", "/dev/null"])
 
 
-def joined(commands: Sequence[Command]) -> list[Command]:
+def joined(commands: Sequence[LaunchCommand]) -> list[LaunchCommand]:
     """Engines that follow a container with nothing but a shell, or that waits, run in that container.
 
     That container alone is left out then: it starts nothing.
     """
-    found: list[Command] = []
-    around: Command | None = None
+    found: list[LaunchCommand] = []
+    around: LaunchCommand | None = None
     for command in commands:
         if command.kind == "engine_command" and around is not None:
             if found[-1] is around:
@@ -28,7 +28,7 @@ def joined(commands: Sequence[Command]) -> list[Command]:
     return found
 
 
-def _opens_shell(command: Command) -> bool:
+def _opens_shell(command: LaunchCommand) -> bool:
     entrypoint = command.entrypoint
     first = (entrypoint,) if isinstance(entrypoint, str) else entrypoint or ()
     words = [word for word in (*first, *command.command) if word]
@@ -38,7 +38,7 @@ def _opens_shell(command: Command) -> bool:
     return (is_shell(words[0]) and is_empty) or words in _WAITS
 
 
-def _inside(around: Command, command: Command) -> Command:
+def _inside(around: LaunchCommand, command: LaunchCommand) -> LaunchCommand:
     return replace(
         around,
         engine=command.engine or around.engine,

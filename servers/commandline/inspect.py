@@ -5,8 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 from servers.commandline import blanks, engine_words
-from servers.commandline.command import Command, EngineKey
-from servers.commandline.draft import HF_TOKENS, Draft, DraftError, Remark, draft
+from servers.commandline.command import EngineKey, LaunchCommand
+from servers.commandline.draft import HF_TOKENS, Draft, DraftError, ImportNote, draft
 from servers.commandline.export import HF_CACHE, HF_TOKEN
 from servers.engines import ENGINES
 from servers.engines.engine import flag_value
@@ -84,11 +84,11 @@ def draft_of(
     return replace(made, launch=launch, remarks=remarks)
 
 
-def _of_script(command: Command, engine: EngineKey, model: str) -> Draft:
+def _of_script(command: LaunchCommand, engine: EngineKey, model: str) -> Draft:
     words = (*ENGINES[engine].program, *_MODEL[engine], model)
     alone = replace(command, entrypoint=None, command=words)
     made = draft(alone, engine=engine, keeps_network=True)
-    note = Remark(
+    note = ImportNote(
         kind="unresolved",
         says="A script of its image starts the engine, so that its flags are not known: this "
         "profile names only the model that its API lists. Write the others before you start it.",
@@ -98,7 +98,7 @@ def _of_script(command: Command, engine: EngineKey, model: str) -> Draft:
 
 def command_of(
     container: Json, image: Json | None, *, home: str = "", hf_cache: str = "", hf_token: str = ""
-) -> Command:
+) -> LaunchCommand:
     """The options and words that somebody gave, without what its image says by itself.
 
     `container` and `image` are Docker's JSON; None for an image that is gone: then what was its
@@ -110,7 +110,7 @@ def command_of(
     labels = config.get("Labels") or {}
     entrypoint, words = _words(config, own)
     reference = str(config.get("Image") or container.get("Image") or "")
-    return Command(
+    return LaunchCommand(
         kind="docker_run",
         engine=engine_words.engine_of(
             image=reference, entrypoint=tuple(config.get("Entrypoint") or ()), command=words
@@ -309,7 +309,7 @@ def _without_key(made: Draft, flag: str, variable: str) -> Draft:
     if taken == 2 and behind and not behind[0].startswith("-"):
         return made  # several keys: a variable holds one
     left = flags[:first] + flags[first + taken :]
-    note = Remark(kind="assumed", says=f"{flag} is kept as the secret {variable}.")
+    note = ImportNote(kind="assumed", says=f"{flag} is kept as the secret {variable}.")
     reasons = {name: why for name, why in made.launch.reasons.items() if name != flag}
     return replace(
         made,
@@ -319,7 +319,7 @@ def _without_key(made: Draft, flag: str, variable: str) -> Draft:
     )
 
 
-def _of_container(remark: Remark) -> Remark:
+def _of_container(remark: ImportNote) -> ImportNote:
     """A draft speaks of the paste that it was made of; here that is a container."""
     says = remark.says.replace("The paste", "The container").replace("the paste", "the container")
     return replace(remark, says=says)

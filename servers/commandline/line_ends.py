@@ -5,7 +5,7 @@ import re
 from servers.commandline import docker_run
 from servers.commandline.engine_words import engine_start, wrappers
 from servers.commandline.shell import END
-from servers.commandline.starts import LAUNCH, OTHERS, Start, launch_in, start_of
+from servers.commandline.starts import LAUNCH, OTHERS, LineKind, launch_in, start_of
 from servers.commandline.tokens import Operator, Token, Word
 
 _OPTION = re.compile(r"[-–—−]{1,2}[A-Za-z]")
@@ -81,7 +81,7 @@ class LineEnds:
         if _SENTENCE.match(line):
             return True
         first = line.split()[0]
-        if first in _TOOLS or start_of(line) is Start.ASSIGNMENT:
+        if first in _TOOLS or start_of(line) is LineKind.ASSIGNMENT:
             return len(self._words(tokens)) > 1
         if first in OTHERS or first in ("pip", "nvidia-smi"):
             return True
@@ -99,7 +99,7 @@ class LineEnds:
             return indented or _IMAGE_LIKE.match(line) is not None
         if is_docker and indented and self._has_wrapped:
             return True
-        is_plain = start_of(line) is Start.PROSE or _CHECKPOINT.match(following[0])
+        is_plain = start_of(line) is LineKind.PROSE or _CHECKPOINT.match(following[0])
         if not is_plain and following[0][0] not in "'\"/~$":
             return False
         started = engine_start(words)

@@ -3,7 +3,7 @@
 import re
 
 from servers.commandline import engine_words
-from servers.commandline.command import Command
+from servers.commandline.command import LaunchCommand
 from servers.commandline.export import HF_CACHE
 
 # Labels for SELinux, and what is so anyway: they say nothing of what is mounted.
@@ -23,7 +23,7 @@ def is_relative(source: str) -> bool:
     return _RELATIVE.match(source) is not None
 
 
-def kept_script(command: Command) -> tuple[str, ...]:
+def kept_script(command: LaunchCommand) -> tuple[str, ...]:
     """The shell and its script, where the script does more than start the engine."""
     entrypoint = command.entrypoint
     first = (entrypoint,) if isinstance(entrypoint, str) and entrypoint else entrypoint or ()

@@ -7,7 +7,7 @@ import html
 import re
 
 from servers.commandline.shell import END
-from servers.commandline.starts import LAUNCH, Start, launch_in, start_of
+from servers.commandline.starts import LAUNCH, LineKind, launch_in, start_of
 
 _INVISIBLE = re.compile("[\u200b-\u200d\u2060\ufeff\u00ad]|\x1b\\[[0-9;?]*[A-Za-z]")
 _SPACES = str.maketrans(dict.fromkeys("\u00a0\u2007\u202f\u2002\u2003\u2009\u3000", " "))
@@ -161,13 +161,13 @@ def _begun(line: str, *, root_prompts: bool) -> str:
     line = _unlabelled(line)
     for pattern in (_PROMPT, _PROMPT, _EXEC_START):
         shorter = _blanked(line, pattern)
-        if start_of(shorter) is not Start.PROSE or shorter.lstrip().startswith("#"):
+        if start_of(shorter) is not LineKind.PROSE or shorter.lstrip().startswith("#"):
             line = shorter
     if (match := _EXPORT.match(line)) is not None:
         line = "export ".rjust(match.end()) + re.sub(r"^(\w+)\s*=\s*", r"\1=", line[match.end() :])
     if root_prompts:
         shorter = _unlabelled(_blanked(line, _ROOT_PROMPT))
-        line = shorter if start_of(shorter) is not Start.PROSE else line
+        line = shorter if start_of(shorter) is not LineKind.PROSE else line
     shorter = _blanked(line, _STRAY_PREFIX)
     if shorter != line and LAUNCH.match(shorter.lstrip().removeprefix("sudo ")):
         line = shorter

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from servers.commandline import bare, engine_words, words
-from servers.commandline.command import Command
-from servers.commandline.draft import Draft, DraftError, Remark, draft
+from servers.commandline.command import LaunchCommand
+from servers.commandline.draft import Draft, DraftError, ImportNote, draft
 from servers.commandline.inspect import without_keys
 from servers.engines import ENGINES
 
@@ -47,7 +47,7 @@ def draft_of_process(
     engine, own = found
     said = kept(env or {})
     start = _start(argv, len(own))
-    command = Command(
+    command = LaunchCommand(
         kind="engine_command",
         engine=engine,
         command=(*start, *_here(own, folder)),
@@ -66,7 +66,7 @@ def _at_its_port(made: Draft) -> Draft:
         f"It listens at port {port} of the box; the profile publishes the same one, on 127.0.0.1. "
         "For other machines write 0.0.0.0 as the address."
     )
-    remark = Remark(kind="assumed", says=says)
+    remark = ImportNote(kind="assumed", says=says)
     launch = replace(made.launch, host_port=port)
     return replace(made, launch=launch, remarks=(*made.remarks, remark))
 
@@ -100,13 +100,13 @@ def _here(own: tuple[str, ...], folder: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _told(env: Mapping[str, str] | None, said: Mapping[str, str]) -> tuple[Remark, ...]:
+def _told(env: Mapping[str, str] | None, said: Mapping[str, str]) -> tuple[ImportNote, ...]:
     if env is None:
         says = (
             "Its variables may not be read by inferdash, which is neither its user nor root: write "
             "those that matter here."
         )
-        return (Remark(kind="unresolved", says=says),)
+        return (ImportNote(kind="unresolved", says=says),)
     left = sorted(name for name in env if name not in said)
     # A secret of the shell's is nobody's business here, not even its name.
     names = [name for name in left if not words.is_secret(name)]
@@ -114,10 +114,10 @@ def _told(env: Mapping[str, str] | None, said: Mapping[str, str]) -> tuple[Remar
         return ()
     shown = ", ".join(names[:8]) + (" …" if len(names) > 8 else "")
     says = f"{len(left)} variables of the shell or unit that started it, such as {shown}."
-    return (Remark(kind="ignored", says=says),)
+    return (ImportNote(kind="ignored", says=says),)
 
 
-def _of_process(remark: Remark) -> Remark:
+def _of_process(remark: ImportNote) -> ImportNote:
     """A draft speaks of the paste that it was made of; here that is a process."""
     says = remark.says.replace("The paste", "The process").replace("the paste", "the process")
     return replace(remark, says=says)

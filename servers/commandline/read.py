@@ -4,11 +4,11 @@ import re
 
 from servers.commandline import blocks, budget, compose, paste, yaml_text
 from servers.commandline.blocks import Block
-from servers.commandline.command import Command, PasteError
+from servers.commandline.command import LaunchCommand, PasteError
 from servers.commandline.inside import joined
-from servers.commandline.script import Script
+from servers.commandline.script import ShellScript
 from servers.commandline.shell import END
-from servers.commandline.starts import Start, launch_in, start_of
+from servers.commandline.starts import LineKind, launch_in, start_of
 from servers.commandline.variables import Scope
 from servers.commandline.yaml_text import YamlError
 
@@ -32,7 +32,7 @@ _DOUBLE, _SINGLE = yaml_text.TYPOGRAPHIC_QUOTES
 _QUOTES = str.maketrans(dict.fromkeys(_DOUBLE, '"') | dict.fromkeys(_SINGLE, "'"))
 
 
-def read(text: str) -> list[Command]:
+def read(text: str) -> list[LaunchCommand]:
     """All launch commands of a paste, in order; never empty.
 
     Raises PasteError if there is none, or if one of them cannot be read completely.
@@ -47,17 +47,17 @@ def read(text: str) -> list[Command]:
         raise PasteError(error.reason, line=error.line, column=error.column + indent) from None
 
 
-def _read(text: str) -> list[Command]:
-    reader = _Reader()
+def _read(text: str) -> list[LaunchCommand]:
+    reader = _PasteReader()
     commands = reader.read(text, Scope(), 1)
     if not commands:
-        commands = _Reader(root_prompts=True).read(text, Scope(), 1) or _inline(text)
+        commands = _PasteReader(root_prompts=True).read(text, Scope(), 1) or _inline(text)
     if not commands:
         raise reader.nothing_found(text)
     return joined(commands)
 
 
-class _Reader:
+class _PasteReader:
     def __init__(self, *, root_prompts: bool = False) -> None:
         self._root_prompts = root_prompts
         # What else there was, with the line: why a paste without a command has none.
@@ -65,22 +65,22 @@ class _Reader:
         self._assembled: list[int] = []
         self._scripts: list[tuple[str, int]] = []
 
-    def read(self, text: str, scope: Scope, first_line: int) -> list[Command]:
-        found: list[Command] = []
+    def read(self, text: str, scope: Scope, first_line: int) -> list[LaunchCommand]:
+        found: list[LaunchCommand] = []
         for block in blocks.split(text, first_line):
             found += self._services(block, scope) if block.is_yaml else self._script(block, scope)
         return found
 
-    def _script(self, block: Block, scope: Scope) -> list[Command]:
+    def _script(self, block: Block, scope: Scope) -> list[LaunchCommand]:
         text = paste.cleaned(block.text, root_prompts=self._root_prompts)
-        script = Script(text, scope, first_line=block.first_line, read_text=self.read)
+        script = ShellScript(text, scope, first_line=block.first_line, read_text=self.read)
         found = script.read()
         self._assigned += [_line(text, offset, block) for offset in found.assigned]
         self._assembled += [_line(text, offset, block) for offset in found.assembled]
         self._scripts += [(name, _line(text, offset, block)) for name, offset in found.scripts]
         return found.commands
 
-    def _services(self, block: Block, scope: Scope) -> list[Command]:
+    def _services(self, block: Block, scope: Scope) -> list[LaunchCommand]:
         try:
             return [
                 compose.read(name, entry, scope)
@@ -135,12 +135,12 @@ def _documents(text: str) -> list[object]:
     raise wrong
 
 
-def _inline(text: str) -> list[Command]:
+def _inline(text: str) -> list[LaunchCommand]:
     """Commands in a sentence: run `vllm serve MODEL` and wait."""
-    found: list[Command] = []
+    found: list[LaunchCommand] = []
     for number, line in enumerate(text.split("\n"), start=1):
         for match in _INLINE.finditer(line):
             code = _LANGUAGE.sub("", match[2])
-            if launch_in(code) and len(code.split()) > 2 and start_of(code) is not Start.PROSE:
-                found += _Reader().read(code, Scope(), number)
+            if launch_in(code) and len(code.split()) > 2 and start_of(code) is not LineKind.PROSE:
+                found += _PasteReader().read(code, Scope(), number)
     return found

@@ -7,7 +7,7 @@ from typing import Any
 import yaml
 
 from servers.commandline import docker_options
-from servers.commandline.command import Command
+from servers.commandline.command import LaunchCommand
 from servers.commandline.variables import ALWAYS_SET, WORKING_DIRECTORY
 from servers.commandline.yaml_text import TYPOGRAPHIC_QUOTES
 
@@ -17,7 +17,7 @@ _BUILT_IN_NETWORK = re.compile(r"host$|none$|bridge$|(?:container|service):")
 _PATH = re.compile(r"[./~$]|[A-Za-z]:\\")
 
 
-def docker_run(command: Command) -> str:
+def docker_run(command: LaunchCommand) -> str:
     """The `docker run` that says the same; reading it gives the same Command.
 
     `unresolved` may come in another order. Three things have no such form: a compose service's name and what it ignored, and the further
@@ -40,14 +40,14 @@ def docker_run(command: Command) -> str:
     return " \\\n  ".join(rows)
 
 
-def engine_line(command: Command) -> str:
+def engine_line(command: LaunchCommand) -> str:
     """A bare engine command with its environment in front."""
     quote = _Quoting(command)
     env = [f"{name}={quote(value or '')}" for name, value in command.env.items()]
     return " \\\n  ".join([*env, *_rows(quote, command.command)])
 
 
-def compose(command: Command) -> str:
+def compose(command: LaunchCommand) -> str:
     """A compose file with this one service; reading it gives the same Command but for `ignored`.
 
     $(commands), which compose does not know, are written as plain text.
@@ -84,19 +84,21 @@ def compose(command: Command) -> str:
     named = [source for source in sources if source and not _PATH.match(source)]
     if named:
         document["volumes"] = {name: {"name": name} for name in named}
-    return yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
+    return yaml.dump(
+        document, Dumper=_ComposeDumper, sort_keys=False, allow_unicode=True, width=100
+    )
 
 
-class _Dumper(yaml.SafeDumper):
+class _ComposeDumper(yaml.SafeDumper):
     """Quotes a text that begins with a typographic quotation mark, which a reader takes away."""
 
 
-def _represented(dumper: _Dumper, text: str) -> yaml.ScalarNode:
+def _represented(dumper: _ComposeDumper, text: str) -> yaml.ScalarNode:
     is_marked = text[:1] in tuple("".join(TYPOGRAPHIC_QUOTES))
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"' if is_marked else None)
 
 
-_Dumper.add_representer(str, _represented)
+_ComposeDumper.add_representer(str, _represented)
 
 _COMPOSE_KEYS = {
     "image": "image",
@@ -128,7 +130,7 @@ def _is_dockers(written: str) -> bool:
     return docker_options.option("docker", name[1] if short else name[2:]) is not None
 
 
-def _options(command: Command) -> list[tuple[str, str]]:
+def _options(command: LaunchCommand) -> list[tuple[str, str]]:
     entrypoint = command.entrypoint
     texts = {
         "--name": command.name,
@@ -156,13 +158,13 @@ def _options(command: Command) -> list[tuple[str, str]]:
     return found + [(option, value) for option, values in lists.items() for value in values]
 
 
-def _gpus(command: Command) -> str | None:
+def _gpus(command: LaunchCommand) -> str | None:
     if isinstance(command.gpus, tuple):
         return f'"device={",".join(command.gpus)}"'
     return None if command.gpus is None else str(command.gpus)
 
 
-def _device(command: Command, escape: Any) -> dict[str, Any]:
+def _device(command: LaunchCommand, escape: Any) -> dict[str, Any]:
     device: dict[str, Any] = {"driver": "nvidia"}
     if isinstance(command.gpus, tuple):
         device["device_ids"] = [escape(each) for each in command.gpus]
@@ -191,7 +193,7 @@ def _rows(quote: "_Quoting", words: tuple[str, ...]) -> list[str]:
 class _Quoting:
     """Quotes a word so that a shell sees the variables that were left in it, and nothing else."""
 
-    def __init__(self, command: Command) -> None:
+    def __init__(self, command: LaunchCommand) -> None:
         self._names = {*command.unresolved, *ALWAYS_SET}
         substitutions = [each for each in command.unresolved if each[0] in "$`"]
         verbatim = [re.escape(each) for each in (*substitutions, *WORKING_DIRECTORY)]

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from servers.commandline import budget, docker_run
-from servers.commandline.command import Command, PasteError
+from servers.commandline.command import LaunchCommand, PasteError
 from servers.commandline.docker_options import TOOLS
 from servers.commandline.engine_words import (
     engine_start,
@@ -16,7 +16,7 @@ from servers.commandline.engine_words import (
 )
 from servers.commandline.line_ends import LineEnds
 from servers.commandline.shell import Lexer
-from servers.commandline.starts import Start, begins_other, launch_in, start_of
+from servers.commandline.starts import LineKind, begins_other, launch_in, start_of
 from servers.commandline.tokens import (
     ArrayAssignment,
     HereDocument,
@@ -52,26 +52,26 @@ _POD_TOOLS = ("kubectl", "oc")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
+class ScriptResult:
     """What a script, or a part of it, gave."""
 
-    commands: list[Command] = field(default_factory=list)
+    commands: list[LaunchCommand] = field(default_factory=list)
     assigned: list[int] = field(default_factory=list)  # where, in the text
     # Where something was assigned that looks like a whole command.
     assembled: list[int] = field(default_factory=list)
     scripts: list[tuple[str, int]] = field(default_factory=list)  # files that are run, and where
 
 
-ReadText = Callable[[str, Scope, int], list[Command]]
+ReadText = Callable[[str, Scope, int], list[LaunchCommand]]
 
 
-class Script:
+class ShellScript:
     """One text of shell commands, prose and comments. `read_text` reads a here-document's body."""
 
     def __init__(self, text: str, scope: Scope, *, first_line: int, read_text: ReadText) -> None:
         self.text = text
         self.scope = scope
-        self.found = Found()
+        self.found = ScriptResult()
         self._first_line = first_line
         self._read_text = read_text
         self._depth = 0
@@ -81,7 +81,7 @@ class Script:
         closers = re.finditer(r"(?:^|[;\s])(?:fi|done|esac)\b", text)
         self._last_closer = max((match.start() for match in closers), default=-1)
 
-    def read(self) -> Found:
+    def read(self) -> ScriptResult:
         """All launches in order. Raises PasteError for one that cannot be read completely."""
         at = 0
         while at < len(self.text):
@@ -91,11 +91,11 @@ class Script:
             line = self.text[at:stop]
             start = start_of(line)
             following = stop + 1
-            if start is not Start.PROSE:
+            if start is not LineKind.PROSE:
                 try:
                     following = self._logical_line(at)
                 except ShellError as error:
-                    if start is Start.ASSIGNMENT or launch_in(line):
+                    if start is LineKind.ASSIGNMENT or launch_in(line):
                         raise self._error(error) from error
             at = following
         return self.found
@@ -293,7 +293,7 @@ class Script:
         started = find(words)
         file = self.scope.values.get(_ENV_FILE)
         self.found.commands.append(
-            Command(
+            LaunchCommand(
                 kind="engine_command",
                 engine=started[0] if started else None,
                 command=words,

@@ -45,7 +45,7 @@ _IN_SENTENCES = """the is are your you can will this that which with and to an c
 _SENTENCE = frozenset(_IN_SENTENCES.split())
 
 
-class Start(Enum):
+class LineKind(Enum):
     LAUNCH = "a program that may start an engine"
     ASSIGNMENT = "a variable is set"
     OTHER = "another command"
@@ -61,24 +61,24 @@ def launch_in(text: str) -> re.Match[str] | None:
     return LAUNCH.search(text)
 
 
-def start_of(line: str) -> Start:
+def start_of(line: str) -> LineKind:
     """What the line begins with, prompts and bullets taken off before."""
     line = line.lstrip(" \t({!&")
     first = _FIRST.match(line)
     if first is None or line.startswith(("#", "\0")):
-        return Start.PROSE
+        return LineKind.PROSE
     if _NAMES.search(line):
         budget.step(40 * (line.count("&&") + line.count(";")))
         if _BEHIND.search(line):
-            return Start.LAUNCH
+            return LineKind.LAUNCH
     if _ASSIGNMENT.match(line):
-        return Start.ASSIGNMENT
+        return LineKind.ASSIGNMENT
     word = first[0]
     if word in PROGRAMS or _PATH.match(word.strip("\"'")) or word[0] == "$":
-        return Start.PROSE if is_prose(line) else Start.LAUNCH
+        return LineKind.PROSE if is_prose(line) else LineKind.LAUNCH
     if word in OTHERS or _DOS_START.match(line) or re.match(r"\w+\(\)", word):
-        return Start.OTHER
-    return Start.PROSE
+        return LineKind.OTHER
+    return LineKind.PROSE
 
 
 def is_prose(line: str) -> bool:

@@ -4,14 +4,14 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from servers.commandline.command import Command
+from servers.commandline.command import LaunchCommand
 
 _CDI = "nvidia.com/gpu="  # of the Container Device Interface: podman's --device, compose's devices
 _VARIABLES = ("NVIDIA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wanted:
+class RequestedGpus:
     gpus: str  # "all", "none", or indices
     variable: str = ""  # said it, and is no variable of the profile any more
     assumed: str = ""
@@ -23,49 +23,49 @@ def is_gpu(device: str) -> bool:
     return device.startswith(_CDI)
 
 
-def wanted(command: Command, env: Mapping[str, str]) -> Wanted:
+def wanted(command: LaunchCommand, env: Mapping[str, str]) -> RequestedGpus:
     said = command.gpus
     if isinstance(said, int):
-        return Wanted(gpus=",".join(map(str, range(said))))
+        return RequestedGpus(gpus=",".join(map(str, range(said))))
     if isinstance(said, tuple):
         return _named(said)
     if said is not None:
-        return Wanted(gpus=said if said in ("all", "none") else "all")
+        return RequestedGpus(gpus=said if said in ("all", "none") else "all")
     if named := tuple(filter(is_gpu, command.devices)):
         return _named(named)
     return _by_variable(command, env)
 
 
-def _named(said: Iterable[str]) -> Wanted:
+def _named(said: Iterable[str]) -> RequestedGpus:
     names = [each.removeprefix(_CDI) for each in said]
     if "all" in names:
-        return Wanted(gpus="all")
+        return RequestedGpus(gpus="all")
     if all(each.isdecimal() for each in names):
-        return Wanted(gpus=",".join(names))
+        return RequestedGpus(gpus=",".join(names))
     shown = ", ".join(names)
-    return Wanted(
+    return RequestedGpus(
         gpus="all",
         unresolved=f"The GPUs {shown} are named by their ids: choose them by index.",
     )
 
 
-def _by_variable(command: Command, env: Mapping[str, str]) -> Wanted:
+def _by_variable(command: LaunchCommand, env: Mapping[str, str]) -> RequestedGpus:
     # Names of the first two are the paste's; inside a container with fewer GPUs the
     # indices would mean others.
     for name in _VARIABLES:
         value = env.get(name, "")
         if re.fullmatch(r"\d+(,\d+)*", value):
             says = f"{name}={value} became the profile's GPUs."
-            return Wanted(gpus=value, variable=name, assumed=says)
+            return RequestedGpus(gpus=value, variable=name, assumed=says)
     seen = env.get(_VARIABLES[0], "")
     if seen in ("none", "void"):
-        return Wanted(gpus="none", variable=_VARIABLES[0])
+        return RequestedGpus(gpus="none", variable=_VARIABLES[0])
     if seen.startswith(("GPU-", "MIG-")):
         return replace(_named(seen.split(",")), variable=_VARIABLES[0])
     gives = command.runtime == "nvidia" or "NVIDIA_VISIBLE_DEVICES" in env
     if gives or command.kind == "engine_command":
-        return Wanted(gpus="all")
+        return RequestedGpus(gpus="all")
     if command.engine == "other":
-        return Wanted(gpus="none")
+        return RequestedGpus(gpus="none")
     says = "No GPUs are asked for, so it gets none: choose those that it needs."
-    return Wanted(gpus="none", assumed=says)
+    return RequestedGpus(gpus="none", assumed=says)

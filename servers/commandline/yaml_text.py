@@ -23,7 +23,7 @@ class YamlError(ValueError):
         self.column = column
 
 
-class Entry(dict[str, Any]):
+class PositionedMapping(dict[str, Any]):
     """A mapping that remembers where each of its keys stands."""
 
     def __init__(self) -> None:
@@ -91,8 +91,8 @@ class _Builder:
         finally:
             self._open.pop()
 
-    def _mapping(self, node: MappingNode) -> Entry:
-        own, merged = Entry(), Entry()
+    def _mapping(self, node: MappingNode) -> PositionedMapping:
+        own, merged = PositionedMapping(), PositionedMapping()
         for key_node, value_node in node.value:
             key = str(key_node.value) if isinstance(key_node, ScalarNode) else ""
             if not key:
@@ -108,9 +108,9 @@ class _Builder:
         return own
 
 
-def _add_missing(entry: Entry, merged: Any, node: Node) -> None:
+def _add_missing(entry: PositionedMapping, merged: Any, node: Node) -> None:
     for each in merged if isinstance(merged, list) else [merged]:
-        if not isinstance(each, Entry):
+        if not isinstance(each, PositionedMapping):
             raise YamlError("<< takes a mapping from elsewhere in the file.", *_place(node))
         for key, value in each.items():
             if key not in entry:

@@ -27,7 +27,7 @@ FAULT = 1011
 RECHECK = 30.0
 
 
-class Gone(Exception):
+class BrowserGoneError(Exception):
     """The browser went while it was being sent to."""
 
 
@@ -50,11 +50,11 @@ class GuardedConsumer(AsyncWebsocketConsumer):
             try:
                 await send(message)
             except OSError as error:  # by which ASGI servers say that nobody is there
-                raise Gone from error
+                raise BrowserGoneError from error
 
         try:
             await super().__call__(scope, receive, tell)
-        except Gone:
+        except BrowserGoneError:
             pass
         finally:
             # Channels does so only where the browser's going is the first that is heard of it.
@@ -89,13 +89,13 @@ class GuardedConsumer(AsyncWebsocketConsumer):
         await self.close(code)
         return None
 
-    async def person_changed(self, message: live.PersonChanged) -> None:
+    async def person_changed(self, message: live.PersonChangedEvent) -> None:
         await self.person()
 
     async def close(self, code: Any = None, reason: str | None = None) -> None:
         if not self.is_closed:
             self.is_closed = True
-            with contextlib.suppress(Gone):
+            with contextlib.suppress(BrowserGoneError):
                 await super().close(code, reason)
 
     async def disconnect(self, code: int) -> None:
@@ -112,7 +112,7 @@ class GuardedConsumer(AsyncWebsocketConsumer):
     async def _run(self, sending: Coroutine[Any, Any, None]) -> None:
         try:
             await sending
-        except Gone:
+        except BrowserGoneError:
             return
         except Exception:
             # A page that hears nothing more, and is not told so, shows old figures as new.

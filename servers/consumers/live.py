@@ -43,11 +43,11 @@ class LiveConsumer(GuardedConsumer):
         await super().disconnect(code)
         await self.leave_group(live.LIVE)
 
-    async def changed(self, message: live.Changed) -> None:
+    async def changed(self, message: live.ChangeEvent) -> None:
         self.dirty.add((message["kind"], message["id"]))
         self.something.set()
 
-    async def person_changed(self, message: live.PersonChanged) -> None:
+    async def person_changed(self, message: live.PersonChangedEvent) -> None:
         self.viewer = await self.person()
         self.dirty.add(("everything", None))
         self.something.set()

@@ -39,7 +39,7 @@ from channels.db import database_sync_to_async
 from django.db import DatabaseError
 
 from servers.consumers import log_feed, log_search
-from servers.consumers.guard import RECHECK, Gone, GuardedConsumer
+from servers.consumers.guard import RECHECK, BrowserGoneError, GuardedConsumer
 from servers.models import LogChunk, Run
 from servers.models.log import MOST_CHUNKS
 
@@ -193,7 +193,7 @@ class LogConsumer(GuardedConsumer):
     async def _aside(self, answering: Coroutine[Any, Any, None]) -> None:
         try:
             await answering
-        except Gone:
+        except BrowserGoneError:
             return
         except DatabaseError as error:
             log.warning("The log of run %s cannot be read: %s", self.run_id, error)

@@ -20,8 +20,8 @@ from typing import Any, BinaryIO, cast
 
 from servers.judge import logtext
 from servers.judge.loglevel import Level
-from servers.judge.logscan import Known, Outline, PatternError, Query, Scan
-from servers.judge.meter import Meter, Rule
+from servers.judge.logscan import Known, LogOutline, PatternError, Query, Scan
+from servers.judge.meter import Meter, MetricRule
 
 TELL_EVERY = 0.1  # seconds
 # Processor seconds: for a pattern or one block of lines, and for all of it.
@@ -35,7 +35,7 @@ TOO_SLOW = (
 TOO_MUCH = "The search was ended after a minute of work. Make it more particular."
 
 
-class TooSlow(Exception):
+class SearchTooSlowError(Exception):
     pass
 
 
@@ -46,7 +46,7 @@ def main() -> None:
     signal.signal(signal.SIGVTALRM, _too_slow)
     source = sys.stdin.buffer
     wish = json.loads(source.readline())
-    teller = Teller(most=wish["most"])
+    teller = SearchReporter(most=wish["most"])
     try:
         if wish.get("outline"):
             _outline(source, wish)
@@ -54,7 +54,7 @@ def main() -> None:
             _search(source, wish, teller)
     except PatternError as error:
         teller.fail(str(error))
-    except TooSlow:
+    except SearchTooSlowError:
         teller.fail(TOO_SLOW.format(line=teller.at))
     except (MemoryError, RecursionError):
         teller.fail("This pattern takes too much memory. Make it simpler.")
@@ -62,7 +62,7 @@ def main() -> None:
         os._exit(0)  # nobody listens any more
 
 
-def _search(source: BinaryIO, wish: dict[str, object], teller: "Teller") -> None:
+def _search(source: BinaryIO, wish: dict[str, object], teller: "SearchReporter") -> None:
     after, upto = int(str(wish["after"])), int(str(wish["upto"]))
     _allow()
     scan = Scan(query_of(wish))
@@ -84,8 +84,10 @@ def _search(source: BinaryIO, wish: dict[str, object], teller: "Teller") -> None
 
 def _outline(source: BinaryIO, wish: dict[str, object]) -> None:
     after, upto = int(str(wish["after"])), int(str(wish["upto"]))
-    outline = Outline(after=after, upto=upto, known=cast("list[Known]", wish["known"]))
-    meter = Meter([Rule.from_json(each) for each in cast("list[dict[str, Any]]", wish["meters"])])
+    outline = LogOutline(after=after, upto=upto, known=cast("list[Known]", wish["known"]))
+    meter = Meter(
+        [MetricRule.from_json(each) for each in cast("list[dict[str, Any]]", wish["meters"])]
+    )
     while header := source.readline():
         first, size = map(int, header.split())
         block = logtext.plain(zlib.decompress(source.read(size)).decode())
@@ -113,10 +115,10 @@ def _allow() -> None:
 
 
 def _too_slow(_signal: int, _frame: FrameType | None) -> None:
-    raise TooSlow
+    raise SearchTooSlowError
 
 
-class Teller:
+class SearchReporter:
     def __init__(self, *, most: int) -> None:
         self.at = 0
         self.looked = 0

@@ -15,7 +15,7 @@ from django.db import DatabaseError
 from servers import live
 from servers.consumers import log_search
 from servers.models import LogChunk, Run
-from servers.models.log import MOST_CHUNKS, Line
+from servers.models.log import MOST_CHUNKS, StoredLine
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ class Batch(NamedTuple):
     last: int
 
 
-def encoded(lines: list[Line]) -> Batch:
+def encoded(lines: list[StoredLine]) -> Batch:
     rows = [(line.at, line.stream, line.text) for line in lines]
     text = json.dumps([lines[0].number, rows], ensure_ascii=False, separators=(",", ":"))
     return Batch(text=text, last=lines[-1].number)
@@ -48,7 +48,7 @@ class Feed:
         self.is_complete = False
         self.gap: list[int] | None = None  # the first and the last line that were cut out
         self.empty = ""  # what is to be said while there is no line
-        self.outline = log_search.Outline(run_id)
+        self.outline = log_search.LogOutlineReader(run_id)
         self._batches: OrderedDict[int, Batch] = OrderedDict()
         self._length = 0
         self._news = asyncio.Event()
@@ -130,7 +130,7 @@ class Feed:
                 self._length = 0
             if is_shorter:
                 self.upto = upto
-                self.outline = log_search.Outline(self.run_id)
+                self.outline = log_search.LogOutlineReader(self.run_id)
             if lines:
                 self._keep(lines[0].number, encoded(lines))
             # Lines that are announced and not there were deleted a moment ago.
@@ -152,7 +152,7 @@ class Feed:
             self._length -= len(dropped.text)
 
 
-def _read(run_id: int, after: int) -> tuple[int, bool, list[int] | None, str, list[Line]]:
+def _read(run_id: int, after: int) -> tuple[int, bool, list[int] | None, str, list[StoredLine]]:
     wanted = ("log_lines", "log_complete", "log_gap", "state", "container_id", "origin")
     run = Run.objects.filter(pk=run_id).only(*wanted).first()
     if run is None:

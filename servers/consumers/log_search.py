@@ -13,10 +13,10 @@ from channels.db import database_sync_to_async
 from servers.judge import failurebook, meterbook
 from servers.judge.loglevel import Level
 from servers.judge.meter import Meter
-from servers.judge.meterbook import Book
+from servers.judge.meterbook import LogMetricMap
 from servers.judge.phases.progress import PHASES
 from servers.models import LogChunk, Run
-from servers.models.run import State
+from servers.models.run import RunState
 
 # Line numbers that a browser gets; more are only counted.
 MOST_FOUND = 250_000
@@ -98,7 +98,7 @@ def _refused(why: str) -> dict[str, Any]:
     return {"numbers": [], "total": 0, "looked": 0, "done": True, "error": why}
 
 
-class Outline:
+class LogOutlineReader:
     """What stands beside a log: its errors and warnings, its phases, what a diagnosis went by."""
 
     def __init__(self, run_id: int) -> None:
@@ -109,7 +109,7 @@ class Outline:
         self._ranks: set[str] = set()
         self._harmless: list[tuple[int, int]] = []
         self._meter = Meter()
-        self._book: Book | None = None
+        self._book: LogMetricMap | None = None
         self._next_look = 0.0
         self._lock = asyncio.Lock()
 
@@ -162,7 +162,7 @@ class Outline:
                 self._upto = upto
 
 
-def _book(run_id: int) -> Book | None:
+def _book(run_id: int) -> LogMetricMap | None:
     spec = Run.objects.filter(pk=run_id).values_list("version__spec", flat=True).first()
     return meterbook.by_engine().get(spec.get("engine", "")) if spec else None
 
@@ -182,7 +182,7 @@ def _told(run_id: int) -> tuple[dict[str, Any], bool]:
     ]
     evidence = run.diagnosis.get("evidence", []) if run.cause else []
     told = {"phases": phases, "evidence": [[line, str(text)[:200]] for line, text in evidence]}
-    return told, run.state != State.FAILED and not run.diagnosis and run.spins_since is None
+    return told, run.state != RunState.FAILED and not run.diagnosis and run.spins_since is None
 
 
 async def _feed(

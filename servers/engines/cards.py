@@ -18,7 +18,7 @@ class CardsError(ValueError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Hardware:
+class GpuRequirement:
     count: int
     name: str  # part of NVML's name, or sm_120
 
@@ -35,14 +35,14 @@ class Hardware:
         return f"{self.count}x {self.name}"
 
 
-def parse(text: str) -> Hardware | None:
+def parse(text: str) -> GpuRequirement | None:
     """None for a text that does not follow the grammar, such as an empty one or "0,1"."""
     match = _TEXT.fullmatch(text)
-    return Hardware(count=int(match[1]), name=match[2]) if match else None
+    return GpuRequirement(count=int(match[1]), name=match[2]) if match else None
 
 
 def choose(
-    wanted: Hardware, cards: Sequence[tuple[int, Gpu]], *, busy: Collection[int] = ()
+    wanted: GpuRequirement, cards: Sequence[tuple[int, Gpu]], *, busy: Collection[int] = ()
 ) -> tuple[int, ...]:
     """The indices of such cards, those that nothing of ours uses before `busy` ones.
 

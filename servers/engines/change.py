@@ -12,7 +12,7 @@ type FlagValue = str | tuple[str, ...] | None
 
 
 @dataclass(frozen=True, kw_only=True)
-class Change:
+class LaunchChange:
     """Flags by their name as typed ("--tp").
 
     Flags of entries beside each other, such as adapters, keep the entries that the change does

@@ -9,7 +9,7 @@ from servers.engines.change import is_flag
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
+class FlagRow:
     text: str
     why: str  # "" where nobody has said
 
@@ -50,7 +50,7 @@ def flags(text: str) -> Flags:
     return Flags(words=tuple(words), reasons=reasons)
 
 
-def flag_rows(words: tuple[str, ...], reasons: Mapping[str, str]) -> list[Row]:
+def flag_rows(words: tuple[str, ...], reasons: Mapping[str, str]) -> list[FlagRow]:
     """One flag with its values a row."""
     rows: list[tuple[str, str]] = []  # name, text
     for word in words:
@@ -59,7 +59,7 @@ def flag_rows(words: tuple[str, ...], reasons: Mapping[str, str]) -> list[Row]:
         else:
             name, text = rows[-1]
             rows[-1] = (name, f"{text} {shlex.quote(word)}")
-    return [Row(text=text, why=reasons.get(name, "")) for name, text in rows]
+    return [FlagRow(text=text, why=reasons.get(name, "")) for name, text in rows]
 
 
 def flags_text(words: tuple[str, ...], reasons: Mapping[str, str]) -> str:

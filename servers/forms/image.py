@@ -23,7 +23,7 @@ class PullForm(forms.Form):
         return familiar(self.cleaned_data["reference"])
 
 
-class LoginForm(forms.ModelForm):  # type: ignore[type-arg]
+class RegistryCredentialForm(forms.ModelForm):  # type: ignore[type-arg]
     """Passwords go in and never come out: left empty, the one that is kept stays."""
 
     registry = forms.CharField(

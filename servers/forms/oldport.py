@@ -12,7 +12,7 @@ MOST_SOURCES = 50
 FIRST_FREE = 1024  # what lies below only root may open
 
 
-class OldPortForm(forms.Form):
+class LegacyPortForm(forms.Form):
     port = forms.IntegerField(
         label="Port",
         min_value=FIRST_FREE,

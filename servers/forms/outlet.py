@@ -10,13 +10,13 @@ from django.core.validators import validate_email
 from servers.host import webhooks
 from servers.judge.alerts.case import KINDS
 from servers.models import Outlet
-from servers.models.outlet import OutletKind
+from servers.models.outlet import ChannelKind
 
 LONGEST = 2000  # characters of an address
 _HIDDEN = {"autocomplete": "off", "spellcheck": "false"}
 
 
-class OutletForm(forms.ModelForm):  # type: ignore[type-arg]
+class NotificationChannelForm(forms.ModelForm):  # type: ignore[type-arg]
     """Addresses and keys go in and never come out: left empty, what is there stays."""
 
     address = forms.CharField(
@@ -75,11 +75,11 @@ class OutletForm(forms.ModelForm):  # type: ignore[type-arg]
             self.add_error("address", "Write where to send it.")
         elif address and (said := _objection(kind, address)):
             self.add_error("address", said)
-        if kind == OutletKind.NTFY and not cleaned.get("key", "").isascii():
+        if kind == ChannelKind.NTFY and not cleaned.get("key", "").isascii():
             self.add_error("key", "An access token of ntfy has letters and digits only.")
-        if kind == OutletKind.PING and cleaned.get("box") is None:
+        if kind == ChannelKind.PING and cleaned.get("box") is None:
             self.add_error("box", "Choose the box that gives the sign of life.")
-        if kind == OutletKind.EMAIL and not settings.DEFAULT_FROM_EMAIL:
+        if kind == ChannelKind.EMAIL and not settings.DEFAULT_FROM_EMAIL:
             self.add_error(
                 "kind",
                 "No mail server is set up: INFERDASH_EMAIL_URL in .env says which one sends.",
@@ -100,7 +100,7 @@ class OutletForm(forms.ModelForm):  # type: ignore[type-arg]
 
 
 def _objection(kind: str, address: str) -> str:
-    if kind != OutletKind.EMAIL:
+    if kind != ChannelKind.EMAIL:
         return webhooks.objection(address)
     for each in address.split(","):
         try:
@@ -111,7 +111,7 @@ def _objection(kind: str, address: str) -> str:
 
 
 def _hint(kind: str, address: str) -> str:
-    if kind != OutletKind.EMAIL:
+    if kind != ChannelKind.EMAIL:
         return webhooks.host_of(address)
     people = [each.strip().rpartition("@") for each in address.split(",")]
     return ", ".join(f"{name[:1]}…@{host}" for name, _at, host in people)

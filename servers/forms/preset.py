@@ -15,12 +15,12 @@ class PresetError(Exception):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Named:
+class NamedPreset:
     name: str
     values: dict[str, Any]
 
 
-def read(text: bytes) -> Named:
+def read(text: bytes) -> NamedPreset:
     """Raises PresetError."""
     if len(text) > LIMIT:
         raise PresetError(f"The parameters are larger than {LIMIT >> 10} KiB. Shorten them.")
@@ -34,7 +34,7 @@ def read(text: bytes) -> Named:
     name = said.get("name")
     if not isinstance(name, str) or not name.strip() or len(name.strip()) > 60:
         raise PresetError("Give it a name of 1 to 60 characters.")
-    return Named(name=name.strip(), values={part: values.get(part) for part in PARTS})
+    return NamedPreset(name=name.strip(), values={part: values.get(part) for part in PARTS})
 
 
 def check_room(profile: int, name: str) -> None:

@@ -31,7 +31,7 @@ _NETWORK = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*\Z")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fault:
+class FieldError:
     """What is wrong with one field; with the form as a whole where `field` and `label` are ""."""
 
     field: str  # the element's id
@@ -40,9 +40,9 @@ class Fault:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Faults:
-    missing: tuple[Fault, ...]  # nothing is written yet where something must be
-    wrong: tuple[Fault, ...]
+class FormErrors:
+    missing: tuple[FieldError, ...]  # nothing is written yet where something must be
+    wrong: tuple[FieldError, ...]
 
 
 class ProfileForm(ProfileFields):
@@ -137,9 +137,9 @@ class ProfileForm(ProfileFields):
     def rare_is_used(self) -> bool:
         return any(field.errors or field.value() for field in self.rare())
 
-    def faults(self) -> Faults:
+    def faults(self) -> FormErrors:
         """What keeps it from being saved, in the order of the page."""
-        missing, wrong = list[Fault](), list[Fault]()
+        missing, wrong = list[FieldError](), list[FieldError]()
         shown = [each.name for _title, fields in self.groups() for each in fields]
         names = [*shown, *(name for name in self.errors if name not in shown)]
         for name in names:
@@ -148,8 +148,8 @@ class ProfileForm(ProfileFields):
             for error in self.errors.as_data().get(name, ()):
                 found = missing if error.code == "required" else wrong
                 text = " ".join(error.messages)
-                found.append(Fault(field=field, label=label, text=text))
-        return Faults(missing=tuple(missing), wrong=tuple(wrong))
+                found.append(FieldError(field=field, label=label, text=text))
+        return FormErrors(missing=tuple(missing), wrong=tuple(wrong))
 
     def clean_name(self) -> str:
         name: str = self.cleaned_data["name"].strip()

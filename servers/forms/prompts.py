@@ -64,12 +64,12 @@ class PromptSetForm(forms.ModelForm):  # type: ignore[type-arg]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Begun:
+class PromptRunForm:
     run_id: int
     params: dict[str, str]
 
 
-def read_round(text: bytes) -> Begun:
+def read_round(text: bytes) -> PromptRunForm:
     """What a round begins with. Raises KeepError."""
     said = read_json(text)
     run = said.get("run") if isinstance(said, dict) else None
@@ -80,7 +80,7 @@ def read_round(text: bytes) -> Begun:
         raise KeepError("These are no parameters. Reload the page.")
     if len(json.dumps(params)) > PARAMS_LIMIT:
         raise KeepError(f"The parameters are larger than {PARAMS_LIMIT >> 10} KiB. Shorten them.")
-    return Begun(run_id=run, params=params)
+    return PromptRunForm(run_id=run, params=params)
 
 
 def read_answer(text: bytes, place: int) -> dict[str, Any]:

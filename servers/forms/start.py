@@ -9,7 +9,7 @@ from django.http import QueryDict
 from django.utils import timezone
 
 from servers.host import numbers
-from servers.lifecycle import Patience
+from servers.lifecycle import QueueOptions
 
 type Answer = Literal["", "wait", "drain", "stop", "beside"]
 
@@ -25,27 +25,27 @@ USUALLY = 7200
 
 
 @dataclass(frozen=True, kw_only=True)
-class Choice:
+class StartChoice:
     answer: Answer = ""  # "": nobody has been asked yet
     seconds: int = 0
     runs: tuple[int, ...] = ()  # what is to be stopped first
 
     @property
-    def patience(self) -> Patience | None:
+    def patience(self) -> QueueOptions | None:
         if self.answer not in ("wait", "drain", "stop"):
             return None
         until = timezone.now() + timedelta(seconds=self.seconds) if self.seconds else None
-        return Patience(until=until)
+        return QueueOptions(until=until)
 
 
-def read(post: QueryDict) -> Choice:
+def read(post: QueryDict) -> StartChoice:
     """Of a form that says nothing of it, or nonsense, an empty one: then it is asked."""
     answer, seconds = post.get("do", ""), post.get("wait", "")
     if answer not in ANSWERS:
-        return Choice()
+        return StartChoice()
     wanted = numbers.whole(seconds)
     chosen = USUALLY if wanted is None or wanted not in TIMES else wanted
     stops = answer in ("drain", "stop")
     named = [numbers.whole(pk) for pk in post.getlist("holder")] if stops else []
     runs = [pk for pk in named if pk is not None]
-    return Choice(answer=answer, seconds=chosen, runs=tuple(runs))
+    return StartChoice(answer=answer, seconds=chosen, runs=tuple(runs))

@@ -85,7 +85,7 @@ class Name:
         return _index(self.person)
 
 
-class Arriving:
+class StreamingAnswer:
     """One answer while its engine writes it."""
 
     def __init__(self, name: Name, pieces: AsyncGenerator[bytes]) -> None:
@@ -257,7 +257,7 @@ class Arriving:
                 self.stop()
 
 
-_arriving: dict[Name, Arriving] = {}
+_arriving: dict[Name, StreamingAnswer] = {}
 
 
 def begin(name: Name, pieces: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
@@ -266,7 +266,7 @@ def begin(name: Name, pieces: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
         return follow(name)  # a browser sends again what it believes to be lost
     if Counter(each.person for each in _arriving)[name.person] >= AT_ONCE:
         raise TooManyError
-    _arriving[name] = arriving = Arriving(name, pieces)
+    _arriving[name] = arriving = StreamingAnswer(name, pieces)
     return arriving.listen()
 
 

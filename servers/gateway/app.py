@@ -12,16 +12,16 @@ from servers.gateway.asgi import Application, Message, Receive, Scope, Send
 from servers.gateway.callers import Caller, Callers, not_allowed
 from servers.gateway.calls import Call, Calls
 from servers.gateway.capture import Captures
-from servers.gateway.door import Door, source_of
+from servers.gateway.door import LegacyPortListener, source_of
 from servers.gateway.hosts import unknown_host
 from servers.gateway.lacking import Lacking
 from servers.gateway.messages import Translation
 from servers.gateway.messages.response import NotTranslatedError, translate_error
 from servers.gateway.messages.stream import MessagesStream
-from servers.gateway.question import GoneError, Question, heard
+from servers.gateway.question import GatewayRequest, GoneError, heard
 from servers.gateway.refusal import Refusal
-from servers.gateway.routes import Absence, Route, Routes, listed
-from servers.host.relay import Answer, AwayError, relay
+from servers.gateway.routes import NoRoute, Route, Routes, listed
+from servers.host.relay import AwayError, UpstreamResponse, relay
 
 MODELS = "/v1/models"
 # What vLLM and SGLang have beside /v1, with a model in the body.
@@ -76,7 +76,7 @@ class Gateway:
             await self.others(scope, receive, send)
 
     async def answer(
-        self, scope: Scope, receive: Receive, send: Send, door: Door | None = None
+        self, scope: Scope, receive: Receive, send: Send, door: LegacyPortListener | None = None
     ) -> None:
         """A request for an engine, by the one address or by an old port's `door`."""
         path = str(scope["path"])
@@ -116,7 +116,7 @@ class Gateway:
         if call.caller is not None:
             await self.calls.keep(call)
 
-    async def _caller(self, scope: Scope, call: Call, door: Door | None) -> Caller:
+    async def _caller(self, scope: Scope, call: Call, door: LegacyPortListener | None) -> Caller:
         """Raises Refusal."""
         if door is not None and (caller := door.caller(scope)) is not None:
             call.came_by(door.pk, source_of(scope))
@@ -127,7 +127,7 @@ class Gateway:
         """What is ready, in OpenAI's form; or the one that the path names."""
         if scope["method"] not in ("GET", "HEAD"):
             raise Refusal(405, "method_not_allowed", f"{MODELS} is only read.")
-        shown: list[Route | Absence] = [*self.routes.ready, *self.routes.startable]
+        shown: list[Route | NoRoute] = [*self.routes.ready, *self.routes.startable]
         data = listed(
             (each for each in shown if caller.may_ask(each.names)), sees_causes=caller.sees_causes
         )
@@ -147,7 +147,7 @@ class Gateway:
     async def _pass_on(
         self,
         scope: Scope,
-        question: Question,
+        question: GatewayRequest,
         speaking: "_Speaking",
         call: Call,
         caller: Caller,
@@ -198,7 +198,9 @@ class Gateway:
                     ):
                         raise _lost(route, error, has_begun=False) from error
 
-    def _translate(self, scope: Scope, question: Question, route: Route) -> Translation | None:
+    def _translate(
+        self, scope: Scope, question: GatewayRequest, route: Route
+    ) -> Translation | None:
         """Raises Refusal."""
         path = str(scope["path"])
         if not _may_translate(scope, question) or not self.lacking.knows(route.run, path):
@@ -206,7 +208,7 @@ class Gateway:
         return messages.translate(path, question.said or {}, model=route.model, engine=route.owner)
 
 
-def _may_translate(scope: Scope, question: Question) -> bool:
+def _may_translate(scope: Scope, question: GatewayRequest) -> bool:
     """Whether an engine that lacks the path can be asked in other words."""
     is_theirs = scope["method"] == "POST" and scope["path"] in messages.PATHS
     return is_theirs and question.said is not None
@@ -238,7 +240,7 @@ class _Speaking:
         self.has_ended = False
         self._is_stream = False
 
-    async def pass_on(self, answer: Answer, *, hides_counts: bool) -> None:
+    async def pass_on(self, answer: UpstreamResponse, *, hides_counts: bool) -> None:
         """Raises AwayError when the engine hangs up; what has come is passed on by then."""
         self._is_stream = any(
             name == b"content-type" and value.startswith(b"text/event-stream")
@@ -262,7 +264,7 @@ class _Speaking:
                 await self._send({"type": "http.response.body", "body": piece, "more_body": True})
         await self._end(rest)
 
-    async def pass_on_translated(self, answer: Answer, translation: Translation) -> None:
+    async def pass_on_translated(self, answer: UpstreamResponse, translation: Translation) -> None:
         """Raises AwayError like pass_on, and Refusal for what the Messages API cannot say."""
         if self._call.recording is not None:
             self._call.recording.begins(answer.headers)
@@ -289,7 +291,9 @@ class _Speaking:
         await self._begin(answer.status, [*kept, (b"content-type", b"application/json")])
         await self._end(said)
 
-    async def _stream_translated(self, answer: Answer, kept: list[tuple[bytes, bytes]]) -> None:
+    async def _stream_translated(
+        self, answer: UpstreamResponse, kept: list[tuple[bytes, bytes]]
+    ) -> None:
         self._is_stream, self._call.status = True, answer.status
         kind = (b"content-type", b"text/event-stream; charset=utf-8")
         await self._begin(

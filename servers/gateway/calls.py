@@ -15,7 +15,7 @@ from django.utils import timezone
 from servers import live
 from servers.gateway import capture
 from servers.gateway.callers import Caller
-from servers.gateway.capture import Recording
+from servers.gateway.capture import CallRecorder
 from servers.gateway.routes import Route
 from servers.models import Key, OldPort, Request, Run, Usage, Use, User
 
@@ -50,7 +50,7 @@ class Call:
     cancelled: bool = False
     error: str = ""
     server: str = ""
-    recording: Recording | None = None  # None: the words are not kept
+    recording: CallRecorder | None = None  # None: the words are not kept
     _head: bytes = b""
     _tail: bytes = b""
 
@@ -133,7 +133,7 @@ def _last(name: str, text: bytes) -> dict[str, object]:
 class Calls:
     """Writes them down. Whoever keeps one waits until it is, and others' with it."""
 
-    _waiting: list[tuple[Request, Recording | None]] = field(default_factory=list)
+    _waiting: list[tuple[Request, CallRecorder | None]] = field(default_factory=list)
     _writing: asyncio.Task[None] | None = None
 
     async def keep(self, call: Call) -> None:

@@ -34,7 +34,7 @@ _UNREAD = re.compile(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Switched:
+class CaptureSwitch:
     """A capture as the gateway remembers it."""
 
     pk: int
@@ -51,7 +51,7 @@ class Switched:
 
 class Captures:
     def __init__(self) -> None:
-        self._on: list[Switched] = []
+        self._on: list[CaptureSwitch] = []
         self._until = 0.0
 
     async def look(self) -> None:
@@ -61,20 +61,22 @@ class Captures:
         self._until = time.monotonic() + REMEMBERED
         self._on = await sync_to_async(_look)()
 
-    def recording(self, route: Route, asked: bytes, content_type: str) -> "Recording | None":
+    def recording(self, route: Route, asked: bytes, content_type: str) -> "CallRecorder | None":
         """What is to hear the answer; None: nobody keeps it."""
         switched = next((each for each in self._on if each.is_about(route)), None)
-        return Recording(switched, asked, content_type) if switched is not None else None
+        return CallRecorder(switched, asked, content_type) if switched is not None else None
 
 
-def _look() -> list[Switched]:
-    return [Switched(pk=each.pk, only=each.only, until=each.until) for each in Capture.objects.on()]
+def _look() -> list[CaptureSwitch]:
+    return [
+        CaptureSwitch(pk=each.pk, only=each.only, until=each.until) for each in Capture.objects.on()
+    ]
 
 
-class Recording:
+class CallRecorder:
     """One question, and its answer as far as it comes."""
 
-    def __init__(self, switched: Switched, asked: bytes, content_type: str) -> None:
+    def __init__(self, switched: CaptureSwitch, asked: bytes, content_type: str) -> None:
         self.switched = switched
         self._asked = asked if not content_type.startswith("multipart/") else b""
         self._asked_size = len(asked)
@@ -150,7 +152,7 @@ def _kept(text: str, run: Run | None) -> tuple[str, int]:
     return masked[:MOST].decode(errors="ignore"), len(whole) - len(seen) + len(masked[MOST:])
 
 
-def keep(heard: Sequence[tuple[Request, Recording]]) -> None:
+def keep(heard: Sequence[tuple[Request, CallRecorder]]) -> None:
     """Write down those whose capture is still on: once it has ended, nothing more is kept."""
     found = Run.objects.select_related("server__box__hf_token", "version")
     runs = found.in_bulk({row.run_id for row, _recording in heard if row.run_id is not None})

@@ -7,7 +7,7 @@ _MODEL = "\0"  # where the model's name stands
 
 
 @dataclass(frozen=True, kw_only=True)
-class Client:
+class ClientExample:
     slug: str
     name: str
     says: str  # where the lines go
@@ -27,11 +27,11 @@ class Client:
         return self.model.join(self.pieces)
 
 
-def clients(address: str, model: str) -> list[Client]:
+def clients(address: str, model: str) -> list[ClientExample]:
     """`address` without a path, as the person who reads this reaches it."""
     base = f"{address}/v1"
     return [
-        Client(
+        ClientExample(
             model=model,
             slug="curl",
             name="curl",
@@ -40,7 +40,7 @@ def clients(address: str, model: str) -> list[Client]:
   -H "Authorization: Bearer {KEY}" -H "Content-Type: application/json" \\
   -d '{{"model": "{_MODEL}", "messages": [{{"role": "user", "content": "Hello"}}]}}'""",
         ),
-        Client(
+        ClientExample(
             model=model,
             slug="python",
             name="Python (openai)",
@@ -53,7 +53,7 @@ answer = client.chat.completions.create(
 )
 print(answer.choices[0].message.content)""",
         ),
-        Client(
+        ClientExample(
             model=model,
             slug="claude-code",
             asks="messages",
@@ -68,7 +68,7 @@ export ANTHROPIC_DEFAULT_SONNET_MODEL={_MODEL}
 export ANTHROPIC_DEFAULT_HAIKU_MODEL={_MODEL}
 claude""",
         ),
-        Client(
+        ClientExample(
             model=model,
             slug="open-webui",
             asks="tools",
@@ -80,7 +80,7 @@ claude""",
             text=f"""OPENAI_API_BASE_URL={base}
 OPENAI_API_KEY={KEY}""",
         ),
-        Client(
+        ClientExample(
             model=model,
             slug="langchain",
             name="LangChain",

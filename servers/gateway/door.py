@@ -12,7 +12,7 @@ from servers.models.oldport import plain
 
 
 @dataclass(frozen=True, kw_only=True)
-class Door:
+class LegacyPortListener:
     pk: int
     port: int
     model: str  # asked for where a request names nothing that is known; "": nothing
@@ -21,7 +21,7 @@ class Door:
     sees_causes: bool  # as that person does
 
     @classmethod
-    def of(cls, row: OldPort) -> "Door":
+    def of(cls, row: OldPort) -> "LegacyPortListener":
         return cls(
             pk=row.pk,
             port=row.port,

@@ -9,7 +9,7 @@ from redis import RedisError
 from servers import live, tasks
 from servers.gateway.callers import Caller, not_allowed
 from servers.gateway.refusal import Refusal
-from servers.gateway.routes import PASSING, Absence, Route, Routes
+from servers.gateway.routes import PASSING, NoRoute, Route, Routes
 from servers.lifecycle import demand
 from servers.lifecycle.demand import NotStartedError
 from servers.live.waiting import awaited
@@ -48,7 +48,7 @@ async def route(
     return found
 
 
-async def _start(absence: Absence, caller: Caller, busy: frozenset[int]) -> bool:
+async def _start(absence: NoRoute, caller: Caller, busy: frozenset[int]) -> bool:
     """Whether it has been started now. Of many that wait for it, one asks for all."""
     asking = _asking.get(absence.pk)
     if asking is None:
@@ -80,10 +80,10 @@ def _ask(server: int, person: int, busy: frozenset[int]) -> bool:
     return run is not None
 
 
-async def _news(routes: Routes, absence: Absence, seconds: float) -> None:
+async def _news(routes: Routes, absence: NoRoute, seconds: float) -> None:
     """Until something has changed for it."""
 
-    async def look() -> Absence | None:
+    async def look() -> NoRoute | None:
         await routes.look(anew=True)
         return routes.absence(absence.server)
 

@@ -9,7 +9,7 @@ from http import HTTPStatus
 from servers.gateway.messages.response import find_message
 from servers.gateway.refusal import Refusal
 from servers.gateway.routes import Route
-from servers.host.relay import Answer
+from servers.host.relay import UpstreamResponse
 
 # Bytes of a 404 that are read before it is passed on.
 LOOKED_AT = 1 << 16
@@ -35,7 +35,7 @@ class Lacking:
         self._known.add((run, path))
 
 
-async def look(answer: Answer) -> tuple[Answer, bool]:
+async def look(answer: UpstreamResponse) -> tuple[UpstreamResponse, bool]:
     """The same answer, and whether it says that the engine has no such path. Raises AwayError."""
     if answer.status != HTTPStatus.NOT_FOUND:
         return answer, False

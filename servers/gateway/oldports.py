@@ -14,7 +14,7 @@ from redis import RedisError
 from servers import live
 from servers.gateway.app import Gateway
 from servers.gateway.asgi import Receive, Scope, Send
-from servers.gateway.door import Door
+from servers.gateway.door import LegacyPortListener
 from servers.lifecycle import portholders
 from servers.live.waiting import awaited
 from servers.models import Box, OldPort
@@ -29,10 +29,10 @@ class PortTakenError(Exception):
     """The port cannot be opened; the text says why."""
 
 
-class OnPort:
+class PortStatus:
     """What answers on one of them: engines' paths alone, never a page."""
 
-    def __init__(self, gateway: Gateway, door: Door) -> None:
+    def __init__(self, gateway: Gateway, door: LegacyPortListener) -> None:
         self.gateway = gateway
         self.door = door
 
@@ -47,15 +47,15 @@ class OnPort:
 # Opens a port. Raises PortTakenError.
 type Bind = Callable[[int], list[socket]]
 # Serves an application there until it is cancelled, and closes it.
-type Serve = Callable[[OnPort, list[socket]], Coroutine[Any, Any, None]]
+type Serve = Callable[[PortStatus, list[socket]], Coroutine[Any, Any, None]]
 
 
-class OldPorts:
+class LegacyPorts:
     def __init__(self, gateway: Gateway, bind: Bind, serve: Serve) -> None:
         self._gateway = gateway
         self._bind = bind
         self._serve = serve
-        self._open: dict[Door, asyncio.Task[None]] = {}
+        self._open: dict[LegacyPortListener, asyncio.Task[None]] = {}
 
     async def run(self) -> None:
         """For as long as the web process lives."""
@@ -91,7 +91,7 @@ class OldPorts:
             if door not in self._open:
                 self._open[door] = asyncio.create_task(self._serve_on(door))
 
-    async def _serve_on(self, door: Door) -> None:
+    async def _serve_on(self, door: LegacyPortListener) -> None:
         try:
             bound = self._bind(door.port)
         except PortTakenError as error:
@@ -100,7 +100,7 @@ class OldPorts:
             return
         try:
             await _note(door, "")
-            await self._serve(OnPort(self._gateway, door), bound)
+            await self._serve(PortStatus(self._gateway, door), bound)
         finally:
             for each in bound:
                 each.close()
@@ -112,12 +112,12 @@ def _holder(port: int) -> str:
     return portholders.of_all(box).get(port, "") if box else ""
 
 
-def _doors() -> list[Door]:
+def _doors() -> list[LegacyPortListener]:
     ports = OldPort.objects.filter(box__slug=settings.BOX).select_related("made_by")
-    return [Door.of(each) for each in ports]
+    return [LegacyPortListener.of(each) for each in ports]
 
 
-async def _note(door: Door, problem: str) -> None:
+async def _note(door: LegacyPortListener, problem: str) -> None:
     ports = OldPort.objects.filter(pk=door.pk).exclude(problem=problem[:300])
     if await ports.aupdate(problem=problem[:300]):
         if problem:

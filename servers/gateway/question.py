@@ -20,17 +20,17 @@ class GoneError(Exception):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Question:
+class GatewayRequest:
     body: bytes
     model: str | None  # None: it names none
     said: dict[str, object] | None  # None: no JSON
 
-    def about(self, model: str) -> "Question":
+    def about(self, model: str) -> "GatewayRequest":
         """The same of another model."""
         if self.said is None:
             return replace(self, model=model)
         said = {**self.said, "model": model}
-        return Question(body=_json(said), model=model, said=said)
+        return GatewayRequest(body=_json(said), model=model, said=said)
 
     def to(self, model: str, more: dict[str, object]) -> bytes:
         """The body as the engine wants it, which knows only its own name."""
@@ -48,7 +48,7 @@ def _json(said: dict[str, object]) -> bytes:
         return json.dumps(said).encode()
 
 
-async def heard(receive: Receive, content_type: str) -> Question:
+async def heard(receive: Receive, content_type: str) -> GatewayRequest:
     """Raises Refusal, GoneError."""
     body = bytearray()
     while True:
@@ -64,13 +64,13 @@ async def heard(receive: Receive, content_type: str) -> Question:
             return _read(bytes(body), content_type)
 
 
-def _read(body: bytes, content_type: str) -> Question:
+def _read(body: bytes, content_type: str) -> GatewayRequest:
     if content_type.startswith("multipart/form-data"):
         found = _FIELD.search(body[: 1 << 16]) or _FIELD.search(body[-(1 << 16) :])
         name = found[1].decode(errors="replace") if found else None
-        return Question(body=body, model=name, said=None)
+        return GatewayRequest(body=body, model=name, said=None)
     if not body:
-        return Question(body=body, model=None, said=None)
+        return GatewayRequest(body=body, model=None, said=None)
     try:
         said = json.loads(body)
     except (ValueError, RecursionError) as error:
@@ -80,4 +80,4 @@ def _read(body: bytes, content_type: str) -> Question:
     model = said.get("model")
     if model is not None and not isinstance(model, str):
         raise Refusal(400, "model_missing", "“model” must be a text: the name of a server.")
-    return Question(body=body, model=model or None, said=said)
+    return GatewayRequest(body=body, model=model or None, said=said)

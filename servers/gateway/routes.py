@@ -12,10 +12,10 @@ from django.conf import settings
 
 from servers.gateway.refusal import Refusal
 from servers.host.probes import Endpoint
-from servers.judge.starting import Start
+from servers.judge.starting import StartProgress
 from servers.lifecycle import demand
 from servers.models import Run, Server
-from servers.models.run import State, Wanted
+from servers.models.run import DesiredState, RunState
 
 # Seconds. What was started or stopped is taken up within this.
 REMEMBERED = 1.0
@@ -23,7 +23,7 @@ REMEMBERED = 1.0
 # that is known, within these.
 RETRY, LONGEST = 10, 300
 # States that a server passes through on its way to ready.
-_COMING = (State.QUEUED, State.PULLING, State.CREATING, State.STARTING)
+_COMING = (RunState.QUEUED, RunState.PULLING, RunState.CREATING, RunState.STARTING)
 # What this process passes on now, by run: what programs ask, and people in the playground.
 PASSING: Counter[int] = Counter()
 # Whether somebody may ask a server that has these names.
@@ -46,7 +46,7 @@ class Route:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Absence:
+class NoRoute:
     """A server that is not ready, or sleeps."""
 
     pk: int
@@ -80,7 +80,7 @@ def _may_all(_names: Iterable[str]) -> bool:
 class Routes:
     def __init__(self) -> None:
         self._routes: list[Route] = []
-        self._absences: list[Absence] = []
+        self._absences: list[NoRoute] = []
         self._until = 0.0
         self._passing = PASSING
         self._looking = asyncio.Lock()
@@ -128,7 +128,7 @@ class Routes:
         )
 
     @property
-    def startable(self) -> list[Absence]:
+    def startable(self) -> list[NoRoute]:
         """Those that a request starts, or has started."""
         return [each for each in self._absences if each.may_start]
 
@@ -146,10 +146,10 @@ class Routes:
             self._passing[route.run] -= 1
 
     def knows(self, model: str | None) -> bool:
-        every: list[Route | Absence] = [*self._routes, *self._absences]
+        every: list[Route | NoRoute] = [*self._routes, *self._absences]
         return model is not None and any(model in each.names for each in every)
 
-    def absence(self, model: str | None, *, may: May = _may_all) -> Absence | None:
+    def absence(self, model: str | None, *, may: May = _may_all) -> NoRoute | None:
         """Of those with that name that are not ready the one that comes soonest."""
         named = [each for each in self._absences if model in each.names and may(each.names)]
         return min(named, key=lambda each: (not each.is_coming, not each.may_start), default=None)
@@ -173,7 +173,7 @@ class Routes:
         return f": {', '.join(names)}" if names else "; none is ready now"
 
 
-def listed(shown: Iterable[Route | Absence], *, sees_causes: bool) -> list[dict[str, object]]:
+def listed(shown: Iterable[Route | NoRoute], *, sees_causes: bool) -> list[dict[str, object]]:
     """Each name once, in OpenAI's form and with more beside it."""
     found: dict[str, dict[str, object]] = {}
     for each in shown:
@@ -188,13 +188,13 @@ def listed(shown: Iterable[Route | Absence], *, sees_causes: bool) -> list[dict[
     return list(found.values())
 
 
-def _now(each: Route | Absence, *, sees_causes: bool) -> dict[str, object]:
+def _now(each: Route | NoRoute, *, sees_causes: bool) -> dict[str, object]:
     if isinstance(each, Route):
         return {"created": int(each.since), "ready": True}
     return {"created": 0, "ready": False, "why": each.says if sees_causes else each.brief}
 
 
-def look() -> tuple[list[Route], list[Absence]]:
+def look() -> tuple[list[Route], list[NoRoute]]:
     routes, absences = [], []
     servers = Server.objects.filter(removed_at=None).select_related(
         "box", "profile__current", "run__version", "held_back_by"
@@ -205,8 +205,8 @@ def look() -> tuple[list[Route], list[Absence]]:
         if (
             run is not None
             and endpoint is not None
-            and run.state == State.READY
-            and run.wanted == Wanted.RUNNING
+            and run.state == RunState.READY
+            and run.wanted == DesiredState.RUNNING
             and not run.sleeps
             and server.box.slug == settings.BOX
         ):
@@ -231,14 +231,14 @@ def _route(server: Server, run: Run, endpoint: Endpoint) -> Route:
     )
 
 
-def _absence(server: Server, run: Run | None) -> Absence:
+def _absence(server: Server, run: Run | None) -> NoRoute:
     launch = server.launch
     served_name = run.served_name if run else launch.served_name
     is_here = server.box.slug == settings.BOX
     is_coming, left, advice, brief = False, None, "", ""
     if not is_here:
         says = f"{server} runs on {server.box}. Ask the inferdash of that box."
-    elif run is None or run.wanted != Wanted.RUNNING or not run.is_active:
+    elif run is None or run.wanted != DesiredState.RUNNING or not run.is_active:
         starts = f"{server} is not running; a request starts it."
         says = demand.why_not(server) or starts
         brief = demand.why_not(server, is_brief=True) or starts
@@ -254,7 +254,7 @@ def _absence(server: Server, run: Run | None) -> Absence:
         advice = "Ask again a little later."
     else:
         says = f"{server} is {run.state}. Its page in inferdash says why."
-    return Absence(
+    return NoRoute(
         pk=server.pk,
         server=server.slug,
         names=_names(served_name, server.slug, launch.checkpoint, *launch.aliases),
@@ -277,7 +277,7 @@ def why_not(server: Server) -> str:
     return _absence(server, server.run).explain(sees_causes=True)
 
 
-def _where(start: Start | None) -> str:
+def _where(start: StartProgress | None) -> str:
     if start is None:
         return ""
     percent = f" {start.percent} %" if start.percent is not None else ""

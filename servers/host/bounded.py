@@ -28,7 +28,7 @@ class BoundsError(Exception):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Received:
+class BoundedResponse:
     status: int
     reason: str
     headers: httpx.Headers
@@ -48,7 +48,7 @@ async def received(
     within: float,
     hops: int = 0,
     is_cut: bool = False,
-) -> Received:
+) -> BoundedResponse:
     """The answer, of at most `most` bytes, in at most `within` seconds with all that leads to it.
 
     `hops` redirects are followed. `is_cut`: of a longer or slower one the begin will do.
@@ -68,7 +68,7 @@ async def received(
             late = BoundsError(f"has not answered in full within {within:.0f} s")
             raise error if isinstance(error, BoundsError) else late from error
     following = response.next_request
-    return Received(
+    return BoundedResponse(
         status=response.status_code,
         reason=response.reason_phrase,
         headers=response.headers,
@@ -189,7 +189,7 @@ class Outside:
         at: Sequence[Address] | None = None,
         headers: Mapping[str, str] | None = None,
         **options: Any,
-    ) -> Received:
+    ) -> BoundedResponse:
         """`at`: the very addresses that were looked at, as a name may mean another one a moment
         later; None: whatever the name means. `options` are httpx's of a request.
 

@@ -61,7 +61,7 @@ class Entries:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Room:
+class DiskRoom:
     """Of a folder that is to be, by the first that is there of those above it."""
 
     path: PurePosixPath
@@ -243,13 +243,13 @@ class BoxFiles:
             return here
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
 
-    def room(self, path: PurePosixPath) -> Room:
+    def room(self, path: PurePosixPath) -> DiskRoom:
         """How much may be written below a folder. Raises what `nearest` does."""
         here = self.nearest(path)
         with self._way(here) as folder, _named(here):
             # By the open folder: its name may lead elsewhere by now.
             said = os.statvfs(folder)
-            return Room(
+            return DiskRoom(
                 path=here,
                 free=said.f_bavail * said.f_frsize,
                 device=os.fstat(folder).st_dev,

@@ -12,8 +12,8 @@ from urllib.parse import urlencode
 
 from servers.host import numbers
 from servers.host.docker_client import server_address, translated
-from servers.host.docker_socket import Answer
-from servers.host.images import Images, Stream
+from servers.host.docker_socket import DockerResponse
+from servers.host.images import DockerImages, DockerStream
 from servers.host.pulls import PullProgress
 
 # On images, never "inferdash.install": what is made from an image inherits its labels, and a
@@ -24,7 +24,7 @@ _MADE = re.compile("---> ([0-9a-f]{12})")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Told:
+class BuildOutput:
     """What a line of a build's answer says: a text for the log, which step it begins, and the
     short id of the image that a step has made now."""
 
@@ -41,7 +41,7 @@ class BuildAnswer:
         self._base = PullProgress()
         self._is_new = False  # whether the step makes an image: FROM and the cache have one
 
-    def hear(self, line: dict[str, Any]) -> Told:
+    def hear(self, line: dict[str, Any]) -> BuildOutput:
         if "stream" in line:
             text = str(line["stream"])
             step, steps = _step(text)
@@ -50,10 +50,10 @@ class BuildAnswer:
             elif text.strip() == "---> Using cache":
                 self._is_new = False
             made = _MADE.fullmatch(text.strip()) if self._is_new else None
-            return Told(text=text, step=step, steps=steps, made=made[1] if made else "")
+            return BuildOutput(text=text, step=step, steps=steps, made=made[1] if made else "")
         if "status" in line:
-            return Told(text=self._status(line))
-        return Told()
+            return BuildOutput(text=self._status(line))
+        return BuildOutput()
 
     def _status(self, line: dict[str, Any]) -> str:
         """The pull of a base image: what each layer comes to, not every of its thousand words."""
@@ -72,12 +72,12 @@ def _step(text: str) -> tuple[int | None, int | None]:
     return None, None
 
 
-class Builds(Images):
+class Builds(DockerImages):
     install: str
 
     def building(
         self, tag: str, dockerfile: str, files: Mapping[str, str], *, profile: str
-    ) -> Stream:
+    ) -> DockerStream:
         """Begin a build: the stream is Docker's own lines, for BuildAnswer. Raises ContainerError.
 
         It goes on while somebody reads it. Whatever RUN says is done in containers as Docker makes
@@ -96,7 +96,7 @@ class Builds(Images):
         logins = {server_address(each.registry): each.to_json() for each in self.logins()}
         known = base64.urlsafe_b64encode(json.dumps(logins).encode()).decode()
         with translated(doing):
-            answer = Answer(
+            answer = DockerResponse(
                 self.host,
                 f"/build?{query}",
                 method="POST",
@@ -104,7 +104,7 @@ class Builds(Images):
                 body=_context({**files, "Dockerfile": dockerfile}),
                 content_type="application/x-tar",
             )
-        return Stream(answer, doing)
+        return DockerStream(answer, doing)
 
 
 def _context(files: Mapping[str, str]) -> bytes:

@@ -25,7 +25,7 @@ _SPLIT = re.compile(r"(?P<name>.+)-00001-of-(?P<count>[0-9]{5})\.gguf")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
+class CheckpointFiles:
     """None: there is no config.json (or it is none), or no file of weights."""
 
     config: dict[str, Any] | None  # of a GGUF file what its header says, in the same words
@@ -34,22 +34,22 @@ class Found:
     unread: Mapping[str, str] = field(default_factory=dict)  # by name: why it was not read
 
 
-def look(path: PurePosixPath, files: BoxFiles) -> Found | None:
+def look(path: PurePosixPath, files: BoxFiles) -> CheckpointFiles | None:
     """The checkpoint in a folder, or in a single file; None where there is nothing to read."""
     try:
         if not stat.S_ISDIR(files.look_at(path).st_mode):
-            return Found(config=_header(path, files), weights=_with_parts(path, files))
+            return CheckpointFiles(config=_header(path, files), weights=_with_parts(path, files))
         unread: dict[str, str] = {}
         config = _config(path / "config.json", files, unread=unread)
         if (indexed := _indexed(path, files, unread)) is not None:
             weights, missing = indexed
-            return Found(config=config, weights=weights, missing=missing, unread=unread)
-        return Found(config=config, weights=_weights(path, files), unread=unread)
+            return CheckpointFiles(config=config, weights=weights, missing=missing, unread=unread)
+        return CheckpointFiles(config=config, weights=_weights(path, files), unread=unread)
     except OSError:
         return None
 
 
-def look_for_gguf(folder: PurePosixPath, wanted: str, files: BoxFiles) -> Found | None:
+def look_for_gguf(folder: PurePosixPath, wanted: str, files: BoxFiles) -> CheckpointFiles | None:
     """The model that llama.cpp would load of a repository's folder; None where it is not whole.
 
     `wanted` is as llamafiles.model() has it.
@@ -66,7 +66,7 @@ def look_for_gguf(folder: PurePosixPath, wanted: str, files: BoxFiles) -> Found 
         size = sum(files.file(there[name]).st_size for name in parts)
     except OSError:  # a link in a cache that leads to nothing yet, too
         return None
-    return Found(config=_header(there[parts[0]], files), weights=size)
+    return CheckpointFiles(config=_header(there[parts[0]], files), weights=size)
 
 
 def _header(path: PurePosixPath, files: BoxFiles) -> dict[str, Any] | None:

@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from servers.host.gpus import GpuError, Nvml
-from servers.host.happenings import Happenings
+from servers.host.happenings import GpuEvents
 from servers.host.kernel import Kernel, KernelError, Processes
 from servers.host.kernel_log import KernelLog
 from servers.host.oom_kills import OomKills
 from servers.host.oom_log import OomKill
 from servers.host.programs import Programs
-from servers.host.readings import Reading
+from servers.host.readings import CardReading
 
 # How long to wait before NVML is tried again where it is missing or broken.
 NVML_RETRY = 30.0
@@ -41,7 +41,7 @@ class Sampler:
         self._processes = Processes(kernel)
         self._programs = Programs(kernel)
         self._log = KernelLog(kernel.root)
-        self._happenings = Happenings()
+        self._happenings = GpuEvents()
         self._oom_kills = OomKills(kernel)
         self._nvml: Nvml | None = None
         self._error: GpuError | None = None
@@ -88,7 +88,7 @@ class Sampler:
             "programs": [dataclasses.asdict(program) for program in programs],
         }
 
-    def _hear(self, readings: list[Reading]) -> None:
+    def _hear(self, readings: list[CardReading]) -> None:
         self._happenings.know(readings)
         if self._nvml is not None:
             self._happenings.add(self._nvml.happened(readings))
@@ -112,7 +112,7 @@ class Sampler:
             self._eager_until = now + EAGER_FOR
         return now >= self._try_again_at or now < self._eager_until
 
-    def _read_gpus(self, meminfo: dict[str, int]) -> list[Reading]:
+    def _read_gpus(self, meminfo: dict[str, int]) -> list[CardReading]:
         try:
             if self._nvml is None:
                 if not self._is_time_to_try():

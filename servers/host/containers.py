@@ -11,36 +11,36 @@ import requests
 
 from servers.host import numbers
 from servers.host.builds import Builds
-from servers.host.docker_client import APIError, Login, NotFound, translated
+from servers.host.docker_client import APIError, NotFound, RegistryAuth, translated
 from servers.host.docker_errors import ContainerError, port_taken, translate
 from servers.host.docker_events import EventStream
 from servers.host.docker_facts import (
     Container,
+    DockerFacts,
     Event,
-    Facts,
     Image,
     split_reference,
     unix_time,
 )
 from servers.host.docker_request import creation
-from servers.host.docker_socket import Answer
+from servers.host.docker_socket import DockerResponse
 from servers.host.logstream import LogStream, LogStreamError
 from servers.host.ports import listener
-from servers.host.pulls import Progress
+from servers.host.pulls import PullState
 from servers.host.spec import Mount, Port, Spec
 
 __all__ = [
     "Container",
     "ContainerError",
-    "Docker",
+    "DockerContainers",
     "Event",
     "EventStream",
-    "Facts",
+    "DockerFacts",
     "Image",
-    "Login",
+    "RegistryAuth",
     "Mount",
     "Port",
-    "Progress",
+    "PullState",
     "Spec",
 ]
 
@@ -51,7 +51,7 @@ QUESTION = "inferdash.question"  # the label of a container that only asks an im
 IDENTITY = ("inferdash.install", "inferdash.run", "inferdash.asked")
 
 
-class Docker(Builds):
+class DockerContainers(Builds):
     """Docker Engine, with the containers of one install of inferdash.
 
     Whatever is changed must carry the label inferdash.install with this install's id:
@@ -60,15 +60,15 @@ class Docker(Builds):
     """
 
     def __init__(
-        self, install: str, host: str = "", logins: Callable[[], list[Login]] | None = None
+        self, install: str, host: str = "", logins: Callable[[], list[RegistryAuth]] | None = None
     ) -> None:
         super().__init__(host, logins)
         self.install = install
 
-    def facts(self) -> Facts:
+    def facts(self) -> DockerFacts:
         """Raises ContainerError when the daemon is down or may not be used."""
         with translated("a look at it"):
-            return Facts.of(self._api.info())
+            return DockerFacts.of(self._api.info())
 
     def run(self, spec: Spec) -> Container:
         """Create and start a container, or find the one of these labels, started if need be.
@@ -259,7 +259,7 @@ class Docker(Builds):
         since = since or f"{time.time():.6f}"
         with translated("its events"):
             query = urlencode({"since": since, "filters": label})
-            return EventStream(Answer(self.host, f"/events?{query}"))
+            return EventStream(DockerResponse(self.host, f"/events?{query}"))
 
     def logs(
         self,

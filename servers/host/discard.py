@@ -25,7 +25,7 @@ class DiscardError(Exception):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class DeletionPlan:
     """What goes, as paths of the box below `top`: files and links one by one, folders as a whole.
 
     `freed` are bytes that the disk gets back, `kept` those of files that something else still
@@ -44,7 +44,7 @@ class Plan:
         return self.files + self.trees
 
 
-def plan(path: str, files: BoxFiles) -> Plan:
+def plan(path: str, files: BoxFiles) -> DeletionPlan:
     """What a model at this path of the box consists of. Changes nothing.
 
     `path` is as host.stored.Checkpoint has it. Raises DiscardError where it is not there, a link
@@ -75,7 +75,7 @@ def plan(path: str, files: BoxFiles) -> Plan:
         raise DiscardError(f"{error.filename or path}: {error.strerror}.") from error
 
 
-def carry_out(made: Plan, files: BoxFiles) -> None:
+def carry_out(made: DeletionPlan, files: BoxFiles) -> None:
     """Delete it. No link is followed on the way, not even one that was put there a moment ago.
 
     Raises DiscardError where the kernel refuses; what was deleted until then stays deleted, and
@@ -98,7 +98,7 @@ def carry_out(made: Plan, files: BoxFiles) -> None:
             ) from error
 
 
-def tidy(made: Plan, files: BoxFiles, *, below: Iterable[str]) -> None:
+def tidy(made: DeletionPlan, files: BoxFiles, *, below: Iterable[str]) -> None:
     """What a deleted model leaves behind for nobody: notes of `hf download` on its files, and empty
     folders above it, up to those that are looked into (`below`). What cannot be removed stays."""
     roots = [PurePosixPath(each) for each in below]
@@ -133,7 +133,7 @@ def _remove_empty(path: PurePosixPath, roots: list[PurePosixPath], files: BoxFil
             return
 
 
-def users(made: Plan, files: BoxFiles, *, proc: Path = Path("/proc")) -> list[str]:
+def users(made: DeletionPlan, files: BoxFiles, *, proc: Path = Path("/proc")) -> list[str]:
     """Processes that have a file of it open or mapped, as far as they can be seen."""
     wanted = set()
     for path in _files(made, files):
@@ -155,7 +155,7 @@ class _Planned:
     def __init__(self, files: BoxFiles) -> None:
         self._files = files
 
-    def of_snapshot(self, snapshot: PurePosixPath, repository: PurePosixPath) -> Plan:
+    def of_snapshot(self, snapshot: PurePosixPath, repository: PurePosixPath) -> DeletionPlan:
         others = [each for each in self._subfolders(repository / "snapshots") if each != snapshot]
         if not others:
             locks = repository.parent / ".locks" / repository.name
@@ -164,7 +164,7 @@ class _Planned:
         theirs = {blob for each in others for _link, blob in self._links(each) if blob}
         return self._partly(repository, mine, theirs, [snapshot], commit=snapshot.name)
 
-    def of_gguf(self, first: PurePosixPath, repository: PurePosixPath | None) -> Plan:
+    def of_gguf(self, first: PurePosixPath, repository: PurePosixPath | None) -> DeletionPlan:
         """A file with its other parts; the whole snapshot where nothing else in it is a model."""
         parts = self._parts(first)
         if repository is None:
@@ -184,7 +184,7 @@ class _Planned:
         }
         return self._partly(repository, mine, theirs, [])
 
-    def of_trees(self, trees: list[PurePosixPath]) -> Plan:
+    def of_trees(self, trees: list[PurePosixPath]) -> DeletionPlan:
         return self._made(trees[0], [], trees)
 
     def _is_model(self, link: PurePosixPath) -> bool:
@@ -212,7 +212,7 @@ class _Planned:
         trees: list[PurePosixPath],
         *,
         commit: str = "",
-    ) -> Plan:
+    ) -> DeletionPlan:
         """Some of a repository's files: blobs that other revisions use stay."""
         blobs = repository / "blobs"
         refs = self._refs(repository / "refs", commit) if commit else []
@@ -231,7 +231,7 @@ class _Planned:
         trees: list[PurePosixPath],
         *,
         kept: int = 0,
-    ) -> Plan:
+    ) -> DeletionPlan:
         there = [(each, seen) for each in files if (seen := self._seen(each)) is not None]
         below = [seen for tree in trees for _path, seen in _everything(tree, self._files)]
         everything = [*(seen for _path, seen in there), *below]
@@ -244,7 +244,7 @@ class _Planned:
                 elsewhere += seen.st_blocks * _BLOCK
             else:
                 freed += seen.st_blocks * _BLOCK
-        return Plan(
+        return DeletionPlan(
             top=str(top),
             files=tuple(str(each) for each, _seen in there),
             trees=tuple(map(str, trees)),
@@ -309,7 +309,7 @@ def _everything(
         ) from error
 
 
-def _files(made: Plan, files: BoxFiles) -> Iterator[PurePosixPath]:
+def _files(made: DeletionPlan, files: BoxFiles) -> Iterator[PurePosixPath]:
     yield from map(PurePosixPath, made.files)
     for each in made.trees:
         with suppress(OSError, DiscardError):

@@ -16,14 +16,14 @@ from docker.errors import APIError, DockerException, NotFound
 from servers.host.docker_errors import translate
 from servers.host.docker_socket import DockerSocketError
 
-__all__ = ["APIError", "Client", "Login", "NotFound", "server_address", "translated"]
+__all__ = ["APIError", "DockerClient", "RegistryAuth", "NotFound", "server_address", "translated"]
 
 DEFAULT_HOST = "unix:///var/run/docker.sock"
 TIMEOUT = 60  # seconds; creating a container of a large image takes a while
 
 
 @dataclass(frozen=True, kw_only=True)
-class Login:
+class RegistryAuth:
     """Who is let in at a registry, which is called as in references: docker.io, ghcr.io."""
 
     registry: str
@@ -48,15 +48,17 @@ def server_address(registry: str) -> str:
     return "https://index.docker.io/v1/" if registry == "docker.io" else registry
 
 
-class Client:
+class DockerClient:
     """A connection a thread, made on first use.
 
     `logins` are those that inferdash itself keeps, asked for anew each time.
     """
 
-    def __init__(self, host: str = "", logins: Callable[[], list[Login]] | None = None) -> None:
+    def __init__(
+        self, host: str = "", logins: Callable[[], list[RegistryAuth]] | None = None
+    ) -> None:
         self.host = host or os.environ.get("DOCKER_HOST") or DEFAULT_HOST
-        self.logins: Callable[[], list[Login]] = logins or list
+        self.logins: Callable[[], list[RegistryAuth]] = logins or list
         self._clients = threading.local()
 
     @property

@@ -6,7 +6,7 @@ from contextlib import closing
 
 from servers.host.docker_errors import translate
 from servers.host.docker_facts import Event
-from servers.host.docker_socket import Answer, DockerSocketError
+from servers.host.docker_socket import DockerResponse, DockerSocketError
 
 
 class EventStream:
@@ -15,7 +15,7 @@ class EventStream:
     Raises ContainerError when Docker goes away.
     """
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: DockerResponse) -> None:
         self._answer = answer
 
     def close(self) -> None:

@@ -12,7 +12,7 @@ type Json = dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Facts:
+class DockerFacts:
     version: str
     root: str  # where images lie
     runtimes: tuple[str, ...]
@@ -26,7 +26,7 @@ class Facts:
     counts_processes: bool = True  # whether a container can be held to a number of them
 
     @classmethod
-    def of(cls, info: Json) -> "Facts":
+    def of(cls, info: Json) -> "DockerFacts":
         return cls(
             keeps_layers="io.containerd.snapshotter" in str(info.get("DriverStatus") or ""),
             counts_processes=info.get("PidsLimit", True),

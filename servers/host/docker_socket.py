@@ -16,7 +16,7 @@ class DockerSocketError(Exception):
     """Docker refused or broke off; the text is Docker's own or the kernel's."""
 
 
-class Answer:
+class DockerResponse:
     """The body of Docker's answer. close() ends it at once, also from another thread.
 
     Docker does what was asked for as long as somebody listens: a pull ends with its answer.

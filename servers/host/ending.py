@@ -20,7 +20,7 @@ class EndingError(Exception):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ended:
+class ProcessEnd:
     by: Literal["", "SIGTERM", "SIGKILL"]  # "": it had ended before
     seconds: float
 
@@ -33,7 +33,7 @@ def end(
     grace: float = GRACE,
     dies_within: float = _DIES_WITHIN,
     root: Path = Path("/"),
-) -> Ended:
+) -> ProcessEnd:
     """Send SIGTERM, and SIGKILL when it is still there after the grace; wait until it is gone.
 
     `start` (clock ticks after boot) and `container` (64 digits or None) are what the process had
@@ -46,19 +46,19 @@ def end(
     try:
         handle = os.pidfd_open(pid)
     except ProcessLookupError:
-        return Ended(by="", seconds=0.0)
+        return ProcessEnd(by="", seconds=0.0)
     except OSError as error:
         raise EndingError(f"Process {pid} cannot be held: {error.strerror}.") from error
     try:
         _compare(pid, start, container, root)
         for name, within in ((signal.SIGTERM, grace), (signal.SIGKILL, dies_within)):
             if not _send(handle, pid, name):
-                return Ended(by="", seconds=time.monotonic() - began)
+                return ProcessEnd(by="", seconds=time.monotonic() - began)
             if _is_gone(handle, within):
                 by: Literal["SIGTERM", "SIGKILL"] = (
                     "SIGTERM" if name == signal.SIGTERM else "SIGKILL"
                 )
-                return Ended(by=by, seconds=time.monotonic() - began)
+                return ProcessEnd(by=by, seconds=time.monotonic() - began)
     finally:
         os.close(handle)
     raise EndingError(

@@ -17,7 +17,7 @@ class ExpositionError(ValueError):
 
 
 @dataclass
-class Family:
+class MetricFamily:
     """One metric with its series. A value of None is left out: nothing is claimed."""
 
     name: str
@@ -39,19 +39,19 @@ class Families:
     """Families by name, in the order in which they were first asked for."""
 
     def __init__(self) -> None:
-        self._known: dict[str, Family] = {}
+        self._known: dict[str, MetricFamily] = {}
 
-    def gauge(self, name: str, help: str) -> Family:
-        return self._known.setdefault(name, Family(name=name, kind="gauge", help=help))
+    def gauge(self, name: str, help: str) -> MetricFamily:
+        return self._known.setdefault(name, MetricFamily(name=name, kind="gauge", help=help))
 
-    def counter(self, name: str, help: str) -> Family:
-        return self._known.setdefault(name, Family(name=name, kind="counter", help=help))
+    def counter(self, name: str, help: str) -> MetricFamily:
+        return self._known.setdefault(name, MetricFamily(name=name, kind="counter", help=help))
 
     def text(self) -> str:
         return render(self._known.values())
 
 
-def render(families: Iterable[Family]) -> str:
+def render(families: Iterable[MetricFamily]) -> str:
     """The families as text; those without a series are left out.
 
     Raises ExpositionError for names that Prometheus refuses. Source: prometheus.io,
@@ -69,7 +69,7 @@ def render(families: Iterable[Family]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _check(family: Family) -> None:
+def _check(family: MetricFamily) -> None:
     if not _NAME.fullmatch(family.name):
         raise ExpositionError(f"“{family.name}” is no name of a metric.")
     if (family.kind == "counter") != family.name.endswith("_total"):

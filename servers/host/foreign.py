@@ -9,11 +9,11 @@ from signal import Signals
 from typing import Any
 from urllib.parse import urlencode
 
-from servers.host.docker_client import Client, NotFound, translated
+from servers.host.docker_client import DockerClient, NotFound, translated
 from servers.host.docker_errors import translate
 from servers.host.docker_events import EventStream
 from servers.host.docker_facts import Container, Event, Json
-from servers.host.docker_socket import Answer, DockerSocketError
+from servers.host.docker_socket import DockerResponse, DockerSocketError
 
 INSTALL = "inferdash.install"
 # More than a box runs; each costs Docker a few milliseconds.
@@ -36,7 +36,7 @@ _EVERYWHERE = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S1
 
 
 @dataclass(frozen=True, kw_only=True)
-class Other:
+class ExternalContainer:
     """A container without our label."""
 
     container: Container
@@ -113,12 +113,14 @@ class Other:
         return tuple(dict.fromkeys([*published, *((address, port) for address in self.ips)]))
 
 
-class Foreign(Client):
+class DockerReader(DockerClient):
     """What Docker Engine tells of containers, whoever made them. Nothing here changes anything."""
 
     install: str
 
-    def others(self, known: Mapping[str, Other] | None = None) -> list[Other]:
+    def others(
+        self, known: Mapping[str, ExternalContainer] | None = None
+    ) -> list[ExternalContainer]:
         """Those that run and are not of this install, the newest first. Raises ContainerError.
 
         `known` are those of an earlier look by their ids, to which nothing has happened since.
@@ -130,7 +132,7 @@ class Foreign(Client):
         found = (kept.get(each["Id"]) or self.other(each["Id"]) for each in theirs[:MOST])
         return [each for each in found if each is not None]
 
-    def ended(self, known: Mapping[str, Other]) -> list[Other]:
+    def ended(self, known: Mapping[str, ExternalContainer]) -> list[ExternalContainer]:
         """Those that do not run and are not of this install, the newest first.
 
         `known` are those of an earlier look by their ids: what has ended stays as it is, until it
@@ -152,7 +154,7 @@ class Foreign(Client):
             images = self._api.images()
         return len(images), sum(int(each.get("Size") or 0) for each in images)
 
-    def other(self, container_id: str) -> Other | None:
+    def other(self, container_id: str) -> ExternalContainer | None:
         """One of them, running or not; None for ours, and where there is none of that id.
 
         Raises ContainerError.
@@ -164,7 +166,7 @@ class Foreign(Client):
                 return None
         if (found["Config"].get("Labels") or {}).get(INSTALL) == self.install:
             return None
-        return Other(container=Container.of(found), inspected=found)
+        return ExternalContainer(container=Container.of(found), inspected=found)
 
     def running(self) -> list[str]:
         """The ids of all containers that run on the box, whoever made them. Raises ContainerError."""
@@ -210,7 +212,7 @@ class Foreign(Client):
             "filters": json.dumps(wanted),
         }
         with translated("its events"):
-            answer = Answer(self.host, f"/events?{urlencode(query)}", silence=_PAST_WITHIN)
+            answer = DockerResponse(self.host, f"/events?{urlencode(query)}", silence=_PAST_WITHIN)
             try:
                 events = [Event.of(json.loads(line)) for line in answer.lines()]
             except DockerSocketError as error:
@@ -228,7 +230,7 @@ class Foreign(Client):
         wanted: dict[str, Any] = {"type": ["container"], "event": list(_HAPPENINGS)}
         with translated("its events"):
             query = urlencode({"filters": json.dumps(wanted)})
-            return EventStream(Answer(self.host, f"/events?{query}"))
+            return EventStream(DockerResponse(self.host, f"/events?{query}"))
 
 
 def _is_tcp(port: str) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from servers.host.readings import Happened, Reading
+from servers.host.readings import CardReading, GpuEvent
 
 _MOST = 64  # kinds; the one that was quiet for longest is forgotten
 _WORDS = 300  # characters of the kernel's
@@ -25,18 +25,18 @@ class _Line:
     counts: dict[str, int] = field(default_factory=dict)  # by source
 
 
-class Happenings:
+class GpuEvents:
     """NVML and the kernel's log tell of the same XID: the larger count of the two holds."""
 
     def __init__(self) -> None:
         self._lines: dict[tuple[str, str, int | None], _Line] = {}
         self._uuids: dict[str, str | None] = {}  # by PCI address
 
-    def know(self, readings: Iterable[Reading]) -> None:
+    def know(self, readings: Iterable[CardReading]) -> None:
         """Which card is at which address."""
         self._uuids |= {each.pci: each.uuid for each in readings if each.pci}
 
-    def add(self, happened: Iterable[Happened]) -> None:
+    def add(self, happened: Iterable[GpuEvent]) -> None:
         for each in happened:
             key = (each.what, each.pci or each.gpu or "", each.number)
             line = self._lines.get(key)

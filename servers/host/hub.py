@@ -39,7 +39,7 @@ class HubError(Exception):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Remote:
+class RemoteModel:
     """None: the Hub does not tell."""
 
     access: Access
@@ -54,7 +54,7 @@ def look(
     token: str = "",
     *,
     gguf: str | None = None,
-) -> Remote:
+) -> RemoteModel:
     """Ask for a model by its id. `endpoint` is the Hub's address, without a slash at its end.
 
     `gguf` is what llama.cpp loads of it, as llamafiles.model() has it; None: what others load.
@@ -76,23 +76,23 @@ def look(
         raise HubError(f"{endpoint} does not answer: {error}.") from error
 
 
-def _look(hub: "_Hub", gguf: str | None) -> Remote:
+def _look(hub: "_Hub", gguf: str | None) -> RemoteModel:
     status, said = hub.ask(f"/api/models/{hub.name}/revision/{hub.revision}?blobs=true")
     if status in (401, 404):
-        return Remote(access="gone")
+        return RemoteModel(access="gone")
     if status == 403:
-        return Remote(access="refused")
+        return RemoteModel(access="refused")
     files = _files(hub, status, said)
     if gguf is not None:
         parts = llamafiles.model(files, gguf)
         if not parts:
-            return Remote(access="gone")
-        return Remote(access="open", weights=sum(files[name] for name in parts) or None)
+            return RemoteModel(access="gone")
+        return RemoteModel(access="open", weights=sum(files[name] for name in parts) or None)
     status, config = hub.ask(hub.file("config.json")) if "config.json" in files else (404, None)
     if status in (401, 403):
-        return Remote(access="refused", weights=_of_one_format(files))
+        return RemoteModel(access="refused", weights=_of_one_format(files))
     index = hub.ask(hub.file(INDEX))[1] if INDEX in files else None
-    return Remote(
+    return RemoteModel(
         access="open",
         config=config if isinstance(config, dict) else None,
         weights=_indexed(files, index) or _of_one_format(files),

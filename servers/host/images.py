@@ -13,9 +13,9 @@ from urllib.parse import quote, urlencode
 from servers.host.docker_client import NotFound, server_address, translated
 from servers.host.docker_errors import ContainerError, translate
 from servers.host.docker_facts import Image, Json, split_reference
-from servers.host.docker_socket import Answer, DockerSocketError
-from servers.host.foreign import Foreign
-from servers.host.pulls import Progress, PullProgress
+from servers.host.docker_socket import DockerResponse, DockerSocketError
+from servers.host.foreign import DockerReader
+from servers.host.pulls import PullProgress, PullState
 
 _NONE = "<none>"
 _PATIENCE, _LOOK_EVERY = 60.0, 0.5  # seconds, for others who add up sizes
@@ -24,7 +24,7 @@ _REFUSED = re.compile(r"unauthorized|\b40[13]\b|incorrect username|denied", re.I
 
 
 @dataclass(frozen=True, kw_only=True)
-class Listed:
+class ListedImage:
     """An image as Docker lists it. Sizes in bytes."""
 
     id: str
@@ -35,7 +35,7 @@ class Listed:
     labels: dict[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, found: Json) -> "Listed":
+    def of(cls, found: Json) -> "ListedImage":
         made = found.get("Created")
         return cls(
             id=found["Id"],
@@ -49,7 +49,7 @@ class Listed:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Used:
+class ImageUser:
     """A container, running or not, and the image that it was made from."""
 
     id: str
@@ -60,7 +60,7 @@ class Used:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Disk:
+class ImageDiskUsage:
     """What images take on Docker's disk, in bytes."""
 
     layers: int  # each layer once
@@ -68,21 +68,21 @@ class Disk:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Published:
+class PublishedImage:
     """What a registry has under a reference."""
 
     digest: str  # sha256:…
     platforms: tuple[str, ...]  # linux/amd64, linux/arm64; empty where it does not tell
 
 
-class Stream:
+class DockerStream:
     """An answer of Docker's that goes on for long, as the JSON lines that it consists of.
 
     close() ends it at once, also from another thread, and with it what Docker does. Raises
     ContainerError for what Docker says in it, and when it breaks off.
     """
 
-    def __init__(self, answer: Answer, doing: str) -> None:
+    def __init__(self, answer: DockerResponse, doing: str) -> None:
         self._answer = answer
         self._doing = doing
 
@@ -102,7 +102,7 @@ class Stream:
                 yield said
 
 
-class Images(Foreign):
+class DockerImages(DockerReader):
     """What is done with images. Nothing here touches a container."""
 
     def image(self, reference: str) -> Image | None:
@@ -114,18 +114,18 @@ class Images(Foreign):
                 return None
         return Image.of(found)
 
-    def images(self) -> list[Listed]:
+    def images(self) -> list[ListedImage]:
         """Every image but the unnamed steps of builds. Raises ContainerError."""
         with translated("a list of images"):
             found = self._api.images()
-        return [Listed.of(each) for each in found]
+        return [ListedImage.of(each) for each in found]
 
-    def uses(self) -> list[Used]:
+    def uses(self) -> list[ImageUser]:
         """Every container of the box, whoever made it, with its image. Raises ContainerError."""
         with translated("a list of containers"):
             found = self._api.containers(all=True)
         return [
-            Used(
+            ImageUser(
                 id=each["Id"],
                 name=(each.get("Names") or ["/"])[0].lstrip("/"),
                 image_id=each["ImageID"],
@@ -135,7 +135,7 @@ class Images(Foreign):
             for each in found
         ]
 
-    def disk_of_images(self) -> Disk:
+    def disk_of_images(self) -> ImageDiskUsage:
         """What images take together and have in common. Raises ContainerError.
 
         May take a minute: Docker before 25 adds up containers and volumes, too, and does it for
@@ -144,7 +144,7 @@ class Images(Foreign):
         said = self._usage()
         usage = said.get("ImageUsage") or {}
         items = said.get("Images") or usage.get("Items") or ()
-        return Disk(
+        return ImageDiskUsage(
             layers=int(said.get("LayersSize") or usage.get("TotalSize") or 0),
             shared={each["Id"]: max(0, int(each.get("SharedSize") or 0)) for each in items},
         )
@@ -153,7 +153,7 @@ class Images(Foreign):
         deadline = time.monotonic() + _PATIENCE
         while True:
             try:
-                with closing(Answer(self.host, "/system/df?type=image")) as answer:
+                with closing(DockerResponse(self.host, "/system/df?type=image")) as answer:
                     found: Json = json.loads(b"".join(iter(answer.receive, b"")))
                     return found
             except DockerSocketError as error:
@@ -161,7 +161,7 @@ class Images(Foreign):
                     raise translate(str(error), doing="the sizes of images") from error
             time.sleep(_LOOK_EVERY)
 
-    def pull(self, reference: str, tell: Callable[[Progress], bool]) -> None:
+    def pull(self, reference: str, tell: Callable[[PullState], bool]) -> None:
         """Pull an image. `tell` hears of progress and returns False to give up.
 
         Raises ContainerError, also when it was given up.
@@ -175,7 +175,7 @@ class Images(Foreign):
         if self.image(reference) is None:
             raise ContainerError(f"{reference} was pulled but is not there.", kind="no_image")
 
-    def pulling(self, reference: str) -> Stream:
+    def pulling(self, reference: str) -> DockerStream:
         """Begin a pull: the stream is Docker's own lines, for PullProgress. Raises ContainerError.
 
         It goes on while somebody reads it, and what is whole by then stays for the next time.
@@ -186,9 +186,11 @@ class Images(Foreign):
         with translated(doing):
             path = f"/images/create?{query}"
             headers = self._login(repository)
-            return Stream(Answer(self.host, path, method="POST", headers=headers), doing)
+            return DockerStream(
+                DockerResponse(self.host, path, method="POST", headers=headers), doing
+            )
 
-    def published(self, reference: str) -> Published:
+    def published(self, reference: str) -> PublishedImage:
         """Ask the reference's registry what it has there; nothing is pulled.
 
         Docker asks, so that its mirrors, proxies and certificates count. Raises ContainerError.
@@ -197,13 +199,13 @@ class Images(Foreign):
         doing = f"to ask the registry for {reference}"
         path = f"/distribution/{quote(reference, safe='/:@')}/json"
         headers = self._login(repository)
-        with translated(doing), closing(Answer(self.host, path, headers=headers)) as answer:
+        with translated(doing), closing(DockerResponse(self.host, path, headers=headers)) as answer:
             said = json.loads(b"".join(iter(answer.receive, b"")))
         platforms = (
             "/".join(filter(None, (each.get("os"), each.get("architecture"))))
             for each in said.get("Platforms") or ()
         )
-        return Published(
+        return PublishedImage(
             digest=said["Descriptor"]["digest"],
             # Attestations beside the image are of the platform unknown.
             platforms=tuple(dict.fromkeys(each for each in platforms if "unknown" not in each)),
@@ -257,7 +259,7 @@ class Images(Foreign):
             }
         ).encode()
         try:
-            with closing(Answer(self.host, "/auth", method="POST", body=body)):
+            with closing(DockerResponse(self.host, "/auth", method="POST", body=body)):
                 return
         except DockerSocketError as error:
             # Docker's words may hold what was sent.

@@ -9,7 +9,7 @@ from typing import Any
 
 from servers.host import boxfiles, checkpoints, paths, stored
 from servers.host.boxfiles import BoxFiles, Entries, RefusedFileError, because
-from servers.host.stored import Checkpoint, File, State
+from servers.host.stored import Checkpoint, State, StoredFile
 
 # Somebody may name a folder with a home, a dataset or a build tree in it.
 MOST_ENTRIES = 200_000
@@ -26,7 +26,7 @@ type Whole = dict[tuple[PurePosixPath, int, float], str]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stock:
+class FolderInventory:
     found: tuple[Checkpoint, ...]
     hidden: tuple[str, ...] = ()  # folders of the box that this process may not look into
     is_cut: bool = False  # there was more than was looked at
@@ -39,7 +39,7 @@ class Inventory:
     def __init__(self) -> None:
         self._whole: Whole = {}
 
-    def look(self, folder: str, files: BoxFiles, *, seconds: float = 120.0) -> Stock:
+    def look(self, folder: str, files: BoxFiles, *, seconds: float = 120.0) -> FolderInventory:
         """Everything below a folder of the box. Never raises: what cannot be read is told.
 
         Links to folders are followed where they lead to the folder itself, not below it, so that
@@ -48,13 +48,13 @@ class Inventory:
         try:
             top = paths.resolve(folder, root=files.root)
             if not stat.S_ISDIR(files.look_at(top).st_mode):
-                return Stock(found=(), absent=True)
+                return FolderInventory(found=(), absent=True)
         except paths.HiddenPathError:
-            return Stock(found=(), hidden=(folder,))
+            return FolderInventory(found=(), hidden=(folder,))
         except (paths.PathError, OSError):
-            return Stock(found=(), absent=True)
+            return FolderInventory(found=(), absent=True)
         walk = _Walk(files, until=time.monotonic() + seconds)
-        look = _Look(files, self._whole)
+        look = _FolderScan(files, self._whole)
         found: list[Checkpoint] = []
         for here, inside in walk.folders(top):
             found += look.of_folder(here, inside)
@@ -65,10 +65,10 @@ class Inventory:
         elsewhere = {key: was for key, was in self._whole.items() if not key[0].is_relative_to(top)}
         self._whole = elsewhere | look.whole
         hidden = tuple(sorted(map(str, walk.hidden)))
-        return Stock(found=tuple(found), hidden=hidden, is_cut=walk.is_cut)
+        return FolderInventory(found=tuple(found), hidden=hidden, is_cut=walk.is_cut)
 
 
-class _Look:
+class _FolderScan:
     """What a folder holds. `whole` says of the files that it met what is wrong with them."""
 
     def __init__(self, files: BoxFiles, known: Whole) -> None:
@@ -116,9 +116,9 @@ class _Look:
                 yield replace(each, unread=each.unread | unread)
 
     def _of_snapshot(
-        self, snapshot: PurePosixPath, half: list[File], *, name: str, refs: tuple[str, ...]
+        self, snapshot: PurePosixPath, half: list[StoredFile], *, name: str, refs: tuple[str, ...]
     ) -> Iterator[Checkpoint]:
-        files: list[File] = []
+        files: list[StoredFile] = []
         dangling: list[str] = []
         try:
             for path, seen in self._files.everything(snapshot, stored.MOST_BELOW):
@@ -177,7 +177,7 @@ class _Look:
         )
 
     def _nothing_but_parts(
-        self, repository: PurePosixPath, name: str, unfinished: list[File]
+        self, repository: PurePosixPath, name: str, unfinished: list[StoredFile]
     ) -> Checkpoint:
         return replace(
             self._unread(repository, name, stored.in_part(len(unfinished))),
@@ -188,11 +188,11 @@ class _Look:
     def _checkpoint(
         self,
         folder: PurePosixPath,
-        files: list[File],
-        models: list[File],
+        files: list[StoredFile],
+        models: list[StoredFile],
         *,
         name: str,
-        unfinished: list[File],
+        unfinished: list[StoredFile],
         dangling: Iterable[str] = (),
         **more: Any,
     ) -> Checkpoint:
@@ -234,7 +234,7 @@ class _Look:
         )
 
     def _gguf(
-        self, folder: PurePosixPath, files: list[File], parts: list[File], **more: Any
+        self, folder: PurePosixPath, files: list[StoredFile], parts: list[StoredFile], **more: Any
     ) -> Checkpoint:
         first = parts[0]
         split = stored.PART.fullmatch(first.path.name)
@@ -265,7 +265,7 @@ class _Look:
         )
 
     def _because(
-        self, models: list[File], lacking: list[str], count: int, unfinished: list[File]
+        self, models: list[StoredFile], lacking: list[str], count: int, unfinished: list[StoredFile]
     ) -> str:
         """What is not whole about it; "" when nothing is known to be."""
         if len(lacking) == 1:
@@ -278,7 +278,7 @@ class _Look:
                 return fault
         return stored.in_part(len(unfinished)) if unfinished else ""
 
-    def _fault(self, file: File) -> str:
+    def _fault(self, file: StoredFile) -> str:
         if file.because:
             return stored.fault(file, self._files)
         key = (file.path, file.size, file.changed)
@@ -305,7 +305,7 @@ class _Look:
             unread["refs"] = because(error)
         return found, dict(list(unread.items())[:MOST_SAID])
 
-    def _incomplete(self, blobs: PurePosixPath) -> list[File]:
+    def _incomplete(self, blobs: PurePosixPath) -> list[StoredFile]:
         try:
             inside = self._files.entries(blobs, stored.MOST_BELOW).found
         except OSError:

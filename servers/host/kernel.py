@@ -45,7 +45,7 @@ class Process:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Brief:
+class ProcessSummary:
     """What every process tells of itself, whoever asks."""
 
     start: int  # clock ticks after boot
@@ -54,7 +54,7 @@ class Brief:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pressure:
+class PressureStall:
     """Shares of the last 10 s in which some, or all, tasks waited for memory. Percent."""
 
     some: float
@@ -140,13 +140,13 @@ class Kernel:
         pairs = re.findall(r"^(\w+): (\d+)$", text, re.MULTILINE)
         return {name: int(value) for name, value in pairs}
 
-    def memory_pressure(self) -> Pressure | None:
+    def memory_pressure(self) -> PressureStall | None:
         """None where the kernel was built or booted without pressure stall information."""
         text = self._text("proc/pressure/memory") or ""
         shares = dict(re.findall(r"^(some|full) avg10=([\d.]+)", text, re.MULTILINE))
         if "some" not in shares or "full" not in shares:
             return None
-        return Pressure(some=float(shares["some"]), full=float(shares["full"]))
+        return PressureStall(some=float(shares["some"]), full=float(shares["full"]))
 
     def swapped(self) -> tuple[int, int] | None:
         """Bytes read from and written to swap since the boot."""
@@ -175,14 +175,14 @@ class Kernel:
         found = _RSS_ANON.search(self._text(f"proc/{pid}/status") or "")
         return int(found[1]) * 1024 if found else None
 
-    def life(self, pid: int) -> Brief | None:
+    def life(self, pid: int) -> ProcessSummary | None:
         """None when there is no such process."""
         stat = self._text(f"proc/{pid}/stat")
         if stat is None:
             return None
         # The name stands in brackets and may itself hold brackets and spaces.
         fields = stat[stat.rindex(")") + 2 :].split()
-        return Brief(state=fields[0], ppid=int(fields[1]), start=int(fields[19]))
+        return ProcessSummary(state=fields[0], ppid=int(fields[1]), start=int(fields[19]))
 
     def uid(self, pid: int) -> int | None:
         """The real user's number; None when it is gone."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from servers.host.oom_log import OomKill, OomLog
-from servers.host.readings import Happened
+from servers.host.readings import GpuEvent
 
 # One record of /dev/kmsg: priority, number, microseconds after boot, flags; then the text.
 # Source: the kernel's Documentation/ABI/testing/dev-kmsg.
@@ -45,7 +45,7 @@ class KernelLog:
         self._oom = OomLog()
         self.unseen: str | None = None  # why it cannot be read
 
-    def news(self) -> list[Happened | OomKill]:
+    def news(self) -> list[GpuEvent | OomKill]:
         """What it has told since the last call; nothing where it cannot be read."""
         if self._fd is None and not self._open():
             return []
@@ -54,7 +54,7 @@ class KernelLog:
         found = (self._told(text, round(booted + at, 3)) for at, text in self._records())
         return [each for each in found if each is not None]
 
-    def _told(self, text: str, t: float) -> Happened | OomKill | None:
+    def _told(self, text: str, t: float) -> GpuEvent | OomKill | None:
         return _of_gpus(text, t) or self._oom.read(text, t)
 
     def _open(self) -> bool:
@@ -98,15 +98,15 @@ class KernelLog:
                 return b""
 
 
-def _of_gpus(text: str, t: float) -> Happened | None:
+def _of_gpus(text: str, t: float) -> GpuEvent | None:
     if "NVRM" not in text:
         return None
     if found := _XID.search(text):
         domain, bus, device, number, said = found.groups()
         pci = f"{int(domain, 16):04x}:{bus}:{device}".lower()
-        return Happened(
+        return GpuEvent(
             what="xid", t=t, source="kernel", pci=pci, number=int(number), said=said or ""
         )
     if _NO_MEMORY in text:
-        return Happened(what="no_memory", t=t, source="kernel", said=text)
+        return GpuEvent(what="no_memory", t=t, source="kernel", said=text)
     return None

@@ -13,7 +13,7 @@ _SHORT = 8  # characters of the boot's id: no box starts so often that two are a
 
 
 @dataclass(frozen=True, kw_only=True)
-class Life:
+class ProcessId:
     """One life of a process: its number is another's after it, and after each boot."""
 
     pid: int
@@ -50,10 +50,10 @@ class Life:
 
 def is_process(key: str) -> bool:
     """Whether this stands for a process in no container."""
-    return Life.parse(key) is not None
+    return ProcessId.parse(key) is not None
 
 
-def ends_within(life: Life, seconds: float) -> bool:
+def ends_within(life: ProcessId, seconds: float) -> bool:
     """Wait for its end, so long at most; whether it has ended.
 
     The kernel tells at once (pidfd_open(2)).

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Literal
 from urllib.parse import quote, urlencode
 
-from servers.host.docker_socket import Answer, DockerSocketError
+from servers.host.docker_socket import DockerResponse, DockerSocketError
 
 type Line = tuple[str, Literal["o", "e"], bytes]  # RFC 3339 timestamp, stream, text
 
@@ -51,7 +51,9 @@ class LogStream:
         if since:
             query["since"] = since
         try:
-            self._answer = Answer(host, f"/containers/{quote(container)}/logs?{urlencode(query)}")
+            self._answer = DockerResponse(
+                host, f"/containers/{quote(container)}/logs?{urlencode(query)}"
+            )
         except DockerSocketError as error:
             raise LogStreamError(str(error)) from error
 

@@ -20,12 +20,12 @@ DEEPEST = 4
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
+class PathLookup:
     lies: Lies  # hidden: this process may not look
     elsewhere: tuple[str, ...] = ()  # of a missing one: paths that end in the same name
 
 
-def look(path: str, roots: Iterable[str], files: BoxFiles, *, seconds: float = 1.5) -> Found:
+def look(path: str, roots: Iterable[str], files: BoxFiles, *, seconds: float = 1.5) -> PathLookup:
     """Whether a path of the box leads to something, and if not, where its name is found.
 
     `roots` are the folders to search. The search ends after `seconds`, so nothing found does not
@@ -33,9 +33,9 @@ def look(path: str, roots: Iterable[str], files: BoxFiles, *, seconds: float = 1
     """
     is_there = paths.exists(path, root=files.root)
     if is_there:
-        return Found(lies="there")
+        return PathLookup(lies="there")
     if is_there is None:
-        return Found(lies="hidden")
+        return PathLookup(lies="hidden")
     wanted = PurePosixPath(path).name.casefold()
     until = time.monotonic() + seconds
     found: list[str] = []
@@ -44,7 +44,7 @@ def look(path: str, roots: Iterable[str], files: BoxFiles, *, seconds: float = 1
             found.append(str(each))
             if len(found) == MOST_FOUND:
                 break
-    return Found(lies="missing", elsewhere=tuple(found))
+    return PathLookup(lies="missing", elsewhere=tuple(found))
 
 
 def _everything(roots: Iterable[str], files: BoxFiles, until: float) -> Iterator[PurePosixPath]:

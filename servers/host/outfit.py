@@ -22,14 +22,14 @@ _TOOLKIT = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Disk:
+class HostDisk:
     path: str  # on the box
     free: int  # bytes that this user may write
     total: int
     device: int  # of the kernel's; folders on one file system have the same
 
 
-def disk(path: str, *, root: Path = Path("/")) -> Disk | None:
+def disk(path: str, *, root: Path = Path("/")) -> HostDisk | None:
     """The file system that a path lies on, or would lie on; None when nobody may look.
 
     `root` is where this process sees the box's "/".
@@ -45,9 +45,9 @@ def disk(path: str, *, root: Path = Path("/")) -> Disk | None:
     return None
 
 
-def _disk(path: str, seen: Path) -> Disk:
+def _disk(path: str, seen: Path) -> HostDisk:
     found = os.statvfs(seen)
-    return Disk(
+    return HostDisk(
         path=path,
         free=found.f_bavail * found.f_frsize,
         total=found.f_blocks * found.f_frsize,
@@ -55,7 +55,7 @@ def _disk(path: str, seen: Path) -> Disk:
     )
 
 
-def shared_memory(*, root: Path = Path("/")) -> Disk | None:
+def shared_memory(*, root: Path = Path("/")) -> HostDisk | None:
     """The box's own /dev/shm, which containers with --ipc host use."""
     return disk(_SHM, root=root)
 

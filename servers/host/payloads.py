@@ -24,7 +24,7 @@ _TAGS = {"info": "information_source", "warning": "warning", "critical": "rotati
 
 
 @dataclass(frozen=True, kw_only=True)
-class Message:
+class AlertMessage:
     """An alert on its way out. Moments are ISO 8601 with their zone; None: not yet."""
 
     id: str  # the same for all messages about one alert
@@ -71,7 +71,7 @@ class Payload:
     headers: dict[str, str] = field(default_factory=dict)
 
 
-def of(kind: str, message: Message, *, key: str = "", now: float) -> Payload:
+def of(kind: str, message: AlertMessage, *, key: str = "", now: float) -> Payload:
     """`kind`: json, slack, discord or ntfy. `key` signs JSON, and lets in at ntfy; "" for none.
     `now` is unix seconds. Raises KeyError for any other kind."""
     match kind:
@@ -91,7 +91,7 @@ def _json(said: dict[str, Any]) -> Payload:
     return Payload(body=body, headers={"Content-Type": "application/json; charset=utf-8"})
 
 
-def _generic(message: Message, key: str, now: float) -> Payload:
+def _generic(message: AlertMessage, key: str, now: float) -> Payload:
     fields = {name: getattr(message, name) for name in message.__dataclass_fields__}
     made = _json({"schema": SCHEMA, "from": AGENT, **fields})
     if not key:
@@ -106,7 +106,7 @@ def _generic(message: Message, key: str, now: float) -> Payload:
     return Payload(body=made.body, headers=headers)
 
 
-def _slack(message: Message) -> dict[str, Any]:
+def _slack(message: AlertMessage) -> dict[str, Any]:
     lines = "\n".join(map(_slack_text, message.paragraphs))
     title = f"*<{message.url}|{_slack_text(_cut(message.headline, 500))}>*"
     return {
@@ -126,7 +126,7 @@ def _slack_text(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-def _discord(message: Message) -> dict[str, Any]:
+def _discord(message: AlertMessage) -> dict[str, Any]:
     colour = _OVER if message.event == "cleared" else _COLOURS.get(message.severity, 0)
     return {
         "username": AGENT,
@@ -148,7 +148,7 @@ def _markdown(text: str) -> str:
     return re.sub(r"([\\*_~`|>\[\]#-])", r"\\\1", text)
 
 
-def _ntfy(message: Message, key: str) -> Payload:
+def _ntfy(message: AlertMessage, key: str) -> Payload:
     is_over = message.event == "cleared"
     headers = {
         "Content-Type": "text/plain; charset=utf-8",

@@ -28,7 +28,7 @@ MOST_REMEMBERED = 1000  # processes of which it is known what they printed to
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outlet:
+class ProcessStream:
     """One stream of a process. `path` is a file's, as the kernel tells it, or a terminal's."""
 
     stream: str  # "o" or "e"
@@ -58,14 +58,14 @@ class _Opened:
 _opened: OrderedDict[tuple[int, int], dict[tuple[int, int], _Opened]] = OrderedDict()
 
 
-def outlets(pid: int, kernel: Kernel | None = None, *, own: str = "") -> tuple[Outlet, ...]:
+def outlets(pid: int, kernel: Kernel | None = None, *, own: str = "") -> tuple[ProcessStream, ...]:
     """Both streams; one where both go to the same file or place. () when the process is gone.
 
     `own` is the file that its words have it write its log to. It is the only one told where the
     process holds it open for writing and neither stream goes to a file: it has all that they have.
     """
     kernel = kernel or Kernel()
-    found: list[Outlet] = []
+    found: list[ProcessStream] = []
     for stream, number in STREAMS.items():
         outlet = _outlet(pid, stream, number, kernel)
         if outlet is not None and not any(_is_same(outlet, other) for other in found):
@@ -88,7 +88,7 @@ def _descriptors(pid: int, kernel: Kernel) -> list[int]:
     return [number for number in numbers[:_MOST] if _is_written(_flags(pid, number, kernel))]
 
 
-def _is_called(outlet: Outlet, path: str, kernel: Kernel) -> bool:
+def _is_called(outlet: ProcessStream, path: str, kernel: Kernel) -> bool:
     """Whether that is its name, or was before a rotation."""
     if outlet.path == os.path.normpath(path)[:_SHOWN]:
         return True
@@ -99,24 +99,24 @@ def _is_called(outlet: Outlet, path: str, kernel: Kernel) -> bool:
     return (said.st_dev, said.st_ino) == outlet.inode
 
 
-def _is_same(one: Outlet, other: Outlet) -> bool:
+def _is_same(one: ProcessStream, other: ProcessStream) -> bool:
     return (one.kind, one.path, one.inode) == (other.kind, other.path, other.inode)
 
 
-def _outlet(pid: int, stream: str, number: int, kernel: Kernel) -> Outlet | None:
+def _outlet(pid: int, stream: str, number: int, kernel: Kernel) -> ProcessStream | None:
     link = kernel.root / f"proc/{pid}/fd/{number}"
     try:
         target = paths.shown(link.readlink())[:_SHOWN]
         said = link.stat()
     except PermissionError:
-        return Outlet(stream=stream, kind="hidden")
+        return ProcessStream(stream=stream, kind="hidden")
     except OSError:
         # Closed, or the process is ending.
-        return Outlet(stream=stream, kind="nothing") if kernel.life(pid) else None
+        return ProcessStream(stream=stream, kind="nothing") if kernel.life(pid) else None
     path = target.removesuffix(" (deleted)")
     inode = (said.st_dev, said.st_ino)
     if stat.S_ISREG(said.st_mode):
-        return Outlet(
+        return ProcessStream(
             stream=stream,
             kind="file",
             path=path,
@@ -126,11 +126,13 @@ def _outlet(pid: int, stream: str, number: int, kernel: Kernel) -> Outlet | None
         )
     if stat.S_ISCHR(said.st_mode):
         is_terminal = path.startswith(("/dev/pts/", "/dev/tty"))
-        return Outlet(stream=stream, kind="terminal" if is_terminal else "nothing", path=path)
+        return ProcessStream(
+            stream=stream, kind="terminal" if is_terminal else "nothing", path=path
+        )
     # systemd hands a unit a socket to its journal.
     is_unit = unit(kernel, pid) not in ("", "session")
     is_journal = stat.S_ISSOCK(said.st_mode) and is_unit
-    return Outlet(stream=stream, kind="journal" if is_journal else "pipe")
+    return ProcessStream(stream=stream, kind="journal" if is_journal else "pipe")
 
 
 def _flags(pid: int, number: int, kernel: Kernel) -> int:

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 
 from servers.host import bounded, connections, prometheus, refusals
-from servers.host.bounded import BoundsError, Received
+from servers.host.bounded import BoundedResponse, BoundsError
 from servers.host.connections import PROBE_TIMEOUT
 from servers.host.prometheus import Exposed
 
@@ -33,7 +33,7 @@ class EngineError(Exception):
         self.status = status
 
 
-class Health(StrEnum):
+class HealthAnswer(StrEnum):
     """What an engine's health path says.
 
     LOADING is a 503, which engines also answer once they have died inside: after the
@@ -76,7 +76,7 @@ def _letters(key: str) -> bytes:
         return key.encode(errors="replace")
 
 
-def health(endpoint: Endpoint, path: str) -> Health:
+def health(endpoint: Endpoint, path: str) -> HealthAnswer:
     """Ask the engine's cheap health path. Never raises: "not yet" is an answer.
 
     Which path costs a generation differs by engine: servers.engines names the cheap one.
@@ -84,12 +84,16 @@ def health(endpoint: Endpoint, path: str) -> Health:
     try:
         status = _get(endpoint, path).status
     except httpx.ConnectError:
-        return Health.REFUSED
+        return HealthAnswer.REFUSED
     except (httpx.TransportError, BoundsError):
-        return Health.SILENT
+        return HealthAnswer.SILENT
     if status == httpx.codes.OK:
-        return Health.OK
-    return Health.LOADING if status == httpx.codes.SERVICE_UNAVAILABLE else Health.UNHEALTHY
+        return HealthAnswer.OK
+    return (
+        HealthAnswer.LOADING
+        if status == httpx.codes.SERVICE_UNAVAILABLE
+        else HealthAnswer.UNHEALTHY
+    )
 
 
 def models(endpoint: Endpoint, path: str = "/v1/models") -> list[str] | None:
@@ -117,7 +121,7 @@ def _listed(answer: Any) -> list[dict[str, Any]] | None:
     return [model for model in listed if isinstance(model, dict) and "id" in model]
 
 
-class Kind(StrEnum):
+class PortKind(StrEnum):
     """What answers on a port of which nobody knows what it is."""
 
     NOTHING = "nothing"  # nothing listens, or what does hangs up without a word
@@ -128,33 +132,33 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Listing:
-    kind: Kind
+class ModelListing:
+    kind: PortKind
     names: tuple[str, ...] = ()
     owners: frozenset[str] = frozenset()  # what the models say that they belong to
 
 
-def listing(endpoint: Endpoint, path: str = "/v1/models") -> Listing:
+def listing(endpoint: Endpoint, path: str = "/v1/models") -> ModelListing:
     """Ask one question, a GET that no program takes for more, and tell what answers. Never raises."""
     try:
         got = _get(endpoint, path)
     except httpx.TransportError:
-        return Listing(kind=Kind.NOTHING)
+        return ModelListing(kind=PortKind.NOTHING)
     except BoundsError:
-        return Listing(kind=Kind.OTHER)
+        return ModelListing(kind=PortKind.OTHER)
     status = got.status
     if status in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
-        return Listing(kind=Kind.LOCKED)
+        return ModelListing(kind=PortKind.LOCKED)
     if status == httpx.codes.SERVICE_UNAVAILABLE:
-        return Listing(kind=Kind.LOADING)
+        return ModelListing(kind=PortKind.LOADING)
     try:
         found = _listed(json.loads(got.body)) if status == httpx.codes.OK else None
     except (ValueError, RecursionError):
         found = None
     if found is None:
-        return Listing(kind=Kind.OTHER)
-    return Listing(
-        kind=Kind.MODELS,
+        return ModelListing(kind=PortKind.OTHER)
+    return ModelListing(
+        kind=PortKind.MODELS,
         names=tuple(str(each["id"]) for each in found),
         owners=frozenset(str(each.get("owned_by") or "") for each in found),
     )
@@ -271,7 +275,7 @@ def _refusal(status: int, body: bytes) -> EngineError:
     )
 
 
-def _get(endpoint: Endpoint, path: str) -> Received:
+def _get(endpoint: Endpoint, path: str) -> BoundedResponse:
     return connections.waited_for(_ask(endpoint, path))
 
 
@@ -304,7 +308,7 @@ async def _ask(
     method: str = "GET",
     json: object = None,
     within: float = PROBE_TIMEOUT,
-) -> Received:
+) -> BoundedResponse:
     headers = endpoint.headers | {b"Accept-Encoding": b"identity"}
     client = connections.client()
     request = client.build_request(method, endpoint.url(path), headers=headers, json=json)

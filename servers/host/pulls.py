@@ -32,7 +32,7 @@ class Layer:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Progress:
+class PullState:
     """A pull so far, in bytes; total is None until Docker knows a layer's size."""
 
     done: int
@@ -46,7 +46,7 @@ class PullProgress:
     def __init__(self) -> None:
         self._layers: dict[str, Layer] = {}
 
-    def hear(self, line: dict[str, Any]) -> Progress:
+    def hear(self, line: dict[str, Any]) -> PullState:
         """Take in one line of Docker's answer to a pull."""
         status, layer = line.get("status") or "", line.get("id") or ""
         detail = line.get("progressDetail") or {}
@@ -61,10 +61,10 @@ class PullProgress:
             self._keep(known or Layer(id=layer, state="waiting"), _STATES[status])
         return self.so_far()
 
-    def so_far(self) -> Progress:
+    def so_far(self) -> PullState:
         layers = tuple(self._layers.values())
         total = sum(each.total or 0 for each in layers)
-        return Progress(done=sum(each.done for each in layers), total=total or None, layers=layers)
+        return PullState(done=sum(each.done for each in layers), total=total or None, layers=layers)
 
     def _keep(self, layer: Layer, state: LayerState, *, unpacked: int = 0) -> None:
         has_come = state in ("downloaded", "extracting", "done") and layer.total is not None

@@ -21,7 +21,7 @@ SHORTEST = 0.02
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
+class CompletionResult:
     """Seconds, and tokens as the engine counts them, or as pieces that arrived.
 
     `text` is the answer, or the reasoning where it came no further (`is_reasoning`). `finish` is
@@ -40,7 +40,9 @@ class Answer:
     status: int | None = None
 
 
-def ask(endpoint: Endpoint, model: str, question: str, *, most: int, limit: float) -> Answer:
+def ask(
+    endpoint: Endpoint, model: str, question: str, *, most: int, limit: float
+) -> CompletionResult:
     """Ask for `most` tokens at temperature 0, within `limit` seconds. Never raises: an engine
     that refuses, breaks off or is too slow has given its answer by that."""
     body = {
@@ -54,9 +56,9 @@ def ask(endpoint: Endpoint, model: str, question: str, *, most: int, limit: floa
     return connections.waited_for(_asked(endpoint, body, limit))
 
 
-async def _asked(endpoint: Endpoint, body: dict[str, Any], limit: float) -> Answer:
+async def _asked(endpoint: Endpoint, body: dict[str, Any], limit: float) -> CompletionResult:
     clock = asyncio.get_running_loop().time
-    heard = _Heard(began=clock())
+    heard = _StreamedAnswer(began=clock())
     error, status = "", None
     try:
         async with asyncio.timeout(limit), aclosing(probes.chat(endpoint, body)) as pieces:
@@ -95,7 +97,7 @@ async def _events(pieces: AsyncGenerator[bytes]) -> AsyncGenerator[dict[str, Any
 
 
 @dataclass(kw_only=True)
-class _Heard:
+class _StreamedAnswer:
     """What of an answer has arrived."""
 
     began: float
@@ -124,9 +126,9 @@ class _Heard:
         self.reasoning = (self.reasoning + thought)[:LONGEST_TEXT]
         self.finish = _text(choices[0].get("finish_reason")) or self.finish
 
-    def answer(self, error: str, status: int | None) -> Answer:
+    def answer(self, error: str, status: int | None) -> CompletionResult:
         tokens = len(self.times) if self.counted is None else min(max(self.counted, 0), MOST_TOKENS)
-        return Answer(
+        return CompletionResult(
             text=self.content.strip() or self.reasoning.strip(),
             is_reasoning=not self.content.strip() and bool(self.reasoning.strip()),
             tokens=tokens,

@@ -12,7 +12,7 @@ type Fault = Literal["lost", "reset", "odd"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Holder:
+class GpuProcess:
     """A process that has something on a card."""
 
     pid: int  # as seen in our own pid namespace
@@ -20,7 +20,7 @@ class Holder:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ecc:
+class EccErrors:
     """Errors that the memory's ECC has met. None: not counted."""
 
     corrected: int | None  # since the driver was loaded, as the next
@@ -30,7 +30,7 @@ class Ecc:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rows:
+class RemappedRows:
     """Rows of the card's memory that were replaced by spare ones (Ampere and later)."""
 
     corrected: int  # after errors that could be corrected
@@ -41,7 +41,7 @@ class Rows:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Retired:
+class RetiredPages:
     """Pages of the card's memory that are no longer used (before Ampere)."""
 
     pages: int
@@ -49,7 +49,7 @@ class Retired:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Happened:
+class GpuEvent:
     """Something that the driver has reported once, by NVML or in the kernel's log."""
 
     what: Literal["xid", "no_memory"]  # no_memory: the driver itself got none from the kernel
@@ -62,7 +62,7 @@ class Happened:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading:
+class CardReading:
     """One card at one moment. None means that the card does not report the value."""
 
     index: int
@@ -89,7 +89,7 @@ class Reading:
     pcie_gen_max: int | None = None
     pcie_width: int | None = None
     pcie_width_max: int | None = None
-    processes: list[Holder] | None = None
+    processes: list[GpuProcess] | None = None
     pci: str | None = None  # domain, bus and device: "0000:65:00"
     pstate: int | None = None  # 0 is the fastest
     margin_c: int | None = None  # degrees until the card slows down by itself
@@ -97,9 +97,9 @@ class Reading:
     shutdown_c: int | None = None
     persistence: bool | None = None  # the driver stays awake with nobody on the card
     pcie_replays: int | None = None  # packets sent again since the driver was loaded
-    ecc: Ecc | None = None
-    rows: Rows | None = None
-    retired: Retired | None = None
+    ecc: EccErrors | None = None
+    rows: RemappedRows | None = None
+    retired: RetiredPages | None = None
     numa_node: int | None = None
     node_meminfo: dict[str, int] | None = None  # bytes; of a card whose memory is a NUMA node
     fault: str | None = None  # what is wrong with this card and what to do

@@ -4,8 +4,8 @@ import os
 from pathlib import Path
 
 from servers.host import throwaway
-from servers.host.containers import ContainerError, Docker
-from servers.host.throwaway import Question
+from servers.host.containers import ContainerError, DockerContainers
+from servers.host.throwaway import ContainerCommand
 
 # 1: page cache, 2: what drivers and the kernel would give back when asked, 3: both.
 LEVEL = 3
@@ -15,7 +15,7 @@ _PROGRAMS = ("/bin", "/lib", "/lib64", "/usr")
 _SECONDS = 120  # a box with a terabyte of memory has a lot to write
 
 
-def drop_caches(docker: Docker, *, root: Path = Path("/"), level: int = LEVEL) -> None:
+def drop_caches(docker: DockerContainers, *, root: Path = Path("/"), level: int = LEVEL) -> None:
     """Write what is not on disk yet, then drop caches and driver pools.
 
     Root can do so itself. Anybody else who may speak to Docker can through a container that
@@ -30,10 +30,10 @@ def drop_caches(docker: Docker, *, root: Path = Path("/"), level: int = LEVEL) -
         _through_container(docker, root, level)
 
 
-def _through_container(docker: Docker, root: Path, level: int = LEVEL) -> None:
+def _through_container(docker: DockerContainers, root: Path, level: int = LEVEL) -> None:
     folders = tuple(each for each in _PROGRAMS if (root / each.lstrip("/")).exists())
     words = ("/bin/sh", "-c", f"sync; echo {level} > {_SWITCH}")
-    question = Question(
+    question = ContainerCommand(
         image=docker.nothing(), words=words, seconds=_SECONDS, sets_kernel=True, reads=folders
     )
     said = throwaway.ask(docker, question)

@@ -9,8 +9,8 @@ from typing import Any
 
 import httpx
 
-from servers.host.bounded import BoundsError, Outside, Received
-from servers.host.docker_client import Login
+from servers.host.bounded import BoundedResponse, BoundsError, Outside
+from servers.host.docker_client import RegistryAuth
 from servers.host.realms import RealmError, Realms
 from servers.host.references import HUB, Reference, parse
 
@@ -47,7 +47,11 @@ class Size:
 
 
 def size(
-    reference: str, architecture: str, login: Login | None = None, *, realms: Sequence[str] = ()
+    reference: str,
+    architecture: str,
+    login: RegistryAuth | None = None,
+    *,
+    realms: Sequence[str] = (),
 ) -> Size | None:
     """What an image for Linux on this architecture (amd64, arm64) consists of.
 
@@ -69,7 +73,7 @@ def size(
 
 class _Registry:
     def __init__(
-        self, outside: Outside, wanted: Reference, login: Login | None, realms: Realms
+        self, outside: Outside, wanted: Reference, login: RegistryAuth | None, realms: Realms
     ) -> None:
         self._outside = outside
         self._realms = realms
@@ -111,7 +115,7 @@ class _Registry:
             raise RegistryError(f"{self._wanted.registry} answers {got.status}.")
         return said
 
-    def _ask(self, address: str) -> tuple[Received, Any]:
+    def _ask(self, address: str) -> tuple[BoundedResponse, Any]:
         headers = {"Accept": ", ".join(_TYPES), **self._headers}
         got = self._outside.ask("GET", address, most=LONGEST, headers=headers)
         return got, _json(got)
@@ -150,7 +154,7 @@ def _count(said: Any) -> int:
     return said if type(said) is int and 0 <= said <= LARGEST_LAYER else 0
 
 
-def _json(got: Received) -> Any:
+def _json(got: BoundedResponse) -> Any:
     try:
         return json.loads(got.body)
     except (ValueError, RecursionError):

@@ -32,7 +32,7 @@ class AwayError(Exception):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
+class UpstreamResponse:
     status: int
     headers: tuple[tuple[bytes, bytes], ...]  # names in lower case
     pieces: AsyncGenerator[bytes]  # raises AwayError when the engine hangs up before the end
@@ -41,7 +41,7 @@ class Answer:
 @asynccontextmanager
 async def relay(
     endpoint: Endpoint, method: str, path: str, headers: Headers, body: bytes
-) -> AsyncIterator[Answer]:
+) -> AsyncIterator[UpstreamResponse]:
     """Ask the engine what a program asks; `path` with its query. Raises AwayError, ValueError.
 
     Leaving the context closes the connection, which every engine takes as "stop generating".
@@ -61,7 +61,7 @@ async def relay(
         raise AwayError(str(error) or type(error).__name__) from error
     try:
         async with aclosing(_pieces(response)) as pieces:
-            yield Answer(
+            yield UpstreamResponse(
                 status=response.status_code,
                 headers=tuple(
                     (name.lower(), value)

@@ -16,7 +16,7 @@ _BLOCK = 512  # bytes, whatever the file system's own block is
 
 
 @dataclass(frozen=True, kw_only=True)
-class Segment:
+class SharedSegment:
     path: str
     bytes: int  # that are really taken
     mapped: bool  # by a process; also where that cannot be seen
@@ -29,7 +29,7 @@ class ShmError(Exception):
     """Shared memory was not deleted; the text says why."""
 
 
-def segments(root: Path = Path("/")) -> list[Segment]:
+def segments(root: Path = Path("/")) -> list[SharedSegment]:
     """Every file below the box's /dev/shm; nothing where there is none.
 
     `root` is where this process sees the box's "/". Rule: tmpfs frees a file once it is
@@ -53,7 +53,7 @@ def segments(root: Path = Path("/")) -> list[Segment]:
     for path, stat in found_at.items():
         on_box = f"/{path.relative_to(root)}"
         found.append(
-            Segment(
+            SharedSegment(
                 path=on_box,
                 bytes=stat.st_blocks * _BLOCK,
                 mapped=not sees_all or on_box in used,
@@ -65,7 +65,7 @@ def segments(root: Path = Path("/")) -> list[Segment]:
     return found
 
 
-def delete(wanted: Iterable[Segment], root: Path = Path("/")) -> tuple[int, int]:
+def delete(wanted: Iterable[SharedSegment], root: Path = Path("/")) -> tuple[int, int]:
     """Delete those that are still the same files and that still nobody uses.
 
     Returns how many, and their bytes. Raises ShmError where the kernel refuses one.

@@ -12,7 +12,7 @@ class StartedError(Exception):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Started:
+class StartedProcess:
     argv: tuple[str, ...] = field(repr=False)  # with secrets in it
     # None: it belongs to somebody else, and only root may read it.
     env: dict[str, str] | None = field(repr=False)
@@ -20,7 +20,7 @@ class Started:
     user: str
 
 
-def started(pid: int, *, start: int) -> Started:
+def started(pid: int, *, start: int) -> StartedProcess:
     """What a process that began `start` clock ticks after the boot was started with.
 
     Raises StartedError where it has ended, or its number belongs to another one by now.
@@ -40,7 +40,7 @@ def started(pid: int, *, start: int) -> Started:
         raise StartedError(
             f"Process {pid} shows no words: it begins or ends just now. Look again in a moment."
         )
-    return Started(
+    return StartedProcess(
         argv=tuple(words.rstrip("\0").split("\0")),
         env=_environment(home),
         folder=_folder(home),

@@ -60,7 +60,7 @@ class Checkpoint:
 
 
 @dataclass(frozen=True, kw_only=True)
-class File:
+class StoredFile:
     """`because` says why it is not read; its size and time are nothing then."""
 
     name: str
@@ -72,7 +72,7 @@ class File:
 
 def file_at(
     path: PurePosixPath, folder: PurePosixPath, seen: os.stat_result, files: BoxFiles
-) -> File | None:
+) -> StoredFile | None:
     """What `seen`, as lstat says, is to a checkpoint; None for a folder, and for a link that leads
     to one, to nothing, or to where nobody may look."""
     because = ""
@@ -87,22 +87,22 @@ def file_at(
             return None
     name = str(path.relative_to(folder))
     size, changed = (0, 0.0) if because else (seen.st_size, seen.st_mtime)
-    return File(name=name, size=size, changed=changed, path=path, because=because)
+    return StoredFile(name=name, size=size, changed=changed, path=path, because=because)
 
 
 def files_in(
     folder: PurePosixPath, found: Iterable[tuple[str, os.stat_result]], files: BoxFiles
-) -> list[File]:
+) -> list[StoredFile]:
     """Of what was found there, all that is a file."""
     made = (file_at(folder / name, folder, seen, files) for name, seen in found)
     return [each for each in made if each is not None]
 
 
-def is_weights(file: File) -> bool:
+def is_weights(file: StoredFile) -> bool:
     return file.path.suffix in FORMATS and not _NO_WEIGHTS.search(file.path.name)
 
 
-def of_one_format(models: list[File], wanted: set[str] | None) -> list[File]:
+def of_one_format(models: list[StoredFile], wanted: set[str] | None) -> list[StoredFile]:
     """The files that an engine loads: those of the index, else of the best format that is there."""
     if wanted is not None:
         return [each for each in models if each.name in wanted]
@@ -113,7 +113,7 @@ def of_one_format(models: list[File], wanted: set[str] | None) -> list[File]:
     return []
 
 
-def counted(models: list[File]) -> set[str]:
+def counted(models: list[StoredFile]) -> set[str]:
     """All parts that these names tell of: model-00001-of-00003.safetensors is one of three."""
     found: set[str] = set()
     for each in models:
@@ -129,9 +129,9 @@ def counted(models: list[File]) -> set[str]:
     return found
 
 
-def ggufs(files: list[File]) -> list[list[File]]:
+def ggufs(files: list[StoredFile]) -> list[list[StoredFile]]:
     """Models of one file or of several parts, each with its parts in order."""
-    groups: dict[str, list[File]] = defaultdict(list)
+    groups: dict[str, list[StoredFile]] = defaultdict(list)
     for each in sorted(files, key=lambda file: file.name):
         split = PART.fullmatch(each.path.name)
         key = f"{each.path.parent}/{split['name']}/{split['count']}" if split else each.name
@@ -139,7 +139,7 @@ def ggufs(files: list[File]) -> list[list[File]]:
     return list(groups.values())
 
 
-def fault(file: File, files: BoxFiles) -> str:
+def fault(file: StoredFile, files: BoxFiles) -> str:
     if file.because:
         return f"{file.name} is {file.because}"
     try:
@@ -166,14 +166,14 @@ def in_part(count: int) -> str:
     return f"a download has not ended: {count} file{'' if count == 1 else 's'} in part"
 
 
-def fingerprint(models: list[File]) -> str:
+def fingerprint(models: list[StoredFile]) -> str:
     if not models:
         return ""
     told = sorted(f"{each.path.name} {each.size}" for each in models)
     return hashlib.sha256("\n".join(told).encode()).hexdigest()[:32]
 
 
-def texts(found: list[File], files: BoxFiles) -> tuple[dict[str, str], dict[str, str]]:
+def texts(found: list[StoredFile], files: BoxFiles) -> tuple[dict[str, str], dict[str, str]]:
     """READMEs, then scripts: what may hold a command that starts it; and why some are not read."""
     named = [each for each in found if "/" not in each.name]
     chosen = [each for each in named if _TEXTS.fullmatch(each.name)]
@@ -203,7 +203,7 @@ def _printable(name: str) -> str:
     )
 
 
-def licence(files: list[File]) -> str:
+def licence(files: list[StoredFile]) -> str:
     return next((each.name for each in files if _LICENCE.fullmatch(each.name)), "")
 
 
@@ -214,16 +214,16 @@ def name_of(folder: PurePosixPath) -> str:
     return parts[-1] if above in ("", "/", "models", "hub", "mnt", "data") else "/".join(parts)
 
 
-def unfinished(folder: PurePosixPath, files: BoxFiles) -> list[File]:
+def unfinished(folder: PurePosixPath, files: BoxFiles) -> list[StoredFile]:
     """What `hf download --local-dir` and ModelScope keep of files that are not whole yet."""
     aside = below(folder / ".cache/huggingface/download", files)
     temporary = below(folder / "._____temp", files)
     return [each for each in aside if each.name.endswith(".incomplete")] + temporary
 
 
-def below(folder: PurePosixPath, files: BoxFiles) -> list[File]:
+def below(folder: PurePosixPath, files: BoxFiles) -> list[StoredFile]:
     """All files in a folder and those in it; none where it is not there."""
-    found: list[File] = []
+    found: list[StoredFile] = []
     try:
         for path, seen in files.everything(folder, MOST_BELOW):
             if (made := file_at(path, folder, seen, files)) is not None:

@@ -6,12 +6,12 @@ import requests
 
 from servers.host.docker_client import APIError, NotFound, translated
 from servers.host.docker_errors import ContainerError
-from servers.host.foreign import Foreign
+from servers.host.foreign import DockerReader
 
 GRACE = 60  # seconds between its stop signal and SIGKILL
 
 
-class Theirs(Foreign):
+class ExternalContainers(DockerReader):
     """Apart from Docker, which touches nothing without this install's label."""
 
     def __init__(self, install: str, host: str = "") -> None:

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 from urllib.parse import quote, urlencode
 
-from servers.host.containers import QUESTION, ContainerError, Docker
+from servers.host.containers import QUESTION, ContainerError, DockerContainers
 from servers.host.docker_errors import translate
-from servers.host.docker_socket import Answer, DockerSocketError
+from servers.host.docker_socket import DockerResponse, DockerSocketError
 
 _HEADER = struct.Struct(">BxxxL")
 _LOOK_EVERY = 0.5  # seconds
@@ -31,7 +31,7 @@ type End = Literal["ended", "late", "long", "memory", "given_up"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Question:
+class ContainerCommand:
     image: str  # a reference or an id
     words: tuple[str, ...]  # program and arguments, instead of the image's own
     seconds: float = 300  # from a cold disk, an engine's libraries take minutes to load
@@ -44,7 +44,7 @@ class Question:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Said:
+class ContainerOutput:
     """How it ended: by itself, or killed for the time, the output or the memory it took."""
 
     end: End
@@ -53,7 +53,12 @@ class Said:
     errors: str = ""
 
 
-def ask(docker: Docker, question: Question, *, go_on: Callable[[], bool] = lambda: True) -> Said:
+def ask(
+    docker: DockerContainers,
+    question: ContainerCommand,
+    *,
+    go_on: Callable[[], bool] = lambda: True,
+) -> ContainerOutput:
     """Run the words and return what they said. Ends early when `go_on` returns False.
 
     Without network, GPUs and capabilities, with no mounts but those it reads, on a read-only
@@ -69,7 +74,7 @@ def ask(docker: Docker, question: Question, *, go_on: Callable[[], bool] = lambd
         docker.remove(container_id)
 
 
-def drop_leftovers(docker: Docker) -> int:
+def drop_leftovers(docker: DockerContainers) -> int:
     """Remove what a killed process of this install has left; how many. Raises ContainerError."""
     labels = [f"inferdash.install={docker.install}", QUESTION]
     query = urlencode({"all": "1", "filters": json.dumps({"label": labels})})
@@ -79,7 +84,7 @@ def drop_leftovers(docker: Docker) -> int:
     return len(found)
 
 
-def _created(docker: Docker, question: Question) -> str:
+def _created(docker: DockerContainers, question: ContainerCommand) -> str:
     image = docker.image(question.image)
     if image is None:
         raise ContainerError(f"{question.image} is not on this box.", kind="no_image")
@@ -119,12 +124,12 @@ def _created(docker: Docker, question: Question) -> str:
 
 
 def _followed(
-    docker: Docker,
+    docker: DockerContainers,
     container_id: str,
     listener: "_Listener",
-    question: Question,
+    question: ContainerCommand,
     go_on: Callable[[], bool],
-) -> Said:
+) -> ContainerOutput:
     deadline = time.monotonic() + question.seconds
     while True:
         listener.join(_LOOK_EVERY)
@@ -159,7 +164,7 @@ class _Listener(threading.Thread):
         self._path = f"/containers/{quote(container_id)}"
         path = f"{self._path}/attach?stream=1&stdout=1&stderr=1"
         try:
-            self._answer = Answer(host, path, method="POST")
+            self._answer = DockerResponse(host, path, method="POST")
         except DockerSocketError as error:
             raise translate(str(error), doing="to listen to the container") from error
 
@@ -182,7 +187,7 @@ class _Listener(threading.Thread):
         self._answer.close()
         if self._is_closed:
             return
-        with closing(Answer(self._host, f"{self._path}/wait", method="POST")) as waiting:
+        with closing(DockerResponse(self._host, f"{self._path}/wait", method="POST")) as waiting:
             self._answer = waiting
             if not self._is_closed:  # or else close() may have met the one before
                 while waiting.receive():
@@ -197,11 +202,11 @@ class _Listener(threading.Thread):
             self._text[2 if stream == 2 else 1] += buffer[_HEADER.size : end]
             del buffer[:end]
 
-    def said(self, end: End, *, exit_code: int | None = None) -> Said:
+    def said(self, end: End, *, exit_code: int | None = None) -> ContainerOutput:
         if self._error is not None:
             raise translate(str(self._error), doing="to listen to the container")
         output, errors = (_text(self._text[n]) for n in (1, 2))
-        return Said(
+        return ContainerOutput(
             end=end,
             exit_code=exit_code if end == "ended" else None,
             output=output,
@@ -219,7 +224,7 @@ def _json(host: str, path: str, body: dict[str, Any] | None = None, *, doing: st
     content = json.dumps(body).encode() if body is not None else b""
     try:
         with closing(
-            Answer(host, path, method="POST" if body is not None else "GET", body=content)
+            DockerResponse(host, path, method="POST" if body is not None else "GET", body=content)
         ) as answer:
             received = b"".join(iter(answer.receive, b""))
     except DockerSocketError as error:

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from servers.host.containers import QUESTION, ContainerError, Docker, Mount, Spec
+from servers.host.containers import QUESTION, ContainerError, DockerContainers, Mount, Spec
 from servers.host.logstream import LogStreamError
 
 # Where a shell and its libraries are. The one of an image might say anything.
@@ -12,7 +12,7 @@ _SAYS = 'while read -r line; do echo "$line"; done < /proc/self/status'
 _OUR_FAULT = ("daemon_down", "no_permission", "timeout")
 
 
-def status(docker: Docker, spec: Spec, *, root: Path = Path("/")) -> dict[str, str]:
+def status(docker: DockerContainers, spec: Spec, *, root: Path = Path("/")) -> dict[str, str]:
     """What the kernel says of a program in a container with these options: /proc/self/status.
 
     The box's own shell is run, read only, without network; nothing is left. Creating and starting
@@ -46,5 +46,5 @@ def can_be_asked(error: ContainerError) -> bool:
     return error.kind not in _OUR_FAULT
 
 
-def _log(docker: Docker, container: str) -> list[tuple[str, str, bytes]]:
+def _log(docker: DockerContainers, container: str) -> list[tuple[str, str, bytes]]:
     return list(docker.logs(container, follow=True, with_rest=True))

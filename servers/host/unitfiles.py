@@ -29,7 +29,7 @@ _VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Script:
+class UnitScript:
     """A shell script that a unit starts. Only it itself is read, not what it calls."""
 
     path: str
@@ -41,7 +41,7 @@ class Service:
     unit: str  # "vllm.service", "user: llm.service" of a user's own systemd
     folder: str  # where it runs; "" where it says nothing
     commands: tuple[tuple[str, ...], ...]  # that start it, each in words
-    scripts: tuple[Script, ...] = ()  # which these commands run
+    scripts: tuple[UnitScript, ...] = ()  # which these commands run
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
     drop_ins: tuple[str, ...] = ()  # files that say something else than the unit's own
 
@@ -184,7 +184,7 @@ def _with(env: Mapping[str, str], word: str) -> str:
     return _VARIABLE.sub(lambda found: env.get(found[1] or found[2], found[0]), word)
 
 
-def _script(words: tuple[str, ...], folder: str, root: Path) -> Script | None:
+def _script(words: tuple[str, ...], folder: str, root: Path) -> UnitScript | None:
     """`/opt/llm/start.sh`, `bash start.sh`; None for what is no shell's."""
     words = words[1:] if words[0].rpartition("/")[2] == "env" else words
     is_shell = bool(words) and words[0].rpartition("/")[2] in _SHELLS
@@ -198,7 +198,7 @@ def _script(words: tuple[str, ...], folder: str, root: Path) -> Script | None:
         return None
     said = _SHEBANG.match(text)
     is_script = said is not None and said[1] in _SHELLS
-    return Script(path=path, text=text) if is_script or (is_shell and said is None) else None
+    return UnitScript(path=path, text=text) if is_script or (is_shell and said is None) else None
 
 
 def _filled(value: str, unit: str) -> str:

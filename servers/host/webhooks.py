@@ -17,7 +17,7 @@ import httpx
 
 from servers.host import addresses
 from servers.host.addresses import Address, UnknownNameError
-from servers.host.bounded import BoundsError, Outside, Received
+from servers.host.bounded import BoundedResponse, BoundsError, Outside
 
 WITHIN = 10.0  # seconds for a message with its answer
 ANSWER_LIMIT = 2048  # bytes of an answer that are read
@@ -115,7 +115,7 @@ def _send(
     _judge(host, got)
 
 
-def _judge(host: str, got: Received) -> None:
+def _judge(host: str, got: BoundedResponse) -> None:
     if got.is_success:
         return
     status, said = got.status, " ".join(got.body.decode(errors="replace").split())

@@ -13,13 +13,13 @@ _NAME = re.compile(r"(?:VLLM::|sglang::|ray::)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Worker:
+class WorkerProcess:
     process: Process
     memory: int | None  # bytes of the machine's that it holds; None: the kernel does not tell
     may_end: bool  # this process may send it signals
 
 
-def workers(containers: Collection[str], root: Path = Path("/")) -> list[Worker]:
+def workers(containers: Collection[str], root: Path = Path("/")) -> list[WorkerProcess]:
     """Every process that is called like an engine's worker, or is in one of these containers.
 
     Containers by their 64 digits. `root` is where this process sees the box's /proc. Nothing
@@ -28,7 +28,7 @@ def workers(containers: Collection[str], root: Path = Path("/")) -> list[Worker]
     kernel = Kernel(root=root)
     wanted = {pid for pid in _pids(root) if _is_one(root / f"proc/{pid}", containers)}
     return [
-        Worker(process=each, memory=_memory(root, each.pid), may_end=_may_end(each.pid))
+        WorkerProcess(process=each, memory=_memory(root, each.pid), may_end=_may_end(each.pid))
         for each in Processes(kernel).read(wanted)
     ]
 

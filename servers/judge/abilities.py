@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from servers.engines import ENGINES, parsers
-from servers.engines.change import Change, FlagValue
-from servers.judge.facts import Facts
+from servers.engines.change import FlagValue, LaunchChange
+from servers.judge.facts import LaunchFacts
 from servers.judge.subject import Subject
 
 OFF = ("0", "false", "off", "none", "disabled")
@@ -17,25 +17,25 @@ _EYES_TOO = ("image_token_index", "img_processor", "vision_model_config")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Lack:
+class MissingFeature:
     """`fix` is None where inferdash does not know what to write."""
 
     key: str  # tools, reasoning, cached, metrics
     says: str
-    fix: Change | None = None
+    fix: LaunchChange | None = None
 
 
-def lacks(subject: Subject) -> tuple[Lack, ...]:
+def lacks(subject: Subject) -> tuple[MissingFeature, ...]:
     """What chats with this launch go without, in the order in which a page says it.
 
     Source: the engines' chat APIs; each names the flag that switches the feature on.
     """
-    facts = Facts(subject)
+    facts = LaunchFacts(subject)
     found = (_tools(facts), _reasoning(facts), _cached(facts), _metrics(facts))
     return tuple(each for each in found if each is not None)
 
 
-def _tools(facts: Facts) -> Lack | None:
+def _tools(facts: LaunchFacts) -> MissingFeature | None:
     title = _title(facts)
     if facts.engine == "llamacpp":
         return _without_jinja(facts)
@@ -49,44 +49,46 @@ def _tools(facts: Facts) -> Lack | None:
         says += " and --enable-auto-tool-choice"
     name = parser.value if parser is not None else _parser(facts, "tools")
     if not name:
-        return Lack(key="tools", says=f"{says}, and which parser this model needs is not known.")
+        return MissingFeature(
+            key="tools", says=f"{says}, and which parser this model needs is not known."
+        )
     flags: dict[str, FlagValue] = {"--tool-call-parser": name}
     if facts.engine == "vllm":
         flags = {"--enable-auto-tool-choice": None} | flags
-    return Lack(
+    return MissingFeature(
         key="tools", says=f"{says}.", fix=_setting(facts, flags, "So that models can call tools.")
     )
 
 
-def _without_jinja(facts: Facts) -> Lack | None:
+def _without_jinja(facts: LaunchFacts) -> MissingFeature | None:
     if not _is_off(facts, "--jinja", "LLAMA_ARG_JINJA"):
         return None
     says = "llama.cpp hands on tool calls only with --jinja, and this profile switches it off."
-    fix = Change(
+    fix = LaunchChange(
         set_flags={"--jinja": None},
         drop_flags=("--no-jinja",),
         drop_env=("LLAMA_ARG_JINJA",),
         reasons={"--jinja": "So that models can call tools."},
     )
-    return Lack(key="tools", says=says, fix=fix)
+    return MissingFeature(key="tools", says=says, fix=fix)
 
 
-def _reasoning(facts: Facts) -> Lack | None:
+def _reasoning(facts: LaunchFacts) -> MissingFeature | None:
     if facts.engine == "llamacpp":
         flag = facts.flag("--reasoning-format")
         if flag is None or flag.value != "none":
             return None
-        fix = Change(drop_flags=("--reasoning-format",))
+        fix = LaunchChange(drop_flags=("--reasoning-format",))
         says = "--reasoning-format none leaves reasoning in the answer."
-        return Lack(key="reasoning", says=says, fix=fix)
+        return MissingFeature(key="reasoning", says=says, fix=fix)
     if facts.engine not in ("vllm", "sglang") or facts.flag("--reasoning-parser") is not None:
         return None
     says = f"{_title(facts)} leaves reasoning in the answer without --reasoning-parser"
     name = _parser(facts, "reasoning")
     if not name:
-        return Lack(key="reasoning", says=f"{says}, if this model reasons at all.")
+        return MissingFeature(key="reasoning", says=f"{says}, if this model reasons at all.")
     why = "So that reasoning comes apart from the answer, and is counted."
-    return Lack(
+    return MissingFeature(
         key="reasoning", says=f"{says}.", fix=_setting(facts, {"--reasoning-parser": name}, why)
     )
 
@@ -94,29 +96,33 @@ def _reasoning(facts: Facts) -> Lack | None:
 _CACHED = {"vllm": "--enable-prompt-tokens-details", "sglang": "--enable-cache-report"}
 
 
-def _cached(facts: Facts) -> Lack | None:
+def _cached(facts: LaunchFacts) -> MissingFeature | None:
     name = _CACHED.get(facts.engine)
     if name is None or facts.flag(name) is not None:
         return None
     says = f"{_title(facts)} says how much of a prompt came from its cache only with {name}."
     why = "So that answers say how many prompt tokens came from the cache."
-    return Lack(key="cached", says=says, fix=_setting(facts, {name: None}, why))
+    return MissingFeature(key="cached", says=says, fix=_setting(facts, {name: None}, why))
 
 
-def _metrics(facts: Facts) -> Lack | None:
+def _metrics(facts: LaunchFacts) -> MissingFeature | None:
     why = "So that pages can say how many requests run, and how fast."
     if facts.engine == "sglang" and facts.flag("--enable-metrics") is None:
         says = "SGLang tells its figures only with --enable-metrics."
-        return Lack(key="metrics", says=says, fix=_setting(facts, {"--enable-metrics": None}, why))
+        return MissingFeature(
+            key="metrics", says=says, fix=_setting(facts, {"--enable-metrics": None}, why)
+        )
     said = facts.env.get("LLAMA_ARG_ENDPOINT_METRICS") or ""
     if facts.engine == "llamacpp" and facts.flag("--metrics") is None and said in OFF:
         says = "llama.cpp tells its figures only with --metrics."
-        return Lack(key="metrics", says=says, fix=_setting(facts, {"--metrics": None}, why))
+        return MissingFeature(
+            key="metrics", says=says, fix=_setting(facts, {"--metrics": None}, why)
+        )
     flag = facts.flag("--disable-log-stats")
     if facts.engine == "vllm" and flag is not None:
         says = "--disable-log-stats takes away vLLM's own figures."
-        fix = Change(drop_flags=(flag.word,))
-        return Lack(key="metrics", says=says, fix=fix)
+        fix = LaunchChange(drop_flags=(flag.word,))
+        return MissingFeature(key="metrics", says=says, fix=fix)
     return None
 
 
@@ -125,7 +131,7 @@ def takes_pictures(subject: Subject) -> bool | None:
 
     Source: the checkpoint's config.json; for llama.cpp whether it is given a projector.
     """
-    facts, config = Facts(subject), subject.checkpoint_config
+    facts, config = LaunchFacts(subject), subject.checkpoint_config
     if facts.engine == "llamacpp":
         if facts.flag("--mmproj") is not None or "LLAMA_ARG_MMPROJ" in facts.env:
             return True
@@ -144,7 +150,7 @@ def _has_eyes(config: Mapping[str, Any]) -> bool:
     return any(config.get(key) for key in (*_EYES, *_EYES_TOO))
 
 
-def _allows_none(facts: Facts) -> bool:
+def _allows_none(facts: LaunchFacts) -> bool:
     """vLLM's --limit-mm-per-prompt with 0 pictures, whole or in parts (.image 0, .image.count 0)."""
     limit: Any = None
     for typed in facts.all_typed("--limit-mm-per-prompt"):
@@ -162,7 +168,7 @@ def _allows_none(facts: Facts) -> bool:
     return str(limit) == "0"
 
 
-def _parser(facts: Facts, kind: parsers.Kind) -> str:
+def _parser(facts: LaunchFacts, kind: parsers.Kind) -> str:
     """The parser that this release of the engine has for the model; "" where none is known."""
     launch, config = facts.launch, facts.subject.checkpoint_config or {}
     model = " ".join((launch.checkpoint, launch.served_name, str(config.get("model_type", ""))))
@@ -176,17 +182,17 @@ def _parser(facts: Facts, kind: parsers.Kind) -> str:
     return "auto" if "auto" in listed and kind == "tools" else ""
 
 
-def _is_off(facts: Facts, name: str, variable: str) -> bool:
+def _is_off(facts: LaunchFacts, name: str, variable: str) -> bool:
     said = (facts.env.get(variable) or "").lower()
     return facts.flag(f"--no-{name[2:]}") is not None or said in OFF
 
 
-def _setting(facts: Facts, flags: Mapping[str, FlagValue], why: str) -> Change | None:
+def _setting(facts: LaunchFacts, flags: Mapping[str, FlagValue], why: str) -> LaunchChange | None:
     """None where this release of the engine does not have one of the flags."""
     if facts.flaglist is not None and any(facts.flaglist.find(name) is None for name in flags):
         return None
-    return Change(set_flags=flags, reasons=dict.fromkeys(flags, why))
+    return LaunchChange(set_flags=flags, reasons=dict.fromkeys(flags, why))
 
 
-def _title(facts: Facts) -> str:
+def _title(facts: LaunchFacts) -> str:
     return ENGINES[facts.engine].title

@@ -7,14 +7,14 @@ errors. What the estimate of `judge.fit` says is none.
 import math
 from collections.abc import Iterator
 
-from servers.engines.change import Change
-from servers.judge.check import Check, Hit
+from servers.engines.change import LaunchChange
+from servers.judge.check import Check, CheckHit
 from servers.judge.conditions import OFF
-from servers.judge.facts import Facts
+from servers.judge.facts import LaunchFacts
 from servers.judge.fit.asked import SHARE_FLAG, asked
 from servers.judge.fit.used import used
 from servers.judge.fixes import Fix, fitted
-from servers.judge.room import Room
+from servers.judge.room import GpuRoom
 
 GIB = 2**30
 BALANCE = 0.9  # of one GPU's free memory must be free on every other
@@ -23,7 +23,7 @@ CONTEXT = int(0.5 * GIB)
 LEAST_SHARE = 0.05
 
 
-def _vllm_free_memory(facts: Facts) -> Iterator[Hit]:
+def _vllm_free_memory(facts: LaunchFacts) -> Iterator[CheckHit]:
     """vLLM 0.33, v1/worker/utils.py, request_memory: free ≥ total × utilization, on each GPU.
 
     On GPUs that share the machine's memory it counts what is available there.
@@ -39,7 +39,7 @@ def _vllm_free_memory(facts: Facts) -> Iterator[Hit]:
         return
     least = min(short, key=lambda room: (room.free or 0) / room.total)
     typed = facts.flag(SHARE_FLAG["vllm"])
-    yield Hit(
+    yield CheckHit(
         says=f"{least.named} has {_gib(least.free)} of {_gib(least.total)} GiB free, and vLLM wants "
         f"{share:g} of it, {_gib(least.total * share)} GiB, before it loads anything. It would end "
         f"with “Free memory on device ({_gib(least.free)}/{_gib(least.total)} GiB) on startup is "
@@ -49,7 +49,7 @@ def _vllm_free_memory(facts: Facts) -> Iterator[Hit]:
     )
 
 
-def lacking(facts: Facts) -> int:
+def lacking(facts: LaunchFacts) -> int:
     """Bytes that vLLM would miss on the GPU with the least before it loads anything; else 0."""
     rooms = [room for room in used(facts) if room.free is not None]
     if facts.engine != "vllm" or not rooms:
@@ -58,18 +58,18 @@ def lacking(facts: Facts) -> int:
     return max(0, *(math.ceil(room.total * share) - (room.free or 0) for room in rooms))
 
 
-def _share(facts: Facts, rooms: list[Room]) -> Change | None:
+def _share(facts: LaunchFacts, rooms: list[GpuRoom]) -> LaunchChange | None:
     """The utilization that every GPU has free, with room for the driver's own context."""
     part = min(((room.free or 0) - CONTEXT) / room.total for room in rooms)
     value = math.floor(part * 100) / 100
     if value < LEAST_SHARE:
         return None
-    change = Change(set_flags={SHARE_FLAG["vllm"]: f"{value:.2f}"})
+    change = LaunchChange(set_flags={SHARE_FLAG["vllm"]: f"{value:.2f}"})
     reason = "As much as is free beside what else holds the GPU's memory"
     return fitted(Fix(change=change), facts, reason=reason)
 
 
-def _sglang_balance(facts: Facts) -> Iterator[Hit]:
+def _sglang_balance(facts: LaunchFacts) -> Iterator[CheckHit]:
     """SGLang 0.5.23, model_executor/model_runner.py: the least free memory of all ranks against
     0.9 of each one's own, where tensor parallelism spans several GPUs.
     """
@@ -94,7 +94,7 @@ def _sglang_balance(facts: Facts) -> Iterator[Hit]:
             "It would end with “The memory capacity is unbalanced. Some GPUs may be occupied by "
             f"other processes”. Stop what holds GPU {least.index}, or choose GPUs that are alike."
         )
-    yield Hit(
+    yield CheckHit(
         says=says,
         about="gpus",
         fix=_alike(facts, len(rooms)),
@@ -102,7 +102,7 @@ def _sglang_balance(facts: Facts) -> Iterator[Hit]:
     )
 
 
-def _alike(facts: Facts, count: int) -> Change | None:
+def _alike(facts: LaunchFacts, count: int) -> LaunchChange | None:
     """Other GPUs of the box of the same kind that are as free as each other."""
     gpus = {gpu.index: gpu for gpu in facts.subject.gpus or ()}
     kinds = {gpus[room.index].name for room in used(facts) if room.index in gpus}
@@ -115,7 +115,7 @@ def _alike(facts: Facts, count: int) -> Change | None:
     if len(rooms) < count or (rooms[-1].free or 0) < BALANCE * (rooms[0].free or 0):
         return None
     indices = ",".join(str(room.index) for room in sorted(rooms, key=lambda room: room.index))
-    return fitted(Fix(change=Change(fields={"gpus": indices})), facts, reason="")
+    return fitted(Fix(change=LaunchChange(fields={"gpus": indices})), facts, reason="")
 
 
 def _gib(size: float | None) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from servers.judge.pools import GIB, Client, Snapshot
+from servers.judge.pools import GIB, PoolProcess, Snapshot
 
 type Said = dict[str, str]
 
@@ -75,7 +75,7 @@ def back(size: int, seconds: float) -> Said:
     )
 
 
-def stuck(client: Client) -> Said:
+def stuck(client: PoolProcess) -> Said:
     who = f"Process {client.pid}" + (f" ({client.name})" if client.name else "")
     held = _gib(client.used or 0)
     if not client.is_known:
@@ -91,7 +91,7 @@ def stuck(client: Client) -> Said:
     )
 
 
-def residual(left: Sequence[Client]) -> Said:
+def residual(left: Sequence[PoolProcess]) -> Said:
     most = max(left, key=lambda each: each.used or 0)
     size = sum(each.used or 0 for each in left)
     several = f" and {len(left) - 1} more" if len(left) > 1 else ""

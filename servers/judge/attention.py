@@ -39,7 +39,7 @@ class Notice:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Told:
+class AttentionAlert:
     """An open alert."""
 
     pk: int
@@ -69,7 +69,7 @@ class BoxState:
 _OF_SERVERS = ("failed", "died", "unhealthy")
 
 
-def with_alerts(notices: Iterable[Notice], alerts: Iterable[Told]) -> list[Notice]:
+def with_alerts(notices: Iterable[Notice], alerts: Iterable[AttentionAlert]) -> list[Notice]:
     """Both, each thing once; without what somebody has acknowledged."""
     left = list(alerts)
     found = []
@@ -83,7 +83,7 @@ def with_alerts(notices: Iterable[Notice], alerts: Iterable[Told]) -> list[Notic
     return found + [_of_alert(each) for each in left if not each.is_known]
 
 
-def _is_same(notice: Notice, alert: Told) -> bool:
+def _is_same(notice: Notice, alert: AttentionAlert) -> bool:
     if notice.about == "server":
         return alert.server == notice.slug and alert.kind in _OF_SERVERS
     if not notice.kind or alert.box != notice.slug or alert.kind != notice.kind:
@@ -92,7 +92,7 @@ def _is_same(notice: Notice, alert: Told) -> bool:
     return alert.subject == notice.subject or notice.kind == "floor"
 
 
-def _of_alert(alert: Told) -> Notice:
+def _of_alert(alert: AttentionAlert) -> Notice:
     what = alert.title
     for before in (f"{alert.server} on {alert.box} ", f"{alert.box}: ", f"{alert.box} "):
         what = what.removeprefix(before)

@@ -3,19 +3,19 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from servers.engines.change import Change
+from servers.engines.change import LaunchChange
 from servers.judge import rulebook
-from servers.judge.facts import Facts
-from servers.judge.subject import Finding, Severity
+from servers.judge.facts import LaunchFacts
+from servers.judge.subject import LintFinding, Severity
 
 
 @dataclass(frozen=True, kw_only=True)
-class Hit:
+class CheckHit:
     """What a check found. `severity` is None for the check's own."""
 
     says: str
     about: str
-    fix: Change | None = None
+    fix: LaunchChange | None = None
     severity: Severity | None = None
     unknown: tuple[str, ...] = ()
 
@@ -25,15 +25,15 @@ class Check:
     id: str
     severity: Severity
     source: tuple[str, ...]  # names in rules/sources.yaml
-    hits: Callable[[Facts], Iterator[Hit]]
+    hits: Callable[[LaunchFacts], Iterator[CheckHit]]
     # It says less than a rule about the same flag or variable, and gives way to one that is at
     # least this loud; None: to none.
     gives_way: Severity | None = None
 
-    def judge(self, facts: Facts) -> list[Finding]:
+    def judge(self, facts: LaunchFacts) -> list[LintFinding]:
         sources = rulebook.sources()
         return [
-            Finding(
+            LintFinding(
                 rule=self.id,
                 severity=hit.severity or self.severity,
                 says=hit.says,

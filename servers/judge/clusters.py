@@ -21,7 +21,7 @@ _LOCAL = ("", "127.0.0.1", "localhost", "0.0.0.0", "::1")  # noqa: S104 - says n
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rank:
+class EngineRank:
     """One engine's place. Two with the same `cluster` belong together."""
 
     number: int
@@ -35,7 +35,7 @@ class Rank:
         return self.number > 0
 
 
-def rank(launch: Launch) -> Rank | None:
+def rank(launch: Launch) -> EngineRank | None:
     """None for an engine that runs on one box alone, or whose flags do not say where ranks meet.
 
     Rule: SGLang's --nnodes, --node-rank and --dist-init-addr; vLLM's --nnodes, --node-rank and
@@ -52,7 +52,7 @@ def rank(launch: Launch) -> Rank | None:
         if number is None or of == 1:
             continue
         cluster = f"{launch.engine} {meeting} {of or ''} {launch.checkpoint}"
-        return Rank(number=number, of=of, meeting=meeting, cluster=cluster)
+        return EngineRank(number=number, of=of, meeting=meeting, cluster=cluster)
     return None
 
 
@@ -72,7 +72,7 @@ def _whole(said: str | None) -> int | None:
     return int(said) if said and said.isascii() and said.isdigit() and len(said) < 6 else None
 
 
-def together(ranks: Mapping[int, Rank]) -> dict[int, tuple[int, ...]]:
+def together(ranks: Mapping[int, EngineRank]) -> dict[int, tuple[int, ...]]:
     """Of each first rank, those that follow it, in their order; keys are the callers' own.
 
     A rank whose first one is not known, or not the only one, stands for itself.

@@ -28,10 +28,10 @@ from typing import Any
 from servers.engines import ENGINES
 from servers.engines.launch import Launch
 from servers.engines.versions import Release, release
-from servers.judge.facts import Facts, is_blank
+from servers.judge.facts import LaunchFacts, is_blank
 
 type Truth = bool | None
-type Condition = Callable[[Facts], Truth]
+type Condition = Callable[[LaunchFacts], Truth]
 
 ON = ("1", "true", "on", "yes", "enabled")
 OFF = ("0", "false", "off", "no", "disabled", "")
@@ -80,7 +80,7 @@ def _list(key: str, value: Any) -> list[Any]:
 
 
 def _all(parts: list[Condition]) -> Condition:
-    def judge(facts: Facts) -> Truth:
+    def judge(facts: LaunchFacts) -> Truth:
         truths = [part(facts) for part in parts]
         return False if False in truths else None if None in truths else True
 
@@ -88,7 +88,7 @@ def _all(parts: list[Condition]) -> Condition:
 
 
 def _any(parts: list[Condition]) -> Condition:
-    def judge(facts: Facts) -> Truth:
+    def judge(facts: LaunchFacts) -> Truth:
         truths = [part(facts) for part in parts]
         return True if True in truths else None if None in truths else False
 
@@ -169,7 +169,7 @@ def _flag(said: Any) -> Condition:
     if not test.name.startswith("-"):
         raise ConditionError(f"“{test.name}” is no flag")
 
-    def judge(facts: Facts) -> Truth:
+    def judge(facts: LaunchFacts) -> Truth:
         typed = facts.flag(test.name)
         return test.judge(typed is not None, "" if typed is None else typed.value)
 
@@ -186,7 +186,7 @@ def _launch(said: Any) -> Condition:
     if test.name not in {each.name for each in fields(Launch)}:
         raise ConditionError(f"a launch has no field “{test.name}”")
 
-    def judge(facts: Facts) -> Truth:
+    def judge(facts: LaunchFacts) -> Truth:
         value = getattr(facts.launch, test.name)
         if isinstance(value, tuple | dict):
             return test.judge(bool(value), "\n".join(value))
@@ -210,7 +210,7 @@ def _image(said: Any) -> Condition:
 def _gpu(said: Any) -> Condition:
     pattern = _pattern(said)
 
-    def judge(facts: Facts) -> Truth:
+    def judge(facts: LaunchFacts) -> Truth:
         used = facts.used_gpus
         return None if used is None else any(pattern.search(gpu.name) for gpu in used)
 
@@ -260,7 +260,7 @@ def _driver(said: Any) -> Condition:
 def _sm(said: Any) -> Condition:
     wanted = _capabilities(said)
 
-    def judge(facts: Facts) -> Truth:
+    def judge(facts: LaunchFacts) -> Truth:
         mine = _of(facts)
         return None if mine is None else any(each in wanted for each in mine)
 
@@ -270,14 +270,14 @@ def _sm(said: Any) -> Condition:
 def _sm_other_than(said: Any) -> Condition:
     wanted = _capabilities(said)
 
-    def judge(facts: Facts) -> Truth:
+    def judge(facts: LaunchFacts) -> Truth:
         mine = _of(facts)
         return None if mine is None else any(each not in wanted for each in mine)
 
     return judge
 
 
-def _of(facts: Facts) -> set[str] | None:
+def _of(facts: LaunchFacts) -> set[str] | None:
     """The compute capabilities of the GPUs that are used, None unless all are known."""
     if facts.used_gpus is None:
         return None
@@ -306,7 +306,7 @@ def _others(said: Any) -> Condition:
     )
 
 
-def _count(read: Callable[[Facts], float | None]) -> Callable[[Any], Condition]:
+def _count(read: Callable[[LaunchFacts], float | None]) -> Callable[[Any], Condition]:
     def kind(said: Any) -> Condition:
         found = _PARTS.fullmatch(str(said))
         if found is None:
@@ -317,7 +317,7 @@ def _count(read: Callable[[Facts], float | None]) -> Callable[[Any], Condition]:
     return kind
 
 
-def _weights_gib(facts: Facts) -> float | None:
+def _weights_gib(facts: LaunchFacts) -> float | None:
     return None if facts.subject.weights is None else facts.subject.weights / 2**30
 
 

@@ -13,7 +13,7 @@ NO_POOLS = "/etc/modprobe.d/nvidia-no-memory-pools.conf"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Command:
+class ShellCommand:
     says: str
     text: str  # for a shell on the box
 
@@ -24,7 +24,7 @@ class Cure:
     verdict: str
     reason: str
     level: int  # that reclaiming would take; 0: it is no cure
-    commands: tuple[Command, ...]
+    commands: tuple[ShellCommand, ...]
 
     @property
     def key(self) -> str:
@@ -51,29 +51,29 @@ def cures(sample: Mapping[str, Any] | None) -> tuple[Cure, ...]:
 
 def _commands(
     verdict: str, card: Mapping[str, Any], sample: Mapping[str, Any]
-) -> Iterator[Command]:
+) -> Iterator[ShellCommand]:
     match verdict:
         case "reclaimable":
-            yield Command(
+            yield ShellCommand(
                 says="Give it back now, while no engine serves:",
                 text=f"sudo sh -c '{RECLAIM}'",
             )
             if (sample.get("driver_params") or {}).get("EnableSystemMemoryPools"):
-                yield Command(
+                yield ShellCommand(
                     says="Or for good, from the next restart of the box on: a driver without "
                     "pools of its own (NVreg_EnableSystemMemoryPools).",
                     text="echo 'options nvidia NVreg_EnableSystemMemoryPools=0' | "
                     f"sudo tee {NO_POOLS} && sudo update-initramfs -u",
                 )
         case "page_cache":
-            yield Command(
+            yield ShellCommand(
                 says="Flush it; files are read from disk again afterwards:",
                 text=f"sudo sh -c '{RECLAIM.replace('echo 2', 'echo 1')}'",
             )
         case "leaked":
             if card.get("kind") == "discrete":
-                yield Command(
+                yield ShellCommand(
                     says="With nobody on the card, try to reset it:",
                     text=f"sudo nvidia-smi --gpu-reset -i {card['index']}",
                 )
-            yield Command(says="Restart the box, after stopping its engines:", text=REBOOT)
+            yield ShellCommand(says="Restart the box, after stopping its engines:", text=REBOOT)

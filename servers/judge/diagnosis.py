@@ -12,11 +12,11 @@ from typing import Literal
 
 from servers.engines import ENGINES
 from servers.judge import failurebook, logtext, oom, telling
-from servers.judge.facts import Facts
+from servers.judge.facts import LaunchFacts
 from servers.judge.failurebook import Failure
 from servers.judge.oom import Oom
 from servers.judge.subject import Subject
-from servers.judge.telling import Line, Log
+from servers.judge.telling import EvidenceLine, EvidenceLog
 
 type Outcome = Literal["ready", "failed", "hung", "unknown"]
 
@@ -74,7 +74,7 @@ class Diagnosis:
 @dataclass(frozen=True, kw_only=True)
 class _Hit:
     failure: Failure
-    line: Line
+    line: EvidenceLine
     groups: Mapping[str, str]
 
 
@@ -124,7 +124,7 @@ def _engine(ending: Ending) -> str:
     return ending.engine or (ending.subject.launch.engine if ending.subject else "")
 
 
-def _is_after_ready(line: Line, log: Log, ending: Ending) -> bool:
+def _is_after_ready(line: EvidenceLine, log: EvidenceLog, ending: Ending) -> bool:
     if log.ready_at is not None:
         return line.position > log.ready_at
     return line.number > (ending.ready_line or 0)
@@ -134,7 +134,7 @@ def _is_hang(hit: _Hit) -> bool:
     return hit.failure.hangs is not None and bool(hit.failure.hangs.search(hit.line.text))
 
 
-def _has_died(ending: Ending, lines: list[Line], was_ready: bool, log: Log) -> bool:
+def _has_died(ending: Ending, lines: list[EvidenceLine], was_ready: bool, log: EvidenceLog) -> bool:
     if ending.oom_killed or ending.oom or ending.docker_error or ending.is_over:
         return True
     signs = (line for line in lines if not line.is_quiet and telling.DEATH.search(line.text))
@@ -146,8 +146,10 @@ def _has_died(ending: Ending, lines: list[Line], was_ready: bool, log: Log) -> b
     return ending.exit_code not in (_STOPPED_SERVING if was_ready else _STOPPED)
 
 
-def _hits(ending: Ending, log: Log, lines: list[Line], was_ready: bool) -> list[_Hit]:
-    facts = Facts(ending.subject) if ending.subject else None
+def _hits(
+    ending: Ending, log: EvidenceLog, lines: list[EvidenceLine], was_ready: bool
+) -> list[_Hit]:
+    facts = LaunchFacts(ending.subject) if ending.subject else None
     found: list[_Hit] = []
     for failure in _possible(ending, facts, was_ready):
         mine = [hit for line in lines if (hit := _hit(failure, line, log, ending))]
@@ -159,7 +161,7 @@ def _hits(ending: Ending, log: Log, lines: list[Line], was_ready: bool) -> list[
     return found
 
 
-def _possible(ending: Ending, facts: Facts | None, was_ready: bool) -> Iterable[Failure]:
+def _possible(ending: Ending, facts: LaunchFacts | None, was_ready: bool) -> Iterable[Failure]:
     engine = _engine(ending)
     for failure in failurebook.shipped():
         if failure.after_ready and not was_ready:
@@ -173,7 +175,7 @@ def _possible(ending: Ending, facts: Facts | None, was_ready: bool) -> Iterable[
         yield failure
 
 
-def _hit(failure: Failure, line: Line, log: Log, ending: Ending) -> _Hit | None:
+def _hit(failure: Failure, line: EvidenceLine, log: EvidenceLog, ending: Ending) -> _Hit | None:
     if line.is_quiet and not failure.any_level:
         return None
     for pattern in failure.match:
@@ -187,7 +189,7 @@ def _hit(failure: Failure, line: Line, log: Log, ending: Ending) -> _Hit | None:
     return None
 
 
-def _lacks(failure: Failure, line: Line, log: Log) -> bool:
+def _lacks(failure: Failure, line: EvidenceLine, log: EvidenceLog) -> bool:
     """Whether what it wants of the lines before is not there."""
     if not (failure.seen or failure.unseen or failure.twice or failure.seen_with):
         return False
@@ -214,20 +216,20 @@ def _more(groups: dict[str, str], ending: Ending) -> dict[str, str]:
     return groups
 
 
-def _is_at_end(hit: _Hit, log: Log) -> bool:
+def _is_at_end(hit: _Hit, log: EvidenceLog) -> bool:
     later = (logtext.read(text).text for text in log.texts[hit.line.position + 1 :])
     return all(
         _IDLE.match(text) or any(p.regex.search(text) for p in hit.failure.match) for text in later
     )
 
 
-def _unexplained(lines: list[Line], hits: list[_Hit]) -> list[Line]:
+def _unexplained(lines: list[EvidenceLine], hits: list[_Hit]) -> list[EvidenceLine]:
     """Exceptions of which the catalogue says nothing."""
     known = {hit.line.position for hit in hits if not hit.failure.needs_exception}
     return [line for line in lines if telling.is_exception(line) and line.position not in known]
 
 
-def _best(hits: list[_Hit], exceptions: list[Line], log: Log) -> _Hit | None:
+def _best(hits: list[_Hit], exceptions: list[EvidenceLine], log: EvidenceLog) -> _Hit | None:
     """The first cause. None where an exception that nobody knows came before what is known."""
     fresh = [hit for hit in hits if not log.survived(hit.line)]
     final = [line for line in exceptions if not log.survived(line)]
@@ -256,7 +258,7 @@ def _best(hits: list[_Hit], exceptions: list[Line], log: Log) -> _Hit | None:
     return None
 
 
-def _is_followed(hit: _Hit, exceptions: list[Line]) -> bool:
+def _is_followed(hit: _Hit, exceptions: list[EvidenceLine]) -> bool:
     return any(line.position > hit.line.position for line in exceptions)
 
 
@@ -264,7 +266,7 @@ def _order(hit: _Hit) -> tuple[int, int]:
     return (hit.line.position, -hit.failure.weight)
 
 
-def _outright(first: _Hit, causes: list[_Hit], log: Log) -> _Hit:
+def _outright(first: _Hit, causes: list[_Hit], log: EvidenceLog) -> _Hit:
     """The later hit that says more of the same: an exception raised from the first one."""
     for later in sorted(causes, key=_order):
         if first.failure.id not in later.failure.absorbs:
@@ -288,9 +290,11 @@ def _recognised(best: _Hit, hits: list[_Hit]) -> Diagnosis:
     )
 
 
-def _killed(ending: Ending, exceptions: list[Line]) -> Diagnosis:
+def _killed(ending: Ending, exceptions: list[EvidenceLine]) -> Diagnosis:
     by_docker = next(each for each in failurebook.shipped() if each.oom_killed)
-    lines = exceptions or [Line(number=n, position=0, text=text) for n, text in ending.lines[-2:]]
+    lines = exceptions or [
+        EvidenceLine(number=n, position=0, text=text) for n, text in ending.lines[-2:]
+    ]
     return Diagnosis(
         outcome="failed",
         cause=by_docker.id,
@@ -309,7 +313,7 @@ def _is_of_memory(best: _Hit | None) -> bool:
 
 def _out_of_memory(ending: Ending, killed: Oom) -> Diagnosis:
     said = (Evidence(line=0, text=_cut(killed.said)),) if killed.said else ()
-    last = [Line(number=n, position=0, text=text) for n, text in ending.lines[-1:]]
+    last = [EvidenceLine(number=n, position=0, text=text) for n, text in ending.lines[-1:]]
     return Diagnosis(
         outcome="failed",
         cause=oom.CAUSE,
@@ -319,7 +323,11 @@ def _out_of_memory(ending: Ending, killed: Oom) -> Diagnosis:
 
 
 def _not_recognised(
-    ending: Ending, lines: list[Line], exceptions: list[Line], has_died: bool, log: Log
+    ending: Ending,
+    lines: list[EvidenceLine],
+    exceptions: list[EvidenceLine],
+    has_died: bool,
+    log: EvidenceLog,
 ) -> Diagnosis:
     final = [
         line for line in exceptions if not log.survived(line) and not log.was_stopped_before(line)
@@ -345,14 +353,14 @@ def _not_recognised(
     return Diagnosis(outcome="failed", summary=summary, evidence=_evidence(told))
 
 
-def _telling(exceptions: list[Line]) -> list[Line]:
+def _telling(exceptions: list[EvidenceLine]) -> list[EvidenceLine]:
     """The first ones, and the last."""
     return [*exceptions[: MOST_EVIDENCE - 1], *exceptions[-1:]]
 
 
-def _evidence(lines: list[Line], *, most: int = MOST_EVIDENCE) -> tuple[Evidence, ...]:
+def _evidence(lines: list[EvidenceLine], *, most: int = MOST_EVIDENCE) -> tuple[Evidence, ...]:
     """Each text once, in the log's order."""
-    texts: dict[str, Line] = {}
+    texts: dict[str, EvidenceLine] = {}
     for line in lines:
         texts.setdefault(line.text.strip(), line)
     chosen = sorted(list(texts.values())[:most], key=lambda line: line.position)

@@ -28,7 +28,7 @@ class Elapsed:
         return self._now
 
 
-class Boot:
+class BootTracker:
     """Whether a snapshot is the first of another boot than the one before it."""
 
     def __init__(self) -> None:

@@ -6,7 +6,7 @@ from math import inf
 from typing import Any, Self
 
 from servers.host.prometheus import Exposed
-from servers.judge.figurebook import Book, Share
+from servers.judge.figurebook import MetricMap, Share
 
 # Seconds that live figures of latencies and shares tell of; rates tell of Book.over.
 WINDOW = 60.0
@@ -64,14 +64,14 @@ class Figures:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading:
+class EngineReading:
     """`at`: seconds of a clock that is never set."""
 
     at: float
     exposed: Exposed
 
 
-def between(book: Book, old: Reading, new: Reading) -> Figures:
+def between(book: MetricMap, old: EngineReading, new: EngineReading) -> Figures:
     """What happened from one reading to the next: gauges as they stand at its end.
 
     What was counted across a restart of the engine, whose counters begin anew, is not known.
@@ -95,7 +95,7 @@ def between(book: Book, old: Reading, new: Reading) -> Figures:
     return _believed(found)
 
 
-def gauges(book: Book, exposed: Exposed) -> Figures:
+def gauges(book: MetricMap, exposed: Exposed) -> Figures:
     """What a single reading tells."""
     found: dict[str, float | None] = {}
     for name, gauge in book.gauges.items():
@@ -107,7 +107,7 @@ def gauges(book: Book, exposed: Exposed) -> Figures:
     return _believed(found)
 
 
-def live(book: Book, readings: Sequence[Reading]) -> Figures:
+def live(book: MetricMap, readings: Sequence[EngineReading]) -> Figures:
     """The figures of now: of all readings, the oldest first, none of them older than WINDOW."""
     new = readings[-1]
     lately = [each for each in readings if new.at - each.at <= book.over] or [new]
@@ -122,7 +122,7 @@ def live(book: Book, readings: Sequence[Reading]) -> Figures:
     return Figures(**{**asdict(whole), **rates})
 
 
-def is_speed(book: Book, old: Reading, new: Reading) -> bool:
+def is_speed(book: MetricMap, old: EngineReading, new: EngineReading) -> bool:
     """Whether the tokens between them were generated between them, and are not those of a long
     answer that was counted at its end."""
     if book.as_they_come:
@@ -144,7 +144,7 @@ def spanned(told: Iterable[Figures], whole: Figures) -> Figures:
     return Figures(**found)
 
 
-def has_begun_anew(book: Book, old: Exposed, new: Exposed) -> bool:
+def has_begun_anew(book: MetricMap, old: Exposed, new: Exposed) -> bool:
     """Whether a counter has fallen, or is gone: the engine was started again meanwhile."""
     for name in book.counters & old.totals.keys():
         if new.totals.get(name, -inf) < old.totals[name]:
@@ -155,7 +155,7 @@ def has_begun_anew(book: Book, old: Exposed, new: Exposed) -> bool:
     return False
 
 
-def _grown(book: Book, names: Sequence[str], old: Exposed, new: Exposed) -> float | None:
+def _grown(book: MetricMap, names: Sequence[str], old: Exposed, new: Exposed) -> float | None:
     name = next((each for each in names if each in new.totals), None)
     if name is None:
         return 0.0 if book.born_late and new.totals else None
@@ -165,7 +165,7 @@ def _grown(book: Book, names: Sequence[str], old: Exposed, new: Exposed) -> floa
     return new.totals[name] - old.totals.get(name, 0.0)
 
 
-def _stepped(book: Book, old: Exposed, new: Exposed, took: float) -> float | None:
+def _stepped(book: MetricMap, old: Exposed, new: Exposed, took: float) -> float | None:
     """Tokens a second by the steps that were made; None where tokens are counted as they come, or
     no request was running at either end: then those that began have ended, and are counted."""
     steps = _grown(book, [book.steps], old, new) if book.steps else None
@@ -175,7 +175,7 @@ def _stepped(book: Book, old: Exposed, new: Exposed, took: float) -> float | Non
     return steps * max(sum(running) / len(running), 1.0) / took
 
 
-def _share(book: Book, shares: Sequence[Share], old: Exposed, new: Exposed) -> float | None:
+def _share(book: MetricMap, shares: Sequence[Share], old: Exposed, new: Exposed) -> float | None:
     for share in shares:
         if not all(name in new.totals for name in share.names):
             continue

@@ -7,7 +7,7 @@ from datetime import date
 from servers.engines.diff import Difference, compare
 from servers.engines.launch import Launch
 from servers.judge import admission
-from servers.judge.subject import SEVERITIES, Finding
+from servers.judge.subject import SEVERITIES, LintFinding
 
 # What people write about a launch does not change what it does.
 _SAID_ABOUT = ("reasons", "hardware", "expected")
@@ -16,7 +16,7 @@ _MISSING = ("flags", "env")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Worked:
+class LastGoodRun:
     """The latest start of the same profile on the same box that became ready, and that was not seen
     to answer nonsense."""
 
@@ -25,7 +25,9 @@ class Worked:
     day: date
 
 
-def weigh(findings: Iterable[Finding], launch: Launch, worked: Worked | None) -> list[Finding]:
+def weigh(
+    findings: Iterable[LintFinding], launch: Launch, worked: LastGoodRun | None
+) -> list[LintFinding]:
     """The findings, the worst first, each with what the last good start says of it.
 
     `worked` is None when none became ready. A start that says exactly the same became ready,
@@ -43,7 +45,9 @@ def weigh(findings: Iterable[Finding], launch: Launch, worked: Worked | None) ->
     return sorted(weighed, key=lambda each: SEVERITIES.index(each.severity))
 
 
-def _weighed(finding: Finding, differences: dict[str, Difference], worked: Worked) -> Finding:
+def _weighed(
+    finding: LintFinding, differences: dict[str, Difference], worked: LastGoodRun
+) -> LintFinding:
     if finding.severity == "info" or finding.rule in admission.NOW:
         return finding
     start = f"version {worked.version}, ready here on {worked.day:%d %b %Y}"

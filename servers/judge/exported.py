@@ -9,7 +9,7 @@ from typing import Any, get_args
 from servers.host.exposition import Families
 from servers.judge import memory
 from servers.judge.enginefigures import Figures
-from servers.judge.holders import Gpu, gpus
+from servers.judge.holders import GpuMemory, gpus
 
 type Labels = dict[str, object]
 
@@ -83,7 +83,7 @@ def cards(into: Families, name: str, sample: Mapping[str, Any], servers: Mapping
             _verdict(into, verdicts[gpu.key], labels)
 
 
-def _memory(into: Families, gpu: Gpu, card: Mapping[str, Any], labels: Labels) -> None:
+def _memory(into: Families, gpu: GpuMemory, card: Mapping[str, Any], labels: Labels) -> None:
     for part, size, words in (
         ("total", gpu.total, "Memory of the GPU."),
         ("used", gpu.used, "Memory of the GPU that is in use."),
@@ -93,7 +93,7 @@ def _memory(into: Families, gpu: Gpu, card: Mapping[str, Any], labels: Labels) -
         into.gauge(f"inferdash_gpu_memory_{part}_bytes", words).add(size, **labels)
 
 
-def _figures(into: Families, gpu: Gpu, card: Mapping[str, Any], labels: Labels) -> None:
+def _figures(into: Families, gpu: GpuMemory, card: Mapping[str, Any], labels: Labels) -> None:
     for name, value, words in (
         ("utilization_ratio", _share(gpu.util), "Share of time in which a kernel was running."),
         (
@@ -119,7 +119,7 @@ def _figures(into: Families, gpu: Gpu, card: Mapping[str, Any], labels: Labels) 
             family.add(float(reason in gpu.throttle), **labels, reason=reason)
 
 
-def _ledger(into: Families, gpu: Gpu, labels: Labels) -> None:
+def _ledger(into: Families, gpu: GpuMemory, labels: Labels) -> None:
     """Servers by name; whoever else holds memory by kind alone, because processes come and go."""
     sizes: dict[tuple[str, str], int] = {}
     for part in gpu.ledger.parts if gpu.ledger else ():

@@ -11,7 +11,7 @@ from servers.engines.change import split_flags
 from servers.engines.flaglist import Flag, FlagList, all_shipped, shipped
 from servers.engines.launch import Launch
 from servers.engines.versions import Release, of_image, release
-from servers.judge.subject import Gpu, Subject
+from servers.judge.subject import Subject, TargetGpu
 
 # Whose values no sentence repeats.
 SECRET_FLAGS = ("--api-key", "--admin-api-key", "--hf-token", "-hft")
@@ -21,7 +21,7 @@ _BLANK = re.compile(r"\$\{?\w|<[^<>]+>")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Typed:
+class TypedFlags:
     """A flag as it stands in the launch. `name` is the spelled-out one where it is known."""
 
     word: str
@@ -35,7 +35,7 @@ class Typed:
         return " ".join(self.values)
 
 
-class Facts:
+class LaunchFacts:
     def __init__(self, subject: Subject) -> None:
         self.subject = subject
         self.launch: Launch = subject.launch
@@ -77,7 +77,7 @@ class Facts:
         return word.replace("_", "-") if word.startswith("--") else word, None
 
     @cached_property
-    def typed(self) -> tuple[Typed, ...]:
+    def typed(self) -> tuple[TypedFlags, ...]:
         found = []
         for word, values in split_flags(self.launch.flags):
             if not word:
@@ -88,14 +88,16 @@ class Facts:
             is_part = self.engine == "vllm" and "." in word
             if is_part:
                 values = (f"{word.split('.', 1)[1]}={' '.join(values)}",)
-            found.append(Typed(word=word, name=name, values=values, flag=flag, is_part=is_part))
+            found.append(
+                TypedFlags(word=word, name=name, values=values, flag=flag, is_part=is_part)
+            )
         return tuple(found)
 
-    def all_typed(self, name: str) -> list[Typed]:
+    def all_typed(self, name: str) -> list[TypedFlags]:
         spelled = self.spelled(name)[0]
         return [each for each in self.typed if each.name in (spelled, name)]
 
-    def flag(self, name: str) -> Typed | None:
+    def flag(self, name: str) -> TypedFlags | None:
         """The last one counts, as for the engines."""
         found = self.all_typed(name)
         return found[-1] if found else None
@@ -141,7 +143,7 @@ class Facts:
         return None if said is None else max(said, self.subject.nodes)
 
     @cached_property
-    def used_gpus(self) -> tuple[Gpu, ...] | None:
+    def used_gpus(self) -> tuple[TargetGpu, ...] | None:
         """The GPUs that the container gets and the engine sees; None when not known."""
         gpus = self.subject.gpus
         if self.launch.gpus == "none":
@@ -181,7 +183,7 @@ class Facts:
             return None
         return tuple(map(int, said.split(",")))
 
-    def _visible(self, gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
+    def _visible(self, gpus: tuple[TargetGpu, ...]) -> tuple[TargetGpu, ...]:
         """Inside the container GPUs are counted anew, from 0."""
         visible = self._visible_indices
         if visible is None:

@@ -35,7 +35,7 @@ import yaml
 from servers.judge import literals, rulebook
 from servers.judge.conditions import Condition, compiled
 from servers.judge.remedies import Remedy, fill
-from servers.judge.subject import Source
+from servers.judge.subject import RuleSource
 
 FOLDER = Path(__file__).with_name("failures")
 HARMLESS = "harmless.yaml"
@@ -71,7 +71,7 @@ class Failure:
     stage: str
     says: str
     match: tuple[Pattern, ...]
-    sources: tuple[Source, ...]
+    sources: tuple[RuleSource, ...]
     remedies: tuple[Remedy, ...] = ()
     engine: str = ""
     rank: Rank = "specific"
@@ -223,12 +223,12 @@ def _pattern(said: str) -> Pattern:
     return Pattern(regex=re.compile(said), literals=literals.of(said))
 
 
-def _sources(said: Any) -> Iterator[Source]:
+def _sources(said: Any) -> Iterator[RuleSource]:
     for each in _many(said):
         if each in rulebook.sources():
             yield rulebook.sources()[each]
         elif issue := _ISSUE.fullmatch(each):
             address = f"https://github.com/{issue[1]}/issues/{issue[2]}"
-            yield Source(title=each, url=address)
+            yield RuleSource(title=each, url=address)
         else:
-            yield Source(title=each)
+            yield RuleSource(title=each)

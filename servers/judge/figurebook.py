@@ -52,7 +52,7 @@ class Share:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Book:
+class MetricMap:
     engine: str
     rule: str
     over: float
@@ -87,19 +87,19 @@ class Book:
 
 
 @cache
-def by_engine() -> dict[str, Book]:
+def by_engine() -> dict[str, MetricMap]:
     """Raises FigureBookError."""
     return {book.engine: book for book in map(_book, sorted(FOLDER.glob("*.yaml")))}
 
 
-def _book(path: Path) -> Book:
+def _book(path: Path) -> MetricMap:
     try:
         said = yaml.safe_load(path.read_text(encoding="utf-8"))
         parts = [("gauges", _GAUGES), ("counted", _COUNTED), ("shares", _SHARES)]
         for part, known in [*parts, ("seconds", _SECONDS)]:
             if strange := (said.get(part) or {}).keys() - known:
                 raise ValueError(f"{part} has figures that are not known: {strange}")
-        return Book(
+        return MetricMap(
             engine=said["engine"],
             rule=said["rule"],
             over=float(said["over"]),

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from itertools import groupby
 from typing import Any, Self
 
-from servers.host.questions import Answer
+from servers.host.questions import CompletionResult
 
 # Long enough that its speed can be measured, and everyday, so that any model can answer it.
 QUESTION = "Explain in three sentences why the sky is blue."
@@ -45,7 +45,7 @@ _OTHER = re.compile(
 class FirstAnswer:
     """What is kept on a run. `before` is the last good run's rate; None: there was none."""
 
-    answer: Answer
+    answer: CompletionResult
     before: float | None = None
     remarks: tuple[str, ...] = ()
     is_faulty: bool = False  # it did not work, rather than slowly
@@ -53,7 +53,7 @@ class FirstAnswer:
     @classmethod
     def judged(
         cls,
-        answer: Answer,
+        answer: CompletionResult,
         expected: Mapping[str, str],
         *,
         before: float | None,
@@ -88,7 +88,7 @@ def expects(expected: Mapping[str, str]) -> tuple[float, str] | None:
     return None
 
 
-def _faults(answer: Answer) -> list[str]:
+def _faults(answer: CompletionResult) -> list[str]:
     """Phrases that go on after "ready, but "; the first one that holds."""
     if answer.status is not None and 400 <= answer.status < 500:
         return []  # base models have no chat template, and other engines no chats

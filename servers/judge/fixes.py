@@ -6,15 +6,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from servers.engines import entries
-from servers.engines.change import Change, FlagValue
-from servers.judge.facts import Facts, Typed, is_json_object
+from servers.engines.change import FlagValue, LaunchChange
+from servers.judge.facts import LaunchFacts, TypedFlags, is_json_object
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fix:
     """A Change, and names whose values are only known from the launch."""
 
-    change: Change = field(default_factory=Change)
+    change: LaunchChange = field(default_factory=LaunchChange)
     rename_flags: Mapping[str, str] = field(default_factory=dict)  # "--new", "--new=value"
     rename_env: Mapping[str, str] = field(default_factory=dict)
     # Fields of Launch that keep what they hold: {"cap_add": ["SYS_NICE"]}.
@@ -25,11 +25,11 @@ class Fix:
         """Raises ValueError for a key that neither this nor Change has."""
         rest = dict(said)
         own = {key: rest.pop(key, {}) for key in ("rename_flags", "rename_env", "add")}
-        Change.from_json({"fields": own["add"]})  # refuses what is no field
-        return cls(change=Change.from_json(rest), **own)
+        LaunchChange.from_json({"fields": own["add"]})  # refuses what is no field
+        return cls(change=LaunchChange.from_json(rest), **own)
 
 
-def fitted(fix: Fix, facts: Facts, *, reason: str) -> Change | None:
+def fitted(fix: Fix, facts: LaunchFacts, *, reason: str) -> LaunchChange | None:
     """The change for this launch, flags in the spelling that stands there; None: it changes nothing.
 
     Flags that this version of the engine does not have are not set.
@@ -74,7 +74,7 @@ def _merged(value: Any, held: str) -> FlagValue:
     return str(value)
 
 
-def _renamed(typed: Sequence[Typed], new: str) -> dict[str, FlagValue]:
+def _renamed(typed: Sequence[TypedFlags], new: str) -> dict[str, FlagValue]:
     """The flag under its new name, with all of its values; of several flags the last counts."""
     name, equals, value = new.partition("=")
     if equals:
@@ -84,7 +84,7 @@ def _renamed(typed: Sequence[Typed], new: str) -> dict[str, FlagValue]:
     return {name: values if len(values) > 1 else values[0] if values else None}
 
 
-def _rest(fix: Fix, facts: Facts) -> dict[str, Any]:
+def _rest(fix: Fix, facts: LaunchFacts) -> dict[str, Any]:
     env, secret = facts.launch.env, facts.launch.secret_env
     set_env = {name: str(value) for name, value in fix.change.set_env.items()}
     dropped = [*fix.change.drop_env, *(old for old in fix.rename_env if old in env)]
@@ -101,7 +101,7 @@ def _rest(fix: Fix, facts: Facts) -> dict[str, Any]:
     }
 
 
-def _added(fix: Fix, facts: Facts) -> dict[str, Any]:
+def _added(fix: Fix, facts: LaunchFacts) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, more in fix.add.items():
         held = getattr(facts.launch, name)

@@ -23,7 +23,7 @@ _SIGNALS = 128
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
+class DiscoveredEngine:
     """Of a container nothing of its command or environment is kept: there may be secrets in them."""
 
     container: str  # 64 digits; see `pid`

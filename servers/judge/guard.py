@@ -22,50 +22,52 @@ CALM = 1.2  # an alarm is over when there is so much more than its threshold
 
 
 @dataclass(frozen=True, kw_only=True)
-class Thresholds:
+class GuardThresholds:
     """Bytes that the machine has left; 0: nothing is ever said, or done."""
 
     alarm: int = 6 * GIB
     stop: int = 3 * GIB
 
-    def foreseen(self, left: int | None) -> "Thresholds":
+    def foreseen(self, left: int | None) -> "GuardThresholds":
         """Lower where less was foreseen to be left: half of that, and then not twice over."""
         if left is None:
             return self
         floor = max(LEAST, int(left * SLACK))
-        return Thresholds(alarm=min(self.alarm, max(floor, left - GIB)), stop=min(self.stop, floor))
+        return GuardThresholds(
+            alarm=min(self.alarm, max(floor, left - GIB)), stop=min(self.stop, floor)
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
-class Told:
+class GuardWarning:
     level: Level
     says: str = ""
 
 
-class Guard:
+class MemoryGuard:
     """Watches one load, by the machine's own figures once a second."""
 
-    def __init__(self, thresholds: Thresholds, *, foreseen: int | None) -> None:
+    def __init__(self, thresholds: GuardThresholds, *, foreseen: int | None) -> None:
         """`foreseen`: bytes that the machine should have left in the end; None: not known."""
         self._thresholds = thresholds.foreseen(foreseen)
         self._foreseen = foreseen
         self._seen: deque[tuple[float, int, int]] = deque()
         self._is_loud = False
 
-    def step(self, t: float, *, available: int, swapped: int) -> Told:
+    def step(self, t: float, *, available: int, swapped: int) -> GuardWarning:
         """`swapped`: bytes in and out of swap since the machine's start."""
         self._seen.append((t, available, swapped))
         while self._seen[0][0] < t - WINDOW:
             self._seen.popleft()
         alarm, stop = self._thresholds.alarm, self._thresholds.stop
         if stop and available < stop:
-            return Told(level="stop", says=self._words(available))
+            return GuardWarning(level="stop", says=self._words(available))
         if stop and self._swaps and available < max(alarm, stop):
-            return Told(
+            return GuardWarning(
                 level="stop", says=f"{self._words(available)} The machine swaps without end."
             )
         self._is_loud = bool(alarm) and available < alarm * (CALM if self._is_loud else 1)
-        return Told(level="alarm" if self._is_loud else "fine",
+        return GuardWarning(level="alarm" if self._is_loud else "fine",
                     says=self._words(available) if self._is_loud else "")  # fmt: skip
 
     @property

@@ -40,7 +40,7 @@ class Condition(StrEnum):
     UNSURE = "unsure"  # something is wrong, but not for long enough to be called anything
 
 
-class Asked(StrEnum):
+class ProbeOutcome(StrEnum):
     """What came of a question for one token."""
 
     ANSWERED = "answered"
@@ -49,7 +49,7 @@ class Asked(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Verdict:
+class HealthVerdict:
     """`because` goes on after "unhealthy: " or "slow to answer: "; "" for the other two.
 
     `since` is when the fault began, not when it was called one; None: there is none.
@@ -61,7 +61,7 @@ class Verdict:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Look:
+class HealthLook:
     """One look at a ready engine.
 
     `answer` is a host.probes.Health of its health path, `took` how long that took in seconds; None:
@@ -77,7 +77,7 @@ class Look:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Record:
+class HealthRecord:
     """What all looks so far amount to; a new one for each time somebody begins to look."""
 
     at: datetime | None = None  # of the last look
@@ -99,7 +99,7 @@ class Record:
     failing_since: datetime | None = None
     refuses_asks: bool = False
 
-    def looked(self, look: Look) -> "Record":
+    def looked(self, look: HealthLook) -> "HealthRecord":
         """The record after one more look."""
         fresh = self.at is None or look.at - self.at > GAP
         same = not fresh and look.answer == self.answer
@@ -125,7 +125,7 @@ class Record:
             busy_at=look.at if look.requests or has_moved else self.busy_at,
         )
 
-    def _stillness(self, look: Look, *, begins: bool) -> tuple[datetime | None, int]:
+    def _stillness(self, look: HealthLook, *, begins: bool) -> tuple[datetime | None, int]:
         """Since when requests run and nothing moves, and at how many looks after the first."""
         if not look.pulse and not begins:
             return self.still_since, self.still_looks  # it told nothing
@@ -135,19 +135,19 @@ class Record:
             return look.at, 0
         return self.still_since, self.still_looks + 1
 
-    def asked(self, outcome: Asked, at: datetime) -> "Record":
+    def asked(self, outcome: ProbeOutcome, at: datetime) -> "HealthRecord":
         """The record after a question that was asked at `at`."""
-        if outcome is Asked.FAILED:
+        if outcome is ProbeOutcome.FAILED:
             return replace(
                 self,
                 asked_at=at,
                 failed_asks=self.failed_asks + 1,
                 failing_since=self.failing_since or at,
             )
-        refuses = self.refuses_asks or outcome is Asked.REFUSED
+        refuses = self.refuses_asks or outcome is ProbeOutcome.REFUSED
         return replace(self._cured(), asked_at=at, refuses_asks=refuses)
 
-    def _cured(self) -> "Record":
+    def _cured(self) -> "HealthRecord":
         return replace(self, failed_asks=0, failing_since=None)
 
     def wants_asking(
@@ -165,17 +165,17 @@ class Record:
         signs = (ready_at, last_request, self.busy_at, self.asked_at)
         return now - max(sign for sign in signs if sign) >= every
 
-    def verdict(self, path: str) -> Verdict:
+    def verdict(self, path: str) -> HealthVerdict:
         """What the looks say; `path` is the health path, for the words."""
         for found in (self._by_answers(path), self._by_figures(path), self._by_asks(path)):
             if found is not None:
                 return found
         if self.slow_looks >= FEWEST:
             because = f"{path} takes more than {SLOW_ANSWER:.0f} s"
-            return Verdict(condition=Condition.SLOW, because=because)
-        return Verdict(condition=Condition.HEALTHY)
+            return HealthVerdict(condition=Condition.SLOW, because=because)
+        return HealthVerdict(condition=Condition.HEALTHY)
 
-    def _by_answers(self, path: str) -> Verdict | None:
+    def _by_answers(self, path: str) -> HealthVerdict | None:
         since, at = self.answers_so_since, self.at
         if self.answer == "ok" or since is None or at is None:
             return None
@@ -189,28 +189,32 @@ class Record:
             "unhealthy": f"answers {path} with an error",
         }[self.answer]
         if self.answered_so >= FEWEST and at - since >= AFTER[self.answer]:
-            return Verdict(condition=Condition.UNHEALTHY, because=because, since=since)
+            return HealthVerdict(condition=Condition.UNHEALTHY, because=because, since=since)
         if self.answered_so >= FEWEST and self.answer == "silent":
-            return Verdict(condition=Condition.SLOW, because=because, since=since)
-        return Verdict(condition=Condition.UNSURE, since=since)
+            return HealthVerdict(condition=Condition.SLOW, because=because, since=since)
+        return HealthVerdict(condition=Condition.UNSURE, since=since)
 
-    def _by_figures(self, path: str) -> Verdict | None:
+    def _by_figures(self, path: str) -> HealthVerdict | None:
         if self.still_since is None or self.at is None or not self.still_looks:
             return None
         for_long = self.at - self.still_since
         requests = "1 request" if self.requests == 1 else f"{self.requests} requests"
         because = f"answers {path}, but has generated nothing with {requests} running"
         if for_long >= STILL_AFTER and self.still_looks >= FEWEST:
-            return Verdict(condition=Condition.UNHEALTHY, because=because, since=self.still_since)
+            return HealthVerdict(
+                condition=Condition.UNHEALTHY, because=because, since=self.still_since
+            )
         if for_long >= STILL_SLOW and self.still_looks >= FEWEST:
-            return Verdict(condition=Condition.SLOW, because=because, since=self.still_since)
+            return HealthVerdict(condition=Condition.SLOW, because=because, since=self.still_since)
         # Prompts are being read: nothing is wrong so far, and nothing is proven either.
-        return Verdict(condition=Condition.UNSURE, since=self.still_since)
+        return HealthVerdict(condition=Condition.UNSURE, since=self.still_since)
 
-    def _by_asks(self, path: str) -> Verdict | None:
+    def _by_asks(self, path: str) -> HealthVerdict | None:
         if not self.failed_asks:
             return None
         if self.failed_asks < FAILED_ASKS:
-            return Verdict(condition=Condition.UNSURE, since=self.failing_since)
+            return HealthVerdict(condition=Condition.UNSURE, since=self.failing_since)
         because = f"answers {path}, but no question for one token"
-        return Verdict(condition=Condition.UNHEALTHY, because=because, since=self.failing_since)
+        return HealthVerdict(
+            condition=Condition.UNHEALTHY, because=because, since=self.failing_since
+        )

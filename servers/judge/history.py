@@ -15,7 +15,7 @@ import json
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 
-from servers.judge.holders import Gpu
+from servers.judge.holders import GpuMemory
 from servers.judge.ledger import Ledger
 
 type Point = dict[str, int]
@@ -36,7 +36,7 @@ def slot(t: float, step: int) -> int:
     return int(t // step) * step
 
 
-def point(gpu: Gpu) -> Point:
+def point(gpu: GpuMemory) -> Point:
     """What is kept of one GPU of a sample."""
     figures = {
         "util": gpu.util,

@@ -12,7 +12,7 @@ LEVELS = {"leaked": "failed", "residual": "attention", "reclaimable": "attention
 
 
 @dataclass(frozen=True, kw_only=True)
-class Told:
+class PoolWarning:
     """What the judge of its memory says when all is not plainly well."""
 
     verdict: str
@@ -25,7 +25,7 @@ class Told:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gpu:
+class GpuMemory:
     """One GPU as a page shows it. None means that the card does not report the value."""
 
     index: int
@@ -49,7 +49,7 @@ class Gpu:
     fan: int | None
     pcie: str
     fault: str  # why nothing is known of it; "" = it answers
-    verdict: "Told | None"  # None: not judged yet, or nothing but in order
+    verdict: "PoolWarning | None"  # None: not judged yet, or nothing but in order
 
     @property
     def is_unified(self) -> bool:
@@ -62,7 +62,7 @@ class Gpu:
         return is_told or (self.ledger is not None and self.ledger.is_loud)
 
 
-def gpus(sample: Mapping[str, Any], servers: Mapping[str, str]) -> tuple[Gpu, ...]:
+def gpus(sample: Mapping[str, Any], servers: Mapping[str, str]) -> tuple[GpuMemory, ...]:
     """The GPUs of a sample. `servers` maps container ids to the slugs of their servers."""
     verdicts = {each["gpu"]: _told(each) for each in sample.get("verdicts") or []}
     tones: dict[str, int] = {}
@@ -122,15 +122,15 @@ def key(card: Mapping[str, Any]) -> str:
     return card.get("uuid") or f"gpu-{card['index']}"
 
 
-def _told(said: Mapping[str, Any]) -> Told | None:
+def _told(said: Mapping[str, Any]) -> PoolWarning | None:
     if said["verdict"] == "ok":
         return None
-    return Told(verdict=said["verdict"], reason=said["reason"], advice=said["advice"])
+    return PoolWarning(verdict=said["verdict"], reason=said["reason"], advice=said["advice"])
 
 
-def _gpu(card: Mapping[str, Any], of: Ledger | None, verdict: Told | None) -> Gpu:
+def _gpu(card: Mapping[str, Any], of: Ledger | None, verdict: PoolWarning | None) -> GpuMemory:
     throttle = card.get("throttle")
-    return Gpu(
+    return GpuMemory(
         index=card["index"],
         key=key(card),
         name=(card.get("name") or "unnamed GPU").removeprefix("NVIDIA "),

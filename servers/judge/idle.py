@@ -8,14 +8,14 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from servers.judge.taken import Holder, Taken
+from servers.judge.taken import GpuConflict, GpuHolder
 
 # Who has just become ready still waits for the request that it was started for.
 FRESH = timedelta(seconds=30)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Served:
+class OnDemandRun:
     """A run that a request has started, or that is told to stop."""
 
     run: int
@@ -34,14 +34,16 @@ class Served:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Room:
+class IdleEviction:
     """What a start on request does about who is in its way."""
 
     stops: tuple[int, ...]  # runs, in this order
-    in_the_way: tuple[Holder, ...]  # of whom nobody knows that they will go away
+    in_the_way: tuple[GpuHolder, ...]  # of whom nobody knows that they will go away
 
 
-def room(found: Taken, served: Collection[Served], *, lacking: int, now: datetime) -> Room:
+def room(
+    found: GpuConflict, served: Collection[OnDemandRun], *, lacking: int, now: datetime
+) -> IdleEviction:
     """Whom to stop for a start that lacks so many bytes on all its GPUs together; 0: not known how
     many, then all that may be stopped are.
 
@@ -49,8 +51,8 @@ def room(found: Taken, served: Collection[Served], *, lacking: int, now: datetim
     stopped: one whose memory nobody can tell counts for nothing.
     """
     by_run = {each.run: each for each in served}
-    idle: list[tuple[datetime, Holder]] = []
-    in_the_way: list[Holder] = []
+    idle: list[tuple[datetime, GpuHolder]] = []
+    in_the_way: list[GpuHolder] = []
     for holder in found.holders:
         mine = by_run.get(holder.other.run) if holder.other is not None else None
         if holder.kind == "process" or (holder.kind == "server" and mine is None):
@@ -66,4 +68,4 @@ def room(found: Taken, served: Collection[Served], *, lacking: int, now: datetim
         stops.append(holder.other.run)
         freed += holder.held or 0
     would_do = lacking and freed >= lacking
-    return Room(stops=tuple(stops), in_the_way=() if would_do else tuple(in_the_way))
+    return IdleEviction(stops=tuple(stops), in_the_way=() if would_do else tuple(in_the_way))

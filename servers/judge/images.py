@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from servers.host.pulls import Layer, Progress
+from servers.host.pulls import Layer, PullState
 
 # What uname says, and what registries say.
 ARCHITECTURES = {"x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64", "arm64": "arm64"}
@@ -62,7 +62,7 @@ class Rate:
         return max(0.0, (now - before) / (last - first)) if last - first >= 1.0 else None
 
 
-def whole(progress: Progress, sizes: Mapping[str, int]) -> tuple[int, int]:
+def whole(progress: PullState, sizes: Mapping[str, int]) -> tuple[int, int]:
     """Bytes that are there and bytes in all, by the sizes that the registry told by digest.
 
     Docker itself tells a layer's size only when it has begun it, and never of one that is there.

@@ -13,7 +13,7 @@ from servers.judge import ledger_words, processes
 from servers.judge.advice import has_driver_pool
 from servers.judge.ledger_words import Kind, Words
 from servers.judge.pools import BUCKETS, GIB, Pool, cached
-from servers.judge.processes import Holder
+from servers.judge.processes import MemoryHolder
 
 TONES = 6  # a bar tells servers apart by shade, and starts over after these
 
@@ -26,7 +26,7 @@ _SMALL = 0.01  # of the pool: below, a legend leaves a part out
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
+class PoolPart:
     """One part of a pool. `start` and `width` are percent of the whole."""
 
     kind: Kind
@@ -35,7 +35,7 @@ class Part:
     size: int  # bytes
     told: bool = True  # False: it has some, and the driver does not tell how much
     words: Words
-    holders: tuple[Holder, ...] = ()
+    holders: tuple[MemoryHolder, ...] = ()
     lines: tuple[tuple[str, int], ...] = ()  # what it was read from: name and bytes
     tone: int = 0  # 1..TONES for servers
     start: float = 0.0
@@ -52,7 +52,7 @@ class Ledger:
     """The parts of one pool, in the order in which a bar shows them; free is always the last."""
 
     total: int
-    parts: tuple[Part, ...]
+    parts: tuple[PoolPart, ...]
     # What the figures, as they were read, exceed the total by: they are not of one instant, or
     # count something twice. The parts were made to fit; `notes` says so.
     excess: int
@@ -60,7 +60,7 @@ class Ledger:
     available: int | None  # to programs, page cache included; None on a card of its own
 
     @property
-    def named(self) -> tuple[Part, ...]:
+    def named(self) -> tuple[PoolPart, ...]:
         """The parts that a short legend names: those that can be seen, and what is free."""
         return tuple(
             part
@@ -127,7 +127,7 @@ class _Reading:
         listed = processes.on_card(card, sample, servers)
         self.sees_all = listed is not None and bool(sample.get("sees_host_pids"))
         self.clients = listed or ()
-        self.programs: tuple[Holder, ...] = ()
+        self.programs: tuple[MemoryHolder, ...] = ()
         if pool and self.kind == "unified":
             on_gpu = frozenset(each.pid for each in self.clients)
             self.programs = processes.beside_gpus(sample, servers, besides=on_gpu)
@@ -137,14 +137,14 @@ class _Reading:
         ]
         self.verdict: Mapping[str, Any] | None = said[0] if said else None
 
-    def part(self, kind: Kind, size: int, **more: Any) -> Part:
+    def part(self, kind: Kind, size: int, **more: Any) -> PoolPart:
         values: dict[str, Any] = {
             "key": kind,
             "name": ledger_words.NAMES[kind],
             "words": ledger_words.words(kind, self.kind),
             **more,
         }
-        return Part(kind=kind, size=size, **values)
+        return PoolPart(kind=kind, size=size, **values)
 
     def _fit_own(self) -> None:
         """What programs hold outside the GPU is part of AnonPages, and together not more."""
@@ -155,13 +155,13 @@ class _Reading:
             if self.lines:
                 self.notes.append(ledger_words.own_excess(told - most))
 
-    def held(self, holder: Holder) -> int:
+    def held(self, holder: MemoryHolder) -> int:
         return (holder.used or 0) + self.own.get(holder.pid, 0)
 
 
-def _holders(of: _Reading, tones: dict[str, int]) -> Iterator[Part]:
+def _holders(of: _Reading, tones: dict[str, int]) -> Iterator[PoolPart]:
     """A part for each server, with all of its processes, and one for each other process."""
-    groups: dict[str, list[Holder]] = {}
+    groups: dict[str, list[MemoryHolder]] = {}
     for each in (*of.clients, *of.programs):
         name = f"server-{each.server}" if each.server else f"process-{each.pid}"
         groups.setdefault(name, []).append(each)
@@ -186,11 +186,11 @@ def _holders(of: _Reading, tones: dict[str, int]) -> Iterator[Part]:
     yield from sorted(found, key=lambda part: (-part.size, part.key))
 
 
-def _process_name(holder: Holder) -> str:
+def _process_name(holder: MemoryHolder) -> str:
     return f"process {holder.pid}, which has ended" if holder.state == "gone" else holder.name
 
 
-def _machine(of: _Reading) -> Iterator[Part]:
+def _machine(of: _Reading) -> Iterator[PoolPart]:
     """What a meminfo counts and no GPU process holds: of unified pools and NUMA nodes only."""
     lines = of.lines
     if not lines:
@@ -211,7 +211,7 @@ def _lines(of: _Reading, *names: str) -> tuple[tuple[str, int], ...]:
     return tuple((name, of.lines[name]) for name in names if of.lines.get(name))
 
 
-def _rest(of: _Reading) -> Iterator[Part]:
+def _rest(of: _Reading) -> Iterator[PoolPart]:
     """What is reserved and free, and what is in use and held by nobody."""
     if of.lines:
         yield of.part("free", of.lines["MemFree"], lines=_lines(of, "MemFree", "MemAvailable"))
@@ -234,7 +234,7 @@ def _rest(of: _Reading) -> Iterator[Part]:
     yield of.part(kind, size, words=words)
 
 
-def _fitted(parts: Sequence[Part], of: _Reading, total: int) -> tuple[list[Part], int]:
+def _fitted(parts: Sequence[PoolPart], of: _Reading, total: int) -> tuple[list[PoolPart], int]:
     """The parts made to add up, and by how much they had exceeded the total."""
     gap = total - sum(part.size for part in parts)
     kept = list(parts)
@@ -252,8 +252,8 @@ def _fitted(parts: Sequence[Part], of: _Reading, total: int) -> tuple[list[Part]
     return kept, max(0, -gap)
 
 
-def _placed(parts: Sequence[Part], total: int) -> tuple[Part, ...]:
-    placed: list[Part] = []
+def _placed(parts: Sequence[PoolPart], total: int) -> tuple[PoolPart, ...]:
+    placed: list[PoolPart] = []
     at = 0
     for part in sorted(parts, key=lambda each: _ORDER.index(each.kind)):
         start, width = round(at * 100 / total, 3), round(part.size * 100 / total, 3)

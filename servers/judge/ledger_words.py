@@ -5,7 +5,7 @@ from typing import Literal
 
 from servers.judge.advice import RECLAIM
 from servers.judge.pools import GIB
-from servers.judge.processes import Holder
+from servers.judge.processes import MemoryHolder
 
 type Kind = Literal[
     "server",
@@ -157,7 +157,7 @@ def words(kind: Kind, pool: str) -> Words:
     return Words(what=found.what, source=found.source.format_map(figures), remedy=found.remedy)
 
 
-def of_holder(holder: Holder, pool: str) -> Words:
+def of_holder(holder: MemoryHolder, pool: str) -> Words:
     """What is said of a server, by one of its processes, or of any other process."""
     source = _LISTS + (_OWN if pool == "unified" else "") + "."
     if holder.server:

@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 from typing import Any, Literal, Self
 
 from servers.host.containers import Container
-from servers.host.shm import Segment
-from servers.host.workers import Worker, is_worker
+from servers.host.shm import SharedSegment
+from servers.host.workers import WorkerProcess, is_worker
 
 type Kind = Literal["process", "shm", "container"]
 
@@ -39,7 +39,7 @@ _RUNNING = ("running", "paused", "restarting")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Left:
+class Orphan:
     key: str  # names it in an address; another process or file never gets the same
     kind: Kind
     what: str
@@ -77,7 +77,7 @@ def holds_memory(said: Mapping[str, Any]) -> bool:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ours:
+class OwnContainer:
     """A container that a run of this install has, or had."""
 
     server: str  # the slug
@@ -86,7 +86,7 @@ class Ours:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Known:
+class ContainerRecord:
     """What the database says of a container of ours."""
 
     server: str  # the slug, as its label says
@@ -99,13 +99,13 @@ class Known:
 
 
 def processes(
-    workers: Iterable[Worker],
-    ours: Mapping[str, Ours],
+    workers: Iterable[WorkerProcess],
+    ours: Mapping[str, OwnContainer],
     running: Iterable[str],
     gpu: Mapping[int, int | None],
     *,
     now: float,
-) -> Iterator[Left]:
+) -> Iterator[Orphan]:
     """Workers that have outlived their container or their engine.
 
     `ours` and `running` are by the containers' ids; `gpu` is what the driver says of each pid.
@@ -129,7 +129,7 @@ def processes(
         # The kernel cuts names off; engines write the whole one where the command line was.
         name = one.title[:80] if one.title.startswith(one.name) else one.name
         on_gpu = gpu.get(one.pid)
-        left = Left(
+        left = Orphan(
             key=f"process-{one.pid}-{one.start}",
             kind="process",
             what=f"process {one.pid} ({name})",
@@ -145,7 +145,7 @@ def processes(
         yield _judged(left, worker, owner)
 
 
-def _judged(left: Left, worker: Worker, owner: Ours | None) -> Left:
+def _judged(left: Orphan, worker: WorkerProcess, owner: OwnContainer | None) -> Orphan:
     state = worker.process.state[:1]
     command = f"sudo kill {left.pid}"
     if owner is None:
@@ -166,12 +166,12 @@ def _judged(left: Left, worker: Worker, owner: Ours | None) -> Left:
     return _with(left, why, actions=("kill",))
 
 
-def segments(found: Iterable[Segment], *, now: float, sees_all: bool) -> Iterator[Left]:
+def segments(found: Iterable[SharedSegment], *, now: float, sees_all: bool) -> Iterator[Orphan]:
     """Shared memory that no process maps or has open, many files of one maker as one.
 
     `sees_all` is false where not every process could be looked at: then nobody knows.
     """
-    groups: dict[str, list[Segment]] = {}
+    groups: dict[str, list[SharedSegment]] = {}
     for each in found:
         name = each.path.rpartition("/")[2]
         maker = next((begin for begin in MAKERS if name.startswith(begin)), "")
@@ -187,8 +187,8 @@ def segments(found: Iterable[Segment], *, now: float, sees_all: bool) -> Iterato
             yield _group(maker, members, size, sees_all)
 
 
-def _file(one: Segment) -> Left:
-    return Left(
+def _file(one: SharedSegment) -> Orphan:
+    return Orphan(
         key=f"shm-{one.inode}",
         kind="shm",
         what=one.path,
@@ -201,10 +201,10 @@ def _file(one: Segment) -> Left:
     )
 
 
-def _group(maker: str, members: list[Segment], size: int, sees_all: bool) -> Left:
+def _group(maker: str, members: list[SharedSegment], size: int, sees_all: bool) -> Orphan:
     first = members[0].path
     what = first if len(members) == 1 else f"{len(members)} files /dev/shm/{maker}*"
-    left = Left(
+    left = Orphan(
         key=f"shm-{re.sub('[^a-z0-9]', '', maker)}",
         kind="shm",
         what=what,
@@ -226,14 +226,14 @@ def _group(maker: str, members: list[Segment], size: int, sees_all: bool) -> Lef
     return _with(left, why, actions=("unlink",))
 
 
-def containers(found: Iterable[tuple[Container, Known]]) -> Iterator[Left]:
+def containers(found: Iterable[tuple[Container, ContainerRecord]]) -> Iterator[Orphan]:
     """Containers of this install that no run holds and nobody will take away."""
     for one, known in found:
         is_running = one.state in _RUNNING
         if known.is_active or (known.is_latest and not is_running):
             continue
         moment = (one.started_at if is_running else one.finished_at) or one.started_at
-        left = Left(
+        left = Orphan(
             key=f"container-{one.id[:12]}",
             kind="container",
             what=f"container {one.name}",
@@ -247,7 +247,7 @@ def containers(found: Iterable[tuple[Container, Known]]) -> Iterator[Left]:
         yield _of_container(left, known)
 
 
-def _of_container(left: Left, known: Known) -> Left:
+def _of_container(left: Orphan, known: ContainerRecord) -> Orphan:
     if not left.is_running:
         if not known.has_run:
             why = "It has ended, and no run in the database knows of it."
@@ -270,11 +270,11 @@ def _of_container(left: Left, known: Known) -> Left:
     return _with(left, why, actions=("adopt", "remove"))
 
 
-def _with(left: Left, why: str, *, actions: tuple[str, ...] = (), command: str = "") -> Left:
+def _with(left: Orphan, why: str, *, actions: tuple[str, ...] = (), command: str = "") -> Orphan:
     return replace(left, why=why, actions=actions, command=command)
 
 
-def ordered(found: Iterable[Left]) -> list[Left]:
+def ordered(found: Iterable[Orphan]) -> list[Orphan]:
     """The largest first; containers last. At most 60."""
     kinds = {"process": 0, "shm": 1, "container": 2}
     return sorted(found, key=lambda each: (kinds[each.kind], -(each.size or 0), each.key))[:_MOST]

@@ -57,7 +57,7 @@ class Limits:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Own:
+class OwnLimits:
     """Paths on the box that are no container's."""
 
     # Whoever has one of these has the box: nothing at them, below them, or around them.
@@ -285,7 +285,7 @@ def mount_refusal(
 
 def account_places(own: Iterable[str], *, root: Path = Path("/")) -> dict[str, PurePosixPath]:
     """The parts of an account and where each leads, for held_in(). Raises PathError."""
-    account = own.account if isinstance(own, Own) else ()
+    account = own.account if isinstance(own, OwnLimits) else ()
     return {each: paths.followed(each, root=root) for each in account}
 
 
@@ -307,8 +307,8 @@ def whole_home(held: tuple[str, ...]) -> str:
 
 def _kept_from(real: PurePosixPath, source: str, own: Iterable[str], root: Path) -> str:
     """Why no container gets this, whatever is allowed. Raises PathError."""
-    account = own.account if isinstance(own, Own) else ()
-    for path in own.box if isinstance(own, Own) else own:
+    account = own.account if isinstance(own, OwnLimits) else ()
+    for path in own.box if isinstance(own, OwnLimits) else own:
         kept = paths.resolve(path, root=root)
         if kept.is_relative_to(real) or real.is_relative_to(kept):
             return (

@@ -8,9 +8,9 @@ from functools import lru_cache
 from servers.engines import ENGINES, parameters
 from servers.judge import admission, parallelism, rulebook, surroundings, vocabulary
 from servers.judge.check import Check
-from servers.judge.facts import Facts
-from servers.judge.rulebook import Rule
-from servers.judge.subject import SEVERITIES, Finding, Severity, Subject
+from servers.judge.facts import LaunchFacts
+from servers.judge.rulebook import LintRule
+from servers.judge.subject import SEVERITIES, LintFinding, Severity, Subject
 
 CHECKS: tuple[Check, ...] = (
     *parallelism.CHECKS,
@@ -24,7 +24,7 @@ CHECKS: tuple[Check, ...] = (
 KEPT = 2000
 
 
-def lint(subject: Subject) -> list[Finding]:
+def lint(subject: Subject) -> list[LintFinding]:
     """Every finding, the worst first.
 
     Nothing is an error while what decides it is not known: such a finding says what is
@@ -32,7 +32,7 @@ def lint(subject: Subject) -> list[Finding]:
     that knows more about the same flag or variable.
     """
     subject = replace(subject, launch=parameters.fill(subject.launch))
-    facts = Facts(subject)
+    facts = LaunchFacts(subject)
     lasting = _lasting(_Question.of(subject))
     found = list(lasting.of_rules)
     for check in CHECKS if ENGINES[facts.engine].serves_models else surroundings.CHECKS:
@@ -64,13 +64,13 @@ class _Question:
 
 @dataclass(frozen=True, kw_only=True)
 class _Lasting:
-    of_rules: tuple[Finding, ...]
-    of_checks: dict[str, list[Finding]]
+    of_rules: tuple[LintFinding, ...]
+    of_checks: dict[str, list[LintFinding]]
 
 
 @lru_cache(maxsize=KEPT)
 def _lasting(question: _Question) -> _Lasting:
-    facts = Facts(question.subject)
+    facts = LaunchFacts(question.subject)
     checks = CHECKS if ENGINES[facts.engine].serves_models else surroundings.CHECKS
     return _Lasting(
         of_rules=tuple(hit for rule in rulebook.shipped() if (hit := rule.judge(facts))),
@@ -78,13 +78,13 @@ def _lasting(question: _Question) -> _Lasting:
     )
 
 
-def rules() -> dict[str, Rule | Check]:
+def rules() -> dict[str, LintRule | Check]:
     """Every rule by its id, with its severity and sources."""
-    every: list[Rule | Check] = [*rulebook.shipped(), *CHECKS]
+    every: list[LintRule | Check] = [*rulebook.shipped(), *CHECKS]
     return {each.id: each for each in every}
 
 
-def _is_said(finding: Finding, others: Iterable[Finding], least: Severity | None) -> bool:
+def _is_said(finding: LintFinding, others: Iterable[LintFinding], least: Severity | None) -> bool:
     """Whether somebody loud enough speaks of the same flag or variable."""
     if least is None:
         return False

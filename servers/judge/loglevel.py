@@ -48,7 +48,7 @@ def level(line: str) -> Level:
     return max(map(_of, logtext.said(line)), default=Level.INFO)
 
 
-def _of(said: logtext.Said) -> Level:
+def _of(said: logtext.ParsedLine) -> Level:
     if said.level:
         return _NAMED.get(said.level, Level.INFO)
     if not may_be_bad(said.text.lower()):

@@ -7,7 +7,7 @@ from servers.judge import logtext
 
 
 @dataclass(frozen=True, kw_only=True)
-class Remark:
+class LogPatternRemark:
     text: str
     line: int | None  # where it stands although it must not; None: it is missing
 
@@ -30,7 +30,7 @@ def search(lines: Iterable[tuple[int, str]], texts: Collection[str]) -> dict[str
 
 def remarks(
     must: Iterable[str], must_not: Iterable[str], found: Mapping[str, int]
-) -> tuple[Remark, ...]:
+) -> tuple[LogPatternRemark, ...]:
     """What is there and must not be, with its line, and then what is missing."""
-    there = [Remark(text=text, line=found[text]) for text in must_not if text in found]
-    return (*there, *(Remark(text=text, line=None) for text in must if text not in found))
+    there = [LogPatternRemark(text=text, line=found[text]) for text in must_not if text in found]
+    return (*there, *(LogPatternRemark(text=text, line=None) for text in must if text not in found))

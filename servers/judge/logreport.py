@@ -49,7 +49,7 @@ def _reached(coarse: list[str], found: Diagnosis) -> list[str]:
     return [*coarse, "ready"] if found.outcome == "ready" and "ready" not in coarse else coarse
 
 
-def _progress(lines: list[tuple[int, str]], engine: str = "") -> phases.Progress:
+def _progress(lines: list[tuple[int, str]], engine: str = "") -> phases.PhaseProgress:
     reader = phases.Reader(engine)
     for number, line in lines:
         reader.feed(number, line)

@@ -78,7 +78,7 @@ _MOST_MARKS = 5000
 type Known = tuple[str, Sequence[str]]
 
 
-class Outline:
+class LogOutline:
     """Where a log's errors and warnings are, and which ranks speak in it. Fed with blocks.
 
     `known` are lines to be told apart: of each that is found, its number and which it is.

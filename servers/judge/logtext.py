@@ -86,7 +86,7 @@ _RANK_IN_NAME = re.compile(r"(?:ATTN_|MOE_)?(?:DP|PP|CP|TP|EP)\d{1,4}|rank=\d{1,
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Said:
+class ParsedLine:
     text: str  # without prefixes, at most LONGEST characters
     rank: str = ""  # "DP0 TP1", "rank3", "10.0.0.2 pid 77"; "": the only or the main process
     level: str = ""  # DEBUG, INFO, WARNING, ERROR or CRITICAL; "": the line names none
@@ -124,7 +124,7 @@ def pieces(line: str) -> Iterator[str]:
             yield piece[:LONGEST]
 
 
-def read(piece: str) -> Said:
+def read(piece: str) -> ParsedLine:
     """Take the prefixes off one of pieces(). Never fails: what is no prefix stays in the text."""
     text = piece[:LONGEST]
     found = _COMPOSE.match(text)
@@ -140,10 +140,10 @@ def read(piece: str) -> Said:
         at = at or groups.get("at") or ""
         level = groups.get("level") or _LEVEL_OF_LETTER.get(groups.get("letter") or "", level)
         rank = _rank(groups) or rank
-    return Said(text=text, rank=rank, level=_SAME_LEVEL.get(level, level), at=at)
+    return ParsedLine(text=text, rank=rank, level=_SAME_LEVEL.get(level, level), at=at)
 
 
-def said(line: str) -> list[Said]:
+def said(line: str) -> list[ParsedLine]:
     """Everything that a stored line says: pieces() without their prefixes."""
     return [read(piece) for piece in pieces(line)]
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from servers.judge import advice
-from servers.judge.elapsed import Boot, Elapsed
+from servers.judge.elapsed import BootTracker, Elapsed
 from servers.judge.pools import (
-    Client,
     Pool,
+    PoolProcess,
     Snapshot,
     given_up,
     orphaned_shm,
@@ -20,7 +20,7 @@ from servers.judge.pools import (
     sees_processes,
 )
 from servers.judge.stops import Stops
-from servers.judge.thresholds import Thresholds
+from servers.judge.thresholds import MemoryThresholds
 
 type Name = Literal["ok", "settling", "page_cache", "reclaimable", "residual", "leaked", "unknown"]
 
@@ -31,7 +31,7 @@ _IGNORE_CACHE = ("vllm", "sglang", "llamacpp", "llama.cpp")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Verdict:
+class MemoryVerdict:
     t: float
     gpu: str  # the UUID
     verdict: Name
@@ -56,17 +56,17 @@ class Judge:
     """
 
     def __init__(
-        self, thresholds: Thresholds | None = None, *, best: dict[str, int] | None = None
+        self, thresholds: MemoryThresholds | None = None, *, best: dict[str, int] | None = None
     ) -> None:
-        self.thresholds = thresholds or Thresholds()
+        self.thresholds = thresholds or MemoryThresholds()
         self.best = best if best is not None else {}
-        self._boot = Boot()
+        self._boot = BootTracker()
         self._elapsed = Elapsed()
         self._pools: dict[str, _PoolState] = {}
         self._stops = Stops()
         self._seen: list[str] = []  # the GPUs of this boot
 
-    def step(self, snapshot: Snapshot) -> list[Verdict]:
+    def step(self, snapshot: Snapshot) -> list[MemoryVerdict]:
         """One verdict for each GPU of the snapshot, and of those that it no longer lists."""
         clock = float(snapshot["t"])
         if self._boot.is_new(snapshot):
@@ -78,20 +78,22 @@ class Judge:
         listed = [each.gpu for each in verdicts]
         for gone in (gpu for gpu in self._seen if gpu not in listed):
             said = advice.NO_COLLECTOR if _is_blind(snapshot) else advice.NO_GPU
-            verdicts.append(Verdict(t=clock, gpu=gone, verdict="unknown", unattributed=0, **said))
+            verdicts.append(
+                MemoryVerdict(t=clock, gpu=gone, verdict="unknown", unattributed=0, **said)
+            )
         self._seen += [gpu for gpu in listed if gpu not in self._seen]
         return verdicts
 
-    def _judge(self, pool: Pool | str, snapshot: Snapshot, t: float) -> Verdict:
+    def _judge(self, pool: Pool | str, snapshot: Snapshot, t: float) -> MemoryVerdict:
         if isinstance(pool, str):
             missing = advice.NO_COLLECTOR if _is_blind(snapshot) else advice.NO_MEMORY
-            return Verdict(t=t, gpu=pool, verdict="unknown", unattributed=0, **missing)
+            return MemoryVerdict(t=t, gpu=pool, verdict="unknown", unattributed=0, **missing)
         key = f"{snapshot.get('driver') or ''} {pool.gpu}"
         state = self._pools.setdefault(pool.gpu, _PoolState(pool.kind, self.thresholds))
         size, (name, said) = state.judge(pool, snapshot, self._stops, self.best.get(key))
         if state.measured is not None:
             self.best[key] = min(state.measured, self.best.get(key, state.measured))
-        return Verdict(t=t, gpu=pool.gpu, verdict=name, unattributed=size, **said)
+        return MemoryVerdict(t=t, gpu=pool.gpu, verdict=name, unattributed=size, **said)
 
 
 type _Told = tuple[Name, dict[str, str]]
@@ -104,7 +106,7 @@ def _is_blind(snapshot: Snapshot) -> bool:
 class _PoolState:
     """What was seen of one pool since the boot."""
 
-    def __init__(self, kind: str, thresholds: Thresholds) -> None:
+    def __init__(self, kind: str, thresholds: MemoryThresholds) -> None:
         self.kind = kind
         self.thresholds = thresholds
         self.measured: int | None = None  # the least that was in use with nobody there
@@ -185,7 +187,7 @@ class _PoolState:
         usual = self.thresholds.baseline[self.kind]
         return min(most, usual if self.measured is None else self.measured)
 
-    def _overdue(self, t: float, pool: Pool) -> Iterator[Client]:
+    def _overdue(self, t: float, pool: Pool) -> Iterator[PoolProcess]:
         for client in pool.clients:
             since = min(self._stuck.get(client.pid, t), self._left.get(client.pid, t))
             if client.used is not None and t - since > self.thresholds.grace[self.kind]:
@@ -284,7 +286,7 @@ class _PoolState:
                 return "settling", advice.settling(client.used or 0, left)
         return None
 
-    def _patience(self, client: Client, stops: Stops) -> float:
+    def _patience(self, client: PoolProcess, stops: Stops) -> float:
         if not client.is_known:
             return self.thresholds.missing_for
         if stops.still_runs(client) and client.state.startswith("D"):

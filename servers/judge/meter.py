@@ -24,7 +24,7 @@ type Sums = dict[str, list[float]]  # field -> [sum, count]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rule:
+class MetricRule:
     near: str  # a plain text that the line holds
     fields: Mapping[str, re.Pattern[str]]  # of FIELDS; group 1 is the figure
     who: re.Pattern[str] | None = None  # group 1 tells parts of an engine apart
@@ -55,7 +55,7 @@ class Rule:
 class Meter:
     """Figures in buckets of time. Fed with blocks of a log, or with what another one gathered."""
 
-    def __init__(self, rules: Sequence[Rule] = (), *, width: float = NARROWEST) -> None:
+    def __init__(self, rules: Sequence[MetricRule] = (), *, width: float = NARROWEST) -> None:
         self._rules = rules
         self._width = width
         # Bucket -> (first line, {who -> sums})

@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from servers.judge.meter import FIELDS, Rule
+from servers.judge.meter import FIELDS, MetricRule
 
 FOLDER = Path(__file__).with_name("meters")
 _KEYS = {"id", "near", "fields", "who", "scale", "examples"}
@@ -25,25 +25,27 @@ class MeterError(Exception):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Book:
+class LogMetricMap:
     engine: str
     tokens: str
     rules: tuple[dict[str, Any], ...]  # as they are kept, which is what a child is handed
 
 
 @cache
-def by_engine() -> dict[str, Book]:
+def by_engine() -> dict[str, LogMetricMap]:
     """Raises MeterError."""
     return {book.engine: book for book in map(_book, sorted(FOLDER.glob("*.yaml")))}
 
 
-def _book(path: Path) -> Book:
+def _book(path: Path) -> LogMetricMap:
     try:
         kept = yaml.safe_load(path.read_text(encoding="utf-8"))
         for rule in kept["rules"]:
             if strange := (rule.keys() - _KEYS) | (rule["fields"].keys() - set(FIELDS)):
                 raise ValueError(f"{rule['id']} has keys that are not known: {strange}")
-            Rule.from_json(rule)
-        return Book(engine=kept["engine"], tokens=kept["tokens"], rules=tuple(kept["rules"]))
+            MetricRule.from_json(rule)
+        return LogMetricMap(
+            engine=kept["engine"], tokens=kept["tokens"], rules=tuple(kept["rules"])
+        )
     except (yaml.YAMLError, KeyError, TypeError, ValueError) as error:
         raise MeterError(f"{path.name}: {error!r}") from error

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from servers.engines.change import Change
-from servers.judge.subject import Finding
+from servers.engines.change import LaunchChange
+from servers.judge.subject import LintFinding
 
 type Kind = Literal["same", "renamed", "changed", "cannot", "unknown"]
 
@@ -21,16 +21,16 @@ _WORDS: dict[Kind, tuple[str, str]] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Verdict:
+class BuildVerdict:
     """`fresh` are errors that the image of today does not have, the worst first."""
 
     kind: Kind
-    fresh: tuple[Finding, ...] = ()
+    fresh: tuple[LintFinding, ...] = ()
     stale: int = 0  # errors that it has today, too
     why: str = ""  # of "unknown"
 
 
-def verdict(now: Iterable[Finding], then: Iterable[Finding]) -> Verdict:
+def verdict(now: Iterable[LintFinding], then: Iterable[LintFinding]) -> BuildVerdict:
     """Of the findings with the image of today and with the newer one.
 
     An error with both is nothing that the newer build would change. A flag that is gone without
@@ -41,18 +41,18 @@ def verdict(now: Iterable[Finding], then: Iterable[Finding]) -> Verdict:
     fresh = tuple(each for each in errors if (each.rule, each.about) not in known)
     stale = len(errors) - len(fresh)
     if not fresh:
-        return Verdict(kind="same", stale=stale)
+        return BuildVerdict(kind="same", stale=stale)
     if any(each.fix is None or _only_drops(each.fix) for each in fresh):
-        return Verdict(kind="cannot", fresh=fresh, stale=stale)
+        return BuildVerdict(kind="cannot", fresh=fresh, stale=stale)
     is_renamed = all(each.fix is not None and _renames(each.fix) for each in fresh)
-    return Verdict(kind="renamed" if is_renamed else "changed", fresh=fresh, stale=stale)
+    return BuildVerdict(kind="renamed" if is_renamed else "changed", fresh=fresh, stale=stale)
 
 
-def unknown(why: str) -> Verdict:
-    return Verdict(kind="unknown", why=why)
+def unknown(why: str) -> BuildVerdict:
+    return BuildVerdict(kind="unknown", why=why)
 
 
-def sentence(verdicts: Sequence[Verdict]) -> str:
+def sentence(verdicts: Sequence[BuildVerdict]) -> str:
     """ "4 start as they are, 1 needs a flag renamed, 1 cannot"; "" without any."""
     counted = Counter(each.kind for each in verdicts)
     parts = [
@@ -67,9 +67,9 @@ def word(kind: Kind) -> str:
     return _WORDS[kind][0]
 
 
-def _only_drops(fix: Change) -> bool:
+def _only_drops(fix: LaunchChange) -> bool:
     return bool(fix.drop_flags) and not (fix.set_flags or fix.set_env or fix.fields)
 
 
-def _renames(fix: Change) -> bool:
+def _renames(fix: LaunchChange) -> bool:
     return bool(fix.drop_flags and fix.set_flags) and not (fix.set_env or fix.fields)

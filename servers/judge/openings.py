@@ -17,7 +17,7 @@ _PARTS = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Opening:
+class MountPermission:
     rule: str
     title: str
     because: str
@@ -30,7 +30,7 @@ class Opening:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Root:
+class MountFolder:
     """One of the folders that may be mounted."""
 
     path: str
@@ -40,7 +40,7 @@ class Root:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Placed:
+class PlacedMount:
     """What a server of the box asks of it."""
 
     slug: str
@@ -50,13 +50,13 @@ class Placed:
 
 def openings(
     allowed: Limits,
-    roots: Iterable[Root],
-    placed: Iterable[Placed],
+    roots: Iterable[MountFolder],
+    placed: Iterable[PlacedMount],
     *,
     home: str,
     manage: str,
     left_out: Mapping[str, str],
-) -> list[Opening]:
+) -> list[MountPermission]:
     """The gravest first. `home` is the account's, `manage` how inferdash is called on the box,
     `left_out` the parts of hardening that its Docker refuses, with its words."""
     servers = list(placed)
@@ -70,7 +70,9 @@ def openings(
     return found
 
 
-def _home(root: Root, allowed: Limits, servers: list[Placed], *, home: str, manage: str) -> Opening:
+def _home(
+    root: MountFolder, allowed: Limits, servers: list[PlacedMount], *, home: str, manage: str
+) -> MountPermission:
     inside = [
         each
         for each in limits.of_home(home)
@@ -86,7 +88,7 @@ def _home(root: Root, allowed: Limits, servers: list[Placed], *, home: str, mana
         )
     )
     narrower = [line(manage, "allow", "mount", *inside)] if inside else []
-    return Opening(
+    return MountPermission(
         rule="home",
         title=f"Profiles may mount {root.path}",
         because=f"It holds {', '.join(root.held[:4])}: whoever may edit profiles can have a "
@@ -98,8 +100,8 @@ def _home(root: Root, allowed: Limits, servers: list[Placed], *, home: str, mana
     )
 
 
-def _network(servers: list[Placed], *, manage: str) -> Opening:
-    return Opening(
+def _network(servers: list[PlacedMount], *, manage: str) -> MountPermission:
+    return MountPermission(
         rule="host-network",
         title="Profiles may use the host’s network",
         because="An engine there listens on every address, and whatever listens on 127.0.0.1 of "
@@ -111,8 +113,8 @@ def _network(servers: list[Placed], *, manage: str) -> Opening:
     )
 
 
-def _left_out(part: str, why: str) -> Opening:
-    return Opening(
+def _left_out(part: str, why: str) -> MountPermission:
+    return MountPermission(
         rule=f"left-out-{part}",
         title=f"Not done to engines here: {_PARTS.get(part, part)}",
         because=f"Docker on this box was tried with it, and refused: {why}",
@@ -121,9 +123,9 @@ def _left_out(part: str, why: str) -> Opening:
     )
 
 
-def _options(roots: list[Root]) -> Opening:
+def _options(roots: list[MountFolder]) -> MountPermission:
     named = ", ".join(f"{each.path} ({' and '.join(each.lacks)} missing)" for each in roots)
-    return Opening(
+    return MountPermission(
         rule="mount-options",
         title="Folders that profiles may mount are not on disks with nosuid and nodev",
         because=f"{named}. Engines mostly run as root: one can leave a program there that runs "
@@ -134,7 +136,7 @@ def _options(roots: list[Root]) -> Opening:
     )
 
 
-def _remount(root: Root) -> str:
+def _remount(root: MountFolder) -> str:
     path = shlex.quote(root.path)
     if root.point == root.path:
         return f"sudo mount -o remount,nosuid,nodev {path}"

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from servers.engines.change import Change
-from servers.judge.check import Check, Hit
-from servers.judge.facts import Facts
+from servers.engines.change import LaunchChange
+from servers.judge.check import Check, CheckHit
+from servers.judge.facts import LaunchFacts
 from servers.judge.fixes import Fix, fitted
 
 GIB = 2**30
@@ -17,7 +17,7 @@ _PP = "--pipeline-parallel-size"
 _EP = "--expert-parallel-size"
 
 
-def _needed(facts: Facts) -> int | None:
+def _needed(facts: LaunchFacts) -> int | None:
     """GPUs on one machine. With data-parallel attention SGLang's replicas share theirs."""
     if facts.engine == "llamacpp":
         return None
@@ -28,7 +28,7 @@ def _needed(facts: Facts) -> int | None:
     return -(-facts.tp * facts.pp * dp // facts.nodes)
 
 
-def _gpus(facts: Facts) -> Iterator[Hit]:
+def _gpus(facts: LaunchFacts) -> Iterator[CheckHit]:
     needed, there = _needed(facts), facts.gpu_count
     if needed is None or not there or needed <= there:
         return  # without any GPU it is an engine for the CPU
@@ -36,7 +36,7 @@ def _gpus(facts: Facts) -> Iterator[Hit]:
     if needed == facts.tp:
         fits = _fitting(facts, most=there)
         fix = _set(facts, f"The launch has {there} GPUs", {_TP: str(fits)}) if fits else None
-    yield Hit(
+    yield CheckHit(
         says=f"The flags divide the model over {_count(needed)}, but this launch gets "
         f"{_count(there)}. Lower the parallel sizes, or give it more GPUs.",
         about=_about(facts, _TP),
@@ -44,17 +44,17 @@ def _gpus(facts: Facts) -> Iterator[Hit]:
     )
 
 
-def _idle_gpus(facts: Facts) -> Iterator[Hit]:
+def _idle_gpus(facts: LaunchFacts) -> Iterator[CheckHit]:
     needed, there = _needed(facts), facts.gpu_count
     if needed is not None and there is not None and needed < there:
-        yield Hit(
+        yield CheckHit(
             says=f"The launch reserves {_count(there)} and uses {needed}. Choose the GPUs that it "
             "needs, so that another server can have the rest, or raise the parallel size.",
             about="gpus",
         )
 
 
-def _heads(facts: Facts) -> Iterator[Hit]:
+def _heads(facts: LaunchFacts) -> Iterator[CheckHit]:
     tp, config = _attention_tp(facts), facts.subject.checkpoint_config
     if tp is None or tp < 2 or config is None or _divides(config, tp):
         return
@@ -63,14 +63,14 @@ def _heads(facts: Facts) -> Iterator[Hit]:
     fits = _fitting(facts, most=tp - 1)
     fix = {_TP: str(fits)} if fits and tp == facts.tp else None
     better = f"{fits} can." if fits else "Choose another size."
-    yield Hit(
+    yield CheckHit(
         says=f"The model has {what}, which {tp} GPUs cannot share equally. {better}",
         about=_about(facts, _TP),
         fix=_set(facts, f"The model has {what}", fix) if fix else None,
     )
 
 
-def _power_of_two(facts: Facts) -> Iterator[Hit]:
+def _power_of_two(facts: LaunchFacts) -> Iterator[CheckHit]:
     tp = facts.tp
     if not tp or facts.engine == "llamacpp" or tp & (tp - 1) == 0:
         return
@@ -83,7 +83,7 @@ def _power_of_two(facts: Facts) -> Iterator[Hit]:
     if facts.pp == 1:
         stages = {_TP: str(power), _PP: str(tp // power)}
         fix = _set(facts, "Most models divide by powers of two only", stages)
-    yield Hit(
+    yield CheckHit(
         says=f"Most models cannot be divided over {tp} GPUs with tensor parallelism alone, only "
         f"over 2, 4 or 8. Combine it with pipeline stages: a tensor-parallel size of {power} and "
         f"{tp // power} stages.",
@@ -93,14 +93,14 @@ def _power_of_two(facts: Facts) -> Iterator[Hit]:
     )
 
 
-def _draft_tokens(facts: Facts) -> Iterator[Hit]:
+def _draft_tokens(facts: LaunchFacts) -> Iterator[CheckHit]:
     if facts.engine != "sglang" or facts.number("--speculative-eagle-topk", default=0) != 1:
         return
     steps = facts.number("--speculative-num-steps", default=0)
     tokens = facts.number("--speculative-num-draft-tokens", default=0)
     if steps and tokens and tokens != steps + 1:
         flag = "--speculative-num-draft-tokens"
-        yield Hit(
+        yield CheckHit(
             says=f"With a topk of 1 SGLang drafts steps + 1 tokens, whatever {flag} says: "
             f"{steps + 1}, not {tokens}.",
             about=_about(facts, flag),
@@ -108,7 +108,7 @@ def _draft_tokens(facts: Facts) -> Iterator[Hit]:
         )
 
 
-def _chunked_prefill(facts: Facts) -> Iterator[Hit]:
+def _chunked_prefill(facts: LaunchFacts) -> Iterator[CheckHit]:
     chunk = facts.number("--chunked-prefill-size", default=0)
     if facts.engine != "sglang" or not chunk:
         return
@@ -120,7 +120,7 @@ def _chunked_prefill(facts: Facts) -> Iterator[Hit]:
     near = [each for each in (power, 2 * power) if abs(each - chunk) <= chunk * 0.05]
     better = near[0] if near and near[0] % page == 0 else -(-chunk // page) * page
     unknown = () if said else ("the page size",)
-    yield Hit(
+    yield CheckHit(
         says=f"SGLang refuses a chunked prefill size of {chunk} with pages of {page} tokens: it "
         f"must be a multiple. {better} is one."
         + ("" if said else " The page size is not set here; some attention backends choose 64."),
@@ -131,12 +131,12 @@ def _chunked_prefill(facts: Facts) -> Iterator[Hit]:
     )
 
 
-def _flashinfer_cutlass_experts(facts: Facts) -> Iterator[Hit]:
+def _flashinfer_cutlass_experts(facts: LaunchFacts) -> Iterator[CheckHit]:
     backend = facts.flag("--moe-runner-backend")
     if facts.engine != "sglang" or backend is None or backend.value != "flashinfer_cutlass":
         return
     if facts.ep is not None and facts.tp is not None and facts.ep not in (1, facts.tp):
-        yield Hit(
+        yield CheckHit(
             says="The MoE backend flashinfer_cutlass takes an expert-parallel size of 1 or of the "
             f"tensor-parallel size, {facts.tp}, not {facts.ep}.",
             about=_about(facts, _EP),
@@ -144,7 +144,7 @@ def _flashinfer_cutlass_experts(facts: Facts) -> Iterator[Hit]:
         )
 
 
-def _room_for_weights(facts: Facts) -> Iterator[Hit]:
+def _room_for_weights(facts: LaunchFacts) -> Iterator[CheckHit]:
     weights, gpus = facts.subject.weights, facts.used_gpus
     if not weights or not gpus or not facts.nodes:
         return
@@ -155,7 +155,7 @@ def _room_for_weights(facts: Facts) -> Iterator[Hit]:
     share = weights / (shares * facts.nodes)
     least = min(each for each in memory if each is not None)
     if share > WEIGHTS_SHARE * least:
-        yield Hit(
+        yield CheckHit(
             says=f"Each GPU would hold {share / GIB:.1f} GiB of weights and has "
             f"{least / GIB:.1f} GiB: that leaves no room for a KV cache. Take a smaller "
             "quantization, or divide it over more GPUs.",
@@ -163,7 +163,7 @@ def _room_for_weights(facts: Facts) -> Iterator[Hit]:
         )
 
 
-def _attention_tp(facts: Facts) -> int | None:
+def _attention_tp(facts: LaunchFacts) -> int | None:
     """Over how many GPUs SGLang or vLLM divides the attention heads."""
     if facts.engine == "llamacpp" or facts.tp is None:
         return None
@@ -171,7 +171,7 @@ def _attention_tp(facts: Facts) -> int | None:
     return facts.tp // replicas if facts.tp % replicas == 0 else None
 
 
-def _attention_replicas(facts: Facts) -> int | None:
+def _attention_replicas(facts: LaunchFacts) -> int | None:
     """How often SGLang repeats attention inside its tensor-parallel group; None: it does not."""
     if facts.engine != "sglang":
         return None
@@ -206,7 +206,7 @@ def _divides(config: Mapping[str, Any], tp: int) -> bool:
     return heads % tp == 0 and is_kv_fine
 
 
-def _fitting(facts: Facts, *, most: int) -> int | None:
+def _fitting(facts: LaunchFacts, *, most: int) -> int | None:
     """The largest tensor-parallel size up to `most` that the model allows."""
     config = facts.subject.checkpoint_config
     for tp in range(most, 0, -1):
@@ -215,13 +215,13 @@ def _fitting(facts: Facts, *, most: int) -> int | None:
     return None
 
 
-def _about(facts: Facts, name: str) -> str:
+def _about(facts: LaunchFacts, name: str) -> str:
     typed = facts.flag(name)
     return typed.word if typed else "flags"
 
 
-def _set(facts: Facts, reason: str, flags: Mapping[str, str]) -> Change | None:
-    return fitted(Fix(change=Change(set_flags=flags)), facts, reason=reason)
+def _set(facts: LaunchFacts, reason: str, flags: Mapping[str, str]) -> LaunchChange | None:
+    return fitted(Fix(change=LaunchChange(set_flags=flags)), facts, reason=reason)
 
 
 def _count(gpus: int) -> str:

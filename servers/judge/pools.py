@@ -52,7 +52,7 @@ _STUCK = ("D", *_DEAD)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Client:
+class PoolProcess:
     """A process on a GPU, as the driver lists it and as the kernel knows it."""
 
     pid: int
@@ -86,7 +86,7 @@ class Pool:
     total: int
     in_use: int  # by the driver and its clients, as far as can be told from outside
     held: int  # by clients that are there, as the driver says
-    clients: tuple[Client, ...]
+    clients: tuple[PoolProcess, ...]
     is_listed: bool = True  # the driver lists its clients, be there one or none
     # The lines of meminfo it was read from, in bytes; none for a discrete card.
     lines: Mapping[str, int] = field(default_factory=dict)
@@ -209,10 +209,10 @@ def given_up(lines: Mapping[str, int]) -> int | None:
 
 def _clients(
     card: Mapping[str, Any], known: Mapping[int, Mapping[str, Any]], snapshot: Snapshot
-) -> Iterator[Client]:
+) -> Iterator[PoolProcess]:
     for pid, used in held_by_pid(card).items():
         process = known.get(pid, {})
-        yield Client(
+        yield PoolProcess(
             pid=pid,
             used=used,
             name=process.get("title") or process.get("name") or "",

@@ -9,7 +9,7 @@ from servers.judge.pools import held_by_pid
 
 
 @dataclass(frozen=True, kw_only=True)
-class Holder:
+class MemoryHolder:
     """A process that holds memory of a pool. None: not told by the driver, or by the kernel."""
 
     pid: int
@@ -31,7 +31,7 @@ class Holder:
 
 def on_card(
     card: Mapping[str, Any], sample: Mapping[str, Any], servers: Mapping[str, str]
-) -> tuple[Holder, ...] | None:
+) -> tuple[MemoryHolder, ...] | None:
     """The clients of a card, the largest first; None where the driver does not list them.
 
     `servers` maps container ids to the slugs of their servers.
@@ -49,7 +49,7 @@ def on_card(
 
 def beside_gpus(
     sample: Mapping[str, Any], servers: Mapping[str, str], *, besides: frozenset[int]
-) -> tuple[Holder, ...]:
+) -> tuple[MemoryHolder, ...]:
     """The largest programs of the box that are on no GPU, as far as the collector lists them."""
     found = [
         _holder(each["pid"], each, servers, used=0, has_one_pool=True)
@@ -59,7 +59,7 @@ def beside_gpus(
     return tuple(sorted(found, key=_by_size))
 
 
-def _by_size(holder: Holder) -> tuple[int, int]:
+def _by_size(holder: MemoryHolder) -> tuple[int, int]:
     return -holder.size, holder.pid
 
 
@@ -70,10 +70,10 @@ def _holder(
     *,
     used: int | None,
     has_one_pool: bool,
-) -> Holder:
+) -> MemoryHolder:
     known = process or {}
     started_at = known.get("started_at")
-    return Holder(
+    return MemoryHolder(
         pid=pid,
         name=known.get("name") or "unknown process",
         title=known.get("title") or "",

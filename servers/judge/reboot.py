@@ -14,7 +14,7 @@ type Where = Literal["back", "starting", "waiting", "not"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fate:
+class ServerAfterReboot:
     """What became of one server that was wanted when its box was restarted."""
 
     server: str  # its slug
@@ -24,29 +24,29 @@ class Fate:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Told:
+class RebootReport:
     box: str
     booted_at: datetime
-    fates: tuple[Fate, ...]
+    fates: tuple[ServerAfterReboot, ...]
     upgraded: tuple[str, ...]  # "the NVIDIA driver is 590.44 now, and was 580.95"
 
-    def of(self, where: Where) -> tuple[Fate, ...]:
+    def of(self, where: Where) -> tuple[ServerAfterReboot, ...]:
         return tuple(fate for fate in self.fates if fate.where == where)
 
     @property
-    def back(self) -> tuple[Fate, ...]:
+    def back(self) -> tuple[ServerAfterReboot, ...]:
         return self.of("back")
 
     @property
-    def starting(self) -> tuple[Fate, ...]:
+    def starting(self) -> tuple[ServerAfterReboot, ...]:
         return self.of("starting")
 
     @property
-    def waiting(self) -> tuple[Fate, ...]:
+    def waiting(self) -> tuple[ServerAfterReboot, ...]:
         return self.of("waiting")
 
     @property
-    def missing(self) -> tuple[Fate, ...]:
+    def missing(self) -> tuple[ServerAfterReboot, ...]:
         return self.of("not")
 
     @property
@@ -74,6 +74,6 @@ def upgraded(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[str, 
     )
 
 
-def in_order(fates: Iterable[Fate]) -> tuple[Fate, ...]:
+def in_order(fates: Iterable[ServerAfterReboot]) -> tuple[ServerAfterReboot, ...]:
     """Those that failed first: they are what somebody has to look at."""
     return tuple(sorted(fates, key=lambda fate: not fate.has_failed))

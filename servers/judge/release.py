@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
-from servers.judge.pools import GIB, Client, Pool, Snapshot, orphaned_shm, pools
-from servers.judge.thresholds import Thresholds
+from servers.judge.pools import GIB, Pool, PoolProcess, Snapshot, orphaned_shm, pools
+from servers.judge.thresholds import MemoryThresholds
 
 type Outcome = Literal["", "releasing", "back", "held", "shm", "missing", "unsure", "boot"]
 type Before = Mapping[str, Any]
@@ -26,11 +26,11 @@ _MOST_HOLDERS = 8
 # Seconds in which a process may still be on its way out.
 _HELD_AFTER = 30.0
 
-USUAL = Thresholds()
+USUAL = MemoryThresholds()
 
 
 @dataclass(frozen=True, kw_only=True)
-class Holder:
+class UnreleasedHolder:
     """A process of the engine that is still there; or shared memory, with a path and no pid."""
 
     pid: int = 0
@@ -42,7 +42,7 @@ class Holder:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Look:
+class ReleaseLook:
     """What one sample says of the pools that an engine has used."""
 
     t: float
@@ -52,7 +52,7 @@ class Look:
     others: int  # held by other programs
     doubt: str  # why `size` may be somebody else's, as the end of a sentence; "" where it is not
     grace: float
-    holders: tuple[Holder, ...]
+    holders: tuple[UnreleasedHolder, ...]
     shm: tuple[int, tuple[str, ...]]  # of that, shared memory that nobody uses, and its paths
 
 
@@ -68,13 +68,13 @@ class Release:
     mark: tuple[float, int] = (0.0, 0)  # an earlier `to_come`, to see whether it falls
     others: int = 0
     was_doubted: bool = False
-    holders: tuple[Holder, ...] = ()
+    holders: tuple[UnreleasedHolder, ...] = ()
     doubt: str = ""
 
     @classmethod
     def from_json(cls, said: Mapping[str, Any]) -> Self:
         kept = dict(said)
-        kept["holders"] = tuple(Holder(**each) for each in kept.get("holders", ()))
+        kept["holders"] = tuple(UnreleasedHolder(**each) for each in kept.get("holders", ()))
         kept["mark"] = tuple(kept.get("mark", (0.0, 0)))
         return cls(**kept)
 
@@ -136,8 +136,8 @@ def look(
     began: float | None = None,
     ended: float | None = None,
     pids: Collection[int] = (),
-    thresholds: Thresholds = USUAL,
-) -> Look | None:
+    thresholds: MemoryThresholds = USUAL,
+) -> ReleaseLook | None:
     """What a snapshot says of the memory of the engine in this container.
 
     `began` and `ended` are the engine's, and `pids` are its processes as far as they were seen:
@@ -152,7 +152,7 @@ def look(
     size = others = 0
     is_back, kinds = True, set[str]()
     doubts: list[str] = []
-    mine: dict[int, Client] = {}
+    mine: dict[int, PoolProcess] = {}
     held: dict[int, int | None] = {}
     for gpu, then in earlier["pools"].items():
         pool = there[gpu]
@@ -177,7 +177,7 @@ def look(
     left = max(0, left - earlier.get("shm", 0))
     if not snapshot.get("sees_host_pids"):
         doubts.insert(0, "the box's processes cannot be seen from where inferdash runs")
-    return Look(
+    return ReleaseLook(
         t=float(snapshot["t"]),
         boot=snapshot.get("boot_id") or "",
         size=size + left,
@@ -192,12 +192,12 @@ def look(
 
 def step(
     so_far: Release,
-    seen: Look | None,
+    seen: ReleaseLook | None,
     earlier: Before,
     *,
     ended: float,
     now: float,
-    thresholds: Thresholds = USUAL,
+    thresholds: MemoryThresholds = USUAL,
 ) -> Release:
     """What to say of it now. `seen` is None while the collector tells nothing."""
     if seen is not None and seen.boot != earlier["boot"]:
@@ -211,7 +211,12 @@ def step(
 
 
 def _during(
-    so_far: Release, seen: Look | None, thresholds: Thresholds, *, ended: float, now: float
+    so_far: Release,
+    seen: ReleaseLook | None,
+    thresholds: MemoryThresholds,
+    *,
+    ended: float,
+    now: float,
 ) -> Release:
     if seen is None or seen.t < ended:
         if now - ended > max(thresholds.grace.values()):
@@ -250,14 +255,14 @@ def _during(
     return _over(new, seen) if is_held or seen.t > until else new
 
 
-def _over(new: Release, seen: Look) -> Release:
+def _over(new: Release, seen: ReleaseLook) -> Release:
     """The grace has ended, and the memory has not come."""
     holding = [each for each in seen.holders if each.size is None or each.size > GIB // 2]
     if holding:
         return replace(new, outcome="held", holders=tuple(holding))
     size, paths = seen.shm
     if size > TOLERANCE["unified"] and not seen.doubt:
-        left = tuple(Holder(path=path) for path in paths)
+        left = tuple(UnreleasedHolder(path=path) for path in paths)
         return replace(new, outcome="shm", to_come=size, holders=left)
     if seen.doubt or new.was_doubted:
         why = seen.doubt or "other programs on the same GPU have come, gone or grown"
@@ -277,16 +282,16 @@ def _pools(snapshot: Snapshot, gpus: str) -> Iterator[Pool]:
             yield pool
 
 
-def _key(client: Client) -> str:
+def _key(client: PoolProcess) -> str:
     return f"{client.pid} {client.start or 0:.0f}"
 
 
-def _sizes(clients: tuple[Client, ...]) -> dict[str, int | None]:
+def _sizes(clients: tuple[PoolProcess, ...]) -> dict[str, int | None]:
     return {_key(each): each.used for each in clients if not each.is_desktop}
 
 
 def _is_own(
-    client: Client,
+    client: PoolProcess,
     container: str,
     began: float | None,
     ended: float | None,
@@ -304,7 +309,9 @@ def _is_own(
     )
 
 
-def _doubts(pool: Pool, foreign: list[Client], then: Mapping[str, int | None]) -> Iterator[str]:
+def _doubts(
+    pool: Pool, foreign: list[PoolProcess], then: Mapping[str, int | None]
+) -> Iterator[str]:
     others = [each for each in foreign if not each.is_desktop]
     if any(each.used is None for each in others):
         yield "the driver does not tell how much another program on the same GPU holds"
@@ -319,10 +326,12 @@ def _doubts(pool: Pool, foreign: list[Client], then: Mapping[str, int | None]) -
         yield "other programs on the same memory have come, gone or grown"
 
 
-def _holders(mine: Mapping[int, Client], held: Mapping[int, int | None]) -> Iterator[Holder]:
+def _holders(
+    mine: Mapping[int, PoolProcess], held: Mapping[int, int | None]
+) -> Iterator[UnreleasedHolder]:
     most = sorted(mine.values(), key=lambda each: -(held[each.pid] or 0))
     for each in most[:_MOST_HOLDERS]:
-        yield Holder(
+        yield UnreleasedHolder(
             pid=each.pid,
             name=_short(each),
             container=each.container,
@@ -331,6 +340,6 @@ def _holders(mine: Mapping[int, Client], held: Mapping[int, int | None]) -> Iter
         )
 
 
-def _short(client: Client) -> str:
+def _short(client: PoolProcess) -> str:
     """Its program, or what the engine calls it; without the arguments."""
     return client.name[:60] if client.is_worker else client.name.split(" ")[0].rpartition("/")[2]

@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from servers.judge.pools import GIB
-from servers.judge.release import Holder, Release
+from servers.judge.release import Release, UnreleasedHolder
 
 _AT_ONCE = 2.0  # seconds: a sample a second is all that was seen of it
 _TELLING = GIB // 10
@@ -76,7 +76,7 @@ def _span(seconds: float) -> str:
     return f"{hours:.0f} h" if hours < 48 else f"{hours / 24:.0f} d"
 
 
-def _who(holders: tuple[Holder, ...], now: float) -> str:
+def _who(holders: tuple[UnreleasedHolder, ...], now: float) -> str:
     first, *rest = holders
     if first.path:
         return f"They lie in {first.path}"
@@ -94,7 +94,7 @@ def _who(holders: tuple[Holder, ...], now: float) -> str:
     return f"{said} still {verb}{amount}"
 
 
-def _names(holders: tuple[Holder, ...]) -> str:
+def _names(holders: tuple[UnreleasedHolder, ...]) -> str:
     first, *rest = holders
     if first.path:
         return first.path

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from servers.engines.change import Change, is_flag, value_words
+from servers.engines.change import LaunchChange, is_flag, value_words
 from servers.engines.flaglist import all_shipped
 from servers.judge.conditions import Condition, compiled
-from servers.judge.facts import Facts
+from servers.judge.facts import LaunchFacts
 from servers.judge.fixes import Fix, fitted
 
 # What is done on a box, not in a profile.
@@ -120,7 +120,7 @@ class Remedy:
             parts.append(fill(self.says, groups))
         return " ".join(parts)
 
-    def applied(self, facts: Facts, groups: Mapping[str, str]) -> Change | None:
+    def applied(self, facts: LaunchFacts, groups: Mapping[str, str]) -> LaunchChange | None:
         """The change for this launch; None where it has none, or it would change nothing."""
         if self.when is not None and self.when(facts) is not True:
             return None
@@ -136,7 +136,7 @@ class Remedy:
         return fitted(Fix.from_json(said), facts, reason="") if said else None
 
 
-def _respelt(words: Sequence[str], facts: Facts) -> dict[str, str]:
+def _respelt(words: Sequence[str], facts: LaunchFacts) -> dict[str, str]:
     """Flags that this engine does not have, and the ones that were probably meant."""
     lists = [facts.flaglist] if facts.flaglist else all_shipped(facts.engine)
     found: dict[str, str] = {}

@@ -6,7 +6,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, kw_only=True)
-class Room:
+class GpuRoom:
     """One GPU's memory in bytes, as an engine on it would count it."""
 
     index: int
@@ -25,7 +25,7 @@ def rooms(
     cards: Collection[Mapping[str, Any]],
     *,
     own: Collection[str] = (),
-) -> tuple[Room, ...]:
+) -> tuple[GpuRoom, ...]:
     """The GPUs with what is free of them, in the order of `cards`: what the box has last said
     of them ({"index", "total", "kind"}). Those without a total are left out.
 
@@ -54,11 +54,13 @@ def rooms(
             if container.get(each["pid"]) in own
         )
         if free is None or not card:
-            found.append(Room(index=known["index"], total=total, free=None, is_unified=is_unified))
+            found.append(
+                GpuRoom(index=known["index"], total=total, free=None, is_unified=is_unified)
+            )
             continue
         free = min(total, free + mine)
         found.append(
-            Room(
+            GpuRoom(
                 index=known["index"],
                 total=total,
                 free=free,

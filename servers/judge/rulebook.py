@@ -9,9 +9,9 @@ from typing import Any
 import yaml
 
 from servers.judge.conditions import Condition, ConditionError, compiled
-from servers.judge.facts import Facts
+from servers.judge.facts import LaunchFacts
 from servers.judge.fixes import Fix, fitted
-from servers.judge.subject import SEVERITIES, Finding, Severity, Source
+from servers.judge.subject import SEVERITIES, LintFinding, RuleSource, Severity
 
 FOLDER = Path(__file__).with_name("rules")
 SOURCES = "sources.yaml"
@@ -31,12 +31,12 @@ class _Strict(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-class RuleError(Exception):
+class LintRuleError(Exception):
     """A rule file that cannot be used; the text names file, rule and key."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rule:
+class LintRule:
     """`unknown` is how loud it is while what decides is not known; None: silent."""
 
     id: str
@@ -47,9 +47,9 @@ class Rule:
     about: tuple[str, ...]  # the first of these that the launch says
     says: str
     fix: Fix
-    sources: tuple[Source, ...]
+    sources: tuple[RuleSource, ...]
 
-    def judge(self, facts: Facts) -> Finding | None:
+    def judge(self, facts: LaunchFacts) -> LintFinding | None:
         truth = self.when(facts)
         if truth is False or (truth is None and self.unknown is None):
             return None
@@ -57,7 +57,7 @@ class Rule:
         # A new name of a flag would stop a version that still has the old one.
         is_safe = truth or not self.fix.rename_flags
         reason = self.says.split(". ")[0].rstrip(".")
-        return Finding(
+        return LintFinding(
             rule=self.id,
             severity=self.severity if truth else self.unknown or self.severity,
             says=self.says
@@ -70,7 +70,7 @@ class Rule:
         )
 
 
-def _place(names: tuple[str, ...], facts: Facts) -> str:
+def _place(names: tuple[str, ...], facts: LaunchFacts) -> str:
     for name in names:
         if typed := facts.flag(name) if name.startswith("-") else None:
             return typed.word
@@ -79,7 +79,7 @@ def _place(names: tuple[str, ...], facts: Facts) -> str:
     return "flags" if names[-1].startswith("-") else names[-1]
 
 
-def not_known(kinds: frozenset[str], facts: Facts) -> tuple[str, ...]:
+def not_known(kinds: frozenset[str], facts: LaunchFacts) -> tuple[str, ...]:
     """What of these kinds of conditions nobody has told, in words."""
     subject = facts.subject
     missing = {
@@ -95,21 +95,21 @@ def not_known(kinds: frozenset[str], facts: Facts) -> tuple[str, ...]:
 
 
 @cache
-def shipped() -> tuple[Rule, ...]:
+def shipped() -> tuple[LintRule, ...]:
     return load(FOLDER)
 
 
-def load(folder: Path) -> tuple[Rule, ...]:
+def load(folder: Path) -> tuple[LintRule, ...]:
     """Every rule of a folder, by file name. Raises RuleError at the first that cannot be used."""
     sources = _sources(folder / SOURCES)
-    rules: dict[str, Rule] = {}
+    rules: dict[str, LintRule] = {}
     for path in sorted(folder.glob("*.yaml")):
         if path.name == SOURCES:
             continue
         for position, said in enumerate(_list(path), start=1):
             rule = _rule(path.name, position, said, sources)
             if rule.id in rules:
-                raise RuleError(f"{path.name}: rule {rule.id}: id is taken by an earlier rule.")
+                raise LintRuleError(f"{path.name}: rule {rule.id}: id is taken by an earlier rule.")
             rules[rule.id] = rule
     return tuple(rules.values())
 
@@ -118,38 +118,38 @@ def _list(path: Path) -> list[Any]:
     try:
         said = yaml.load(path.read_text(), Loader=_Strict)  # noqa: S506 - a SafeLoader
     except yaml.YAMLError as error:
-        raise RuleError(f"{path.name} is not valid YAML: {error}") from error
+        raise LintRuleError(f"{path.name} is not valid YAML: {error}") from error
     if not isinstance(said, list):
-        raise RuleError(f"{path.name} must be a list of rules.")
+        raise LintRuleError(f"{path.name} must be a list of rules.")
     return said
 
 
-def _rule(file: str, position: int, said: Any, sources: Mapping[str, Source]) -> Rule:
+def _rule(file: str, position: int, said: Any, sources: Mapping[str, RuleSource]) -> LintRule:
     if not isinstance(said, Mapping):
-        raise RuleError(f"{file}: rule {position} must be a mapping.")
+        raise LintRuleError(f"{file}: rule {position} must be a mapping.")
     where = f"{file}: rule {said.get('id', position)}"
     for key in sorted(set(said) - _KEYS):
-        raise RuleError(f"{where}: {key} is no key. Known: {', '.join(sorted(_KEYS))}.")
+        raise LintRuleError(f"{where}: {key} is no key. Known: {', '.join(sorted(_KEYS))}.")
     for key in sorted(_NEEDED - set(said)):
-        raise RuleError(f"{where}: {key} is missing.")
+        raise LintRuleError(f"{where}: {key} is missing.")
     for key in ("severity", "unknown"):
         if key in said and said[key] not in SEVERITIES:
-            raise RuleError(f"{where}: {key} must be one of {', '.join(SEVERITIES)}.")
+            raise LintRuleError(f"{where}: {key} must be one of {', '.join(SEVERITIES)}.")
     if said.get("unknown") == "error":
-        raise RuleError(f"{where}: unknown must not be error: what is not known blocks nobody.")
+        raise LintRuleError(f"{where}: unknown must not be error: what is not known blocks nobody.")
     try:
         when = compiled(said["when"])
     except ConditionError as error:
-        raise RuleError(f"{where}: when: {error}.") from error
+        raise LintRuleError(f"{where}: when: {error}.") from error
     try:
         fix = Fix.from_json(said.get("fix") or {})
     except (ValueError, TypeError) as error:
-        raise RuleError(f"{where}: fix: {error}") from error
+        raise LintRuleError(f"{where}: fix: {error}") from error
     named = said["source"] if isinstance(said["source"], list) else [said["source"]]
     for name in named:
         if name not in sources:
-            raise RuleError(f"{where}: source: {name} is not in {SOURCES}.")
-    return Rule(
+            raise LintRuleError(f"{where}: source: {name} is not in {SOURCES}.")
+    return LintRule(
         id=said["id"],
         severity=said["severity"],
         unknown=said.get("unknown"),
@@ -173,13 +173,15 @@ def _kinds(said: Any) -> Iterator[str]:
 
 
 @cache
-def sources() -> dict[str, Source]:
+def sources() -> dict[str, RuleSource]:
     return _sources(FOLDER / SOURCES)
 
 
-def _sources(path: Path) -> dict[str, Source]:
+def _sources(path: Path) -> dict[str, RuleSource]:
     try:
         said = yaml.safe_load(path.read_text())
-        return {name: Source(**each) for name, each in said.items()}
+        return {name: RuleSource(**each) for name, each in said.items()}
     except (OSError, yaml.YAMLError, TypeError, AttributeError) as error:
-        raise RuleError(f"{path.name} must name each source's title and url: {error}") from error
+        raise LintRuleError(
+            f"{path.name} must name each source's title and url: {error}"
+        ) from error

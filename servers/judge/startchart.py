@@ -32,7 +32,7 @@ _MOST_LINES = 4
 
 
 @dataclass(frozen=True, kw_only=True)
-class Start:
+class ChartedStart:
     run: int
     server: str
     box: str
@@ -44,19 +44,19 @@ class Start:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Segment:
+class StartSegment:
     part: str  # of PARTS
     y: float
     height: float
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bar:
-    start: Start
+class StartBar:
+    start: ChartedStart
     x: float
     width: float
     top: float
-    segments: tuple[Segment, ...]
+    segments: tuple[StartSegment, ...]
     shape: str  # of its box; "" where all are on one
 
     @property
@@ -76,19 +76,19 @@ class Band:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Line:
+class StartGridLine:
     y: float
     seconds: float
 
 
 @dataclass(frozen=True, kw_only=True)
-class Chart:
+class StartChart:
     width: float
     height: float
     base: float  # where bars stand
-    bars: tuple[Bar, ...]
+    bars: tuple[StartBar, ...]
     bands: tuple[Band, ...]
-    lines: tuple[Line, ...]
+    lines: tuple[StartGridLine, ...]
     shapes: tuple[tuple[str, str], ...]  # of boxes: shape, slug; () where all are on one
     parts: tuple[tuple[str, str], ...]  # that are drawn: key and words of PARTS
     medians: tuple[tuple[int, float, int], ...]  # version, seconds, good starts; newest first
@@ -99,7 +99,7 @@ class Chart:
         return any(not bar.start.is_ready for bar in self.bars)
 
 
-def chart(starts: Sequence[Start]) -> Chart | None:
+def chart(starts: Sequence[ChartedStart]) -> StartChart | None:
     """The chart of these starts, the oldest first; None where there is none. Sizes are in px."""
     if not starts:
         return None
@@ -112,7 +112,7 @@ def chart(starts: Sequence[Start]) -> Chart | None:
         for place, each in enumerate(starts)
     )
     drawn = {segment.part for bar in bars for segment in bar.segments}
-    return Chart(
+    return StartChart(
         width=AXIS + slot * len(starts) + 8,
         height=TOP + HEIGHT + BOTTOM,
         base=TOP + HEIGHT,
@@ -125,26 +125,27 @@ def chart(starts: Sequence[Start]) -> Chart | None:
     )
 
 
-def _axis(longest: float) -> tuple[tuple[Line, ...], float]:
+def _axis(longest: float) -> tuple[tuple[StartGridLine, ...], float]:
     """Lines at round times, and how many px a second takes."""
     longest = max(longest, 1.0)
     step = next((each for each in _STEPS if longest / each <= _MOST_LINES), longest / _MOST_LINES)
     count = math.ceil(longest / step)
     scale = HEIGHT / (count * step)
     lines = (
-        Line(y=_px(TOP + HEIGHT - n * step * scale), seconds=n * step) for n in range(count + 1)
+        StartGridLine(y=_px(TOP + HEIGHT - n * step * scale), seconds=n * step)
+        for n in range(count + 1)
     )
     return tuple(lines), scale
 
 
-def _bar(start: Start, x: float, slot: float, scale: float, shape: str) -> Bar:
+def _bar(start: ChartedStart, x: float, slot: float, scale: float, shape: str) -> StartBar:
     gap = 1 if slot < 12 else 4
     segments, bottom = [], float(TOP + HEIGHT)
     for part, seconds in _in_parts(start).items():
         height = seconds * scale
         bottom -= height
-        segments.append(Segment(part=part, y=_px(bottom), height=_px(height)))
-    return Bar(
+        segments.append(StartSegment(part=part, y=_px(bottom), height=_px(height)))
+    return StartBar(
         start=start,
         x=_px(x),
         width=_px(slot - gap),
@@ -154,7 +155,7 @@ def _bar(start: Start, x: float, slot: float, scale: float, shape: str) -> Bar:
     )
 
 
-def _in_parts(start: Start) -> dict[str, float]:
+def _in_parts(start: ChartedStart) -> dict[str, float]:
     """Seconds of each of PARTS, in their order; together they are what the start took."""
     if not start.parts:
         return {"whole": start.took}
@@ -168,7 +169,7 @@ def _in_parts(start: Start) -> dict[str, float]:
     return {part: seconds * scale for part, seconds in sums.items() if seconds > 0}
 
 
-def _bands(starts: Sequence[Start], slot: float) -> Iterator[Band]:
+def _bands(starts: Sequence[ChartedStart], slot: float) -> Iterator[Band]:
     place, labelled_upto = 0, 0.0
     for number, (version, group) in enumerate(groupby(starts, key=lambda each: each.version)):
         count = len(list(group))
@@ -186,7 +187,7 @@ def _bands(starts: Sequence[Start], slot: float) -> Iterator[Band]:
         place += count
 
 
-def _medians(starts: Sequence[Start]) -> Iterator[tuple[int, float, int]]:
+def _medians(starts: Sequence[ChartedStart]) -> Iterator[tuple[int, float, int]]:
     good: dict[int, list[float]] = {}
     for each in starts:
         if each.is_ready:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from statistics import median
 
-from servers.judge.phases import PHASES, Progress
+from servers.judge.phases import PHASES, PhaseProgress
 from servers.judge.phases.rules import by_engine, order
 
 # Shorter than this a pause is never called quiet, however fast earlier runs were.
@@ -18,7 +18,7 @@ _FIRST = "starting"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Download:
+class WeightsDownload:
     """Growth of the checkpoint's folder in the Hugging Face cache, as a box measured it."""
 
     began: datetime
@@ -43,7 +43,7 @@ class Stretch:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Start:
+class StartProgress:
     """Where a start is now."""
 
     phase: str
@@ -77,11 +77,11 @@ def moment(at: str) -> datetime | None:
 
 
 def stretches(
-    progress: Progress,
+    progress: PhaseProgress,
     *,
     started: datetime,
     ended: datetime | None,
-    download: Download | None = None,
+    download: WeightsDownload | None = None,
 ) -> tuple[Stretch, ...]:
     """The phases from the container's start on; `ended` is when it was ready, or over.
 
@@ -104,7 +104,7 @@ def stretches(
 
 
 def _with_download(
-    begins: list[tuple[str, datetime]], download: Download
+    begins: list[tuple[str, datetime]], download: WeightsDownload
 ) -> list[tuple[str, datetime]]:
     """Loading that began before the weights were there was waiting for them."""
     before = [each for each in begins if each[0] in (_FIRST, "connecting")]
@@ -200,16 +200,16 @@ def promised(expected: Mapping[str, str]) -> str:
 
 def where(
     found: Sequence[Stretch],
-    progress: Progress,
+    progress: PhaseProgress,
     *,
-    download: Download | None,
+    download: WeightsDownload | None,
     heard: datetime | None,
     usually: Mapping[str, float],
     expected: Mapping[str, str],
     engine: str,
     unified: bool,
     now: datetime,
-) -> Start:
+) -> StartProgress:
     """Where the start is that went through `found`."""
     now_in = found[-1]
     loads = now_in.phase == "downloading" and progress.phase != "downloading"
@@ -218,7 +218,7 @@ def where(
     else:
         percent, detail = progress.percent, _counted(progress)
     silent = quiet(now_in, heard, usually, engine=engine, unified=unified, now=now)
-    return Start(
+    return StartProgress(
         phase=now_in.phase,
         words=now_in.words,
         percent=percent,
@@ -230,7 +230,7 @@ def where(
     )
 
 
-def _counted(progress: Progress) -> str:
+def _counted(progress: PhaseProgress) -> str:
     """ "17 of 51", and which rank is behind where they differ."""
     bar = progress.bar
     text = f"{bar.done} of {bar.total}" if bar and bar.total else ""
@@ -244,7 +244,7 @@ def _counted(progress: Progress) -> str:
     return text
 
 
-def _downloaded(download: Download | None) -> tuple[int | None, str]:
+def _downloaded(download: WeightsDownload | None) -> tuple[int | None, str]:
     """Its percent, and "12.4 of 61.0 GiB, 210 MiB/s"."""
     if download is None:
         return None, ""

@@ -18,7 +18,7 @@ _METHODS = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Room:
+class WeightsFit:
     """How many GPUs of the box its weights need.
 
     `gpus` is the fewest equal GPUs that hold them with room for a KV cache, a power of two, as
@@ -68,7 +68,7 @@ def architecture(config: Mapping[str, Any] | None) -> str:
     return str((config or {}).get("model_type") or "")
 
 
-def room(weights: int, cards: Sequence[Mapping[str, Any]] | None) -> Room | None:
+def room(weights: int, cards: Sequence[Mapping[str, Any]] | None) -> WeightsFit | None:
     """What it takes to hold `weights` bytes on the box's `cards` (Box.gpus).
 
     None where nothing is known of the cards, or they have no memory to tell. The figure is of
@@ -81,17 +81,17 @@ def room(weights: int, cards: Sequence[Mapping[str, Any]] | None) -> Room | None
     if known[0].get("kind") == "unified":
         left = totals[0] - _KEPT_OF_UNIFIED
         if weights <= left * WEIGHTS_SHARE:
-            return Room(gpus=1, words="fits in its memory")
-        return Room(gpus=None, words=f"too large for its {totals[0] / GIB:.0f} GiB")
+            return WeightsFit(gpus=1, words="fits in its memory")
+        return WeightsFit(gpus=None, words=f"too large for its {totals[0] / GIB:.0f} GiB")
     # The group of equal cards with the most memory.
     sizes = {total: totals.count(total) for total in totals}
     total, count = max(sizes.items(), key=lambda each: each[0] * each[1])
     gpus = 1
     while gpus <= count:
         if weights <= gpus * total * WEIGHTS_SHARE:
-            return Room(gpus=gpus, words=_needs(gpus, count))
+            return WeightsFit(gpus=gpus, words=_needs(gpus, count))
         gpus *= 2
-    return Room(gpus=None, words=f"too large for {count} × {total / GIB:.0f} GiB")
+    return WeightsFit(gpus=None, words=f"too large for {count} × {total / GIB:.0f} GiB")
 
 
 def _needs(gpus: int, count: int) -> str:

@@ -4,7 +4,7 @@ import re
 from datetime import datetime
 from typing import Any
 
-from servers.judge.pools import Client, Snapshot
+from servers.judge.pools import PoolProcess, Snapshot
 
 # More than the kernel and Docker differ by in telling when something began or ended.
 _CLOCKS_DIFFER = 5.0
@@ -90,11 +90,11 @@ class Stops:
         """Since the latest end; infinite where none was seen."""
         return float(snapshot["t"]) - self._last
 
-    def still_runs(self, client: Client) -> bool:
+    def still_runs(self, client: PoolProcess) -> bool:
         """Whether the container that a process belongs to is running."""
         return _key(client.container) in self._running
 
-    def is_left_over(self, client: Client) -> bool:
+    def is_left_over(self, client: PoolProcess) -> bool:
         """Whether a process is one of ours that its container has not taken with it.
 
         Either its container has ended, or it was left to the first process of the box, is

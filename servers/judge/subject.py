@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from servers.engines.change import Change
+from servers.engines.change import LaunchChange
 from servers.engines.flaglist import FlagList
 from servers.engines.launch import Launch
-from servers.judge.room import Room
+from servers.judge.room import GpuRoom
 
 type Severity = Literal["error", "warning", "info"]
 type BoxKind = Literal["discrete", "unified", "numa", ""]
@@ -16,7 +16,7 @@ SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gpu:
+class TargetGpu:
     index: int
     name: str
     compute_capability: str  # "12.0"; "" when the driver does not tell
@@ -29,7 +29,7 @@ class Subject:
 
     launch: Launch
     engine_version: str = ""  # as the image was asked; "": what its tag says
-    gpus: tuple[Gpu, ...] | None = None  # every GPU of the box
+    gpus: tuple[TargetGpu, ...] | None = None  # every GPU of the box
     box_kind: BoxKind = ""
     nodes: int = 1  # machines that this launch spans
     flaglist: FlagList | None = None  # of exactly this image; None: the shipped one, if any
@@ -37,11 +37,11 @@ class Subject:
     driver: str = ""  # the box's NVIDIA driver, "580.126.09"
     others: tuple[str, ...] | None = None  # what else holds GPU memory on the box, by name
     weights: int | None = None  # bytes of the checkpoint's weights
-    rooms: tuple[Room, ...] | None = None  # what each GPU has for it now
+    rooms: tuple[GpuRoom, ...] | None = None  # what each GPU has for it now
 
 
 @dataclass(frozen=True, kw_only=True)
-class Source:
+class RuleSource:
     """Where a rule was published."""
 
     title: str
@@ -49,15 +49,15 @@ class Source:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Finding:
+class LintFinding:
     rule: str
     severity: Severity
     says: str
     # What on the form it stands beside: a flag as typed, a variable, or a field of Launch;
     # "flags" and "env" for what is missing there.
     about: str
-    fix: Change | None = None
-    sources: tuple[Source, ...] = ()
+    fix: LaunchChange | None = None
+    sources: tuple[RuleSource, ...] = ()
     # What is not known and would decide: "the engine's version", "the GPUs". Such a finding
     # is never an error.
     unknown: tuple[str, ...] = ()

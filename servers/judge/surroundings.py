@@ -4,10 +4,10 @@ import re
 from collections.abc import Iterator
 
 from servers.engines import ENGINES, cards
-from servers.engines.change import Change
+from servers.engines.change import LaunchChange
 from servers.engines.engine import listens_beyond_loopback
-from servers.judge.check import Check, Hit
-from servers.judge.facts import SECRET_FLAGS, Facts
+from servers.judge.check import Check, CheckHit
+from servers.judge.facts import SECRET_FLAGS, LaunchFacts
 from servers.judge.fixes import Fix, fitted
 
 GIB = 2**30
@@ -22,108 +22,108 @@ _NO_SECRET = re.compile(r"|[0-9]+|true|false|on|off|/\S*", re.IGNORECASE)
 _BLANK = re.compile(r"\$\{?[A-Z][A-Z0-9_]*|^<[^<>]+>$")
 
 
-def _shared_memory(facts: Facts) -> Iterator[Hit]:
+def _shared_memory(facts: LaunchFacts) -> Iterator[CheckHit]:
     launch = facts.launch
     if facts.engine == "llamacpp" or (facts.tp or 1) * (facts.pp or 1) < 2:
         return
     if launch.ipc == "host" or launch.shm_size >= LEAST_SHARED:
         return
     size = f"{launch.shm_size / 2**20:.0f} MiB" if launch.shm_size else "Docker's 64 MiB"
-    yield Hit(
+    yield CheckHit(
         says=f"Several GPUs exchange data through /dev/shm, and {size} of it are too little: NCCL "
         "fails or hangs. Give the container 16 GiB of shared memory. The guides use --ipc host, "
         "which works too, but keeps what a killed engine leaves there.",
         about="shm_size",
-        fix=_fix(facts, Change(fields={"shm_size": SHARED})),
+        fix=_fix(facts, LaunchChange(fields={"shm_size": SHARED})),
     )
 
 
-def _gpus_there(facts: Facts) -> Iterator[Hit]:
+def _gpus_there(facts: LaunchFacts) -> Iterator[CheckHit]:
     gpus, wanted = facts.subject.gpus, facts.launch.gpus
     if gpus is not None and (which := cards.parse(wanted)):
         try:
             cards.choose(which, [(g.index, (g.name, g.compute_capability)) for g in gpus])
         except cards.CardsError as error:
-            yield Hit(says=str(error), about="gpus")
+            yield CheckHit(says=str(error), about="gpus")
     if wanted in ("all", "none") or gpus is None or facts.gpu_indices is None:
         return
     missing = sorted(set(facts.gpu_indices) - {gpu.index for gpu in gpus})
     if missing:
         there = ", ".join(f"{gpu.index} ({gpu.name})" for gpu in gpus) or "none"
-        yield Hit(
+        yield CheckHit(
             says=f"This box has no GPU {', '.join(map(str, missing))}. It has: {there}.",
             about="gpus",
-            fix=_fix(facts, Change(fields={"gpus": "all"})) if gpus else None,
+            fix=_fix(facts, LaunchChange(fields={"gpus": "all"})) if gpus else None,
         )
 
 
-def _mixed_gpus(facts: Facts) -> Iterator[Hit]:
+def _mixed_gpus(facts: LaunchFacts) -> Iterator[CheckHit]:
     used = facts.used_gpus or ()
     coherent = [gpu for gpu in used if re.search("GB[23]00|GH200", gpu.name)]
     if coherent and len(coherent) < len(used):
         indices = ",".join(str(gpu.index) for gpu in coherent)
-        yield Hit(
+        yield CheckHit(
             says="A GB300 and a card that does not share the CPU's memory cannot be in one CUDA "
             "context. Choose one of them; the GB300's index differs from station to station.",
             about="gpus",
-            fix=_fix(facts, Change(fields={"gpus": indices})),
+            fix=_fix(facts, LaunchChange(fields={"gpus": indices})),
         )
 
 
-def _loopback(facts: Facts) -> Iterator[Hit]:
+def _loopback(facts: LaunchFacts) -> Iterator[CheckHit]:
     host = facts.flag("--host")
     if host is None or facts.launch.network == "host" or listens_beyond_loopback(host.value):
         return
-    yield Hit(
+    yield CheckHit(
         says=f"Inside its container the engine would listen on {host.value}, which nothing outside "
         "reaches. Leave --host out: inferdash sets it, and the host address of the profile says "
         "who gets in.",
         about=host.word,
-        fix=_fix(facts, Change(drop_flags=("--host",))),
+        fix=_fix(facts, LaunchChange(drop_flags=("--host",))),
     )
 
 
-def _port(facts: Facts) -> Iterator[Hit]:
+def _port(facts: LaunchFacts) -> Iterator[CheckHit]:
     launch, port = facts.launch, facts.flag("--port")
     if port is None:
         return
     if not re.fullmatch(r"\d{1,5}", port.value) or not 0 < int(port.value) < 65536:
-        yield Hit(
+        yield CheckHit(
             says=f"“{port.value}” is no port, so the engine refuses it and nothing is published. "
             "Leave --port out: inferdash sets it.",
             about=port.word,
-            fix=_fix(facts, Change(drop_flags=("--port",))),
+            fix=_fix(facts, LaunchChange(drop_flags=("--port",))),
             severity="error",
         )
     elif launch.port and launch.port != int(port.value):
-        yield Hit(
+        yield CheckHit(
             says=f"The profile says port {launch.port} and --port {port.value}; the flag wins. "
             "Remove one of them.",
             about=port.word,
-            fix=_fix(facts, Change(drop_flags=("--port",))),
+            fix=_fix(facts, LaunchChange(drop_flags=("--port",))),
         )
 
 
-def _host_port(facts: Facts) -> Iterator[Hit]:
+def _host_port(facts: LaunchFacts) -> Iterator[CheckHit]:
     launch = facts.launch
     port = ENGINES[facts.engine].port(launch)
     if launch.network == "host" and launch.host_port not in (0, port):
-        yield Hit(
+        yield CheckHit(
             says=f"On the host's network the engine opens port {port} itself; the host port "
             f"{launch.host_port} is ignored.",
             about="host_port",
-            fix=_fix(facts, Change(fields={"host_port": 0})),
+            fix=_fix(facts, LaunchChange(fields={"host_port": 0})),
         )
 
 
-def _secrets(facts: Facts) -> Iterator[Hit]:
+def _secrets(facts: LaunchFacts) -> Iterator[CheckHit]:
     for name, value in facts.launch.env.items():
         is_token = bool(_TOKEN.search(value))
         is_named_so = bool(_SECRET_NAME.search(name)) and _may_be_secret(value)
         if not is_token and not is_named_so:
             continue
-        change = Change(drop_env=(name,), fields={"pass_hf_token": True})
-        yield Hit(
+        change = LaunchChange(drop_env=(name,), fields={"pass_hf_token": True})
+        yield CheckHit(
             says=f"{name} holds what looks like a secret, for everybody to read who may see this "
             + (
                 "profile. Leave it out: the box passes its own Hugging Face token."
@@ -139,7 +139,7 @@ def _secrets(facts: Facts) -> Iterator[Hit]:
         is_named_so = typed.name in SECRET_FLAGS and _may_be_secret(typed.value)
         if is_token or is_named_so:
             variable = _variable(facts.engine, typed.name)
-            yield Hit(
+            yield CheckHit(
                 says=f"{typed.word} holds a secret, for everybody to read who may see this profile "
                 "or the machine's processes. "
                 + (
@@ -164,26 +164,26 @@ def _may_be_secret(value: str) -> bool:
     return not _NO_SECRET.fullmatch(value) and not _BLANK.search(value)
 
 
-def _blanks(facts: Facts) -> Iterator[Hit]:
+def _blanks(facts: LaunchFacts) -> Iterator[CheckHit]:
     launch = facts.launch
     if any(word.rsplit("/", 1)[-1] in ("sh", "bash") for word in launch.entrypoint):
         return
     says = "“{}” is still to be filled in: no shell reads it, so the engine gets it as it stands."
     for typed in facts.typed:
         if _BLANK.search(typed.value) and not _TOKEN.search(typed.value):
-            yield Hit(says=says.format(typed.value), about=typed.word)
+            yield CheckHit(says=says.format(typed.value), about=typed.word)
     for name, value in launch.env.items():
         if _BLANK.search(value):
-            token = Change(drop_env=(name,), fields={"pass_hf_token": True})
+            token = LaunchChange(drop_env=(name,), fields={"pass_hf_token": True})
             fix = _fix(facts, token) if name == "HF_TOKEN" else None
-            yield Hit(says=says.format(value), about=name, severity="warning", fix=fix)
+            yield CheckHit(says=says.format(value), about=name, severity="warning", fix=fix)
     for name in ("checkpoint", "image", "served_name"):
         value = getattr(launch, name)
         if _BLANK.search(value):
-            yield Hit(says=says.format(value), about=name)
+            yield CheckHit(says=says.format(value), about=name)
 
 
-def _fix(facts: Facts, change: Change) -> Change | None:
+def _fix(facts: LaunchFacts, change: LaunchChange) -> LaunchChange | None:
     return fitted(Fix(change=change), facts, reason="")
 
 

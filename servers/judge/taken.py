@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
-from servers.judge.pools import Client, pools
 from servers.judge.pools import Pool as MemoryPool
+from servers.judge.pools import PoolProcess, pools
 
 GIB = 2**30
 # What an engine keeps of a card that it was given and does not use.
@@ -31,7 +31,7 @@ _THERE = ("ready", "stopping")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Other:
+class OtherRun:
     """A run that is active, or planned, or whose memory is on its way back."""
 
     run: int
@@ -50,11 +50,11 @@ class Other:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Holder:
+class GpuHolder:
     kind: Kind
     name: str
     by: str = ""  # who started it; the user of a process
-    other: Other | None = None  # None: a process that is none of ours
+    other: OtherRun | None = None  # None: a process that is none of ours
     held: int | None = None  # on the GPUs in question; None: not known
 
     @property
@@ -71,7 +71,7 @@ class Holder:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Start:
+class GpuRequest:
     """A start, and what it needs. `gpus`: None where that is not known."""
 
     patience: Patience
@@ -86,9 +86,9 @@ class Start:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Taken:
-    start: Start
-    holders: tuple[Holder, ...]
+class GpuConflict:
+    start: GpuRequest
+    holders: tuple[GpuHolder, ...]
 
     @property
     def where(self) -> str:
@@ -166,25 +166,27 @@ class Taken:
         return "has" if len(self.holders) == 1 else "have"
 
 
-def taken(start: Start, others: Sequence[Other], sample: Mapping[str, Any] | None) -> Taken:
+def taken(
+    start: GpuRequest, others: Sequence[OtherRun], sample: Mapping[str, Any] | None
+) -> GpuConflict:
     """Who is in the way of the start, who holds most of it first. `others` are all but itself.
 
     Nobody is where it is not known which GPUs it gets. A ready server that was given a card and
     holds nothing of it is not in its way, nor is anybody whom it fits beside.
     """
     if start.gpus is None or not start.gpus:
-        return Taken(start=start, holders=())
+        return GpuConflict(start=start, holders=())
     found = [*_runs(start, others, sample)]
     if start.patience in ("asked", "told"):
         found += _processes(start, others, sample)
     order = ("loading", "server", "process", "returning", "planned", "coming", "ahead")
     found.sort(key=lambda each: (order.index(each.kind), -(each.held or 0)))
-    return Taken(start=start, holders=tuple(found))
+    return GpuConflict(start=start, holders=tuple(found))
 
 
 def _runs(
-    start: Start, others: Sequence[Other], sample: Mapping[str, Any] | None
-) -> Iterator[Holder]:
+    start: GpuRequest, others: Sequence[OtherRun], sample: Mapping[str, Any] | None
+) -> Iterator[GpuHolder]:
     for other in others:
         if not _shares(start, other):
             continue
@@ -194,16 +196,16 @@ def _runs(
         held = _held(sample, other.container, start.gpus or ()) if other.container else None
         if kind == "server" and held is not None and held < LITTLE:
             continue
-        yield Holder(kind=kind, name=other.name, by=other.by, other=other, held=held)
+        yield GpuHolder(kind=kind, name=other.name, by=other.by, other=other, held=held)
 
 
-def _shares(start: Start, other: Other) -> bool:
+def _shares(start: GpuRequest, other: OtherRun) -> bool:
     if other.gpus is None or (start.is_unified and other.gpus):
         return True
     return bool((start.gpus or frozenset()) & other.gpus)
 
 
-def _kind(start: Start, other: Other) -> Kind | None:
+def _kind(start: GpuRequest, other: OtherRun) -> Kind | None:
     """In which way it is in the start's; None: it is not."""
     is_patient = start.patience in ("asked", "told")
     if other.state in _LOADING:
@@ -248,8 +250,8 @@ def _held(sample: Mapping[str, Any] | None, container: str, gpus: Collection[int
 
 
 def _processes(
-    start: Start, others: Sequence[Other], sample: Mapping[str, Any] | None
-) -> Iterator[Holder]:
+    start: GpuRequest, others: Sequence[OtherRun], sample: Mapping[str, Any] | None
+) -> Iterator[GpuHolder]:
     """Programs on its GPUs that are none of these runs'."""
     if sample is None or sample.get("stale_s") is not None:
         return
@@ -260,7 +262,7 @@ def _processes(
     }
     ours = {other.container for other in others if other.container}
     users = {each["pid"]: each.get("user") or "" for each in sample.get("processes") or []}
-    found: dict[int, tuple[Client, int]] = {}
+    found: dict[int, tuple[PoolProcess, int]] = {}
     for pool in pools(sample):
         if not isinstance(pool, MemoryPool) or pool.gpu not in uuids:
             continue
@@ -272,7 +274,7 @@ def _processes(
     for pid, (client, size) in found.items():
         if size >= PROGRAM:
             name = f"process {pid} ({client.name[:_TITLE].strip() or 'unnamed'})"
-            yield Holder(kind="process", name=name, by=users.get(pid, ""), held=size)
+            yield GpuHolder(kind="process", name=name, by=users.get(pid, ""), held=size)
 
 
 def ranges(gpus: Collection[int]) -> str:

@@ -98,7 +98,7 @@ STOP = re.compile(
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Line:
+class EvidenceLine:
     number: int
     position: int  # in the log as it was read
     text: str  # without prefixes
@@ -110,38 +110,38 @@ class Line:
 
 
 @dataclass(kw_only=True)
-class Log:
+class EvidenceLog:
     """`texts` is everything that was read, one piece a position."""
 
     texts: list[str] = field(default_factory=list)
-    telling: list[Line] = field(default_factory=list)
+    telling: list[EvidenceLine] = field(default_factory=list)
     milestones: list[tuple[int, int, str]] = field(default_factory=list)  # position, step, rank
     chains: list[int] = field(default_factory=list)  # positions
     ready_at: int | None = None  # position of the last line that says so
     stopped_at: int | None = None  # position of the first line of somebody's stop
 
-    def survived(self, line: Line) -> bool:
+    def survived(self, line: EvidenceLine) -> bool:
         """Whether the same process has got further after it: then it was no end."""
         return any(
             position > line.position and step > line.step and rank in ("", line.rank or rank)
             for position, step, rank in self.milestones
         )
 
-    def was_stopped_before(self, line: Line) -> bool:
+    def was_stopped_before(self, line: EvidenceLine) -> bool:
         return self.stopped_at is not None and self.stopped_at < line.position
 
-    def is_chained(self, first: Line, later: Line) -> bool:
+    def is_chained(self, first: EvidenceLine, later: EvidenceLine) -> bool:
         """Whether the later exception was raised while the first one was handled."""
         return any(first.position < position < later.position for position in self.chains)
 
 
-def read(lines: Iterable[tuple[int, str]], engine: str = "") -> Log:
+def read(lines: Iterable[tuple[int, str]], engine: str = "") -> EvidenceLog:
     """Read numbered lines. Never fails; its time grows with their number alone.
 
     `engine` is a key of ENGINES; "": not known.
     """
     early = _TOO_EARLY.get(engine, "\0")
-    log = Log()
+    log = EvidenceLog()
     rank = ""
     step = 0
     frame_at = -2
@@ -172,7 +172,7 @@ def read(lines: Iterable[tuple[int, str]], engine: str = "") -> Log:
             if is_source or _ECHO.search(piece):
                 continue
             log.telling.append(
-                Line(
+                EvidenceLine(
                     number=number,
                     position=position,
                     text=said.text,
@@ -200,7 +200,7 @@ def _milestone(piece: str) -> int | None:
     return None
 
 
-def is_exception(line: Line) -> bool:
+def is_exception(line: EvidenceLine) -> bool:
     """Whether it ends the traceback of an exception that says something of its own."""
     if line.is_quiet:
         return False

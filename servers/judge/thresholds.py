@@ -19,7 +19,7 @@ _SIZES = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Thresholds:
+class MemoryThresholds:
     """Each by the kind of pool where that makes a difference."""
 
     baseline: Mapping[str, int] = field(
@@ -58,13 +58,13 @@ class Thresholds:
         return max(limit[0], int(limit[1] * total))
 
 
-def read(text: str) -> Thresholds:
+def read(text: str) -> MemoryThresholds:
     """Those of pairs such as `grace=60 grace.unified=120 bad=8`, sizes in GiB, times in seconds.
 
     What is not named is as usual. Raises ValueError with a sentence.
     """
-    found = Thresholds()
-    names = {each.name for each in fields(Thresholds)}
+    found = MemoryThresholds()
+    names = {each.name for each in fields(MemoryThresholds)}
     for pair in text.replace(",", " ").split():
         match = _PAIR.fullmatch(pair)
         if match is None or match[1] not in names:
@@ -76,7 +76,7 @@ def read(text: str) -> Thresholds:
     return found
 
 
-def _changed(found: Thresholds, name: str, kind: str, number: str) -> Any:
+def _changed(found: MemoryThresholds, name: str, kind: str, number: str) -> Any:
     value = int(float(number) * GIB) if name in _SIZES else float(number)
     before = getattr(found, name)
     if isinstance(before, Mapping):

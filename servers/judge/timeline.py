@@ -11,7 +11,7 @@ STARTING = "starting"  # the state that has phases
 
 
 @dataclass(frozen=True, kw_only=True)
-class Step:
+class TimelineStep:
     state: str
     began: datetime | None  # None: not there yet
     ended: datetime | None  # None: there now, or not there yet
@@ -27,7 +27,7 @@ class Step:
 
 def steps(
     moments: Sequence[tuple[str, datetime | None]], *, ended_at: datetime | None, has_failed: bool
-) -> tuple[Step, ...]:
+) -> tuple[TimelineStep, ...]:
     """One step for each state, in the order given; `moments` says when each began.
 
     A state that was passed over (no pull for a local image) is left out, one that may still
@@ -41,7 +41,7 @@ def steps(
             continue
         following = (later for _state, later in moments[place + 1 :] if later is not None)
         found.append(
-            Step(
+            TimelineStep(
                 state=state,
                 began=began,
                 ended=next(following, ended_at) if began else None,
@@ -53,11 +53,11 @@ def steps(
 
 
 def with_phases(
-    found: Sequence[Step],
+    found: Sequence[TimelineStep],
     stretches: Sequence[Stretch],
     usually: Mapping[str, float],
     order: Sequence[str],
-) -> tuple[Step, ...]:
+) -> tuple[TimelineStep, ...]:
     """The steps, with the phases of the start instead of its one state.
 
     While it starts, the phases that earlier runs went through stand there without a time.
@@ -82,7 +82,7 @@ def with_phases(
     if whole.is_now and stretches[-1].phase in order:
         rest = order[order.index(stretches[-1].phase) + 1 :]
         inner += [
-            Step(
+            TimelineStep(
                 state=STARTING,
                 words=PHASES[phase],
                 began=None,

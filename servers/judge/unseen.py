@@ -7,7 +7,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, kw_only=True)
-class Unseen:
+class MissingPermission:
     """`command` is typed on the box, once; "" where no command grants it."""
 
     what: str
@@ -19,7 +19,7 @@ class Unseen:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Standing:
+class WatcherRights:
     """What the watcher is, and what it was allowed."""
 
     user: str  # that it runs as
@@ -29,58 +29,60 @@ class Standing:
     is_docker_refused: bool = False  # it is there, but this user may not use it
 
 
-def unseen(standing: Standing, sample: Mapping[str, Any] | None) -> tuple[Unseen, ...]:
+def unseen(
+    standing: WatcherRights, sample: Mapping[str, Any] | None
+) -> tuple[MissingPermission, ...]:
     """In the order in which people miss it. `sample` is the box's newest; None: there is none yet."""
     return (*_docker(standing), *_gpus(sample), *_processes(standing), *_kernel_log(sample))
 
 
-def together(found: tuple[Unseen, ...]) -> str:
+def together(found: tuple[MissingPermission, ...]) -> str:
     """One command for all that have one; "" where fewer than two have."""
     commands = [each.command for each in found if each.command]
     return " && \\\n  ".join(commands) if len(commands) > 1 else ""
 
 
-def _docker(standing: Standing) -> Iterator[Unseen]:
+def _docker(standing: WatcherRights) -> Iterator[MissingPermission]:
     if standing.is_docker_refused:
-        yield Unseen(
+        yield MissingPermission(
             what="Containers",
             why=f"{standing.user} may not use Docker. Its group may; log in anew after the "
             "command, and restart inferdash.",
             command=f"sudo usermod -aG docker {shlex.quote(standing.user)}",
         )
     elif standing.docker_trouble:
-        yield Unseen(what="Containers", why=standing.docker_trouble)
+        yield MissingPermission(what="Containers", why=standing.docker_trouble)
 
 
-def _gpus(sample: Mapping[str, Any] | None) -> Iterator[Unseen]:
+def _gpus(sample: Mapping[str, Any] | None) -> Iterator[MissingPermission]:
     if sample is None:
-        yield Unseen(what="GPUs", why="Their collector has not told of any yet.")
+        yield MissingPermission(what="GPUs", why="Their collector has not told of any yet.")
     elif sample.get("error_kind") not in (None, "no_library"):
-        yield Unseen(
+        yield MissingPermission(
             what="GPUs", why=str(sample.get("error") or "NVIDIA's driver does not answer.")
         )
 
 
-def _processes(standing: Standing) -> Iterator[Unseen]:
+def _processes(standing: WatcherRights) -> Iterator[MissingPermission]:
     if standing.is_in_container:
-        yield Unseen(
+        yield MissingPermission(
             what="Engines in no container, and whose process holds which memory",
             why="inferdash runs in a PID namespace of its own. Its watcher's container needs "
             "pid: host, which docker-compose.yml of inferdash says.",
         )
     elif not standing.is_root:
-        yield Unseen(
+        yield MissingPermission(
             what="What other people's processes were started with, and ending them",
             why=f"inferdash runs as {standing.user}. Its own processes it reads and ends; for "
             "those of others it would have to run as root, which most boxes do well without.",
         )
 
 
-def _kernel_log(sample: Mapping[str, Any] | None) -> Iterator[Unseen]:
+def _kernel_log(sample: Mapping[str, Any] | None) -> Iterator[MissingPermission]:
     log = ((sample or {}).get("unseen") or {}).get("kernel_log")
     if log:
         grants = "may not be read" in log
-        yield Unseen(
+        yield MissingPermission(
             what="The kernel's log: XID errors of GPUs, and whom it killed for lack of memory",
             why=str(log),
             command="sudo sysctl -w kernel.dmesg_restrict=0" if grants else "",

@@ -14,7 +14,7 @@ _LABELS = 8  # days that are written below the bars, about
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bar:
+class UsageBar:
     day: date
     x: float
     width: float
@@ -32,21 +32,21 @@ class Bar:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Line:
+class UsageGridLine:
     y: float
     tokens: int
 
 
 @dataclass(frozen=True, kw_only=True)
-class Chart:
-    bars: tuple[Bar, ...]
-    lines: tuple[Line, ...]
+class UsageChart:
+    bars: tuple[UsageBar, ...]
+    lines: tuple[UsageGridLine, ...]
     width: float
     height: float
     base: float
 
 
-def chart(days: Mapping[date, tuple[int, int]], since: date, until: date) -> Chart:
+def chart(days: Mapping[date, tuple[int, int]], since: date, until: date) -> UsageChart:
     """Tokens read and written by day; a day that is not there had none. Both ends are drawn."""
     count = (until - since).days + 1
     most = max((read + written for read, written in days.values()), default=0)
@@ -59,7 +59,7 @@ def chart(days: Mapping[date, tuple[int, int]], since: date, until: date) -> Cha
         read, written = days.get(day, (0, 0))
         read_height, written_height = HEIGHT * read / top, HEIGHT * written / top
         bars.append(
-            Bar(
+            UsageBar(
                 day=day,
                 x=AXIS + number * step,
                 width=step * 0.8,
@@ -75,9 +75,10 @@ def chart(days: Mapping[date, tuple[int, int]], since: date, until: date) -> Cha
         )
     marks = range(_LINES + 1) if most else ()
     lines = [
-        Line(y=TOP + HEIGHT * (1 - mark / _LINES), tokens=top * mark // _LINES) for mark in marks
+        UsageGridLine(y=TOP + HEIGHT * (1 - mark / _LINES), tokens=top * mark // _LINES)
+        for mark in marks
     ]
-    return Chart(
+    return UsageChart(
         bars=tuple(bars),
         lines=tuple(lines),
         width=AXIS + count * step + RIGHT,

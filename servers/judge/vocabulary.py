@@ -4,10 +4,10 @@ import re
 from collections.abc import Iterator
 
 from servers.engines import ENGINES, entries
-from servers.engines.change import Change
+from servers.engines.change import LaunchChange
 from servers.engines.flaglist import FlagList, all_shipped, nearest_value
-from servers.judge.check import Check, Hit
-from servers.judge.facts import SECRET_FLAGS, Facts, Typed, is_blank, is_json_object
+from servers.judge.check import Check, CheckHit
+from servers.judge.facts import SECRET_FLAGS, LaunchFacts, TypedFlags, is_blank, is_json_object
 from servers.judge.fixes import Fix, fitted
 
 # Images whose engine is the released one; another may be a fork with flags of its own.
@@ -24,7 +24,7 @@ ENV_PREFIXES = {
 _NUMBERS = {"int": re.compile(r"[+-]?\d+"), "float": re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e-?\d+)?")}
 
 
-def _stray_words(facts: Facts) -> Iterator[Hit]:
+def _stray_words(facts: LaunchFacts) -> Iterator[CheckHit]:
     words = []
     for word in facts.launch.flags:
         if word.startswith("-"):
@@ -32,14 +32,14 @@ def _stray_words(facts: Facts) -> Iterator[Hit]:
         words.append(word)
     if not words:
         return
-    yield Hit(
+    yield CheckHit(
         says=f"“{' '.join(words)}” stands before the first flag. inferdash says program and "
         "checkpoint itself, so the engine would read these words as something else. Remove them.",
         about="flags",
     )
 
 
-def _unknown_flags(facts: Facts) -> Iterator[Hit]:
+def _unknown_flags(facts: LaunchFacts) -> Iterator[CheckHit]:
     own = facts.flaglist
     title = ENGINES[facts.engine].title
     for typed in facts.typed:
@@ -55,8 +55,10 @@ def _unknown_flags(facts: Facts) -> Iterator[Hit]:
             yield _in_no_list(facts, typed, lists)
 
 
-def _ambiguous(facts: Facts, typed: Typed, several: tuple[str, ...], title: str) -> Hit:
-    return Hit(
+def _ambiguous(
+    facts: LaunchFacts, typed: TypedFlags, several: tuple[str, ...], title: str
+) -> CheckHit:
+    return CheckHit(
         says=f"{title} cannot tell what {typed.word} is short for, and refuses it: "
         f"{', '.join(several)}. Write the one that you mean.",
         about=typed.word,
@@ -64,7 +66,7 @@ def _ambiguous(facts: Facts, typed: Typed, several: tuple[str, ...], title: str)
     )
 
 
-def _unknown(facts: Facts, typed: Typed, flags: FlagList, has_no: str) -> Hit:
+def _unknown(facts: LaunchFacts, typed: TypedFlags, flags: FlagList, has_no: str) -> CheckHit:
     near = flags.nearest(typed.word)
     was_there = typed.name in flags.removed
     says = f"{has_no} {typed.word}" + (": it was removed" if was_there else "")
@@ -74,23 +76,23 @@ def _unknown(facts: Facts, typed: Typed, flags: FlagList, has_no: str) -> Hit:
         says += ", and nothing took its place. Remove it"
     else:
         says += ", and nothing like it. Remove it, or take an image that has it"
-    return Hit(
+    return CheckHit(
         says=says if says.endswith("?") else f"{says}.",
         about=typed.word,
         fix=_renamed(facts, typed, near)
         if near
-        else fitted(Fix(change=Change(drop_flags=(typed.word,))), facts, reason=""),
+        else fitted(Fix(change=LaunchChange(drop_flags=(typed.word,))), facts, reason=""),
     )
 
 
-def _in_no_list(facts: Facts, typed: Typed, lists: tuple[FlagList, ...]) -> Hit:
+def _in_no_list(facts: LaunchFacts, typed: TypedFlags, lists: tuple[FlagList, ...]) -> CheckHit:
     versions = ", ".join(each.version for each in reversed(lists))
     title = ENGINES[facts.engine].title
     hit = _unknown(
         facts, typed, lists[0], f"{title} {versions} {'have' if len(lists) > 1 else 'has'} no"
     )
     is_upstream = bool(_UPSTREAM.search(facts.launch.image))
-    return Hit(
+    return CheckHit(
         says=f"{hit.says} Which flags this image has is not known until it is asked.",
         about=hit.about,
         # A fix would say that the flag is wrong; here it may only be younger or older.
@@ -99,12 +101,12 @@ def _in_no_list(facts: Facts, typed: Typed, lists: tuple[FlagList, ...]) -> Hit:
     )
 
 
-def _renamed(facts: Facts, typed: Typed, name: str) -> Change | None:
+def _renamed(facts: LaunchFacts, typed: TypedFlags, name: str) -> LaunchChange | None:
     fix = Fix(rename_flags={typed.word: name})
     return fitted(fix, facts, reason="")
 
 
-def _values(facts: Facts) -> Iterator[Hit]:
+def _values(facts: LaunchFacts) -> Iterator[CheckHit]:
     """What the engine's own parser refuses; only with the list of exactly this version."""
     if facts.flaglist is None:
         return
@@ -116,43 +118,43 @@ def _values(facts: Facts) -> Iterator[Hit]:
             yield from _choice(facts, typed, value)
 
 
-def _number_of_values(facts: Facts, typed: Typed) -> Iterator[Hit]:
+def _number_of_values(facts: LaunchFacts, typed: TypedFlags) -> Iterator[CheckHit]:
     takes, count = typed.flag.takes if typed.flag else "unknown", len(typed.values)
     if takes == "none" and count:
-        yield Hit(
+        yield CheckHit(
             says=f"{typed.word} takes no value; “{typed.value}” behind it is refused.",
             about=typed.word,
-            fix=fitted(Fix(change=Change(set_flags={typed.word: None})), facts, reason=""),
+            fix=fitted(Fix(change=LaunchChange(set_flags={typed.word: None})), facts, reason=""),
         )
     elif takes == "one" and count != 1:
-        yield Hit(
+        yield CheckHit(
             says=f"{typed.word} needs a value."
             if not count
             else f"{typed.word} takes one value, not {count}.",
             about=typed.word,
             fix=fitted(
-                Fix(change=Change(set_flags={typed.word: typed.values[0]})), facts, reason=""
+                Fix(change=LaunchChange(set_flags={typed.word: typed.values[0]})), facts, reason=""
             )
             if count
-            else fitted(Fix(change=Change(drop_flags=(typed.word,))), facts, reason=""),
+            else fitted(Fix(change=LaunchChange(drop_flags=(typed.word,))), facts, reason=""),
         )
 
 
-def _equals(facts: Facts) -> Iterator[Hit]:
+def _equals(facts: LaunchFacts) -> Iterator[CheckHit]:
     if facts.engine != "llamacpp":
         return
     for word in facts.launch.flags:
         name, equals, value = word.partition("=")
         if word.startswith("--") and equals:
-            yield Hit(
+            yield CheckHit(
                 says=f"llama-server takes no “=” behind a flag and refuses {name}=…: write the "
                 "value as a word of its own.",
                 about=name,
-                fix=fitted(Fix(change=Change(set_flags={name: value})), facts, reason=""),
+                fix=fitted(Fix(change=LaunchChange(set_flags={name: value})), facts, reason=""),
             )
 
 
-def _choice(facts: Facts, typed: Typed, value: str) -> Iterator[Hit]:
+def _choice(facts: LaunchFacts, typed: TypedFlags, value: str) -> Iterator[CheckHit]:
     flag = typed.flag
     if flag is None or flag.takes == "none":
         return
@@ -161,26 +163,26 @@ def _choice(facts: Facts, typed: Typed, value: str) -> Iterator[Hit]:
     if allowed and value not in allowed:
         near = nearest_value(value, allowed)
         some = near or (", ".join(allowed[:6]) + (" …" if len(allowed) > 6 else ""))
-        yield Hit(
+        yield CheckHit(
             says=f"{title.strip()} does not know “{value}” for {typed.word}. "
             + (f"Did you mean {near}?" if near else f"It knows: {some}."),
             about=typed.word,
-            fix=fitted(Fix(change=Change(set_flags={typed.word: near})), facts, reason="")
+            fix=fitted(Fix(change=LaunchChange(set_flags={typed.word: near})), facts, reason="")
             if near and len(typed.values) == 1
             else None,
             severity=None if flag.choices else "warning",
         )
     elif flag.type in _NUMBERS and not _NUMBERS[flag.type].fullmatch(value.casefold()):
         what = "whole number" if flag.type == "int" else "number"
-        yield Hit(says=f"{typed.word} takes a {what}, not “{value}”.", about=typed.word)
+        yield CheckHit(says=f"{typed.word} takes a {what}, not “{value}”.", about=typed.word)
     elif value.startswith("{") and "json" in flag.type and not is_json_object(value):
-        yield Hit(
+        yield CheckHit(
             says=f"What {typed.word} says is no valid JSON: check quotes and braces.",
             about=typed.word,
         )
 
 
-def _twice(facts: Facts) -> Iterator[Hit]:
+def _twice(facts: LaunchFacts) -> Iterator[CheckHit]:
     names = [typed.name for typed in facts.typed]
     for typed in {each.name: each for each in facts.typed}.values():
         is_many = typed.flag is not None and typed.flag.takes == "many"
@@ -188,27 +190,27 @@ def _twice(facts: Facts) -> Iterator[Hit]:
             continue
         last = typed.value if typed.values else None
         is_shown = last and typed.name not in SECRET_FLAGS
-        yield Hit(
+        yield CheckHit(
             says=f"{typed.word} is given {names.count(typed.name)} times; the last one counts"
             + (f", “{last}”." if is_shown else "."),
             about=typed.word,
-            fix=fitted(Fix(change=Change(set_flags={typed.word: last})), facts, reason="")
+            fix=fitted(Fix(change=LaunchChange(set_flags={typed.word: last})), facts, reason="")
             if len(typed.values) < 2
             else None,
         )
 
 
-def _deprecated(facts: Facts) -> Iterator[Hit]:
+def _deprecated(facts: LaunchFacts) -> Iterator[CheckHit]:
     for typed in facts.typed if facts.flaglist else ():
         if typed.flag is not None and typed.flag.is_deprecated:
-            yield Hit(
+            yield CheckHit(
                 says=f"{ENGINES[facts.engine].title} {facts.version_text} still takes "
                 f"{typed.word}, but means to drop it. {typed.flag.help}".strip(),
                 about=typed.word,
             )
 
 
-def _variables(facts: Facts) -> Iterator[Hit]:
+def _variables(facts: LaunchFacts) -> Iterator[CheckHit]:
     known = facts.known_env
     if known is None:
         return
@@ -219,14 +221,14 @@ def _variables(facts: Facts) -> Iterator[Hit]:
         if not name.startswith(ENV_PREFIXES.get(facts.engine, ())) or {name, meant} & known:
             continue
         near = nearest_value(meant, tuple(sorted(known)), likeness=0.9)
-        yield Hit(
+        yield CheckHit(
             says=f"{title} does not read {name}, so it does nothing."
             + (f" Did you mean {near}?" if near else ""),
             about=name,
             fix=fitted(
                 Fix(rename_env={name: near})
                 if near and name in facts.launch.env
-                else Fix(change=Change(drop_env=(name,))),
+                else Fix(change=LaunchChange(drop_env=(name,))),
                 facts,
                 reason="",
             ),

@@ -14,10 +14,10 @@ from servers.lifecycle.moves import (
 from servers.lifecycle.preview import preview
 from servers.lifecycle.restarts import start_due
 from servers.lifecycle.watching import unwatch
-from servers.lifecycle.wishes import Patience, call_off, remove, restart, start, stop
+from servers.lifecycle.wishes import QueueOptions, call_off, remove, restart, start, stop
 
 __all__ = [
-    "Patience",
+    "QueueOptions",
     "advance",
     "call_off",
     "check_limit",

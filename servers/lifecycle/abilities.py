@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from servers.engines import parameters
 from servers.judge import abilities
-from servers.judge.abilities import Lack
+from servers.judge.abilities import MissingFeature
 from servers.lifecycle import checks
 from servers.models import Server
 
@@ -13,7 +13,7 @@ from servers.models import Server
 class Chat:
     """`lacks` of what runs; those that the profile says by now are `saved`: a restart brings them."""
 
-    lacks: tuple[Lack, ...]
+    lacks: tuple[MissingFeature, ...]
     saved: frozenset[str]  # keys
     takes_pictures: bool | None  # None: nobody can tell
 
@@ -37,7 +37,7 @@ def of(server: Server) -> Chat:
     )
 
 
-def now(server: Server) -> tuple[Lack, ...]:
+def now(server: Server) -> tuple[MissingFeature, ...]:
     """What the profile, as it is saved now, leaves chats with this server without."""
     launch = parameters.fill(server.profile.launch, server.values)
     return abilities.lacks(checks.by_itself(launch, server.box))

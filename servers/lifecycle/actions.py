@@ -22,9 +22,9 @@ from servers.host import ending, shm
 from servers.host.containers import ContainerError
 from servers.host.discard import DiscardError
 from servers.host.ending import EndingError
-from servers.host.shm import Segment, ShmError
-from servers.judge.found import Found
-from servers.judge.leftbehind import Left
+from servers.host.shm import SharedSegment, ShmError
+from servers.judge.found import DiscoveredEngine
+from servers.judge.leftbehind import Orphan
 from servers.judge.sizes import GIB, gib
 from servers.lifecycle import (
     adoption,
@@ -39,11 +39,11 @@ from servers.lifecycle import (
 )
 from servers.lifecycle.adoption import AdoptionError
 from servers.lifecycle.profiling import ProfileError
-from servers.lifecycle.reclaiming import RefusedError
+from servers.lifecycle.reclaiming import ReclaimError
 from servers.lifecycle.strangers import WatchError
 from servers.lifecycle.takeover import TakeOverError
 from servers.models import Action, Box, Entry, Run, Stock, StoredCheckpoint, User
-from servers.models.action import GOOD_FOR, Kind
+from servers.models.action import GOOD_FOR, ActionKind
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ GONE = "It is not left behind any more: it has ended, or somebody was faster. No
 
 
 @dataclass(frozen=True, kw_only=True)
-class Result:
+class ActionResult:
     """What came of it. `event` is for the judge of the box's memory."""
 
     said: str
@@ -63,43 +63,43 @@ class Result:
     event: Mapping[str, Any] | None = None
 
 
-def ask(box: Box, kind: Kind, *, by: User, left: Left) -> bool:
+def ask(box: Box, kind: ActionKind, *, by: User, left: Orphan) -> bool:
     """Note a wish about what was left behind; False where somebody wants the same already."""
     return _ask(box, kind, by, target=left.key, what=left.what, details={"left": left.to_json()})
 
 
 def ask_to_reclaim(box: Box, level: int, *, by: User) -> bool:
-    return _ask(box, Kind.RECLAIM, by, what=f"memory of {box}", details={"level": level})
+    return _ask(box, ActionKind.RECLAIM, by, what=f"memory of {box}", details={"level": level})
 
 
-def ask_to_watch(box: Box, found: Found, *, by: User) -> bool:
+def ask_to_watch(box: Box, found: DiscoveredEngine, *, by: User) -> bool:
     details = {"container": found.container}
-    return _ask(box, Kind.WATCH, by, target=found.key, what=found.name, details=details)
+    return _ask(box, ActionKind.WATCH, by, target=found.key, what=found.name, details=details)
 
 
-def ask_for_profile(box: Box, found: Found, *, by: User) -> bool:
+def ask_for_profile(box: Box, found: DiscoveredEngine, *, by: User) -> bool:
     details = {"container": found.container}
-    return _ask(box, Kind.PROFILE, by, target=found.key, what=found.name, details=details)
+    return _ask(box, ActionKind.PROFILE, by, target=found.key, what=found.name, details=details)
 
 
-def ask_to_take_over(box: Box, found: Found, *, by: User) -> bool:
+def ask_to_take_over(box: Box, found: DiscoveredEngine, *, by: User) -> bool:
     details = {"container": found.container, "started_at": found.started_at}
-    return _ask(box, Kind.TAKE_OVER, by, target=found.key, what=found.name, details=details)
+    return _ask(box, ActionKind.TAKE_OVER, by, target=found.key, what=found.name, details=details)
 
 
 def ask_to_delete(stored: StoredCheckpoint, *, by: User) -> bool:
     key = sha256(stored.path.encode()).hexdigest()[:16]
     details = {"path": stored.path}
-    return _ask(stored.box, Kind.DELETE, by, target=key, what=stored.name, details=details)
+    return _ask(stored.box, ActionKind.DELETE, by, target=key, what=stored.name, details=details)
 
 
 def ask_to_pull(box: Box, reference: str, *, by: User) -> bool:
     key = sha256(reference.encode()).hexdigest()[:16]
-    return _ask(box, Kind.PULL, by, target=key, what=reference, details={"image": reference})
+    return _ask(box, ActionKind.PULL, by, target=key, what=reference, details={"image": reference})
 
 
 def _ask(
-    box: Box, kind: Kind, by: User, *, what: str, details: dict[str, Any], target: str = ""
+    box: Box, kind: ActionKind, by: User, *, what: str, details: dict[str, Any], target: str = ""
 ) -> bool:
     with transaction.atomic():
         # One at a time: a second row would be obeyed, too.
@@ -137,7 +137,7 @@ def obey(
         ):
             continue
         live.box_changed(box.pk)
-        aside = _ASIDE.get(Kind(action.kind))
+        aside = _ASIDE.get(ActionKind(action.kind))
         if aside is not None and not _is_late(action):
             _aside[action.pk] = threading.Thread(
                 target=_do_aside, args=[aside, box, action], daemon=True
@@ -161,12 +161,12 @@ def _is_late(action: Action) -> bool:
     return timezone.now() - action.asked_at > GOOD_FOR
 
 
-def _do_aside(work: Callable[[Box, Action], Result], box: Box, action: Action) -> None:
+def _do_aside(work: Callable[[Box, Action], ActionResult], box: Box, action: Action) -> None:
     """In a thread of its own: what takes a minute or an hour must not keep a process from being
     ended."""
     try:
         _end(action, _came_of(work, box, action))
-        if action.kind == Kind.DELETE:
+        if action.kind == ActionKind.DELETE:
             Stock.objects.update_or_create(box=box, defaults={"wanted_at": timezone.now()})
             live.stock_changed()
             live.wake_watcher(box.slug, live.Topic.STOCK)
@@ -178,7 +178,7 @@ def _do_aside(work: Callable[[Box, Action], Result], box: Box, action: Action) -
         close_old_connections()
 
 
-def _came_of(work: Callable[[Box, Action], Result], box: Box, action: Action) -> Result:
+def _came_of(work: Callable[[Box, Action], ActionResult], box: Box, action: Action) -> ActionResult:
     try:
         return work(box, action)
     except (TakeOverError, DiscardError, ContainerError) as error:
@@ -193,28 +193,28 @@ def _came_of(work: Callable[[Box, Action], Result], box: Box, action: Action) ->
         )
 
 
-def _pull(box: Box, action: Action) -> Result:
+def _pull(box: Box, action: Action) -> ActionResult:
     reference = str(action.details.get("image"))
     if not pulling.is_used(box, reference):
         return _no(f"No server of {box} runs {reference}.")
-    return Result(said=pulling.pull(reference, partial(_tell, action)))
+    return ActionResult(said=pulling.pull(reference, partial(_tell, action)))
 
 
-def _take_over(box: Box, action: Action) -> Result:
+def _take_over(box: Box, action: Action) -> ActionResult:
     """An engine takes its time to end, and to give memory back."""
     taken = takeover.take_over(box, action, tell=partial(_tell, action))
-    return Result(said=taken.said, command=taken.way_back)
+    return ActionResult(said=taken.said, command=taken.way_back)
 
 
-def _delete(box: Box, action: Action) -> Result:
+def _delete(box: Box, action: Action) -> ActionResult:
     """Some file systems take minutes to forget what is large."""
-    return Result(said=discarding.delete(box, action))
+    return ActionResult(said=discarding.delete(box, action))
 
 
-_ASIDE: dict[Kind, Callable[[Box, Action], Result]] = {
-    Kind.DELETE: _delete,
-    Kind.PULL: _pull,
-    Kind.TAKE_OVER: _take_over,
+_ASIDE: dict[ActionKind, Callable[[Box, Action], ActionResult]] = {
+    ActionKind.DELETE: _delete,
+    ActionKind.PULL: _pull,
+    ActionKind.TAKE_OVER: _take_over,
 }
 
 
@@ -223,7 +223,7 @@ def _tell(action: Action, said: str) -> None:
     live.box_changed(action.box_id)
 
 
-def _end(action: Action, result: Result) -> None:
+def _end(action: Action, result: ActionResult) -> None:
     State = Action.State
     action.state = State.DONE if result.is_done else State.REFUSED
     action.said, action.command = result.said, result.command
@@ -235,18 +235,18 @@ def _end(action: Action, result: Result) -> None:
     live.box_changed(action.box_id)
 
 
-def _result(box: Box, action: Action, sample: Mapping[str, Any] | None) -> Result:
+def _result(box: Box, action: Action, sample: Mapping[str, Any] | None) -> ActionResult:
     if _is_late(action):
         return _no(
             "It was asked for more than a minute ago, while nobody watched the box, and much may "
             "have changed since. Nothing was done; ask again."
         )
     try:
-        if action.kind == Kind.WATCH:
+        if action.kind == ActionKind.WATCH:
             return _watched(box, action)
-        if action.kind == Kind.PROFILE:
+        if action.kind == ActionKind.PROFILE:
             return _profiled(box, action)
-        if action.kind == Kind.RECLAIM:
+        if action.kind == ActionKind.RECLAIM:
             return _reclaimed(box, sample, int(action.details.get("level") or 0))
         found = {each.key: each for each in leftbehind.look(box, sample)}
         left = found.get(action.target)
@@ -254,8 +254,8 @@ def _result(box: Box, action: Action, sample: Mapping[str, Any] | None) -> Resul
             return _no(GONE)
         if action.kind not in left.actions:
             return _no(f"{left.why} Nothing was done.", left.command)
-        return _VERBS[Kind(action.kind)](box, left, action)
-    except RefusedError as refusal:
+        return _VERBS[ActionKind(action.kind)](box, left, action)
+    except ReclaimError as refusal:
         return _no(str(refusal), refusal.command)
     except _TROUBLE as error:
         return _no(str(error), _command(action))
@@ -264,37 +264,45 @@ def _result(box: Box, action: Action, sample: Mapping[str, Any] | None) -> Resul
 _TROUBLE = (EndingError, ShmError, AdoptionError, WatchError, ProfileError, ContainerError)
 
 
-def _profiled(box: Box, action: Action) -> Result:
+def _profiled(box: Box, action: Action) -> ActionResult:
     profile = profiling.make(box, str(action.details.get("container")), by=action.asked_by)
     action.details["profile"] = profile.slug
-    return Result(said=f"{profile} is the profile of {action.what}. Nothing of it was touched.")
+    return ActionResult(
+        said=f"{profile} is the profile of {action.what}. Nothing of it was touched."
+    )
 
 
-def _watched(box: Box, action: Action) -> Result:
+def _watched(box: Box, action: Action) -> ActionResult:
     run = watching.watch(box, str(action.details.get("container")), by=action.asked_by)
     action.details["server"] = run.server.slug
-    return Result(said=f"{action.what} is watched as {run.server}. Nothing of it was touched.")
+    return ActionResult(
+        said=f"{action.what} is watched as {run.server}. Nothing of it was touched."
+    )
 
 
-def _no(said: str, command: str = "") -> Result:
-    return Result(said=said, command=command, is_done=False)
+def _no(said: str, command: str = "") -> ActionResult:
+    return ActionResult(said=said, command=command, is_done=False)
 
 
 def _command(action: Action) -> str:
     left = action.details.get("left") or {}
-    return f"sudo kill {int(left['pid'])}" if action.kind == Kind.KILL and left.get("pid") else ""
+    return (
+        f"sudo kill {int(left['pid'])}"
+        if action.kind == ActionKind.KILL and left.get("pid")
+        else ""
+    )
 
 
-def _kill(box: Box, left: Left, action: Action) -> Result:
+def _kill(box: Box, left: Orphan, action: Action) -> ActionResult:
     ended = ending.end(
         left.pid, start=left.start, container=left.container or None, root=settings.KERNEL_ROOT
     )
     if not ended.by:
-        return Result(said=f"{_capital(left.what)} had ended by itself.")
+        return ActionResult(said=f"{_capital(left.what)} had ended by itself.")
     size = left.size or 0
     held = f" It held {gib(size)} of {left.size_of}." if size > GIB / 10 else ""
     how = "after SIGTERM" if ended.by == "SIGTERM" else "by SIGKILL, as it did not obey SIGTERM"
-    return Result(
+    return ActionResult(
         said=f"{_capital(left.what)} has ended {how}, within {ended.seconds:.1f} s.{held}"
     )
 
@@ -303,39 +311,41 @@ def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _unlink(box: Box, left: Left, action: Action) -> Result:
-    wanted = [Segment(path=path, bytes=0, mapped=False, inode=inode) for path, inode in left.files]
+def _unlink(box: Box, left: Orphan, action: Action) -> ActionResult:
+    wanted = [
+        SharedSegment(path=path, bytes=0, mapped=False, inode=inode) for path, inode in left.files
+    ]
     count, size = shm.delete(wanted, settings.HOST_ROOT)
     if not count:
         return _no(GONE)
     files = "1 file" if count == 1 else f"{count} files"
-    return Result(said=f"Deleted {files}: {gib(size)} of shared memory are free again.")
+    return ActionResult(said=f"Deleted {files}: {gib(size)} of shared memory are free again.")
 
 
-def _adopt(box: Box, left: Left, action: Action) -> Result:
+def _adopt(box: Box, left: Orphan, action: Action) -> ActionResult:
     run = adoption.adopt(box, left.container, by=action.asked_by)
-    return Result(
+    return ActionResult(
         said=f"The container is the run of {run.server} again; inferdash asks its engine whether "
         "it is ready."
     )
 
 
-def _remove(box: Box, left: Left, action: Action) -> Result:
+def _remove(box: Box, left: Orphan, action: Action) -> ActionResult:
     creation.docker().remove(left.container)
     Run.objects.filter(container_id=left.container).update(
         container_id="", container_was=left.container
     )
-    return Result(said=f"{_capital(left.what)} is removed.")
+    return ActionResult(said=f"{_capital(left.what)} is removed.")
 
 
-_VERBS: dict[Kind, Callable[[Box, Left, Action], Result]] = {
-    Kind.KILL: _kill,
-    Kind.UNLINK: _unlink,
-    Kind.ADOPT: _adopt,
-    Kind.REMOVE: _remove,
+_VERBS: dict[ActionKind, Callable[[Box, Orphan, Action], ActionResult]] = {
+    ActionKind.KILL: _kill,
+    ActionKind.UNLINK: _unlink,
+    ActionKind.ADOPT: _adopt,
+    ActionKind.REMOVE: _remove,
 }
 
 
-def _reclaimed(box: Box, sample: Mapping[str, Any] | None, level: int) -> Result:
+def _reclaimed(box: Box, sample: Mapping[str, Any] | None, level: int) -> ActionResult:
     said = reclaiming.reclaim(box, sample, level)
-    return Result(said=said, event={"type": "reclaim", "level": level})
+    return ActionResult(said=said, event={"type": "reclaim", "level": level})

@@ -15,7 +15,7 @@ from servers.host.containers import Container
 from servers.lifecycle import creation, secrets
 from servers.lifecycle.byhand import NO_END
 from servers.models import Box, ProfileVersion, Run, Server, User
-from servers.models.run import State
+from servers.models.run import RunState
 
 
 class AdoptionError(Exception):
@@ -61,7 +61,7 @@ def _made(server: Server, container: Container, by: User | None, digests: str) -
     address, port = _reached_at(container, launch)
     fields: dict[str, Any] = {
         **NO_END,
-        "state": State.STARTING,
+        "state": RunState.STARTING,
         "started_at": container.started_at,
         "moved_at": timezone.now(),
         "address": address,

@@ -6,7 +6,7 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from servers import live
-from servers.judge.alerts.case import Case
+from servers.judge.alerts.case import AlertCase
 from servers.judge.alerts.steady import AGAIN, COMES_BACK
 from servers.models import Alert, Box, Delivery, Entry, Outlet, Run, User
 from servers.models.outlet import What
@@ -17,7 +17,7 @@ NEWS = timedelta(hours=6)
 KEPT = timedelta(days=400)
 
 
-def raise_alert(box: Box, case: Case) -> Alert | None:
+def raise_alert(box: Box, case: AlertCase) -> Alert | None:
     """Write it down with its messages; None when it is written down already."""
     now = timezone.now()
     at = datetime.fromtimestamp(case.began, UTC) if case.began is not None else now
@@ -50,7 +50,7 @@ def raise_alert(box: Box, case: Case) -> Alert | None:
     return alert
 
 
-def worsen(alert: Alert, case: Case) -> None:
+def worsen(alert: Alert, case: AlertCase) -> None:
     """It is worse than it was: that is told again, and asks for somebody again."""
     with transaction.atomic():
         still = Alert.objects.open().filter(pk=alert.pk).exclude(severity=case.severity)
@@ -63,7 +63,7 @@ def worsen(alert: Alert, case: Case) -> None:
     live.alerts_changed()
 
 
-def reword(alert: Alert, case: Case) -> None:
+def reword(alert: Alert, case: AlertCase) -> None:
     if Alert.objects.open().filter(pk=alert.pk).update(**_words(case)):
         live.alerts_changed()
 
@@ -112,17 +112,17 @@ def forget_old() -> None:
     Delivery.objects.filter(alert=None, made_at__lt=old).delete()
 
 
-def _run(case: Case) -> Run | None:
+def _run(case: AlertCase) -> Run | None:
     if case.run is None:
         return None
     return Run.objects.select_related("server", "version").filter(pk=case.run).first()
 
 
-def _was_told(box: Box, case: Case) -> bool:
+def _was_told(box: Box, case: AlertCase) -> bool:
     return Alert.objects.filter(box=box, kind=case.kind, subject=case.subject).exists()
 
 
-def _come_back(box: Box, case: Case, now: datetime) -> Alert | None:
+def _come_back(box: Box, case: AlertCase, now: datetime) -> Alert | None:
     """The alert of a moment ago, open again: nobody has been told yet that it was over."""
     same = Alert.objects.filter(box=box, kind=case.kind, subject=case.subject)
     last = same.filter(cleared_at__gt=now - timedelta(seconds=AGAIN)).first()
@@ -138,7 +138,7 @@ def _come_back(box: Box, case: Case, now: datetime) -> Alert | None:
     return last
 
 
-def _words(case: Case) -> dict[str, str]:
+def _words(case: AlertCase) -> dict[str, str]:
     return {
         "title": case.title[:300],
         "detail": case.detail,

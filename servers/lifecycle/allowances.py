@@ -8,11 +8,11 @@ from servers.engines.volumes import VolumeError
 from servers.judge import limits
 from servers.judge.limits import Limits
 from servers.lifecycle import cards, folders
-from servers.lifecycle.knowledge import Knowledge, Start
+from servers.lifecycle.knowledge import Knowledge, LaunchOnBox
 from servers.lifecycle.preview import spec_of
 
 
-def refusals(start: Start, knowledge: Knowledge) -> tuple[str, ...]:
+def refusals(start: LaunchOnBox, knowledge: Knowledge) -> tuple[str, ...]:
     """Why the box would refuse its container, a sentence each; what it has not told yet refuses
     nothing, and neither do devices, of which only the box knows where they lead."""
     launch, box = start.launch, start.box

@@ -11,14 +11,14 @@ from servers.engines import diff
 from servers.engines.diff import Difference
 from servers.judge import failurebook
 from servers.models import ProfileVersion, Run, User
-from servers.models.run import State
+from servers.models.run import RunState
 
 # What people write about a launch does not change what it does.
 _SAID_ABOUT = ("reasons", "hardware", "expected")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wanted:
+class AttemptFilter:
     """Which attempts somebody looks for; empty means all."""
 
     box: str = ""
@@ -27,7 +27,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Choice:
+class FilterChoice:
     """A value to filter by, and how many attempts have it."""
 
     value: str
@@ -59,8 +59,8 @@ class Attempt:
 
 OUTCOMES = {
     "ready": ("became ready", Q(ready_at__isnull=False)),
-    "failed": ("failed to start", Q(ready_at=None, state=State.FAILED)),
-    "other": ("still starting, or was stopped", Q(ready_at=None) & ~Q(state=State.FAILED)),
+    "failed": ("failed to start", Q(ready_at=None, state=RunState.FAILED)),
+    "other": ("still starting, or was stopped", Q(ready_at=None) & ~Q(state=RunState.FAILED)),
 }
 
 
@@ -74,7 +74,7 @@ def of(checkpoint: str, person: User) -> QuerySet[Run]:
     return found.filter(Q(**{f"{profile}__is_private": False}) | Q(**{f"{profile}__owner": person}))
 
 
-def wanted(attempts: QuerySet[Run], wish: Wanted) -> QuerySet[Run]:
+def wanted(attempts: QuerySet[Run], wish: AttemptFilter) -> QuerySet[Run]:
     if wish.box:
         attempts = attempts.filter(server__box__slug=wish.box)
     if wish.outcome in OUTCOMES:
@@ -84,12 +84,12 @@ def wanted(attempts: QuerySet[Run], wish: Wanted) -> QuerySet[Run]:
     return attempts
 
 
-def causes(attempts: QuerySet[Run]) -> list[Choice]:
+def causes(attempts: QuerySet[Run]) -> list[FilterChoice]:
     """Why attempts failed, the most frequent cause first."""
     counted = Counter(attempts.exclude(diagnosis={}).values_list("diagnosis__cause", flat=True))
     known = failurebook.by_id()
     return [
-        Choice(value=cause, words=_words(cause), count=count)
+        FilterChoice(value=cause, words=_words(cause), count=count)
         for cause, count in counted.most_common()
         if cause in known
     ]
@@ -99,9 +99,11 @@ def _words(cause: str) -> str:
     return cause.replace("-", " ")
 
 
-def boxes(attempts: QuerySet[Run]) -> list[Choice]:
+def boxes(attempts: QuerySet[Run]) -> list[FilterChoice]:
     counted = Counter(attempts.values_list("server__box__slug", flat=True))
-    return [Choice(value=box, words=box, count=count) for box, count in sorted(counted.items())]
+    return [
+        FilterChoice(value=box, words=box, count=count) for box, count in sorted(counted.items())
+    ]
 
 
 def rows(shown: Sequence[Run], attempts: QuerySet[Run]) -> list[Attempt]:

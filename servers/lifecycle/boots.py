@@ -7,7 +7,7 @@ from django.db import transaction
 from servers import live
 from servers.lifecycle import creation, moves, restarts
 from servers.models import Boot, Box, Run
-from servers.models.run import ENDED, State, Wanted
+from servers.models.run import ENDED, DesiredState, RunState
 
 # A box that goes down ends its containers a while before the watcher.
 SHUTDOWN = timedelta(minutes=2)
@@ -25,7 +25,7 @@ def note_boot(box: Box, boot_id: str, booted_at: datetime, *, seen_before: datet
     if box.boot_id:
         _remember(box, boot_id, booted_at, seen_before)
         for server in box.servers.filter(removed_at=None).select_related("run__version", "box"):
-            if server.run is not None and server.run.wanted == Wanted.RUNNING:
+            if server.run is not None and server.run.wanted == DesiredState.RUNNING:
                 _take_up(server.run, booted_at, seen_before)
     box.boot_id, box.booted_at = boot_id, booted_at
     Box.objects.filter(pk=box.pk).update(boot_id=boot_id, booted_at=booted_at)
@@ -47,7 +47,7 @@ def _remember(box: Box, boot_id: str, booted_at: datetime, seen_before: datetime
 
 def _wanted(box: Box, booted_at: datetime, seen_before: datetime | None) -> list[int]:
     """The runs that people wanted when it went down, in the order in which they were started."""
-    servers = box.servers.filter(removed_at=None, run__wanted=Wanted.RUNNING)
+    servers = box.servers.filter(removed_at=None, run__wanted=DesiredState.RUNNING)
     servers = servers.select_related("run").order_by("run__started_at", "run__pk")
     return [
         run.pk
@@ -94,7 +94,7 @@ def _went_down(run: Run, seen_before: datetime | None) -> bool:
 def _take_up(run: Run, booted_at: datetime, seen_before: datetime | None) -> None:
     if not restarts.was_before_boot(run, booted_at):
         return
-    if run.state in (State.STARTING, State.READY):
+    if run.state in (RunState.STARTING, RunState.READY):
         container = creation.docker().inspect(run.container_id)
         if container is None or container.has_ended:
             tail = creation.docker().tail(container.id, moves.TAIL) if container else []

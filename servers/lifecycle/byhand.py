@@ -12,7 +12,7 @@ from servers import live
 from servers.host.containers import IDENTITY, Container, ContainerError
 from servers.lifecycle import creation, restarts, secrets
 from servers.models import Box, Entry, Run
-from servers.models.run import ENDED, State, Wanted
+from servers.models.run import ENDED, DesiredState, RunState
 
 log = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ DOCKERS_END = timedelta(seconds=30)
 
 # What was noted of an end that was none.
 NO_END: dict[str, Any] = {
-    "wanted": Wanted.RUNNING,
+    "wanted": DesiredState.RUNNING,
     "stopped_by": None,
     "stop_requested_at": None,
     "stopping_at": None,
@@ -106,7 +106,7 @@ def _follow_again(run: Run, container: Container) -> None:
     try:
         with transaction.atomic():
             again = Run.objects.filter(pk=run.pk)
-            if not again.move(old=ENDED, new=State.STARTING, **fields):
+            if not again.move(old=ENDED, new=RunState.STARTING, **fields):
                 return
             secrets.remember_again(run, container.env)
             Entry.note(None, "start outside inferdash", run.server, run=run.pk)
@@ -122,8 +122,8 @@ def note_end_of_docker(box: Box) -> None:
     stopped = Run.objects.filter(
         server__box=box,
         server__run=F("pk"),
-        state=State.STOPPED,
-        wanted=Wanted.RUNNING,
+        state=RunState.STOPPED,
+        wanted=DesiredState.RUNNING,
         stopped_by=None,
         is_watched=False,
         restart_at=None,
@@ -132,7 +132,7 @@ def note_end_of_docker(box: Box) -> None:
     for run in stopped.select_related("server__box", "server__profile", "version"):
         plan = restarts.plan(run)
         plan["outlook"] = " ".join(filter(None, (WITH_DOCKER, plan.get("outlook"))))
-        if Run.objects.filter(pk=run.pk, state=State.STOPPED, restart_at=None).update(**plan):
+        if Run.objects.filter(pk=run.pk, state=RunState.STOPPED, restart_at=None).update(**plan):
             live.server_changed(run.server_id)
 
 

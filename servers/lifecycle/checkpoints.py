@@ -17,7 +17,7 @@ from servers.engines.volumes import VolumeError
 from servers.host import checkpoints, paths
 from servers.host import hub as remote
 from servers.host.boxfiles import BoxFiles
-from servers.host.hub import Remote
+from servers.host.hub import RemoteModel
 from servers.host.paths import PathError
 from servers.lifecycle.creation import box_files, hub
 from servers.live import answers
@@ -95,13 +95,13 @@ def told(name: str, box: Box, said: Any) -> CheckpointFacts | None:
     return CheckpointFacts(box=box, source=name, **said) if said else None
 
 
-def facts(found: checkpoints.Found) -> dict[str, Any]:
+def facts(found: checkpoints.CheckpointFiles) -> dict[str, Any]:
     """What CheckpointFacts keeps of a checkpoint."""
     config = lean(found.config) if found.config is not None else None
     return {"config": config, "weights": found.weights, "missing": found.missing, "remote": ""}
 
 
-def remote_facts(found: Remote) -> dict[str, Any]:
+def remote_facts(found: RemoteModel) -> dict[str, Any]:
     """The same of one that is still to be downloaded, all of it."""
     config = lean(found.config) if found.config is not None else None
     return {
@@ -112,7 +112,7 @@ def remote_facts(found: Remote) -> dict[str, Any]:
     }
 
 
-def ask_hub(name: str, box: Box) -> Remote | None:
+def ask_hub(name: str, box: Box) -> RemoteModel | None:
     """What the Hub says of a model that the box does not have; None where nobody is to be asked.
 
     Raises HubError.
@@ -169,7 +169,7 @@ def _storable(said: Any) -> Any:
     return said
 
 
-def look(name: str, box: Box) -> checkpoints.Found | None:
+def look(name: str, box: Box) -> checkpoints.CheckpointFiles | None:
     """Look for it here, on the box; None where there is nothing, or profiles may not have it.
 
     Raises OSError or LimitsError when the box's limits cannot be read, and VolumeError when
@@ -181,7 +181,7 @@ def look(name: str, box: Box) -> checkpoints.Found | None:
         return None
 
 
-def _look(name: str, box: Box, files: BoxFiles) -> checkpoints.Found | None:
+def _look(name: str, box: Box, files: BoxFiles) -> checkpoints.CheckpointFiles | None:
     if not name.startswith("/"):
         checkpoint, _at, revision = name.rpartition("@")
         folder = checkpoints.snapshot(hub(box), checkpoint, files, revision)

@@ -7,91 +7,93 @@ from django.utils import timezone
 from servers.engines import parameters
 from servers.engines.launch import Launch
 from servers.judge import holders
-from servers.judge.experience import Worked, weigh
+from servers.judge.experience import LastGoodRun, weigh
 from servers.judge.fit.told import Estimate
 from servers.judge.lint import lint
-from servers.judge.subject import BoxKind, Finding, Gpu, Subject
+from servers.judge.subject import BoxKind, LintFinding, Subject, TargetGpu
 from servers.lifecycle import checkpoints, fits
-from servers.lifecycle.knowledge import Knowledge, Start
+from servers.lifecycle.knowledge import Knowledge, LaunchOnBox
 from servers.models import Box, CheckpointFacts, ImageFacts, Profile, Server
 
 
 @dataclass(frozen=True, kw_only=True)
-class Known:
+class CheckReport:
     """Findings, the worst first, and whether it fits: None without a box, or without GPUs."""
 
     subject: Subject
-    findings: list[Finding]
+    findings: list[LintFinding]
     fit: Estimate | None
 
     @property
-    def every(self) -> list[Finding]:
+    def every(self) -> list[LintFinding]:
         """With the changes that would make it fit."""
         return [*self.findings, *fits.findings(self.fit)]
 
 
 def known(
     launch: Launch, box: Box | None, profile: Profile | None = None, server: Server | None = None
-) -> Known:
+) -> CheckReport:
     """What is known of a start now, with the memory that its GPUs have free at this moment.
 
     With the server, what only that one holds counts as free; else what all of the profile's do.
     """
     if box is None:
         return anywhere(launch)
-    start = Start(launch=launch, box=box, profile=profile, server=server)
+    start = LaunchOnBox(launch=launch, box=box, profile=profile, server=server)
     return of_start(start, Knowledge([start]))
 
 
-def anywhere(launch: Launch) -> Known:
+def anywhere(launch: Launch) -> CheckReport:
     """What holds on every box."""
     asked = Subject(launch=launch)
-    return Known(subject=asked, findings=lint(asked), fit=None)
+    return CheckReport(subject=asked, findings=lint(asked), fit=None)
 
 
-def of_start(start: Start, knowledge: Knowledge) -> Known:
+def of_start(start: LaunchOnBox, knowledge: Knowledge) -> CheckReport:
     asked = replace(_subject(start, knowledge), rooms=fits.rooms(start, knowledge))
-    return Known(
+    return CheckReport(
         subject=asked,
         findings=_weighed(lint(asked), start, knowledge),
         fit=fits.estimate(asked, start, knowledge),
     )
 
 
-def findings(launch: Launch, box: Box | None, profile: Profile | None = None) -> list[Finding]:
+def findings(launch: Launch, box: Box | None, profile: Profile | None = None) -> list[LintFinding]:
     """The worst first, whatever memory is free now. Without a box what holds on every box.
 
     With the profile, its own starts on this box are weighed against what is known elsewhere.
     """
     if box is None:
         return anywhere(launch).findings
-    start = Start(launch=launch, box=box, profile=profile)
+    start = LaunchOnBox(launch=launch, box=box, profile=profile)
     knowledge = Knowledge([start])
     return _weighed(lint(_subject(start, knowledge)), start, knowledge)
 
 
-def _weighed(found: list[Finding], start: Start, knowledge: Knowledge) -> list[Finding]:
+def _weighed(
+    found: list[LintFinding], start: LaunchOnBox, knowledge: Knowledge
+) -> list[LintFinding]:
     return weigh(found, start.launch, worked(start, knowledge)) if found else found
 
 
-def worked(start: Start, knowledge: Knowledge) -> Worked | None:
+def worked(start: LaunchOnBox, knowledge: Knowledge) -> LastGoodRun | None:
     """What the profile's latest start on this box that became ready says of its launch; None of one
     that inferdash has not made."""
     run = next(iter(knowledge.last_good(start)), None)
     if run is None or run.ready_at is None or run.is_watched:
         return None
     launch, day = parameters.fill(run.version.launch, run.values), timezone.localdate(run.ready_at)
-    return Worked(launch=launch, version=run.version.number, day=day)
+    return LastGoodRun(launch=launch, version=run.version.number, day=day)
 
 
 def subject(launch: Launch, box: Box | None, profile: Profile | None = None) -> Subject:
     if box is None:
         return Subject(launch=launch)
-    start = Start(launch=launch, box=box, profile=profile)
+    start = LaunchOnBox(launch=launch, box=box, profile=profile)
     return _subject(start, Knowledge([start]))
 
 
-def _subject(start: Start, knowledge: Knowledge) -> Subject:
+def _subject(start: LaunchOnBox, knowledge: Knowledge) -> Subject:
     alone = subject_with(
         start.launch, start.box, knowledge.image(start), knowledge.checkpoint(start)
     )
@@ -105,7 +107,7 @@ def by_itself(launch: Launch, box: Box) -> Subject:
     )
 
 
-def _others(start: Start, knowledge: Knowledge) -> tuple[str, ...] | None:
+def _others(start: LaunchOnBox, knowledge: Knowledge) -> tuple[str, ...] | None:
     """Who holds GPU memory beside the profile's own servers, which a start would replace."""
     sample = knowledge.sample(start.box)
     if sample is None:
@@ -128,7 +130,7 @@ def subject_with(
     if cards is None:
         return known
     gpus = tuple(
-        Gpu(
+        TargetGpu(
             index=card["index"],
             name=card["name"] or "",
             compute_capability=card["compute_capability"] or "",

@@ -16,12 +16,12 @@ from servers.engines.launch import Launch
 from servers.engines.volumes import VolumeError, resolve
 from servers.host import checkpoints, paths
 from servers.host.boxfiles import BoxFiles
-from servers.host.containers import Container, ContainerError, Docker, Image, Spec
+from servers.host.containers import Container, ContainerError, DockerContainers, Image, Spec
 from servers.host.ports import listener
 from servers.judge import limits
 from servers.lifecycle import cards, files, hardening
 from servers.lifecycle.images import built, logins
-from servers.lifecycle.secrets import Refused, masked, remember, site
+from servers.lifecycle.secrets import SecretsError, masked, remember, site
 from servers.models import Box, ImageFacts, Run
 from servers.models.run import ACTIVE
 
@@ -32,7 +32,7 @@ _LOOPBACK = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
 
 
 @dataclass(frozen=True, kw_only=True)
-class Made:
+class CreatedContainer:
     container: Container
     image_digest: str
     command: list[str]
@@ -43,8 +43,8 @@ class Made:
 
 
 @cache
-def docker() -> Docker:
-    return Docker(settings.INSTALL, logins=logins.kept)
+def docker() -> DockerContainers:
+    return DockerContainers(settings.INSTALL, logins=logins.kept)
 
 
 def container_name(run: Run) -> str:
@@ -70,7 +70,7 @@ def image(run: Run) -> Image | None:
         return _named(run, run.version.launch.image)
     found = docker().image(run.pinned_image)
     if found is None and not (run.like and run.like.image_digest):
-        raise Refused(
+        raise SecretsError(
             f"The image that it ran, {run.pinned_image[:19]}, is no longer on {run.server.box}. "
             f"Start the profile as it is: that takes what {run.version.launch.image} names today."
         )
@@ -80,14 +80,14 @@ def image(run: Run) -> Image | None:
 def _named(run: Run, reference: str) -> Image | None:
     found = docker().image(reference)
     if found is None and built.is_ours(reference):
-        raise Refused(
+        raise SecretsError(
             f"{reference} is made by the Dockerfile of its profile, and it is not on "
             f"{run.server.box}. Build it on the page of {run.server.profile}, then start again."
         )
     return found
 
 
-def create(run: Run) -> Made:
+def create(run: Run) -> CreatedContainer:
     """Create and start the container, or find the one that an earlier attempt made.
 
     Raises Refused when the profile or the box's limits say no, ContainerError when Docker does.
@@ -105,7 +105,7 @@ def create(run: Run) -> Made:
     try:
         gpus = cards.settle(run)
     except cards.CardsError as error:
-        raise Refused(str(error)) from error
+        raise SecretsError(str(error)) from error
     kernels = docker().keep_kernels(found.id) if engine.serves_models else ""
     known = ImageFacts.objects.flaglist_of(run.server.box, launch.engine, found.id)
     refused_ports: set[int] = set()
@@ -128,7 +128,7 @@ def create(run: Run) -> Made:
                 known=known,
             )
         except VolumeError as error:
-            raise Refused(str(error)) from error
+            raise SecretsError(str(error)) from error
         spec = hardening.hardened(docker(), spec, allowed())
         check(spec, kernels)
         files.check(spec, launch.digests)
@@ -144,7 +144,7 @@ def create(run: Run) -> Made:
             raise
         break
     address, bound = _reached_at(container, launch)
-    return Made(
+    return CreatedContainer(
         container=container,
         image_digest=next(iter(found.digests), ""),
         command=[masked(run, word) for word in spec.command],
@@ -172,7 +172,7 @@ def _reached_at(container: Container, launch: Launch) -> tuple[str | None, int |
     if found := bound(container, launch):
         return found
     docker().remove(container.id)
-    raise Refused(
+    raise SecretsError(
         f"The Docker network {launch.network} publishes no ports, so nobody could reach the "
         "engine. Write bridge, host or another network into the profile."
     )
@@ -205,9 +205,9 @@ def allowed() -> limits.Limits:
     try:
         return limits.read(settings.BOX_FILE)
     except limits.LimitsError as error:
-        raise Refused(str(error)) from error
+        raise SecretsError(str(error)) from error
     except FileNotFoundError:
-        raise Refused(
+        raise SecretsError(
             f"{settings.BOX_FILE} is missing: it says what containers may do on this box. "
             "Restart inferdash on the box; it writes the file anew."
         ) from None
@@ -220,13 +220,13 @@ def check(spec: Spec, kernels: str) -> None:
         spec, limit, root=settings.HOST_ROOT, own=own_paths(), manage=settings.MANAGE
     )
     if refusals:
-        raise Refused(" ".join(refusals))
+        raise SecretsError(" ".join(refusals))
     for mount in spec.mounts:
         if mount.kind == "volume" and mount.source != kernels:
             _check_volume(mount.source, limit)
         # Docker's -v would create an empty folder owned by root.
         if mount.kind == "bind" and paths.exists(mount.source, root=settings.HOST_ROOT) is False:
-            raise Refused(
+            raise SecretsError(
                 f"{mount.source} does not exist on {settings.BOX}, and the profile mounts it at "
                 f"{mount.target}. Create it there (mkdir -p {shlex.quote(mount.source)}), or change "
                 "the profile's volumes."
@@ -235,14 +235,14 @@ def check(spec: Spec, kernels: str) -> None:
 
 def _check_volume(name: str, allowed: limits.Limits) -> None:
     if name not in allowed.volumes and not docker().keep_volume(name):
-        raise Refused(
+        raise SecretsError(
             f"The Docker volume {name} was not made for a profile of this inferdash, so nobody "
             "knows what it holds. Name another one in the profile, which is then made. "
             + limits.granted_by(settings.MANAGE, "volume", name)
         )
 
 
-def own_paths() -> limits.Own:
+def own_paths() -> limits.OwnLimits:
     """What no container may have of this box, as the box names it."""
     way = urlsplit(docker().host)
     own = [way.path] if way.scheme.endswith("unix") and way.path else []
@@ -251,7 +251,7 @@ def own_paths() -> limits.Own:
     if str(settings.HOST_ROOT) == "/":
         own += map(str, (settings.DATA, settings.BASE_DIR, settings.BOX_FILE))
         account += _of_python()
-    return limits.Own(box=tuple(own), account=tuple(account))
+    return limits.OwnLimits(box=tuple(own), account=tuple(account))
 
 
 def _of_python() -> list[str]:
@@ -281,7 +281,7 @@ def _host_port(run: Run, refused: set[int]) -> int:
     for port in ports:
         if port not in taken | refused and _is_free(launch.host_address, port):
             return port
-    raise Refused(
+    raise SecretsError(
         f"Every port from {ports.start} to {ports.stop - 1} is taken on this box. Stop a server, "
         "write a port into the profile, or name more ports in INFERDASH_ENGINE_PORTS."
     )
@@ -292,7 +292,7 @@ def _check_own_port(run: Run) -> None:
     port = ENGINES[run.version.launch.engine].port(run.version.launch)
     if find(run) is None and not _is_free("127.0.0.1", port):
         by = listener(port) or "another program"
-        raise Refused(
+        raise SecretsError(
             f"Port {port} of this box is taken by {by}, and with network host the engine listens "
             "there. Choose another port in the profile, or stop what uses it."
         )
@@ -320,7 +320,7 @@ def remove_predecessors(run: Run) -> None:
 def remove_container(run: Run) -> None:
     """Delete the container of a run that has ended, once its log was read whole."""
     if run.is_watched:
-        raise Refused(f"The container of run {run.pk} is somebody else's: it stays.")
+        raise SecretsError(f"The container of run {run.pk} is somebody else's: it stays.")
     docker().remove(run.container_id)
     Run.objects.filter(pk=run.pk).update(container_id="", container_was=run.container_id)
 

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from django.utils import timezone
 
 from servers.models import Run, Server
-from servers.models.run import ACTIVE, STEADY, State
+from servers.models.run import ACTIVE, STEADY, RunState
 
 # Ends in a row that make a loop, and how long the oldest of them counts.
 LOOP = 3
@@ -40,7 +40,7 @@ def count(server: Server) -> Deaths:
             if run.ready_at and now - run.ready_at >= STEADY:
                 return NONE
             continue
-        is_unasked = run.state == State.FAILED and run.stopped_by_id is None
+        is_unasked = run.state == RunState.FAILED and run.stopped_by_id is None
         if not is_unasked or run.ended_at is None or now - run.ended_at > WINDOW:
             break
         if run.ready_at and run.ended_at - run.ready_at >= STEADY:

@@ -16,10 +16,10 @@ from servers.engines import ENGINES, parameters
 from servers.engines.launch import Launch
 from servers.host import durations
 from servers.judge import idle, sleeping
-from servers.judge.idle import Served
+from servers.judge.idle import OnDemandRun
 from servers.lifecycle import checks, claims, preflight, taken, wishes
 from servers.models import Box, Entry, Run, Server, User, datafolder
-from servers.models.run import State, Wanted
+from servers.models.run import DesiredState, RunState
 from servers.models.sleeping import Sleep
 
 # A start that waits for its GPUs outlives the request that wanted it: who asks again finds it.
@@ -44,7 +44,7 @@ def ask(server: Server, *, by: User | None, passing: Collection[int]) -> Run | N
 
     `passing` are runs to which requests are being passed on now. Raises NotStartedError.
     """
-    if server.run is not None and server.run.sleeps and server.run.wanted == Wanted.RUNNING:
+    if server.run is not None and server.run.sleeps and server.run.wanted == DesiredState.RUNNING:
         _wake(server, server.run, passing, by)
         return None
     if said := why_not(server):
@@ -52,7 +52,7 @@ def ask(server: Server, *, by: User | None, passing: Collection[int]) -> Run | N
     launch = parameters.fill(server.profile.launch, server.values)
     run = server.runs.active().first()
     if run is not None:
-        if run.state == State.QUEUED and run.on_request:
+        if run.state == RunState.QUEUED and run.on_request:
             _make_room(server, launch, passing, by)
         return None
     if server.run is not None and server.run.restart_at is not None:
@@ -70,7 +70,7 @@ def ask(server: Server, *, by: User | None, passing: Collection[int]) -> Run | N
     except datafolder.DiskFullError as error:
         raise NotStartedError(f"{server} is not started: {error}", brief=brief(server)) from error
     _make_room(server, launch, passing, by, checked.known)
-    patience = wishes.Patience(until=timezone.now() + WAITS)
+    patience = wishes.QueueOptions(until=timezone.now() + WAITS)
     return wishes.start(server, by=by, patience=patience, on_request=True)
 
 
@@ -126,7 +126,7 @@ def why_not(server: Server, *, is_brief: bool = False) -> str:
 
 def _failed_to_start(run: Run, server: Server) -> bool:
     is_same = run.version_id == server.profile.current_id
-    return run.state == State.FAILED and run.ready_at is None and run.on_request and is_same
+    return run.state == RunState.FAILED and run.ready_at is None and run.on_request and is_same
 
 
 def _make_room(
@@ -134,7 +134,7 @@ def _make_room(
     launch: Launch,
     passing: Collection[int],
     by: User | None,
-    known: checks.Known | None = None,
+    known: checks.CheckReport | None = None,
     *,
     lacking: int | None = None,
 ) -> None:
@@ -161,18 +161,18 @@ def _make_room(
         _stop(run, f"Stopped to make room for {server}, which a request has asked for.")
 
 
-def _served(box: Box, passing: Collection[int]) -> list[Served]:
+def _served(box: Box, passing: Collection[int]) -> list[OnDemandRun]:
     """What requests have started, and what goes away by itself."""
     runs = Run.objects.active().filter(server__box=box)
-    runs = runs.filter(Q(on_request=True, state=State.READY) | ~Q(wanted=Wanted.RUNNING))
+    runs = runs.filter(Q(on_request=True, state=RunState.READY) | ~Q(wanted=DesiredState.RUNNING))
     runs = runs.select_related("server__box")
     return [_as_served(run, passing) for run in runs if not claims.is_claimed(run)]
 
 
-def _as_served(run: Run, passing: Collection[int]) -> Served:
-    return Served(
+def _as_served(run: Run, passing: Collection[int]) -> OnDemandRun:
+    return OnDemandRun(
         run=run.pk,
-        ready_at=run.ready_at if run.wanted == Wanted.RUNNING else None,
+        ready_at=run.ready_at if run.wanted == DesiredState.RUNNING else None,
         last_request_at=run.last_request_at,
         requests_running=run.requests_running,
         is_passing=run.pk in passing or run.sleep in (Sleep.FALLING, Sleep.WAKING),
@@ -204,7 +204,7 @@ def idle_on(box: Box) -> Iterator[Run]:
     """What requests have started, and nobody has asked for as long as its profile says."""
     now = timezone.now()
     runs = Run.objects.filter(
-        server__box=box, on_request=True, state=State.READY, wanted=Wanted.RUNNING
+        server__box=box, on_request=True, state=RunState.READY, wanted=DesiredState.RUNNING
     ).select_related("server__box", "server__profile__current", "version")
     for run in runs.fetch_any():
         limit = run.version.launch.stop_idle
@@ -223,7 +223,7 @@ def _stop(run: Run, why: str) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class OnRequest:
+class StartOnDemand:
     """A server that requests start, as the page of the gateway lists it."""
 
     server: Server
@@ -231,7 +231,7 @@ class OnRequest:
     place: int | None  # in the order in which they are stopped to make room
 
 
-def listed() -> list[OnRequest]:
+def listed() -> list[StartOnDemand]:
     """All of them: those that may be stopped first, in that order."""
     shown = Server.objects.filter(removed_at=None).select_related(
         "box", "profile__current", "run__version", "run__started_by", "held_back_by"
@@ -241,11 +241,11 @@ def listed() -> list[OnRequest]:
     for server in shown.order_by("slug"):
         run = server.run
         if server.profile.launch.start_on_request and not server.is_watched:
-            is_its = run is not None and run.on_request and run.state == State.READY
+            is_its = run is not None and run.on_request and run.state == RunState.READY
             found.append((_as_served(run, ()).idle_since(now) if run and is_its else None, server))
     found.sort(key=lambda each: (each[0] is None, each[0] or now))
     return [
-        OnRequest(server=server, idle_since=since, place=number if since else None)
+        StartOnDemand(server=server, idle_since=since, place=number if since else None)
         for number, (since, server) in enumerate(found, start=1)
     ]
 

@@ -10,18 +10,18 @@ from django.utils import timezone
 
 from servers import live
 from servers.engines import diff, parameters
-from servers.engines.change import Change
+from servers.engines.change import LaunchChange
 from servers.engines.diff import Difference
 from servers.judge import failurebook, oom
 from servers.judge.diagnosis import HEAD, TAIL, Diagnosis, Ending, diagnose
-from servers.judge.facts import Facts
+from servers.judge.facts import LaunchFacts
 from servers.judge.oom import Oom
 from servers.judge.remedies import Remedy
-from servers.judge.subject import Source
+from servers.judge.subject import RuleSource
 from servers.lifecycle import attempts, checks
 from servers.models import Box, LogChunk, Run, User
 from servers.models.log import NOTE
-from servers.models.run import ACTIVE, State
+from servers.models.run import ACTIVE, RunState
 
 # Failed runs that are looked at in one round.
 AT_ONCE = 3
@@ -38,18 +38,18 @@ GIB = TELLING = 2**30
 
 
 @dataclass(frozen=True, kw_only=True)
-class Step:
+class FixStep:
     """One thing to do. `change` is None for what no profile can do."""
 
     number: int  # of the failure's remedies, from 0
     says: str
     box: str  # an action on the box, "" for none
-    change: Change | None
+    change: LaunchChange | None
     differences: tuple[Difference, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Changed:
+class ChangedSince:
     """What is different from the last time; None on one side: not known or not there."""
 
     what: str
@@ -58,7 +58,7 @@ class Changed:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Why:
+class FailureReport:
     """All that the page of a failed run tells."""
 
     is_waiting: bool  # the log is not whole yet
@@ -66,10 +66,10 @@ class Why:
     cause: str
     summary: str
     evidence: tuple[tuple[int, str], ...]
-    steps: tuple[Step, ...]
-    sources: tuple[Source, ...]
+    steps: tuple[FixStep, ...]
+    sources: tuple[RuleSource, ...]
     last_good: Run | None
-    changed: tuple[Changed, ...]
+    changed: tuple[ChangedSince, ...]
     differences: tuple[Difference, ...]  # between the two launches
     attempts: int  # to start the same checkpoint that the person may see, with this one
 
@@ -80,7 +80,7 @@ def look(box: Box) -> None:
     is_late = Q(ended_at__lt=timezone.now() - PATIENCE)
     # What was judged by a part of a log is judged again once there is more.
     is_open = Q(is_whole | is_late, diagnosis={}) | Q(is_whole, diagnosis__is_partial=True)
-    open_ones = Run.objects.filter(is_open, server__box=box, state=State.FAILED)
+    open_ones = Run.objects.filter(is_open, server__box=box, state=RunState.FAILED)
     just_now = Q(exit_code=SIGKILLED, ended_at__gt=timezone.now() - HEARING, oom={})
     open_ones = open_ones.exclude(just_now)
     latest = open_ones.select_related("server__box", "version", "like").order_by("-pk")[:AT_ONCE]
@@ -88,7 +88,7 @@ def look(box: Box) -> None:
         found = diagnose(_ending(run))
         is_partial = not run.log_complete and bool(run.container_id)
         same = Run.objects.filter(
-            pk=run.pk, diagnosis=run.diagnosis, oom=run.oom, state=State.FAILED
+            pk=run.pk, diagnosis=run.diagnosis, oom=run.oom, state=RunState.FAILED
         )
         if same.update(diagnosis=_kept(found) | {"is_partial": is_partial}):
             live.server_changed(run.server_id)
@@ -164,12 +164,12 @@ def _lines(run_id: int) -> Iterator[tuple[int, str]]:
             yield line.number, line.text
 
 
-def explained(run: Run, person: User) -> Why:
+def explained(run: Run, person: User) -> FailureReport:
     """What to show this person of a failed run, with the changes that its profile would take now."""
     failure = failurebook.by_id().get(run.cause)
     groups = run.diagnosis.get("groups", {})
     good = _last_good(run)
-    return Why(
+    return FailureReport(
         is_waiting=not run.diagnosis,
         is_partial=bool(run.diagnosis.get("is_partial")),
         cause=failure.id if failure else "",
@@ -184,7 +184,7 @@ def explained(run: Run, person: User) -> Why:
     )
 
 
-def change(run: Run, number: int) -> Change | None:
+def change(run: Run, number: int) -> LaunchChange | None:
     """What a remedy changes in the profile of this run; None where it changes nothing."""
     failure = failurebook.by_id().get(run.cause)
     groups = run.diagnosis.get("groups", {})
@@ -194,11 +194,11 @@ def change(run: Run, number: int) -> Change | None:
     return None
 
 
-def _steps(run: Run, remedies: tuple[Remedy, ...], groups: dict[str, str]) -> Iterator[Step]:
+def _steps(run: Run, remedies: tuple[Remedy, ...], groups: dict[str, str]) -> Iterator[FixStep]:
     server = run.server
     template = server.profile.launch
     launch = parameters.fill(template, server.values)
-    facts = Facts(checks.subject(launch, server.box))
+    facts = LaunchFacts(checks.subject(launch, server.box))
     for number, remedy in enumerate(remedies):
         if not remedy.fits(launch.engine, groups):
             continue
@@ -207,7 +207,7 @@ def _steps(run: Run, remedies: tuple[Remedy, ...], groups: dict[str, str]) -> It
         if changes and made is None:
             continue  # the profile says so already, or its version has no such flag
         after = made.apply(template) if made else template
-        yield Step(
+        yield FixStep(
             number=number,
             says=remedy.text(groups),
             box=remedy.box,
@@ -221,22 +221,22 @@ def _last_good(run: Run) -> Run | None:
     return before.select_related("version", "like").order_by("-pk").first()
 
 
-def _changed(good: Run, run: Run) -> Iterator[Changed]:
+def _changed(good: Run, run: Run) -> Iterator[ChangedSince]:
     for what, name in (("image id", "image_id"), ("checkpoint", "checkpoint_revision")):
         before, after = getattr(good, name), getattr(run, name)
         if before and after and before != after:
-            yield Changed(what=what, before=before[:SHORT], after=after[:SHORT])
+            yield ChangedSince(what=what, before=before[:SHORT], after=after[:SHORT])
     old, new = good.around, run.around
     if not (old and new):
         return
     if old.get("driver") != new.get("driver"):
-        yield Changed(what="driver", before=old.get("driver"), after=new.get("driver"))
+        yield ChangedSince(what="driver", before=old.get("driver"), after=new.get("driver"))
     if old.get("others") != new.get("others"):
-        yield Changed(
+        yield ChangedSince(
             what="other servers on the box",
             before=", ".join(old.get("others", [])) or "none",
             after=", ".join(new.get("others", [])) or "none",
         )
     if "free" in old and "free" in new and abs(old["free"] - new["free"]) > TELLING:
         before, after = (f"{each['free'] / GIB:.1f} GiB" for each in (old, new))
-        yield Changed(what="free GPU memory at the start", before=before, after=after)
+        yield ChangedSince(what="free GPU memory at the start", before=before, after=after)

@@ -13,34 +13,34 @@ from servers.engines.launch import Launch
 from servers.engines.volumes import VolumeError
 from servers.host import discard
 from servers.host.boxfiles import BoxFiles
-from servers.host.discard import DiscardError, Plan
+from servers.host.discard import DeletionPlan, DiscardError
 from servers.host.paths import PathError
 from servers.judge.limits import LimitsError
 from servers.judge.sizes import gib
 from servers.lifecycle import creation, downloading, stock
-from servers.lifecycle.stock import Use
+from servers.lifecycle.stock import ModelUse
 from servers.live import answers
 from servers.models import Action, Box, Download, Run, StoredCheckpoint, User
-from servers.models.action import TOLD_FOR, Kind
-from servers.models.download import State as DownloadState
+from servers.models.action import TOLD_FOR, ActionKind
+from servers.models.download import DownloadState as DownloadState
 
 SHOWN = 12  # names of files
 
 
 @dataclass(frozen=True, kw_only=True)
-class Missers:
+class ModelUsers:
     """Who would miss a model. `refused` says why it may not be deleted now; "" when it may."""
 
-    uses: list[Use]
+    uses: list[ModelUse]
     hidden: int  # private profiles of others that name it, too
     refused: str
 
 
-def missers(stored: StoredCheckpoint, person: User) -> Missers:
+def missers(stored: StoredCheckpoint, person: User) -> ModelUsers:
     uses = stock.uses(stored.box, person).get(stored.pk, [])
     every = stock.names_it(stored)
     seen = {use.profile.pk for use in uses}
-    return Missers(
+    return ModelUsers(
         uses=uses,
         hidden=sum(1 for each in every if each.pk not in seen),
         refused=refusal(stored),
@@ -99,13 +99,13 @@ def answer(asked: str, stored: StoredCheckpoint) -> None:
     answers.give(asked, said)
 
 
-def _shown(made: Plan) -> list[str]:
+def _shown(made: DeletionPlan) -> list[str]:
     top = PurePosixPath(made.top)
     names = [str(PurePosixPath(each).relative_to(top)) for each in made.files]
     return names[:SHOWN] or [f"everything in {each}" for each in made.trees]
 
 
-def _users(made: Plan) -> list[str]:
+def _users(made: DeletionPlan) -> list[str]:
     return discard.users(made, _box_files(), proc=settings.KERNEL_ROOT / "proc")
 
 
@@ -117,7 +117,7 @@ def _box_files() -> BoxFiles:
         raise DiscardError(f"What this box allows cannot be read: {error}") from error
 
 
-def plan(stored: StoredCheckpoint) -> Plan:
+def plan(stored: StoredCheckpoint) -> DeletionPlan:
     """What goes with it. Only below the folders with models of this box. Raises DiscardError."""
     path = PurePosixPath(stored.path)
     try:
@@ -188,5 +188,5 @@ def _note_on_downloads(stored: StoredCheckpoint, files: BoxFiles, *, by: User | 
 def told(box: Box) -> Iterable[Action]:
     """Deletions that go on, and those of the last day that were refused."""
     since = timezone.now() - TOLD_FOR
-    asked = box.actions.filter(kind=Kind.DELETE, asked_at__gt=since)
+    asked = box.actions.filter(kind=ActionKind.DELETE, asked_at__gt=since)
     return asked.exclude(state=Action.State.DONE).select_related("asked_by")[:5]

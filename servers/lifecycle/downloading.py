@@ -16,7 +16,7 @@ from servers.engines.volumes import VolumeError, resolve
 from servers.host import paths
 from servers.host.boxfiles import BoxFiles, RefusedFileError
 from servers.host.fetch import choice, listing, places, room
-from servers.host.fetch.job import REPOSITORY, REVISION, FetchError, File, Job, Layout
+from servers.host.fetch.job import REPOSITORY, REVISION, FetchError, Job, Layout, RepositoryFile
 from servers.host.inventory import Inventory
 from servers.judge.limits import LimitsError
 from servers.judge.sizes import size
@@ -24,7 +24,7 @@ from servers.lifecycle import creation, stock
 from servers.lifecycle.checkpoints import hub_token
 from servers.live import answers
 from servers.models import Box, Download, Entry, User
-from servers.models.download import OVER, State, Wanted, key_of
+from servers.models.download import OVER, DesiredDownloadState, DownloadState, key_of
 
 log = logging.getLogger(__name__)
 
@@ -34,12 +34,12 @@ LOOK_SILENCE, LOOK_WITHIN = 8.0, 20.0
 MOST_PATTERNS = 5000
 
 
-class WishError(Exception):
+class DownloadRequestError(Exception):
     """A download that nobody can want so; the text says why."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Target:
+class DownloadTarget:
     """A place for models on a box. `refused` says why it takes none, `advice` what to do."""
 
     into: str  # "": the Hugging Face cache
@@ -50,7 +50,7 @@ class Target:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wish:
+class DownloadRequest:
     repository: str
     revision: str = "main"
     patterns: tuple[str, ...] = ()
@@ -70,31 +70,31 @@ def read_name(text: str) -> tuple[str, str]:
         plain = plain.removeprefix(host)
     parts = [part for part in plain.partition("?")[0].partition("#")[0].split("/") if part]
     if parts[:1] in (["datasets"], ["spaces"]):
-        raise WishError(f"{text} is no model: inferdash downloads models only.")
+        raise DownloadRequestError(f"{text} is no model: inferdash downloads models only.")
     revision = parts[3] if len(parts) > 3 and parts[2] in ("tree", "blob", "resolve") else ""
     name = "/".join(parts[:2])
     is_path = text.strip().startswith(("/", "~", "."))
     if is_path or not REPOSITORY.fullmatch(name.partition(":")[0]) or len(name) > 200:
-        raise WishError(
+        raise DownloadRequestError(
             f"“{text[:100]}” is not the id of a model. Write it as the Hub does, Qwen/Qwen3-8B, or "
             "paste its page's address."
         )
     return name, revision
 
 
-def ask(box: Box, wish: Wish, *, by: User) -> tuple[Download, bool]:
+def ask(box: Box, wish: DownloadRequest, *, by: User) -> tuple[Download, bool]:
     """The download of a wish, and whether it is new: the same is wanted once a box.
 
     Raises WishError.
     """
     if not settings.HUB:
-        raise WishError(OFF)
+        raise DownloadRequestError(OFF)
     if not REPOSITORY.fullmatch(wish.repository):
-        raise WishError(f"“{wish.repository[:100]}” is not the id of a model.")
+        raise DownloadRequestError(f"“{wish.repository[:100]}” is not the id of a model.")
     if not REVISION.fullmatch(wish.revision) or ".." in wish.revision:
-        raise WishError(f"“{wish.revision[:100]}” is not the name of a revision.")
+        raise DownloadRequestError(f"“{wish.revision[:100]}” is not the name of a revision.")
     if len(wish.patterns) > MOST_PATTERNS or wish.limit < 0:
-        raise WishError("That is more than one download can be asked for.")
+        raise DownloadRequestError("That is more than one download can be asked for.")
     patterns = list(wish.patterns)
     key = key_of(wish.repository, wish.revision, patterns, wish.into)
     try:
@@ -111,20 +111,20 @@ def ask(box: Box, wish: Wish, *, by: User) -> tuple[Download, bool]:
 
 
 def pause(download: Download, *, by: User) -> None:
-    _want(download, Wanted.PAUSED, "pause download", by)
+    _want(download, DesiredDownloadState.PAUSED, "pause download", by)
 
 
 def resume(download: Download, *, by: User) -> None:
     """Goes on with one that is paused, and tries again one that has failed or was cancelled."""
     if not download.is_over:
-        _want(download, Wanted.GO, "resume download", by)
+        _want(download, DesiredDownloadState.GO, "resume download", by)
         return
-    if download.state == State.DONE:
+    if download.state == DownloadState.DONE:
         return
     try:
         with transaction.atomic():
             moved = Download.objects.filter(pk=download.pk, state=download.state).update(
-                state=State.WAITING, wanted=Wanted.GO, said="", advice="", trouble="",
+                state=DownloadState.WAITING, wanted=DesiredDownloadState.GO, said="", advice="", trouble="",
                 ended_at=None, drops_parts=False, rate=None,
             )  # fmt: skip
             if moved:
@@ -136,7 +136,7 @@ def resume(download: Download, *, by: User) -> None:
 
 def cancel(download: Download, *, by: User, drop_parts: bool) -> None:
     Download.objects.filter(pk=download.pk).exclude(state__in=OVER).update(drops_parts=drop_parts)
-    _want(download, Wanted.CANCELLED, "cancel download", by)
+    _want(download, DesiredDownloadState.CANCELLED, "cancel download", by)
 
 
 def limit(download: Download, pace: int, *, by: User) -> None:
@@ -147,10 +147,12 @@ def limit(download: Download, pace: int, *, by: User) -> None:
         _tell(download)
 
 
-def _want(download: Download, wanted: Wanted, action: str, by: User) -> None:
+def _want(download: Download, wanted: DesiredDownloadState, action: str, by: User) -> None:
     mine = Download.objects.filter(pk=download.pk).exclude(state__in=OVER)
     # Who cancels has the last word.
-    changed = mine.exclude(wanted__in=(wanted, Wanted.CANCELLED)).update(wanted=wanted)
+    changed = mine.exclude(wanted__in=(wanted, DesiredDownloadState.CANCELLED)).update(
+        wanted=wanted
+    )
     if changed:
         Entry.note(by, action, download.repository, box=download.box.slug)
         _tell(download)
@@ -164,14 +166,14 @@ def _tell(download: Download) -> None:
 # What follows is done on the box.
 
 
-def targets(box: Box) -> list[Target]:
+def targets(box: Box) -> list[DownloadTarget]:
     """Where models may be put on this box: its cache, then the folders with models."""
     try:
         roots = stock.roots(box)
         files = creation.box_files()
         cache = resolve(box.hf_cache, home=box.home) if box.hf_cache else ""
     except (OSError, LimitsError, VolumeError, paths.PathError) as error:
-        return [Target(into="", path=box.hf_cache, refused=str(error))]
+        return [DownloadTarget(into="", path=box.hf_cache, refused=str(error))]
     found = []
     for root in roots:
         is_cache = root.path == cache or root.path == str(_real(cache))
@@ -188,19 +190,19 @@ def _real(path: str) -> PurePosixPath:
         return PurePosixPath(path)
 
 
-def _target(root: stock.Root, files: BoxFiles, *, is_cache: bool) -> Target:
+def _target(root: stock.ModelFolder, files: BoxFiles, *, is_cache: bool) -> DownloadTarget:
     into = "" if is_cache else root.path
     if root.refused:
-        return Target(into=into, path=root.path, refused=root.refused)
+        return DownloadTarget(into=into, path=root.path, refused=root.refused)
     try:
         found = files.room(_real(f"{root.path}/hub" if is_cache else root.path))
     except RefusedFileError as error:
         says = f"{error.filename} is {error.because}: nothing is downloaded there."
-        return Target(into=into, path=root.path, refused=says)
+        return DownloadTarget(into=into, path=root.path, refused=says)
     except OSError as error:
-        return Target(into=into, path=root.path, refused=f"{root.path}: {error.strerror}.")
+        return DownloadTarget(into=into, path=root.path, refused=f"{root.path}: {error.strerror}.")
     fault = room.fault(found)
-    return Target(
+    return DownloadTarget(
         into=into,
         path=root.path,
         free=found.free,
@@ -244,7 +246,7 @@ def job(download: Download, others: Iterable[Download] = ()) -> Job:
         root=str(files.root),
         commit=download.commit,
         patterns=tuple(download.patterns),
-        files=tuple(File.checked(each) for each in download.files),
+        files=tuple(RepositoryFile.checked(each) for each in download.files),
         verified={name: (size, at) for name, (size, at) in download.verified.items()},
         others=tuple(
             (str(_real(each.folder)), max(0, (each.total or 0) - each.done)) for each in others
@@ -254,7 +256,7 @@ def job(download: Download, others: Iterable[Download] = ()) -> Job:
     )
 
 
-def _place(target: Target, repository: str, files: BoxFiles) -> PurePosixPath:
+def _place(target: DownloadTarget, repository: str, files: BoxFiles) -> PurePosixPath:
     """Where it goes in truth. The folder itself may be a link, if where that leads is allowed;
     nothing below it is. Raises FetchError."""
     real = _real(target.path) / repository if target.into else _real(f"{target.path}/hub")
@@ -376,7 +378,9 @@ def look(box: Box, repository: str, revision: str) -> dict[str, Any]:
     }
 
 
-def _there(target: Target, found: listing.Listing, revision: str) -> dict[str, int]:
+def _there(
+    target: DownloadTarget, found: listing.RepositoryListing, revision: str
+) -> dict[str, int]:
     """By name the bytes that lie there already."""
     try:
         files = creation.box_files()
@@ -386,20 +390,20 @@ def _there(target: Target, found: listing.Listing, revision: str) -> dict[str, i
     where: places.Places = (
         places.Folder(files, folder, found.commit)
         if target.into
-        else places.Cache(files, folder, found.repository, found.commit, revision)
+        else places.HubCache(files, folder, found.repository, found.commit, revision)
     )
     sizes = {file.name: places.there(file, where) for file in found.files}
     return {name: size for name, size in sizes.items() if size}
 
 
-def groups(said: Mapping[str, Any]) -> list[choice.Group]:
+def groups(said: Mapping[str, Any]) -> list[choice.FileGroup]:
     """The files of an answer, as people choose among them."""
-    return choice.groups(File.checked(each) for each in said["files"])
+    return choice.groups(RepositoryFile.checked(each) for each in said["files"])
 
 
 def of_quantization(said: Mapping[str, Any], name: str) -> set[str]:
     """The names of the files that a quantization's name stands for; none where it is not there."""
-    files = [File.checked(each) for each in said["files"]]
+    files = [RepositoryFile.checked(each) for each in said["files"]]
     try:
         return {each.name for each in choice.chosen(files, [f":{name}"])}
     except FetchError:

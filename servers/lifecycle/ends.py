@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from servers.host.containers import Container
-from servers.models.run import State
+from servers.models.run import RunState
 
 # What a container's init or shell ends with when it cannot run the program.
 NO_PROGRAM = (126, 127)
@@ -19,15 +19,15 @@ REMOVED = "Its container was removed outside inferdash. Its log is kept as far a
 
 
 @dataclass(frozen=True, kw_only=True)
-class Judged:
+class ExitJudgement:
     """What an end was, and one sentence for it."""
 
-    state: State  # stopped or failed
+    state: RunState  # stopped or failed
     says: str
     is_sure: bool = True  # False: it may as well have been the other
 
 
-def judge(ready_at: datetime | None, container: Container, *, asked: bool | None) -> Judged:
+def judge(ready_at: datetime | None, container: Container, *, asked: bool | None) -> ExitJudgement:
     """What an end was that nobody asked inferdash for, whoever owns the container.
 
     `asked`: somebody had Docker end it; None: nobody can tell, as Docker does not remember.
@@ -36,26 +36,26 @@ def judge(ready_at: datetime | None, container: Container, *, asked: bool | None
     code = container.exit_code
     if asked:
         with_code = "" if code is None else f" It ended with exit code {code}."
-        return Judged(
-            state=State.STOPPED,
+        return ExitJudgement(
+            state=RunState.STOPPED,
             says=f"Somebody has stopped its container outside inferdash, with Docker.{with_code}",
         )
     if container.oom_killed:
-        return Judged(state=State.FAILED, says=why)
+        return ExitJudgement(state=RunState.FAILED, says=why)
     if code in _WANTED_ENDS:
         says = (
             f"{SIGNALS[code - 128]} from outside inferdash has ended it. Who sent it is not known."
         )
-        return Judged(state=State.STOPPED, says=says, is_sure=False)
+        return ExitJudgement(state=RunState.STOPPED, says=says, is_sure=False)
     if asked is None and code == 0 and ready_at is not None:
         says = (
             "It ended with exit code 0 while nobody looked: whether somebody has stopped it, or it "
             "ended by itself, is not known."
         )
-        return Judged(state=State.STOPPED, says=says, is_sure=False)
+        return ExitJudgement(state=RunState.STOPPED, says=says, is_sure=False)
     if asked is None:
         why += " Whether somebody has asked Docker for it is not known."
-    return Judged(state=State.FAILED, says=why, is_sure=asked is not None)
+    return ExitJudgement(state=RunState.FAILED, says=why, is_sure=asked is not None)
 
 
 def why_ended(ready_at: datetime | None, container: Container) -> str:

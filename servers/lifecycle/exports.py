@@ -19,7 +19,7 @@ def document_of(profile: Profile, launch: Launch) -> Document:
     return Document(
         name=profile.name,
         notes=profile.notes,
-        source=document.Source(url=profile.source),
+        source=document.RecipeSource(url=profile.source),
         tags=tuple(profile.tag_list),
         secrets=tuple(sorted(launch.secret_env)),
         launch=replace(launch, secret_env={}),

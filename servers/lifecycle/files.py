@@ -8,7 +8,7 @@ from django.conf import settings
 from servers.host import digests, paths
 from servers.host.boxfiles import BoxFiles
 from servers.host.containers import Mount, Spec
-from servers.lifecycle.secrets import Refused
+from servers.lifecycle.secrets import SecretsError
 
 
 def check(spec: Spec, wanted: Mapping[str, str]) -> None:
@@ -23,9 +23,9 @@ def check(spec: Spec, wanted: Mapping[str, str]) -> None:
             files = BoxFiles(below=(source,), root=settings.HOST_ROOT)
             found = digests.sha256(real, files)
         except (digests.DigestError, paths.PathError) as error:
-            raise Refused(f"{path}, which the profile depends on: {error}") from error
+            raise SecretsError(f"{path}, which the profile depends on: {error}") from error
         if found != digest:
-            raise Refused(
+            raise SecretsError(
                 f"{path} is not what the profile was made with. Its SHA-256 is {found}, "
                 f"and the profile says {digest}. Put the right one there, or, if this is "
                 "right, write its SHA-256 into the profile."
@@ -41,7 +41,7 @@ def _on_box(spec: Spec, path: str) -> tuple[PurePosixPath, PurePosixPath]:
         if mount.kind == "bind" and inside.is_relative_to(mount.target)
     ]
     if not around:
-        raise Refused(
+        raise SecretsError(
             f"The profile names the SHA-256 of {path}, and none of its volumes brings it into "
             "the container."
         )
@@ -50,7 +50,7 @@ def _on_box(spec: Spec, path: str) -> tuple[PurePosixPath, PurePosixPath]:
     source = paths.resolve(mount.source, root=settings.HOST_ROOT)
     found = paths.resolve(str(source / inside.relative_to(mount.target)), root=settings.HOST_ROOT)
     if not found.is_relative_to(source):
-        raise Refused(
+        raise SecretsError(
             f"{path} is a link that leads out of {mount.source}, where the container cannot follow."
         )
     return source, found

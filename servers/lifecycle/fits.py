@@ -3,17 +3,17 @@
 from django.utils import timezone
 
 from servers.engines import parameters
-from servers.engines.change import Change
+from servers.engines.change import LaunchChange
 from servers.engines.diff import compare
 from servers.engines.launch import Launch
 from servers.judge import room
-from servers.judge.facts import Facts
+from servers.judge.facts import LaunchFacts
 from servers.judge.fit.estimate import estimate as judged
-from servers.judge.fit.told import Estimate, Past
+from servers.judge.fit.told import Estimate, PastMeasurement
 from servers.judge.fit.used import on_this_box
-from servers.judge.room import Room
-from servers.judge.subject import Finding, Subject
-from servers.lifecycle.knowledge import Knowledge, Start
+from servers.judge.room import GpuRoom
+from servers.judge.subject import LintFinding, Subject
+from servers.lifecycle.knowledge import Knowledge, LaunchOnBox
 from servers.models import Box, Run
 
 RULE = "memory-fit"  # the name by which a page asks for one of its changes
@@ -28,23 +28,23 @@ _NO_MATTER = (
 )  # fmt: skip
 
 
-def rooms(start: Start, knowledge: Knowledge) -> tuple[Room, ...]:
+def rooms(start: LaunchOnBox, knowledge: Knowledge) -> tuple[GpuRoom, ...]:
     """What each GPU has for this start, which replaces what runs of its server."""
     own = {run.container_id for run in knowledge.replaced(start) if run.container_id}
     return room.rooms(knowledge.sample(start.box), start.box.gpus or (), own=own)
 
 
-def estimate(subject: Subject, start: Start, knowledge: Knowledge) -> Estimate | None:
+def estimate(subject: Subject, start: LaunchOnBox, knowledge: Knowledge) -> Estimate | None:
     """None for a launch without GPUs or models. `subject` holds the rooms."""
     if not subject.launch.serves_models:
         return None
     return judged(subject, _past(subject, start, knowledge))
 
 
-def findings(found: Estimate | None) -> list[Finding]:
+def findings(found: Estimate | None) -> list[LintFinding]:
     """Its changes as what a page's buttons ask for; `about` tells them apart."""
     return [
-        Finding(
+        LintFinding(
             rule=RULE,
             severity="warning",
             says=found.says if found else "",
@@ -55,11 +55,11 @@ def findings(found: Estimate | None) -> list[Finding]:
     ]
 
 
-def about(fix: Change) -> str:
+def about(fix: LaunchChange) -> str:
     return " ".join(sorted(fix.set_flags)) or "gpus"
 
 
-def _past(subject: Subject, start: Start, knowledge: Knowledge) -> Past | None:
+def _past(subject: Subject, start: LaunchOnBox, knowledge: Knowledge) -> PastMeasurement | None:
     """What the latest good start of the very same launch held; None without one."""
     server, box = start.server, start.box
     for run in knowledge.last_good(start):
@@ -69,7 +69,7 @@ def _past(subject: Subject, start: Start, knowledge: Knowledge) -> Past | None:
             count = _count(run, subject, box)
             if count:
                 day = timezone.localdate(run.ready_at)
-                return Past(peak=run.peak_memory // count, day=day, run=run.pk)
+                return PastMeasurement(peak=run.peak_memory // count, day=day, run=run.pk)
     return None
 
 
@@ -84,4 +84,4 @@ def _count(run: Run, subject: Subject, box: Box) -> int:
     """Over how many GPUs of the box its memory was spread; 0 where that is not known."""
     said = run.gpus or run.version.launch.gpus
     given = len(said.split(",")) if said.replace(",", "").isdigit() else len(box.gpus or ())
-    return min(given, on_this_box(Facts(subject)) or given)
+    return min(given, on_this_box(LaunchFacts(subject)) or given)

@@ -27,7 +27,7 @@ MOST = 30
 
 
 @dataclass(frozen=True, kw_only=True)
-class Told:
+class PathReport:
     path: str
     lies: lookup.Lies | Literal["refused"]
     of: str = ""
@@ -51,17 +51,17 @@ def question(box: Box, wanted: Sequence[Place]) -> str:
     return f"paths:{box.slug}:{hashlib.sha256(paths.encode()).hexdigest()}"
 
 
-def kept(box: Box, wanted: Sequence[Place]) -> list[Told] | None:
+def kept(box: Box, wanted: Sequence[Place]) -> list[PathReport] | None:
     """What the box has said of them in the last minute; None: it has to be asked."""
     return _told(box, wanted, answers.kept(question(box, wanted)))
 
 
-def awaited(box: Box, wanted: Sequence[Place], *, seconds: float) -> list[Told] | None:
+def awaited(box: Box, wanted: Sequence[Place], *, seconds: float) -> list[PathReport] | None:
     """What the box says, once it was asked; None when it does not answer in time."""
     return _told(box, wanted, answers.awaited(question(box, wanted), seconds=seconds))
 
 
-def refusals(told: Iterable[Told]) -> tuple[str, ...]:
+def refusals(told: Iterable[PathReport]) -> tuple[str, ...]:
     """Why the box does not mount such a folder, a sentence each."""
     return tuple(each.refusal for each in told if each.refusal and each.of == "volumes")
 
@@ -99,16 +99,16 @@ def answer(asked: str, paths: Iterable[str], *, home: str, hf_cache: str) -> Non
     answers.give(asked, found)
 
 
-def _look(path: str, roots: list[str], allowed: limits.Limits, files: BoxFiles) -> Told:
+def _look(path: str, roots: list[str], allowed: limits.Limits, files: BoxFiles) -> PathReport:
     own = own_paths()
     refusal = limits.mount_refusal(path, allowed, root=settings.HOST_ROOT, own=own)
     if refusal:
-        return Told(path=path, lies="refused", refusal=refusal)
+        return PathReport(path=path, lies="refused", refusal=refusal)
     found = lookup.look(path, roots, files)
-    return Told(path=path, lies=found.lies, elsewhere=found.elsewhere)
+    return PathReport(path=path, lies=found.lies, elsewhere=found.elsewhere)
 
 
-def _told(box: Box, wanted: Sequence[Place], answered: Any) -> list[Told] | None:
+def _told(box: Box, wanted: Sequence[Place], answered: Any) -> list[PathReport] | None:
     if answered is None:
         return None
     return merge(wanted, answered, box, box.stored.defer("texts", "config"))
@@ -116,11 +116,11 @@ def _told(box: Box, wanted: Sequence[Place], answered: Any) -> list[Told] | None
 
 def merge(
     wanted: Sequence[Place], answered: Any, box: Box, models: Iterable[StoredCheckpoint]
-) -> list[Told]:
+) -> list[PathReport]:
     """What a box has answered, with the models of it that lie there."""
     stored = {each.path: each for each in models}
     cache = _cache(box)
-    told: list[Told] = []
+    told: list[PathReport] = []
     for place, said in zip(wanted, answered, strict=True):
         # What lies in a missing folder is missing, too.
         above = [each for each in told if each.lies != "there"]
@@ -134,7 +134,7 @@ def merge(
                 "stored": stored.get(place.path),
             }
             added["is_made"] = said["lies"] == "missing" and place.path == cache
-            told.append(Told(**said | added))
+            told.append(PathReport(**said | added))
     return told
 
 

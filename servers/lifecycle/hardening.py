@@ -5,7 +5,7 @@ import threading
 from django.conf import settings
 
 from servers.host import trial
-from servers.host.containers import ContainerError, Docker, Spec
+from servers.host.containers import ContainerError, DockerContainers, Spec
 from servers.judge import hardening
 from servers.judge.limits import Limits
 
@@ -17,12 +17,12 @@ _known: dict[str, dict[str, str]] = {}  # by Docker's address, for the life of t
 _lock = threading.Lock()
 
 
-def hardened(docker: Docker, spec: Spec, allowed: Limits) -> Spec:
+def hardened(docker: DockerContainers, spec: Spec, allowed: Limits) -> Spec:
     """The container without what engines do not need. Raises ContainerError."""
     return hardening.harden(spec, pids=allowed.pids_limit, without=refused(docker))
 
 
-def refused(docker: Docker) -> dict[str, str]:
+def refused(docker: DockerContainers) -> dict[str, str]:
     """Which parts of it this Docker does not do, and why: empty on nearly every box.
 
     Never read from a row: whoever can write rows could give rights back by one. Raises
@@ -34,7 +34,7 @@ def refused(docker: Docker) -> dict[str, str]:
         return dict(_known[docker.host])
 
 
-def _tried(docker: Docker) -> dict[str, str]:
+def _tried(docker: DockerContainers) -> dict[str, str]:
     counts = docker.facts().counts_processes
     missing = {} if counts else {"pids": _NO_PIDS}
     if not _trouble(docker, set(hardening.PARTS) - set(missing)):
@@ -43,7 +43,7 @@ def _tried(docker: Docker) -> dict[str, str]:
     return missing | {part: why for part, why in each.items() if why}
 
 
-def _trouble(docker: Docker, parts: set[hardening.Part]) -> str:
+def _trouble(docker: DockerContainers, parts: set[hardening.Part]) -> str:
     """Why a program does not run with these parts, or runs as if without; "" where it does."""
     left_out = set(hardening.PARTS) - parts
     spec = hardening.harden(_BARE, pids=hardening.PIDS, without=left_out)
@@ -57,7 +57,7 @@ def _trouble(docker: Docker, parts: set[hardening.Part]) -> str:
     return _IGNORED if kept else ""
 
 
-def _of_options(docker: Docker, spec: Spec, error: ContainerError) -> str:
+def _of_options(docker: DockerContainers, spec: Spec, error: ContainerError) -> str:
     """Docker's words on the options; where the box's own shell runs in no container, as on a box
     that keeps its programs elsewhere, those on an empty container with them."""
     try:
@@ -70,7 +70,7 @@ def _of_options(docker: Docker, spec: Spec, error: ContainerError) -> str:
     return error.detail or str(error)
 
 
-def _refusal(docker: Docker, spec: Spec) -> ContainerError | None:
+def _refusal(docker: DockerContainers, spec: Spec) -> ContainerError | None:
     """Docker's own of an empty container. Where it makes none at all, nothing was learnt of the
     options: they are used, and the start says what comes of it."""
     try:

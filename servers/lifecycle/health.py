@@ -8,18 +8,18 @@ from django.utils import timezone
 
 from servers import live
 from servers.host import durations
-from servers.host.questions import Answer
+from servers.host.questions import CompletionResult
 from servers.judge.firstanswer import FirstAnswer, slowness
-from servers.judge.health import Condition, Verdict
+from servers.judge.health import Condition, HealthVerdict
 from servers.lifecycle import moves, restarts, secrets
 from servers.models import Run
-from servers.models.run import State, Wanted
+from servers.models.run import DesiredState, RunState
 
 # Earlier runs among which the last good answer is looked for.
 EARLIER_RUNS = 10
 
 
-def note(run: Run, verdict: Verdict) -> None:
+def note(run: Run, verdict: HealthVerdict) -> None:
     """Keep what is known of its health; end it where its profile says so."""
     if verdict.condition is Condition.UNSURE:
         return
@@ -31,7 +31,7 @@ def note(run: Run, verdict: Verdict) -> None:
         "slow_because": verdict.because if verdict.condition is Condition.SLOW else "",
     }
     if any(getattr(run, name) != value for name, value in new.items()):
-        Run.objects.filter(pk=run.pk, state=State.READY).update(**new)
+        Run.objects.filter(pk=run.pk, state=RunState.READY).update(**new)
         for name, value in new.items():
             setattr(run, name, value)
         live.server_changed(run.server_id)
@@ -41,11 +41,16 @@ def note(run: Run, verdict: Verdict) -> None:
 
 def _end_if_wanted(run: Run) -> None:
     limit = run.version.launch.restart_unhealthy
-    if not limit or run.is_watched or run.unhealthy_since is None or run.wanted != Wanted.RUNNING:
+    if (
+        not limit
+        or run.is_watched
+        or run.unhealthy_since is None
+        or run.wanted != DesiredState.RUNNING
+    ):
         return
     if timezone.now() - run.unhealthy_since < timedelta(seconds=limit):
         return
-    still = Run.objects.filter(pk=run.pk, state=State.READY, wanted=Wanted.RUNNING)
+    still = Run.objects.filter(pk=run.pk, state=RunState.READY, wanted=DesiredState.RUNNING)
     if objection := restarts.objection(run):
         # Dead it may still be looked at; stopped and not started again it would only be gone.
         if still.exclude(outlook=objection).update(outlook=objection):
@@ -53,19 +58,19 @@ def _end_if_wanted(run: Run) -> None:
         return
     shown = durations.shown(limit)
     sentence = f"Restarted by inferdash: unhealthy for {shown}: {run.unhealthy_because}."
-    asked = {"wanted": Wanted.STOPPED, "stop_requested_at": timezone.now()}
+    asked = {"wanted": DesiredState.STOPPED, "stop_requested_at": timezone.now()}
     if still.update(given_up=sentence, **asked):
         run.refresh_from_db()
         live.server_changed(run.server_id)
         moves.advance(run)
 
 
-def is_slow(run: Run, answer: Answer) -> bool:
+def is_slow(run: Run, answer: CompletionResult) -> bool:
     """Whether its speed is worth a second question: a first one may compile all the way."""
     return bool(slowness(answer.rate, run.version.launch.expected, _rate_before(run)))
 
 
-def keep_first_answer(run: Run, answer: Answer, *, alone: bool) -> None:
+def keep_first_answer(run: Run, answer: CompletionResult, *, alone: bool) -> None:
     """Judge and keep how it answered, unless somebody has stopped it meanwhile."""
     answer = replace(
         answer, text=secrets.masked(run, answer.text), error=secrets.masked(run, answer.error)
@@ -78,7 +83,7 @@ def keep_first_answer(run: Run, answer: Answer, *, alone: bool) -> None:
         alone=alone,
         lacks_gpus=launch.gpus != "none" and "no_gpu" in run.progress.facts,
     )
-    still = Run.objects.filter(pk=run.pk, state=State.READY, wanted=Wanted.RUNNING)
+    still = Run.objects.filter(pk=run.pk, state=RunState.READY, wanted=DesiredState.RUNNING)
     if still.update(first_answer=found.to_json()):
         live.server_changed(run.server_id)
 

@@ -11,7 +11,7 @@ from django.db.models import Max
 from servers import live
 from servers.engines import ENGINES
 from servers.engines.launch import Launch
-from servers.judge.preflight import Neighbour
+from servers.judge.preflight import OtherWorkload
 from servers.lifecycle import cards, checkpoints, folders, portholders
 from servers.live import answers
 from servers.models import (
@@ -26,11 +26,11 @@ from servers.models import (
     StoredCheckpoint,
     Supplies,
 )
-from servers.models.run import State
+from servers.models.run import RunState
 
 
 @dataclass(frozen=True, kw_only=True)
-class Start:
+class LaunchOnBox:
     """A launch, with its parameters filled in, on a box: of a profile and one of its servers."""
 
     launch: Launch
@@ -42,11 +42,11 @@ class Start:
 class Knowledge:
     """Each answer is read when it is first wanted, for all of the starts at once."""
 
-    def __init__(self, starts: Sequence[Start]) -> None:
+    def __init__(self, starts: Sequence[LaunchOnBox]) -> None:
         self._starts = starts
         self._boxes = {each.box.pk for each in starts}
         self._samples: dict[str, dict[str, Any] | None] = {}
-        self._neighbours: dict[int, list[tuple[Run, Neighbour]]] = {}
+        self._neighbours: dict[int, list[tuple[Run, OtherWorkload]]] = {}
         self._busy: dict[int, set[int]] = {}
 
     def sample(self, box: Box) -> dict[str, Any] | None:
@@ -58,11 +58,11 @@ class Knowledge:
         """What runs or is about to, with its server and version."""
         return self._active[box.pk]
 
-    def replaced(self, start: Start) -> list[Run]:
+    def replaced(self, start: LaunchOnBox) -> list[Run]:
         """What this start would take the place of."""
         return [run for run in self.active(start.box) if _is_of(run, start)]
 
-    def neighbours(self, box: Box) -> list[tuple[Run, Neighbour]]:
+    def neighbours(self, box: Box) -> list[tuple[Run, OtherWorkload]]:
         """The same as a check of another start sees it."""
         if box.pk not in self._neighbours:
             self._neighbours[box.pk] = [(run, _neighbour(run, box)) for run in self.active(box)]
@@ -74,10 +74,10 @@ class Knowledge:
             self._busy[box.pk] = cards.busy(box, self.active(box), self._claims[box.pk])
         return self._busy[box.pk]
 
-    def image(self, start: Start) -> ImageFacts | None:
+    def image(self, start: LaunchOnBox) -> ImageFacts | None:
         return self._images.get((start.box.pk, start.launch.image, start.launch.engine))
 
-    def checkpoint(self, start: Start) -> CheckpointFacts | None:
+    def checkpoint(self, start: LaunchOnBox) -> CheckpointFacts | None:
         """What the watcher has written down, or the box has answered a moment ago."""
         name = checkpoints.source(start.launch, start.box)
         if not name:
@@ -88,7 +88,7 @@ class Knowledge:
         said = self._answers.get(checkpoints.question(name, start.box))
         return checkpoints.told(name, start.box, said)
 
-    def folders(self, start: Start) -> list[folders.Told] | None:
+    def folders(self, start: LaunchOnBox) -> list[folders.PathReport] | None:
         """What the box has said of its paths in the last minute; None: it has to be asked."""
         wanted = folders.needed(start.launch, start.box)
         if not wanted:
@@ -98,13 +98,13 @@ class Knowledge:
             None if said is None else folders.merge(wanted, said, start.box, self.stored(start.box))
         )
 
-    def last_good(self, start: Start) -> list[Run]:
+    def last_good(self, start: LaunchOnBox) -> list[Run]:
         """Of the profile's servers on this box, the newest first."""
         if start.profile is None:
             return []
         return self._good[start.profile.pk, start.box.pk]
 
-    def last_ended(self, start: Start) -> Run | None:
+    def last_ended(self, start: LaunchOnBox) -> Run | None:
         """Of the server, else of the profile on any box."""
         if start.profile is None:
             return None
@@ -113,7 +113,7 @@ class Knowledge:
         found = (self._ended.get(pk) for pk, of, _box in self._servers if of == start.profile.pk)
         return max(filter(None, found), key=lambda run: run.pk, default=None)
 
-    def download_total(self, start: Start) -> int | None:
+    def download_total(self, start: LaunchOnBox) -> int | None:
         """What the last download of this checkpoint to this box was in all."""
         return self._downloads.get((start.box.pk, start.launch.checkpoint))
 
@@ -219,18 +219,18 @@ class Knowledge:
         return found
 
 
-def _neighbour(run: Run, box: Box) -> Neighbour:
+def _neighbour(run: Run, box: Box) -> OtherWorkload:
     launch = run.version.launch
     wanted = ENGINES[launch.engine].port(launch) if launch.network == "host" else launch.host_port
-    return Neighbour(
+    return OtherWorkload(
         name=run.server.slug,
         gpus=box.indices(run.gpus or launch.gpus),
         ports=frozenset(port for port in (run.port, wanted) if port),
-        is_loading=run.state in (State.CREATING, State.STARTING),
+        is_loading=run.state in (RunState.CREATING, RunState.STARTING),
     )
 
 
-def _is_of(run: Run, start: Start) -> bool:
+def _is_of(run: Run, start: LaunchOnBox) -> bool:
     if start.server is not None:
         return run.server_id == start.server.pk
     return start.profile is not None and run.server.profile_id == start.profile.pk

@@ -25,14 +25,14 @@ if [ -e {slug}.env ]; then set -a; . ./{slug}.env; set +a; fi
 
 
 @dataclass(frozen=True, kw_only=True)
-class File:
+class ExportedFile:
     path: str  # below the folder
     text: str
     is_secret: bool = False  # for its owner's eyes only
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Left:
+class _ExportedServer:
     """A server as the README tells of it."""
 
     server: Server
@@ -40,24 +40,24 @@ class _Left:
     remarks: tuple[str, ...] = ()
 
 
-def files(*, with_secrets: bool) -> list[File]:
+def files(*, with_secrets: bool) -> list[ExportedFile]:
     """For every server and every profile. Raises SecretError where a value cannot be read."""
     servers = Server.objects.shown().with_details().order_by("box__slug", "slug")
     left = [_left(server) for server in servers if not server.is_watched]
     watched = [server for server in servers if server.is_watched]
     profiles = list(Profile.objects.active().exclude(current=None).select_related("current"))
-    found = [File(path="README.md", text=_readme(left, watched, profiles, with_secrets))]
+    found = [ExportedFile(path="README.md", text=_readme(left, watched, profiles, with_secrets))]
     for each in left:
         found += _of_server(each, with_secrets=with_secrets)
     for profile in profiles:
         launch = without_keys(profile.launch)
         found += _commands("profiles", profile.slug, profile.name, "its profile says", launch)
         text = document.write(document_of(profile, launch))
-        found.append(File(path=f"profiles/{profile.slug}.yaml", text=text))
+        found.append(ExportedFile(path=f"profiles/{profile.slug}.yaml", text=text))
     return found
 
 
-def _left(server: Server) -> _Left:
+def _left(server: Server) -> _ExportedServer:
     """As it runs now, or would be started: with its own GPUs, port, mounts and image."""
     launch = server.launch
     run, box = server.run, server.box
@@ -90,7 +90,7 @@ def _left(server: Server) -> _Left:
         remarks.append("inferdash started it again by itself; Docker does by --restart alone.")
     if launch.start_on_request:
         remarks.append("inferdash’s gateway started it when it was asked for.")
-    return _Left(server=server, launch=launch, remarks=tuple(remarks))
+    return _ExportedServer(server=server, launch=launch, remarks=tuple(remarks))
 
 
 def _is_built(launch: Launch) -> bool:
@@ -103,7 +103,7 @@ def _mount(volume: Volume) -> str:
     return f"{volume.source}:{volume.target}{':ro' if volume.read_only else ''}"
 
 
-def _of_server(each: _Left, *, with_secrets: bool) -> Iterator[File]:
+def _of_server(each: _ExportedServer, *, with_secrets: bool) -> Iterator[ExportedFile]:
     slug = each.server.slug
     launch = each.launch if with_secrets else without_keys(each.launch)
     is_running = each.server.run is not None and each.server.run.is_active
@@ -112,17 +112,19 @@ def _of_server(each: _Left, *, with_secrets: bool) -> Iterator[File]:
         yield replace(file, is_secret=with_secrets)
     if _is_built(launch):
         for name, text in {"Dockerfile": launch.dockerfile, **launch.build_files}.items():
-            yield File(path=f"servers/{slug}.build/{name}", text=text)
+            yield ExportedFile(path=f"servers/{slug}.build/{name}", text=text)
     if with_secrets and (values := _values(each)):
         text = "".join(f"{name}={shlex.quote(value)}\n" for name, value in values.items())
-        yield File(path=f"servers/{slug}.env", text=text, is_secret=True)
+        yield ExportedFile(path=f"servers/{slug}.env", text=text, is_secret=True)
 
 
-def _commands(folder: str, slug: str, title: str, what: str, launch: Launch) -> Iterator[File]:
+def _commands(
+    folder: str, slug: str, title: str, what: str, launch: Launch
+) -> Iterator[ExportedFile]:
     command = _detached(export.docker_run(launch, name=slug))
     script = _SCRIPT.format(title=" ".join(title.split()), what=what, slug=slug, command=command)
-    yield File(path=f"{folder}/{slug}.sh", text=script)
-    yield File(path=f"{folder}/{slug}.compose.yaml", text=export.compose(launch, name=slug))
+    yield ExportedFile(path=f"{folder}/{slug}.sh", text=script)
+    yield ExportedFile(path=f"{folder}/{slug}.compose.yaml", text=export.compose(launch, name=slug))
 
 
 def _detached(command: str) -> str:
@@ -133,7 +135,7 @@ def _detached(command: str) -> str:
     return "\n".join(lines)
 
 
-def _values(each: _Left) -> dict[str, str]:
+def _values(each: _ExportedServer) -> dict[str, str]:
     kept = Secret.objects.in_bulk(list(each.launch.secret_env.values()))
     found = {name: kept[pk].reveal() for name, pk in each.launch.secret_env.items() if pk in kept}
     token = each.server.box.hf_token
@@ -147,7 +149,7 @@ def _values(each: _Left) -> dict[str, str]:
 
 
 def _readme(
-    left: list[_Left], watched: list[Server], profiles: list[Profile], with_secrets: bool
+    left: list[_ExportedServer], watched: list[Server], profiles: list[Profile], with_secrets: bool
 ) -> str:
     when = timezone.localtime().strftime("%Y-%m-%d %H:%M %Z")
     parts = [_HEAD.format(when=when)]
@@ -183,7 +185,7 @@ memory allows, logs that outlive their container, and the search for who holds w
 """
 
 
-def _section(each: _Left, *, with_secrets: bool) -> str:
+def _section(each: _ExportedServer, *, with_secrets: bool) -> str:
     slug, run = each.server.slug, each.server.run
     said = [f"### {slug} on {each.server.box.slug}\n", _now(run, slug)]
     names = sorted(each.launch.secret_env)

@@ -12,23 +12,23 @@ from django.utils import timezone
 from servers.host import numbers, shm
 from servers.host.containers import Container
 from servers.host.kernel import Kernel
-from servers.host.shm import Segment
+from servers.host.shm import SharedSegment
 from servers.host.workers import workers
 from servers.judge import leftbehind
 from servers.judge.holders import memory_by_container
-from servers.judge.leftbehind import Known, Left, Ours
+from servers.judge.leftbehind import ContainerRecord, Orphan, OwnContainer
 from servers.lifecycle import creation
 from servers.models import Box, Run, Server
-from servers.models.run import ACTIVE, State
+from servers.models.run import ACTIVE, RunState
 
 # Nothing outlives a restart of the box; where nobody knows of one, this is long enough.
 _REMEMBERED = timedelta(days=30)
-_MAKING = (State.QUEUED, State.PULLING, State.CREATING)
+_MAKING = (RunState.QUEUED, RunState.PULLING, RunState.CREATING)
 
 
 def look(
-    box: Box, sample: Mapping[str, Any] | None, segments: Sequence[Segment] | None = None
-) -> list[Left]:
+    box: Box, sample: Mapping[str, Any] | None, segments: Sequence[SharedSegment] | None = None
+) -> list[Orphan]:
     """Everything that is left behind now. Raises ContainerError when Docker cannot be asked.
 
     `segments` is the box's shared memory, where somebody has looked at it a moment ago.
@@ -57,22 +57,22 @@ def _sees_box() -> bool:
     return str(settings.HOST_ROOT) != "/" or Kernel(root=settings.KERNEL_ROOT).sees_host_pids()
 
 
-def _ours(box: Box, found: list[Container]) -> dict[str, Ours]:
+def _ours(box: Box, found: list[Container]) -> dict[str, OwnContainer]:
     """Every container that this install has, or has had since the boot, by its id."""
     since = box.booted_at or timezone.now() - _REMEMBERED
     lately = Q(ended_at__gt=since) | Q(state__in=ACTIVE)
     # What watched containers leave is not inferdash's to end.
     runs = Run.objects.filter(lately, server__box=box, is_watched=False)
-    ours: dict[str, Ours] = {}
+    ours: dict[str, OwnContainer] = {}
     for each in found:
         ended = each.finished_at.timestamp() if each.finished_at else None
-        ours[each.id] = Ours(server=each.labels.get("inferdash.server", ""), ended_at=ended)
+        ours[each.id] = OwnContainer(server=each.labels.get("inferdash.server", ""), ended_at=ended)
     for slug, ended_at, *ids in runs.values_list(
         "server__slug", "ended_at", "container_id", "container_was"
     ):
         for container in filter(None, ids):
             ended = ended_at.timestamp() if ended_at else None
-            known = Ours(server=slug, ended_at=ended, is_there=False)
+            known = OwnContainer(server=slug, ended_at=ended, is_there=False)
             ours.setdefault(container, known)
     return ours
 
@@ -87,7 +87,7 @@ def _on_gpu(sample: Mapping[str, Any]) -> dict[int, int | None]:
     return held
 
 
-def _with_runs(box: Box, found: list[Container]) -> Iterator[tuple[Container, Known]]:
+def _with_runs(box: Box, found: list[Container]) -> Iterator[tuple[Container, ContainerRecord]]:
     by_id = {
         run.container_id: run
         for run in Run.objects.filter(container_id__in=[each.id for each in found])
@@ -108,7 +108,7 @@ def _with_runs(box: Box, found: list[Container]) -> Iterator[tuple[Container, Kn
         is_making = run is None and numbers.whole(one.labels.get("inferdash.run", "")) in making
         yield (
             one,
-            Known(
+            ContainerRecord(
                 server=slug,
                 server_exists=slug in servers,
                 is_busy=slug in busy and busy[slug] != one.id,
@@ -120,11 +120,11 @@ def _with_runs(box: Box, found: list[Container]) -> Iterator[tuple[Container, Kn
         )
 
 
-def _sized(left: list[Left], held: Mapping[str, int]) -> Iterator[Left]:
+def _sized(left: list[Orphan], held: Mapping[str, int]) -> Iterator[Orphan]:
     """A container that runs is as large as what its processes hold of the GPUs."""
     for each in left:
         if each.kind == "container" and each.is_running and each.container in held:
             more = {"size": held[each.container], "size_of": "GPU memory"}
-            yield Left.from_json(each.to_json() | more)
+            yield Orphan.from_json(each.to_json() | more)
         else:
             yield each

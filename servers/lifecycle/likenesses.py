@@ -4,19 +4,19 @@ import logging
 from collections.abc import Iterable
 
 from servers.commandline import comparison
-from servers.commandline.comparison import Row
+from servers.commandline.comparison import ComparedField
 from servers.commandline.draft import Draft
 from servers.commandline.process import kept, without_python
 from servers.engines import placement, usual_entrypoint
 from servers.engines.placement import Site
 from servers.engines.volumes import VolumeError
 from servers.host.containers import kernels_volume
-from servers.host.foreign import Other
+from servers.host.foreign import ExternalContainer
 from servers.host.spec import Spec
-from servers.host.started import Started
-from servers.judge.found import Found
+from servers.host.started import StartedProcess
+from servers.judge.found import DiscoveredEngine
 from servers.lifecycle import creation, hardening
-from servers.lifecycle.secrets import Refused
+from servers.lifecycle.secrets import SecretsError
 from servers.models import Box, ImageFacts, Likeness, Profile, ProfileVersion
 from servers.models.secret import SecretError
 
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 MOST_REMARKS = 40
 
 
-def of_container(box: Box, other: Other, made: Draft, version: ProfileVersion) -> None:
+def of_container(box: Box, other: ExternalContainer, made: Draft, version: ProfileVersion) -> None:
     """Raises ContainerError."""
     image = creation.docker().made_from(other.container.image_id)
     entrypoint = tuple(((image or {}).get("Config") or {}).get("Entrypoint") or ())
@@ -35,7 +35,7 @@ def of_container(box: Box, other: Other, made: Draft, version: ProfileVersion) -
 
 
 def of_process(
-    box: Box, found: Found, started: Started, made: Draft, version: ProfileVersion
+    box: Box, found: DiscoveredEngine, started: StartedProcess, made: Draft, version: ProfileVersion
 ) -> None:
     """Raises ContainerError."""
     image = creation.docker().image(made.launch.image)
@@ -46,7 +46,7 @@ def of_process(
     _keep(box, found.container, found.name, made, version, rows, identity=found.identity)
 
 
-def follow(box: Box, running: Iterable[Found]) -> None:
+def follow(box: Box, running: Iterable[DiscoveredEngine]) -> None:
     """A process that is started anew, with the same words, keeps the profile of its last life."""
     lives = {each.container: each for each in running if each.is_process}
     known = Likeness.objects.filter(box=box).exclude(identity={})
@@ -79,7 +79,7 @@ def _keep(
     name: str,
     made: Draft,
     version: ProfileVersion,
-    rows: Iterable[Row],
+    rows: Iterable[ComparedField],
     identity: dict[str, str] | None = None,
 ) -> None:
     remarks = [[each.kind, each.says] for each in made.remarks]
@@ -115,6 +115,6 @@ def _spec(box: Box, made: Draft, entrypoint: tuple[str, ...], image: str) -> Spe
             known=ImageFacts.objects.flaglist_of(box, made.launch.engine, image),
         )
         return hardening.hardened(creation.docker(), spec, creation.allowed())
-    except (VolumeError, SecretError, Refused) as error:
+    except (VolumeError, SecretError, SecretsError) as error:
         log.warning("What a profile would start cannot be compared: %s", error)
         return None

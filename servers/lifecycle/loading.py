@@ -6,12 +6,12 @@ from django.utils import timezone
 
 from servers import live
 from servers.judge.fit.told import Estimate
-from servers.judge.room import Room
+from servers.judge.room import GpuRoom
 from servers.lifecycle import checks, fits
-from servers.lifecycle.knowledge import Knowledge, Start
+from servers.lifecycle.knowledge import Knowledge, LaunchOnBox
 from servers.lifecycle.moves import advance
 from servers.models import Run
-from servers.models.run import State, Wanted
+from servers.models.run import DesiredState, RunState
 
 WHY = (
     "inferdash stopped it before the machine ran out: one that shares its memory with its GPU "
@@ -27,9 +27,11 @@ def foreseen(run: Run) -> int | None:
     if card is None or not card.get("total") or not isinstance(free, int):
         return None
     total = int(card["total"])
-    room = Room(index=card["index"], total=total, free=free, is_unified=True, others=total - free)
+    room = GpuRoom(
+        index=card["index"], total=total, free=free, is_unified=True, others=total - free
+    )
     profile = run.server.profile
-    start = Start(launch=run.launch, box=box, profile=profile, server=run.server)
+    start = LaunchOnBox(launch=run.launch, box=box, profile=profile, server=run.server)
     asked = replace(checks.subject(run.launch, box, profile), rooms=(room,))
     found: Estimate | None = fits.estimate(asked, start, Knowledge([start]))
     return free - found.takes if found is not None and found.takes else None
@@ -37,7 +39,7 @@ def foreseen(run: Run) -> int | None:
 
 def strain(run: Run, says: str) -> None:
     """Say on the run that memory runs low; "" when it does not any more."""
-    still = Run.objects.filter(pk=run.pk, state=State.STARTING).exclude(strained=says)
+    still = Run.objects.filter(pk=run.pk, state=RunState.STARTING).exclude(strained=says)
     if still.update(strained=says):
         live.server_changed(run.server_id)
 
@@ -46,16 +48,16 @@ def stop(run: Run, says: str) -> bool:
     """Kill it now: an engine that loads does not hear SIGTERM for minutes. False if it is over."""
     if run.is_watched:
         return False  # its alarm is all that inferdash may do
-    loading = Run.objects.filter(pk=run.pk, state=State.STARTING, wanted=Wanted.RUNNING)
+    loading = Run.objects.filter(pk=run.pk, state=RunState.STARTING, wanted=DesiredState.RUNNING)
     now = timezone.now()
     given_up = f"{says} {WHY}"
-    if not loading.update(wanted=Wanted.STOPPED, given_up=given_up, stop_requested_at=now):
+    if not loading.update(wanted=DesiredState.STOPPED, given_up=given_up, stop_requested_at=now):
         return False
     run.refresh_from_db()
     live.server_changed(run.server_id)
     advance(run)
     # The usual grace is for engines that serve.
-    Run.objects.filter(pk=run.pk, state=State.STOPPING).update(kill_at=now)
+    Run.objects.filter(pk=run.pk, state=RunState.STOPPING).update(kill_at=now)
     run.refresh_from_db()
     advance(run)
     return True

@@ -29,7 +29,7 @@ from servers.lifecycle import (
 from servers.lifecycle.cards import CardsError
 from servers.lifecycle.making import making
 from servers.models import Box, Run
-from servers.models.run import State, Wanted
+from servers.models.run import DesiredState, RunState
 
 log = logging.getLogger(__name__)
 
@@ -40,13 +40,13 @@ LONGEST_LAST_LINE = 4000
 
 def advance(run: Run) -> None:
     """Take the next step of a run, whatever it is; none of one that is only watched."""
-    if run.wanted != Wanted.RUNNING and not run.is_watched:
+    if run.wanted != DesiredState.RUNNING and not run.is_watched:
         _wind_down(run)
-    elif run.state == State.QUEUED:
+    elif run.state == RunState.QUEUED:
         _begin(run)
-    elif run.state == State.CREATING:
-        _create(run, old=State.CREATING)
-    elif run.state in (State.STARTING, State.READY, State.STOPPING):
+    elif run.state == RunState.CREATING:
+        _create(run, old=RunState.CREATING)
+    elif run.state in (RunState.STARTING, RunState.READY, RunState.STOPPING):
         observe(run)
         check_limit(run)
 
@@ -54,7 +54,7 @@ def advance(run: Run) -> None:
 def _begin(run: Run) -> None:
     try:
         image = creation.image(run)
-    except secrets.Refused as refusal:
+    except secrets.SecretsError as refusal:
         _fail(run, str(refusal))
         return
     except ContainerError as error:
@@ -65,8 +65,8 @@ def _begin(run: Run) -> None:
         return
     if image is not None:
         if _has_room(run):
-            _create(run, old=State.QUEUED)
-    elif _move(run, old=[State.QUEUED], new=State.PULLING):
+            _create(run, old=RunState.QUEUED)
+    elif _move(run, old=[RunState.QUEUED], new=RunState.PULLING):
         # A pull can take an hour: it is the watcher's.
         live.wake_watcher(run.server.box.slug, live.Topic.RUNS)
 
@@ -79,13 +79,13 @@ def _has_room(run: Run) -> bool:
         _fail(run, str(error))
         return False
     if wait and run.waits and turns.is_over(run):
-        _move(run, old=[State.QUEUED], new=State.STOPPED, **turns.given_up(run, wait))
+        _move(run, old=[RunState.QUEUED], new=RunState.STOPPED, **turns.given_up(run, wait))
     elif wait and not run.waits and not wait.is_for_turn and room.is_out_of_patience(run):
         minutes = int(room.PATIENCE.total_seconds() / 60)
         advice = f"The page of {run.server.box} says who holds the rest."
         _fail(run, f"{wait} It waited {minutes} minutes. {advice}", may_pass=True)
     elif str(wait) != run.outlook:
-        Run.objects.filter(pk=run.pk, state=State.QUEUED).update(outlook=str(wait))
+        Run.objects.filter(pk=run.pk, state=RunState.QUEUED).update(outlook=str(wait))
         live.server_changed(run.server_id)
     return not wait
 
@@ -93,8 +93,8 @@ def _has_room(run: Run) -> bool:
 def finish_pull(run: Run) -> None:
     """The image is there now."""
     if not run.version.launch.free_memory and not run.waits:
-        _create(run, old=State.PULLING)
-    elif _move(run, old=[State.PULLING], new=State.QUEUED):
+        _create(run, old=RunState.PULLING)
+    elif _move(run, old=[RunState.PULLING], new=RunState.QUEUED):
         _begin(run)
 
 
@@ -102,27 +102,27 @@ def pull_failed(run: Run, error: ContainerError) -> None:
     _fail(run, str(error), detail=error.detail, may_pass=True)
 
 
-def _create(run: Run, *, old: State) -> None:
+def _create(run: Run, *, old: RunState) -> None:
     """Make the container, or go on where somebody who died meanwhile has left off."""
     with making(run) as is_ours:
         if not is_ours:
             return
-        if old == State.CREATING:
+        if old == RunState.CREATING:
             run.refresh_from_db()
         elif not _take_turn(run, old):
             return
-        if run.state != State.CREATING or not _make(run, is_again=old == State.CREATING):
+        if run.state != RunState.CREATING or not _make(run, is_again=old == RunState.CREATING):
             return
     live.wake_watcher(run.server.box.slug, live.Topic.RUNS)
     run.refresh_from_db()
-    if run.wanted != Wanted.RUNNING:
+    if run.wanted != DesiredState.RUNNING:
         _wind_down(run)
 
 
-def _take_turn(run: Run, old: State) -> bool:
+def _take_turn(run: Run, old: RunState) -> bool:
     """Go on to *creating*, or back to wait for who has got there first."""
     with turns.alone(run) as is_alone:
-        new = State.CREATING if is_alone else State.QUEUED
+        new = RunState.CREATING if is_alone else RunState.QUEUED
         if new == old or not _move(run, old=[old], new=new):
             return False
     live.server_changed(run.server_id)  # now others can see it, too
@@ -140,7 +140,7 @@ def _make(run: Run, *, is_again: bool) -> bool:
             sample = live.sample(run.server.box.slug)
         around = diagnoses.surroundings(run)
         made = creation.create(run)
-    except secrets.Refused as refusal:
+    except secrets.SecretsError as refusal:
         _fail(run, str(refusal))
         return False
     except ContainerError as error:
@@ -151,8 +151,8 @@ def _make(run: Run, *, is_again: bool) -> bool:
         return False
     return _move(
         run,
-        old=[State.CREATING],
-        new=State.STARTING,
+        old=[RunState.CREATING],
+        new=RunState.STARTING,
         outlook="",
         container_id=made.container.id,
         image_id=made.container.image_id,
@@ -173,7 +173,7 @@ def _wait_for_docker(run: Run, error: ContainerError) -> None:
     """Nobody knows yet what Docker did or would do: that is no failure of the run."""
     log.warning("run %s waits: %s", run.pk, error)
     said = f"{error} Then the start goes on."
-    waits = Run.objects.filter(pk=run.pk, state__in=[State.QUEUED, State.CREATING])
+    waits = Run.objects.filter(pk=run.pk, state__in=[RunState.QUEUED, RunState.CREATING])
     if waits.exclude(outlook=said).update(outlook=said):
         live.server_changed(run.server_id)
 
@@ -182,8 +182,8 @@ def reached_ready(run: Run, *, engine_version: str) -> bool:
     """The engine answers and lists its model. False if somebody else moved the run first."""
     return _move(
         run,
-        old=[State.STARTING],
-        new=State.READY,
+        old=[RunState.STARTING],
+        new=RunState.READY,
         ready_at=timezone.now(),
         engine_version=engine_version,
         # Only now is a checkpoint that the engine itself downloads complete.
@@ -194,7 +194,7 @@ def reached_ready(run: Run, *, engine_version: str) -> bool:
 def check_limit(run: Run) -> None:
     """Stop a start that takes longer than its profile allows. No profile does unless it says so."""
     limit = run.version.launch.ready_limit
-    is_starting = run.state == State.STARTING and run.wanted == Wanted.RUNNING
+    is_starting = run.state == RunState.STARTING and run.wanted == DesiredState.RUNNING
     if not limit or run.is_watched or not is_starting or run.started_at is None:
         return
     if timezone.now() - run.started_at <= timedelta(seconds=limit):
@@ -203,37 +203,43 @@ def check_limit(run: Run) -> None:
         f"It was not ready within {durations.shown(limit)}, the limit of its profile, so inferdash "
         "stopped it. The log says how far it got; if it only needs longer, raise the limit."
     )
-    still = Run.objects.filter(pk=run.pk, state=State.STARTING, wanted=Wanted.RUNNING)
-    if still.update(wanted=Wanted.STOPPED, given_up=sentence, stop_requested_at=timezone.now()):
+    still = Run.objects.filter(pk=run.pk, state=RunState.STARTING, wanted=DesiredState.RUNNING)
+    if still.update(
+        wanted=DesiredState.STOPPED, given_up=sentence, stop_requested_at=timezone.now()
+    ):
         run.refresh_from_db()
         live.server_changed(run.server_id)
         _wind_down(run)
 
 
 def _wind_down(run: Run) -> None:
-    if run.state in (State.QUEUED, State.PULLING):
+    if run.state in (RunState.QUEUED, RunState.PULLING):
         ended = {"ended_at": timezone.now(), "outlook": ""}
-        if _move(run, old=[State.QUEUED, State.PULLING], new=State.STOPPED, **ended):
+        if _move(run, old=[RunState.QUEUED, RunState.PULLING], new=RunState.STOPPED, **ended):
             turns.leave(run)
             _follow_up(run)
-    elif run.state == State.CREATING:
+    elif run.state == RunState.CREATING:
         # Whoever creates looks at what is wanted as soon as Docker has answered.
         with making(run) as is_ours:
             if is_ours:
                 _abandon_creation(run)
-    elif run.state in (State.STARTING, State.READY):
-        if run.wanted == Wanted.DRAINED and run.state == State.READY and run.requests_running:
+    elif run.state in (RunState.STARTING, RunState.READY):
+        if (
+            run.wanted == DesiredState.DRAINED
+            and run.state == RunState.READY
+            and run.requests_running
+        ):
             return
         grace = timedelta(seconds=run.version.launch.grace)
         if _move(
             run,
-            old=[State.STARTING, State.READY],
-            new=State.STOPPING,
+            old=[RunState.STARTING, RunState.READY],
+            new=RunState.STOPPING,
             kill_at=timezone.now() + grace,
         ):
             _signal(run, "SIGTERM")
         observe(run)
-    elif run.state == State.STOPPING:
+    elif run.state == RunState.STOPPING:
         if run.kill_at is not None and timezone.now() >= run.kill_at:
             _signal(run, "SIGKILL")
         observe(run)
@@ -251,13 +257,13 @@ def _abandon_creation(run: Run) -> None:
         return
     if found is None:
         ended = {"ended_at": timezone.now(), "outlook": ""}
-        if _move(run, old=[State.CREATING], new=State.STOPPED, **ended):
+        if _move(run, old=[RunState.CREATING], new=RunState.STOPPED, **ended):
             _follow_up(run)
         return
     if _move(
         run,
-        old=[State.CREATING],
-        new=State.STARTING,
+        old=[RunState.CREATING],
+        new=RunState.STARTING,
         outlook="",
         container_id=found.id,
         image_id=found.image_id,
@@ -277,7 +283,7 @@ def _signal(run: Run, name: str) -> None:
 
 def observe(run: Run) -> None:
     """Look at the run's container and record an end that it has come to."""
-    if run.is_watched or run.state not in (State.STARTING, State.READY, State.STOPPING):
+    if run.is_watched or run.state not in (RunState.STARTING, RunState.READY, RunState.STOPPING):
         return
     try:
         container = creation.docker().inspect(run.container_id)
@@ -299,15 +305,15 @@ def observe(run: Run) -> None:
 
 
 def _vanished(run: Run) -> None:
-    active = [State.STARTING, State.READY, State.STOPPING]
+    active = [RunState.STARTING, RunState.READY, RunState.STOPPING]
     now = timezone.now()
     if run.given_up:
         fields = {"failure": run.given_up, "ended_at": now, **restarts.plan(run)}
-        moved = _move(run, old=active, new=State.FAILED, **fields)
-    elif run.wanted != Wanted.RUNNING:
-        moved = _move(run, old=active, new=State.STOPPED, ended_at=now)
+        moved = _move(run, old=active, new=RunState.FAILED, **fields)
+    elif run.wanted != DesiredState.RUNNING:
+        moved = _move(run, old=active, new=RunState.STOPPED, ended_at=now)
     else:
-        moved = _move(run, old=active, new=State.STOPPED, ended_at=now, outlook=ends.REMOVED)
+        moved = _move(run, old=active, new=RunState.STOPPED, ended_at=now, outlook=ends.REMOVED)
     if moved:
         _follow_up(run)
 
@@ -315,7 +321,7 @@ def _vanished(run: Run) -> None:
 def went_down_with_box(run: Run, container: Container | None, tail: list[str]) -> bool:
     """Its box was restarted: nobody's wish and no failure. False if somebody moved it first."""
     seen = _seen(run, container, tail) if container else {"ended_at": timezone.now()}
-    return _move(run, old=[State.STARTING, State.READY], new=State.STOPPED, **seen)
+    return _move(run, old=[RunState.STARTING, RunState.READY], new=RunState.STOPPED, **seen)
 
 
 def _seen(run: Run, container: Container, tail: list[str]) -> dict[str, Any]:
@@ -329,12 +335,12 @@ def _seen(run: Run, container: Container, tail: list[str]) -> dict[str, Any]:
 
 def _ended(run: Run, container: Container, tail: list[str]) -> None:
     seen = _seen(run, container, tail)
-    active = [State.STARTING, State.READY, State.STOPPING]
+    active = [RunState.STARTING, RunState.READY, RunState.STOPPING]
     if run.given_up:
         seen |= restarts.plan(run)
-        moved = _move(run, old=active, new=State.FAILED, failure=run.given_up, **seen)
-    elif run.wanted != Wanted.RUNNING:
-        moved = _move(run, old=active, new=State.STOPPED, **seen)
+        moved = _move(run, old=active, new=RunState.FAILED, failure=run.given_up, **seen)
+    elif run.wanted != DesiredState.RUNNING:
+        moved = _move(run, old=active, new=RunState.STOPPED, **seen)
     else:
         moved = _move_unasked(run, container, seen)
     if moved:
@@ -346,15 +352,15 @@ def _move_unasked(run: Run, container: Container, seen: dict[str, Any]) -> bool:
     ended = container.finished_at or timezone.now()
     asked = creation.docker().was_told_to_end(container.id, began=container.started_at, ended=ended)
     judged = ends.judge(run.ready_at, container, asked=asked)
-    active = [State.STARTING, State.READY, State.STOPPING]
-    if judged.state is State.FAILED:
+    active = [RunState.STARTING, RunState.READY, RunState.STOPPING]
+    if judged.state is RunState.FAILED:
         if run.ready_at or container.exit_code not in ends.NO_PROGRAM:
             seen |= restarts.plan(run)
-        return _move(run, old=active, new=State.FAILED, failure=judged.says, **seen)
+        return _move(run, old=active, new=RunState.FAILED, failure=judged.says, **seen)
     # What a restart of Docker has ended is wanted as before.
     plan = {} if judged.is_sure else restarts.plan(run)
     plan["outlook"] = " ".join(filter(None, (judged.says, plan.get("outlook"))))
-    return _move(run, old=active, new=State.STOPPED, **seen, **plan)
+    return _move(run, old=active, new=RunState.STOPPED, **seen, **plan)
 
 
 def clear(box: Box) -> None:
@@ -376,7 +382,7 @@ def clear(box: Box) -> None:
 def _follow_up(run: Run) -> None:
     """Restart asked for a successor."""
     run.refresh_from_db()
-    if run.restart_for is None or not (run.state == State.STOPPED or run.given_up):
+    if run.restart_for is None or not (run.state == RunState.STOPPED or run.given_up):
         return
     server = run.server
     if server.run_id != run.pk:
@@ -390,8 +396,8 @@ def _fail(run: Run, sentence: str, *, detail: str = "", may_pass: bool = False) 
     """`may_pass`: the reason is none of the profile's, so that another try may succeed."""
     _move(
         run,
-        old=[State.QUEUED, State.PULLING, State.CREATING],
-        new=State.FAILED,
+        old=[RunState.QUEUED, RunState.PULLING, RunState.CREATING],
+        new=RunState.FAILED,
         failure=secrets.masked(run, sentence),
         failure_detail=secrets.masked(run, detail),
         ended_at=timezone.now(),
@@ -399,12 +405,12 @@ def _fail(run: Run, sentence: str, *, detail: str = "", may_pass: bool = False) 
     )
 
 
-def _move(run: Run, *, old: list[State], new: State, **fields: Any) -> bool:
+def _move(run: Run, *, old: list[RunState], new: RunState, **fields: Any) -> bool:
     moved = Run.objects.filter(pk=run.pk).move(old=old, new=new, **fields)
     if moved:
         run.refresh_from_db()
         live.server_changed(run.server_id)
-        if new in (State.STARTING, State.READY):
+        if new in (RunState.STARTING, RunState.READY):
             # What it has mounted, pulled or downloaded is to stand on the pages of models and images.
             topics = (live.Topic.RUNS, live.Topic.CHECKPOINTS, live.Topic.STOCK, live.Topic.IMAGES)
             live.wake_watcher(run.server.box.slug, *topics)

@@ -12,13 +12,13 @@ from servers.engines.volumes import VolumeError, resolve
 from servers.host import llamafiles
 from servers.host.fetch.job import REPOSITORY, REVISION
 from servers.lifecycle import checkpoints, preflight
-from servers.lifecycle.downloading import Wish
+from servers.lifecycle.downloading import DownloadRequest
 from servers.models import Box, Download, Profile, Stock
 
 
 @dataclass(frozen=True, kw_only=True)
-class Offer:
-    wish: Wish
+class DownloadOffer:
+    wish: DownloadRequest
     running: Download | None  # the same model, on its way already
 
     @property
@@ -29,16 +29,16 @@ class Offer:
         return f"{self.wish.repository}{first if is_quantization else ''}"
 
 
-def of(launch: Launch, box: Box, profile: Profile) -> Offer | None:
+def of(launch: Launch, box: Box, profile: Profile) -> DownloadOffer | None:
     """None where the box has it, nobody knows, or it is not the Hub's."""
     wish = wished(launch, box) if settings.HUB else None
     if wish is None or not _is_missing(launch, box, profile):
         return None
     running = Download.objects.open().filter(box=box, repository__iexact=wish.repository).first()
-    return Offer(wish=wish, running=running)
+    return DownloadOffer(wish=wish, running=running)
 
 
-def wished(launch: Launch, box: Box) -> Wish | None:
+def wished(launch: Launch, box: Box) -> DownloadRequest | None:
     """What a launch needs of the Hub; None where its checkpoint is a path that tells no model."""
     if launch.checkpoint.startswith("/"):
         return _of_path(checkpoints.source(launch, box), box)
@@ -48,11 +48,13 @@ def wished(launch: Launch, box: Box) -> Wish | None:
     return _wish(launch.checkpoint, revision=launch.revision or "main")
 
 
-def _wish(repository: str, **more: Any) -> Wish | None:
-    return Wish(repository=repository, **more) if REPOSITORY.fullmatch(repository) else None
+def _wish(repository: str, **more: Any) -> DownloadRequest | None:
+    return (
+        DownloadRequest(repository=repository, **more) if REPOSITORY.fullmatch(repository) else None
+    )
 
 
-def _of_path(path: str, box: Box) -> Wish | None:
+def _of_path(path: str, box: Box) -> DownloadRequest | None:
     """Of a path of the box: in the Hub's cache, or below a folder with models, where downloads go
     to organisation/name."""
     if not path:
@@ -73,7 +75,7 @@ def _of_path(path: str, box: Box) -> Wish | None:
     return _wish("/".join(parts[:2]), patterns=_file(parts[2:]), into=root) if parts[1:] else None
 
 
-def _of_snapshot(parts: tuple[str, ...]) -> Wish | None:
+def _of_snapshot(parts: tuple[str, ...]) -> DownloadRequest | None:
     """Rule: the layout of huggingface_hub's cache (models--org--name/snapshots/commit)."""
     if len(parts) < 3 or not parts[0].startswith("models--") or parts[1] != "snapshots":
         return None

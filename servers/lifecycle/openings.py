@@ -10,7 +10,7 @@ from servers.engines.volumes import VolumeError, parse
 from servers.host import mounts, paths
 from servers.judge import limits
 from servers.judge import openings as judge
-from servers.judge.openings import Placed, Root
+from servers.judge.openings import MountFolder, PlacedMount
 from servers.lifecycle.creation import own_paths
 from servers.models import Box, Server
 
@@ -30,7 +30,7 @@ def found(box: str, allowed: limits.Limits, left_out: dict[str, str]) -> list[di
     return [each.to_json() for each in told]
 
 
-def _roots(allowed: limits.Limits) -> Iterator[Root]:
+def _roots(allowed: limits.Limits) -> Iterator[MountFolder]:
     root, seen = settings.HOST_ROOT, mounts.table(root=settings.HOST_ROOT)
     try:
         account = limits.account_places(own_paths(), root=root)
@@ -44,16 +44,16 @@ def _roots(allowed: limits.Limits) -> Iterator[Root]:
         place = mounts.real_place(path, seen, root=root)
         point = mounts.around(place, seen) if place else None
         lacks = tuple(each for each in WANTED if point and each not in point.options)
-        yield Root(path=path, held=held, lacks=lacks, point=point.path if point else "")
+        yield MountFolder(path=path, held=held, lacks=lacks, point=point.path if point else "")
 
 
-def _placed(box: str) -> Iterator[Placed]:
+def _placed(box: str) -> Iterator[PlacedMount]:
     servers = Server.objects.shown().filter(box__slug=box, watches={})
     for server in servers.select_related("box", "profile__current"):
         if server.profile.current is None:
             continue
         launch = parameters.fill(server.profile.launch, server.values)
-        yield Placed(
+        yield PlacedMount(
             slug=server.slug,
             on_host_network=launch.network == "host",
             mounts=tuple(_sources(launch.volumes, server.box)),

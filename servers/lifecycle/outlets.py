@@ -12,11 +12,11 @@ from django.utils import timezone
 
 from servers import live
 from servers.host import payloads, webhooks
-from servers.host.payloads import Message
+from servers.host.payloads import AlertMessage
 from servers.host.webhooks import WebhookError
 from servers.judge.alerts.case import ENDS
 from servers.models import Box, Delivery, Outlet, User
-from servers.models.outlet import PATIENCE, OutletKind, What
+from servers.models.outlet import PATIENCE, ChannelKind, What
 from servers.models.secret import SecretError, mask
 
 log = logging.getLogger(__name__)
@@ -90,14 +90,14 @@ def try_again(outlet: Outlet) -> None:
         live.wake_watcher(box.slug, live.Topic.ALERTS)
 
 
-def deliver(outlet: Outlet, told: Message) -> None:
+def deliver(outlet: Outlet, told: AlertMessage) -> None:
     """Raises WebhookError, whose text does not hold the outlet's address."""
     address = ""
     try:
         address = outlet.address
-        if outlet.kind == OutletKind.EMAIL:
+        if outlet.kind == ChannelKind.EMAIL:
             _mail(address, told)
-        elif outlet.kind == OutletKind.PING:
+        elif outlet.kind == ChannelKind.PING:
             webhooks.ping(address)
         else:
             now = timezone.now().timestamp()
@@ -133,13 +133,13 @@ def ask_for_test(outlet: Outlet, *, by: User) -> Delivery:
     return made
 
 
-def message(delivery: Delivery, box: Box) -> Message:
+def message(delivery: Delivery, box: Box) -> AlertMessage:
     alert = delivery.alert
     if alert is None:
         return _test(delivery.outlet, box)
     # Of a server that is over, the advice has made room for what ended it.
     is_over = alert.kind in ENDS and not alert.is_open
-    return Message(
+    return AlertMessage(
         id=f"{settings.INSTALL[:8]}-{alert.pk}",
         event=delivery.what,
         kind=alert.kind,
@@ -160,9 +160,9 @@ def message(delivery: Delivery, box: Box) -> Message:
     )
 
 
-def _test(outlet: Outlet, box: Box | None) -> Message:
+def _test(outlet: Outlet, box: Box | None) -> AlertMessage:
     name = box.slug if box else settings.BOX
-    return Message(
+    return AlertMessage(
         id=f"{settings.INSTALL[:8]}-test",
         event=What.TEST,
         kind="test",
@@ -222,7 +222,7 @@ def _give_up(delivery: Delivery, said: str) -> None:
     live.alerts_changed()
 
 
-def _mail(recipients: str, told: Message) -> None:
+def _mail(recipients: str, told: AlertMessage) -> None:
     if not settings.DEFAULT_FROM_EMAIL:
         raise WebhookError(NO_MAIL, may_pass=False)
     letter = mail.EmailMessage(

@@ -74,7 +74,7 @@ class PermitError(Exception):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Change:
+class PermitChange:
     verb: Verb
     what: str  # one of boxfile's
     values: tuple[str, ...] = ()
@@ -83,7 +83,7 @@ class Change:
         return " ".join((self.what, *self.values))
 
 
-def change(verb: Verb, words: Sequence[str]) -> Change:
+def change(verb: Verb, words: Sequence[str]) -> PermitChange:
     """What was typed behind allow or forbid. Raises PermitError."""
     what, values = words[0], tuple(words[1:])
     known = (*boxfile.SWITCHES, *boxfile.LISTS)
@@ -97,14 +97,14 @@ def change(verb: Verb, words: Sequence[str]) -> Change:
         raise PermitError(f"Say which: {what} and its name or path.")
     if what == "capability":
         values = tuple(each.upper().removeprefix("CAP_") for each in values)
-    asked = Change(verb=verb, what=what, values=values)
+    asked = PermitChange(verb=verb, what=what, values=values)
     if verb == "allow":
         for value in values:
             _CHECKS[what](value)
     return asked
 
 
-def text_with(asked: Change) -> str:
+def text_with(asked: PermitChange) -> str:
     """What box.toml is to say. Raises PermitError."""
     try:
         text = settings.BOX_FILE.read_text()
@@ -117,12 +117,12 @@ def text_with(asked: Change) -> str:
     return made
 
 
-def note(asked: Change) -> None:
+def note(asked: PermitChange) -> None:
     """That it was done, for the activity."""
     Entry.note(None, asked.verb, settings.BOX, limit=str(asked), **{"from": "command line"})
 
 
-def do(asked: Change) -> bool:
+def do(asked: PermitChange) -> bool:
     """Change box.toml and note it, both or none; whether it did not say so already.
 
     Raises PermitError.

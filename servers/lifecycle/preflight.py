@@ -13,10 +13,17 @@ from servers.engines import parameters
 from servers.engines.launch import Launch
 from servers.judge import admission
 from servers.judge.fit.told import Estimate
-from servers.judge.preflight import LEVELS, WORDS, Around, Clock, Item, preflight
-from servers.judge.subject import Finding
+from servers.judge.preflight import (
+    LEVELS,
+    WORDS,
+    ClockOffset,
+    PreflightItem,
+    StartContext,
+    preflight,
+)
+from servers.judge.subject import LintFinding
 from servers.lifecycle import allowances, checkpoints, checks, folders
-from servers.lifecycle.knowledge import Knowledge, Start
+from servers.lifecycle.knowledge import Knowledge, LaunchOnBox
 from servers.models import Box, Profile, Server
 
 LOOKED_WITHIN = timedelta(minutes=3)
@@ -32,12 +39,12 @@ class Count:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Checked:
-    items: list[Item]
-    known: checks.Known
+class PreflightResult:
+    items: list[PreflightItem]
+    known: checks.CheckReport
 
     @property
-    def findings(self) -> list[Finding]:
+    def findings(self) -> list[LintFinding]:
         return self.known.findings
 
     @property
@@ -45,15 +52,15 @@ class Checked:
         return self.known.fit
 
     @property
-    def errors(self) -> list[Item]:
+    def errors(self) -> list[PreflightItem]:
         return [item for item in self.items if item.level == "error"]
 
     @property
-    def faults(self) -> list[Finding]:
+    def faults(self) -> list[LintFinding]:
         return [each for each in self.findings if each.severity == "error"]
 
     @property
-    def lasting(self) -> list[Finding]:
+    def lasting(self) -> list[LintFinding]:
         """Faults that do not pass by waiting until the GPUs are free."""
         return [each for each in self.faults if each.rule not in admission.NOW]
 
@@ -112,33 +119,33 @@ class Checked:
 
 def check(
     launch: Launch, box: Box, profile: Profile | None = None, server: Server | None = None
-) -> Checked:
+) -> PreflightResult:
     """From what the box has last written down: nobody is asked and nothing is waited for.
 
     With the server, what runs of it is taken for replaced by the start; else what runs of the
     profile.
     """
-    start = Start(launch=parameters.fill(launch), box=box, profile=profile, server=server)
+    start = LaunchOnBox(launch=parameters.fill(launch), box=box, profile=profile, server=server)
     (checked,) = check_all([start])
     return checked
 
 
-def check_all(starts: Sequence[Start]) -> list[Checked]:
+def check_all(starts: Sequence[LaunchOnBox]) -> list[PreflightResult]:
     """The same of each, with no more questions than of one."""
     knowledge = Knowledge(starts)
     return [_check(start, knowledge) for start in starts]
 
 
-def anywhere(launch: Launch) -> Checked:
+def anywhere(launch: Launch) -> PreflightResult:
     """Of a launch that has no box yet: what holds on every one."""
-    return Checked(items=[], known=checks.anywhere(launch))
+    return PreflightResult(items=[], known=checks.anywhere(launch))
 
 
 def of_profiles(profiles: Iterable[Profile]) -> dict[int, Count]:
     """By profile, on the box where it looks worst. Wants their servers and boxes fetched."""
     profiles = list(profiles)
     starts = [
-        Start(
+        LaunchOnBox(
             launch=parameters.fill(each.launch, server.values),
             box=server.box,
             profile=each,
@@ -157,18 +164,18 @@ def of_profiles(profiles: Iterable[Profile]) -> dict[int, Count]:
     }
 
 
-def _check(start: Start, knowledge: Knowledge) -> Checked:
+def _check(start: LaunchOnBox, knowledge: Knowledge) -> PreflightResult:
     known = checks.of_start(start, knowledge)
     items = preflight(known.subject, _around(start, knowledge), known.fit)
-    return Checked(items=items, known=known)
+    return PreflightResult(items=items, known=known)
 
 
-def _around(start: Start, knowledge: Knowledge) -> Around:
+def _around(start: LaunchOnBox, knowledge: Knowledge) -> StartContext:
     launch, box = start.launch, start.box
     supplies = knowledge.supplies(box)
     mine = knowledge.replaced(start)
     there, missing, remote = _checkpoint(start, knowledge)
-    return Around(
+    return StartContext(
         box=str(box),
         is_silent=box.is_silent,
         found=supplies.found if supplies else {},
@@ -191,17 +198,19 @@ def _around(start: Start, knowledge: Knowledge) -> Around:
     )
 
 
-def clocks(boxes: Iterable[Box]) -> dict[str, Clock | None]:
+def clocks(boxes: Iterable[Box]) -> dict[str, ClockOffset | None]:
     """Of each box, as it last compared it; None of one that is silent or has not."""
-    found: dict[str, Clock | None] = {}
+    found: dict[str, ClockOffset | None] = {}
     for box in boxes:
         supplies = getattr(box, "supplies", None)
         told = supplies.found.get("clock") if supplies and not box.is_silent else None
-        found[str(box)] = Clock(ahead=told["seconds"], within=told["within"]) if told else None
+        found[str(box)] = (
+            ClockOffset(ahead=told["seconds"], within=told["within"]) if told else None
+        )
     return found
 
 
-def _was_refused(start: Start, knowledge: Knowledge) -> bool:
+def _was_refused(start: LaunchOnBox, knowledge: Knowledge) -> bool:
     """Whether the last run that ended was, over the very same checkpoint."""
     last = knowledge.last_ended(start)
     return (
@@ -212,7 +221,7 @@ def _was_refused(start: Start, knowledge: Knowledge) -> bool:
 
 
 def _checkpoint(
-    start: Start, knowledge: Knowledge
+    start: LaunchOnBox, knowledge: Knowledge
 ) -> tuple[Literal["there", "part", "missing", "unknown"], int | None, str]:
     """Whether it is on the box, how many bytes of it are not, and what the Hub says of it."""
     source = checkpoints.source(start.launch, start.box)
@@ -240,7 +249,7 @@ def is_missing(path: str, launch: Launch, box: Box) -> bool:
     return _lies(path, folders.kept(box, folders.needed(launch, box))) == "missing"
 
 
-def _lies(path: str, told: Iterable[folders.Told] | None) -> str:
+def _lies(path: str, told: Iterable[folders.PathReport] | None) -> str:
     return next((each.lies for each in told or () if each.path == path), "unknown")
 
 

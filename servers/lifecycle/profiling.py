@@ -6,7 +6,7 @@ from django.db import transaction
 
 from servers import live
 from servers.commandline.draft import Draft
-from servers.judge.found import Found
+from servers.judge.found import DiscoveredEngine
 from servers.judge.privileges import opens_the_box
 from servers.lifecycle import likenesses, strangers, watching
 from servers.lifecycle.strangers import WatchError
@@ -54,7 +54,7 @@ def check(made: Draft, by: User | None) -> None:
         )
 
 
-def _kept(box: Box, found: Found, made: Draft, by: User | None) -> Profile:
+def _kept(box: Box, found: DiscoveredEngine, made: Draft, by: User | None) -> Profile:
     slug = watching.free_slug(made.name or found.name)
     what = "process" if found.is_process else "container"
     name = found.command[:120] if found.is_process else found.name

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 
-from servers.host.containers import ContainerError, Progress
+from servers.host.containers import ContainerError, PullState
 from servers.judge.pools import GIB
 from servers.lifecycle import creation
 from servers.lifecycle.images import moving
@@ -33,7 +33,7 @@ def pull(reference: str, tell: Callable[[str], None]) -> str:
     before = docker.image(reference)
     told_at = 0.0
 
-    def hear(progress: Progress) -> bool:
+    def hear(progress: PullState) -> bool:
         nonlocal told_at
         if time.monotonic() - told_at >= _TELL_EVERY:
             told_at = time.monotonic()

@@ -11,13 +11,13 @@ from servers.judge import limits
 from servers.judge.pools import GIB, Pool, pools
 from servers.lifecycle import creation, secrets
 from servers.models import Box, Run
-from servers.models.run import State
+from servers.models.run import RunState
 
 LEVELS = (1, 2, 3)
-_LOADED = (State.CREATING, State.STARTING, State.READY, State.STOPPING)
+_LOADED = (RunState.CREATING, RunState.STARTING, RunState.READY, RunState.STOPPING)
 
 
-class RefusedError(Exception):
+class ReclaimError(Exception):
     """It was not done; the text says why. `command` is for whoever has a shell there."""
 
     def __init__(self, said: str, command: str = "") -> None:
@@ -52,15 +52,15 @@ def objection(box: Box, sample: Mapping[str, Any] | None) -> str:
 def reclaim(box: Box, sample: Mapping[str, Any] | None, level: int) -> str:
     """What it has freed, in a sentence. Raises RefusedError; ContainerError when Docker refuses."""
     if level not in LEVELS:
-        raise RefusedError(f"There is no level {level} of it.")
+        raise ReclaimError(f"There is no level {level} of it.")
     if why := objection(box, sample):
-        raise RefusedError(why)
+        raise ReclaimError(why)
     try:
         is_allowed = creation.allowed().reclaim
-    except secrets.Refused as refusal:
-        raise RefusedError(str(refusal), command(level)) from refusal
+    except secrets.SecretsError as refusal:
+        raise ReclaimError(str(refusal), command(level)) from refusal
     if not is_allowed:
-        raise RefusedError(
+        raise ReclaimError(
             f"{box} does not let inferdash do this, as it takes root's rights. "
             f"{limits.granted_by(settings.MANAGE, 'reclaim')}. Or type it there:",
             command(level),

@@ -11,7 +11,7 @@ from django.utils import timezone
 from servers import live
 from servers.host import shm
 from servers.judge import release, released
-from servers.judge.release import Look, Release
+from servers.judge.release import Release, ReleaseLook
 from servers.models import Box, Run
 from servers.models.run import ACTIVE, ENDED
 
@@ -44,7 +44,7 @@ def watched(box: Box) -> list[Run]:
     return with_memory.filter(has_ended | has_container).fetch_any()
 
 
-def look(run: Run, snapshot: Mapping[str, Any], pids: Collection[int]) -> Look | None:
+def look(run: Run, snapshot: Mapping[str, Any], pids: Collection[int]) -> ReleaseLook | None:
     assert run.memory_before is not None
     return release.look(
         run.memory_before,
@@ -57,7 +57,7 @@ def look(run: Run, snapshot: Mapping[str, Any], pids: Collection[int]) -> Look |
     )
 
 
-def note(run: Run, seen: Look | None, *, held: int | None) -> None:
+def note(run: Run, seen: ReleaseLook | None, *, held: int | None) -> None:
     """Write down what a look at an ended run says. `held` is what it held before its end."""
     if run.ended_at is None or run.memory_before is None:
         return

@@ -17,7 +17,7 @@ from servers.judge import available
 from servers.lifecycle import checks, wishes
 from servers.models import Box, Run, Server
 from servers.models.datafolder import DiskFullError
-from servers.models.run import Wanted
+from servers.models.run import DesiredState
 
 log = logging.getLogger(__name__)
 
@@ -123,7 +123,7 @@ def was_before_boot(run: Run, booted_at: datetime | None) -> bool:
 
 def _start_again(run: Run) -> None:
     # A person's wish may have come at the moment of the end.
-    not_stopped = Q(wanted=Wanted.RUNNING) | ~Q(given_up="")
+    not_stopped = Q(wanted=DesiredState.RUNNING) | ~Q(given_up="")
     planned = Run.objects.filter(
         not_stopped, pk=run.pk, stopped_by=None, restart_at__lte=timezone.now()
     )

@@ -10,7 +10,7 @@ from servers import live
 from servers.host import reclaim
 from servers.judge import available, holders, limits
 from servers.lifecycle import cards, creation
-from servers.lifecycle.secrets import Refused
+from servers.lifecycle.secrets import SecretsError
 from servers.models import Run
 
 log = logging.getLogger(__name__)
@@ -47,7 +47,7 @@ def drop_cache(run: Run) -> None:
     if not run.version.launch.drop_cache:
         return
     if not creation.allowed().reclaim:
-        raise Refused(
+        raise SecretsError(
             f"{run.server.box} does not let profiles drop its page cache, as this one wants. "
             f"{limits.granted_by(settings.MANAGE, 'reclaim')}. Or take it out of the profile."
         )

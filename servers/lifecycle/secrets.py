@@ -6,13 +6,13 @@ from collections.abc import Callable, Collection, Mapping
 from servers.engines import placement
 from servers.engines.engine import secret_words
 from servers.models import Run, Secret
-from servers.models.secret import Given, SecretError, mask, unseal_given
+from servers.models.secret import SecretError, SecretValues, mask, unseal_given
 from servers.models.tokens import mask_tokens
 
 log = logging.getLogger(__name__)
 
 
-class Refused(Exception):
+class SecretsError(Exception):
     """The run cannot be made; the text says why and what to do."""
 
 
@@ -23,7 +23,7 @@ def site(run: Run) -> placement.Site:
     wanted = Secret.objects.in_bulk(list(launch.secret_env.values()))
     missing = [name for name, pk in launch.secret_env.items() if pk not in wanted]
     if missing:
-        raise Refused(
+        raise SecretsError(
             f"The secret behind {missing[0]} was deleted. Edit the profile and enter it again."
         )
     try:
@@ -34,7 +34,7 @@ def site(run: Run) -> placement.Site:
             secrets={name: wanted[pk].reveal() for name, pk in launch.secret_env.items()},
         )
     except SecretError as error:
-        raise Refused(str(error)) from error
+        raise SecretsError(str(error)) from error
 
 
 def secret_values(run: Run) -> list[str]:
@@ -63,16 +63,16 @@ def _readable(read: Callable[[], Collection[str]]) -> Collection[str]:
 
 def remember(run: Run, here: placement.Site) -> None:
     """Before the container starts: what it knows must be masked for as long as it prints."""
-    remember_given(run, Given(named=here.secrets, others=[here.hf_token]))
+    remember_given(run, SecretValues(named=here.secrets, others=[here.hf_token]))
 
 
 def remember_again(run: Run, env: Mapping[str, str]) -> None:
     """The same from the environment of a container that is there already."""
     names = ("HF_TOKEN", *run.launch.secret_env)
-    remember_given(run, Given(named={name: env[name] for name in names if name in env}))
+    remember_given(run, SecretValues(named={name: env[name] for name in names if name in env}))
 
 
-def remember_given(run: Run, given: Given) -> None:
+def remember_given(run: Run, given: SecretValues) -> None:
     """The same, where somebody has picked it out."""
     run.given = given.seal()
     Run.objects.filter(pk=run.pk).update(given=run.given)

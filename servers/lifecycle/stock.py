@@ -15,7 +15,7 @@ from servers.engines import official_image, parameters, places
 from servers.engines.launch import Launch
 from servers.engines.placement import Site
 from servers.engines.volumes import VolumeError, resolve
-from servers.host.inventory import Stock as Looked
+from servers.host.inventory import FolderInventory as Looked
 from servers.host.stored import Checkpoint
 from servers.judge import limits
 from servers.judge import stock as judge
@@ -32,19 +32,19 @@ USUAL = ("~/models", "~/.cache/modelscope")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Root:
+class ModelFolder:
     path: str  # of the box, resolved; as typed where that cannot be
     is_usual: bool  # nobody has asked for this one by name
     refused: str = ""  # why it is not looked into
 
 
 @dataclass(frozen=True, kw_only=True)
-class Use:
+class ModelUse:
     profile: Profile
     last_started: datetime | None
 
 
-def roots(box: Box) -> list[Root]:
+def roots(box: Box) -> list[ModelFolder]:
     """The folders to look into: those of the settings, else the usual ones.
 
     Only below what profiles may mount: whoever can change settings in the web must not be able
@@ -59,7 +59,7 @@ def roots(box: Box) -> list[Root]:
     wanted = [(box.hf_cache, True)] if box.hf_cache else []
     wanted += [(each.strip(), False) for each in named if each.strip()]
     wanted += [(each, True) for each in usual] if not named else []
-    found: dict[str, Root] = {}
+    found: dict[str, ModelFolder] = {}
     for text, is_usual in wanted:
         root = _root(text, is_usual=is_usual, box=box, allowed=allowed)
         if not (root.refused and is_usual):
@@ -67,16 +67,16 @@ def roots(box: Box) -> list[Root]:
     return list(found.values())
 
 
-def _root(text: str, *, is_usual: bool, box: Box, allowed: limits.Limits) -> Root:
+def _root(text: str, *, is_usual: bool, box: Box, allowed: limits.Limits) -> ModelFolder:
     try:
         path = resolve(text, home=box.home)
     except VolumeError as error:
-        return Root(path=text, is_usual=is_usual, refused=str(error))
+        return ModelFolder(path=text, is_usual=is_usual, refused=str(error))
     refused = limits.mount_refusal(path, allowed, root=settings.HOST_ROOT, own=own_paths())
-    return Root(path=path, is_usual=is_usual, refused=refused)
+    return ModelFolder(path=path, is_usual=is_usual, refused=refused)
 
 
-def report(root: Root, looked: Looked | None) -> dict[str, Any]:
+def report(root: ModelFolder, looked: Looked | None) -> dict[str, Any]:
     """What Stock.roots keeps of one of them; None: it was not looked into."""
     told = {"path": root.path, "is_usual": root.is_usual, "refused": root.refused}
     if looked is None:
@@ -138,7 +138,7 @@ def _values(found: Checkpoint) -> dict[str, Any]:
     }
 
 
-def uses(box: Box, person: User) -> dict[int, list[Use]]:
+def uses(box: Box, person: User) -> dict[int, list[ModelUse]]:
     """By a stored checkpoint's key, the profiles that name it, as far as this person sees them."""
     stored = list(box.stored.defer("texts", "config"))
     last = dict(
@@ -146,9 +146,9 @@ def uses(box: Box, person: User) -> dict[int, list[Use]]:
         .values_list("version__profile")
         .annotate(at=Max("created_at"))
     )
-    found: dict[int, list[Use]] = {}
+    found: dict[int, list[ModelUse]] = {}
     for profile in _placed(Profile.objects.seen_by(person)):
-        use = Use(profile=profile, last_started=last.get(profile.pk))
+        use = ModelUse(profile=profile, last_started=last.get(profile.pk))
         launches = _launches(profile, box)
         for each in stored:
             if any(names(launch, each, box) for launch in launches):

@@ -8,10 +8,10 @@ from django.utils import timezone
 from servers import live
 from servers.engines.launch import Launch
 from servers.judge import admission, available
-from servers.judge.facts import Facts
+from servers.judge.facts import LaunchFacts
 from servers.judge.fit.used import on_this_box
 from servers.judge.subject import Subject
-from servers.judge.taken import Other, Patience, Start, Taken, taken
+from servers.judge.taken import GpuConflict, GpuRequest, OtherRun, Patience, taken
 from servers.lifecycle import cards, checks
 from servers.lifecycle.cards import CardsError
 from servers.models import Box, Run, Server
@@ -21,17 +21,17 @@ from servers.models.run import ENDED
 RETURNS_WITHIN = timedelta(minutes=10)
 
 
-def before_start(launch: Launch, server: Server, known: checks.Known) -> Taken:
+def before_start(launch: Launch, server: Server, known: checks.CheckReport) -> GpuConflict:
     """Who would be in the way of a start that nobody has made yet."""
     return _taken(launch, server, known, "asked")
 
 
-def of(run: Run) -> Taken:
+def of(run: Run) -> GpuConflict:
     """Who is in the way of a queued run, by how patient it is."""
     patience = _patience(run)
     if patience == "plain" and (run.despite or not run.server.box.is_unified):
         # Somebody has looked at what is there, and wanted it.
-        return Taken(start=Start(patience=patience, gpus=None), holders=())
+        return GpuConflict(start=GpuRequest(patience=patience, gpus=None), holders=())
     server = run.server
     known = checks.known(run.launch, server.box, server.profile, server)
     return _taken(run.launch, server, known, patience, run)
@@ -46,13 +46,13 @@ def _patience(run: Run) -> Patience:
 def _taken(
     launch: Launch,
     server: Server,
-    known: checks.Known,
+    known: checks.CheckReport,
     patience: Patience,
     run: Run | None = None,
-) -> Taken:
+) -> GpuConflict:
     box, fit = server.box, known.fit
     missing = _missing(launch, known, box) if box.is_unified else 0
-    start = Start(
+    start = GpuRequest(
         patience=patience,
         gpus=_wanted(launch, box, known.subject),
         is_unified=box.is_unified,
@@ -64,13 +64,13 @@ def _taken(
     return taken(start, tuple(_others(server, run)), live.sample(box.slug))
 
 
-def _missing(launch: Launch, known: checks.Known, box: Box) -> int:
+def _missing(launch: Launch, known: checks.CheckReport, box: Box) -> int:
     """Bytes of a shared pool that it lacks by the estimate, or by what its profile wants free."""
     free = available.free(live.sample(box.slug), "all")
     wanted = launch.free_memory - min(free.values()) if free and launch.free_memory else 0
     if known.fit is None or known.fit.verdict != "no":
         return max(0, wanted)
-    return max(wanted, known.fit.lacking, admission.lacking(Facts(known.subject)))
+    return max(wanted, known.fit.lacking, admission.lacking(LaunchFacts(known.subject)))
 
 
 def _wanted(launch: Launch, box: Box, subject: Subject) -> frozenset[int] | None:
@@ -81,7 +81,7 @@ def _wanted(launch: Launch, box: Box, subject: Subject) -> frozenset[int] | None
         chosen = cards.choose(launch, box)
     except CardsError:
         return None
-    facts = Facts(subject)
+    facts = LaunchFacts(subject)
     if chosen.replace(",", "").isdigit() and chosen != launch.gpus:
         return frozenset(map(int, chosen.split(",")))
     if facts.used_gpus is None:
@@ -90,7 +90,7 @@ def _wanted(launch: Launch, box: Box, subject: Subject) -> frozenset[int] | None
     return frozenset(seen[: on_this_box(facts) or None])
 
 
-def _others(server: Server, run: Run | None) -> Iterator[Other]:
+def _others(server: Server, run: Run | None) -> Iterator[OtherRun]:
     box = server.box
     for other in Run.objects.active().filter(server__box=box).select_related(*_WITH):
         if other.server_id != server.pk or (run is not None and other.pk != run.pk):
@@ -114,8 +114,8 @@ def _others(server: Server, run: Run | None) -> Iterator[Other]:
 _WITH = ("server", "version", "started_by")
 
 
-def _other(run: Run, box: Box, state: str) -> Other:
-    return Other(
+def _other(run: Run, box: Box, state: str) -> OtherRun:
+    return OtherRun(
         run=run.pk,
         name=run.server.slug,
         by=run.started_by.username if run.started_by else "",
@@ -135,5 +135,5 @@ def _other(run: Run, box: Box, state: str) -> Other:
 def _given(run: Run, box: Box) -> frozenset[int] | None:
     """The GPUs that its engine fills, or will by its profile; None: not known."""
     found = box.indices(run.gpus or run.version.launch.gpus)
-    count = on_this_box(Facts(Subject(launch=run.launch)))
+    count = on_this_box(LaunchFacts(Subject(launch=run.launch)))
     return frozenset(sorted(found)[:count]) if found and count else found

@@ -20,14 +20,14 @@ from servers.engines.volumes import VolumeError
 from servers.host import ending
 from servers.host.containers import ContainerError
 from servers.host.ending import EndingError
-from servers.host.foreign import Other
+from servers.host.foreign import ExternalContainer
 from servers.host.kernel import Kernel, Process, Processes
-from servers.host.lives import Life
+from servers.host.lives import ProcessId
 from servers.host.spec import Spec
 from servers.host.started import StartedError, started
-from servers.host.theirs import GRACE, Theirs
+from servers.host.theirs import GRACE, ExternalContainers
 from servers.judge import given_back
-from servers.judge.found import Found
+from servers.judge.found import DiscoveredEngine
 from servers.judge.privileges import opens_the_box
 from servers.lifecycle import (
     creation,
@@ -42,7 +42,7 @@ from servers.lifecycle import (
 from servers.lifecycle.profiling import ProfileError
 from servers.live.waiting import heard
 from servers.models import Action, Box, Entry, Profile, Run, Server, User
-from servers.models.run import State
+from servers.models.run import RunState
 
 # Seconds: what has not come back by then is a matter for a person.
 MEMORY_WITHIN = 240.0
@@ -52,7 +52,7 @@ _TOLD_BY_TRIAL = (
     "no_gpu_driver", "unknown_runtime", "no_device", "rlimit", "no_network_named", "port_taken",
 )  # fmt: skip
 _DEEPEST = 12  # generations between an engine and its worker
-_NOT_YET = (State.QUEUED, State.CREATING)
+_NOT_YET = (RunState.QUEUED, RunState.CREATING)
 
 
 class TakeOverError(Exception):
@@ -67,8 +67,8 @@ class TakeOverError(Exception):
 class _Old:
     """What is to be stopped, as a person has looked at it."""
 
-    found: Found
-    other: Other | None  # None: a process
+    found: DiscoveredEngine
+    other: ExternalContainer | None  # None: a process
     started_at: datetime | None
 
     folder: str = ""  # where a process was started in; "" where that is not known
@@ -91,12 +91,12 @@ class _Old:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TakenOver:
+class TakeOver:
     said: str  # what was done, in a sentence or two
     way_back: str  # a command
 
 
-def take_over(box: Box, action: Action, *, tell: Callable[[str], None]) -> TakenOver:
+def take_over(box: Box, action: Action, *, tell: Callable[[str], None]) -> TakeOver:
     """Stop it and start its profile. `tell` hears how far it is.
 
     Raises TakeOverError, and ContainerError when Docker cannot be asked.
@@ -127,7 +127,7 @@ def take_over(box: Box, action: Action, *, tell: Callable[[str], None]) -> Taken
     _wait_for_memory(box, old, given_back.held_before(before, _members(old)))
     _check_it_stays_away(old)
     tell(f"{name} has ended. Starting {server}.")
-    return TakenOver(said=_start(run, server, old, by), way_back=old.way_back)
+    return TakeOver(said=_start(run, server, old, by), way_back=old.way_back)
 
 
 def _old(action: Action) -> _Old:
@@ -150,8 +150,8 @@ def _old(action: Action) -> _Old:
     return _Old(found=found, other=other, started_at=other.container.started_at)
 
 
-def _folder(found: Found) -> str:
-    life = Life.parse(found.container)
+def _folder(found: DiscoveredEngine) -> str:
+    life = ProcessId.parse(found.container)
     assert life is not None
     try:
         return started(life.pid, start=life.start).folder
@@ -225,7 +225,7 @@ def _rehearse(run: Run, old: _Old) -> None:
         )
         creation.check(spec, "")
         _try_docker(spec, old)
-    except (secrets.Refused, VolumeError) as error:
+    except (secrets.SecretsError, VolumeError) as error:
         raise TakeOverError(
             f"{server.box} would refuse the profile {server.profile}: {error} Nothing was stopped."
         ) from error
@@ -244,7 +244,7 @@ def _try_docker(spec: Spec, old: _Old) -> None:
     # NVIDIA's own hook may complain of the empty image that is tried with.
     if error is None or error.kind not in _TOLD_BY_TRIAL or "nvidia-container-cli" in error.detail:
         return
-    raise secrets.Refused(str(error))
+    raise secrets.SecretsError(str(error))
 
 
 def _may_hold(old: _Old, port: int) -> bool:
@@ -280,7 +280,7 @@ def _stop(old: _Old) -> None:
     if old.other is None:
         _end(found)
         return
-    theirs = Theirs(creation.docker().install, creation.docker().host)
+    theirs = ExternalContainers(creation.docker().install, creation.docker().host)
     try:
         # Whoever watches it must not take its end for a failure.
         watched.asked_to_end(found.container)
@@ -294,7 +294,7 @@ def _stop(old: _Old) -> None:
 
 def _goes_on(old: _Old) -> bool:
     """Whether it certainly runs as it did."""
-    life = Life.parse(old.found.container)
+    life = ProcessId.parse(old.found.container)
     if life is not None:
         return life.is_running()
     try:
@@ -304,9 +304,9 @@ def _goes_on(old: _Old) -> bool:
     return now is not None and now.is_life(old.started_at)
 
 
-def _end(found: Found) -> None:
+def _end(found: DiscoveredEngine) -> None:
     kernel = Kernel()
-    life = Life.parse(found.container)
+    life = ProcessId.parse(found.container)
     assert life is not None
     # As they are now: the number of a worker that has ended since may be anybody's.
     below = [
@@ -322,7 +322,7 @@ def _end(found: Found) -> None:
         raise TakeOverError(str(error)) from error
 
 
-def _is_below(process: Process, life: Life, kernel: Kernel) -> bool:
+def _is_below(process: Process, life: ProcessId, kernel: Kernel) -> bool:
     """Whether it descends from that life of a process."""
     at = process.ppid
     for _generation in range(_DEEPEST):
@@ -399,7 +399,7 @@ def _start(run: Run, server: Server, old: _Old, by: User | None) -> str:
             old.way_back,
         )
     state = _after_queue(queued)
-    if state is State.FAILED:
+    if state is RunState.FAILED:
         queued.refresh_from_db()
         raise TakeOverError(
             f"{old.found.name} has ended, but {server} did not start: {queued.why} The old one is "
@@ -412,10 +412,10 @@ def _start(run: Run, server: Server, old: _Old, by: User | None) -> str:
     return f"{server} takes over from {old.found.name}{of}, and is starting.{stays}"
 
 
-def _after_queue(run: Run) -> State:
+def _after_queue(run: Run) -> RunState:
     """Where it stands as soon as its container was made, or was not."""
     return heard(
-        lambda: State(Run.objects.values_list("state", flat=True).get(pk=run.pk)),
+        lambda: RunState(Run.objects.values_list("state", flat=True).get(pk=run.pk)),
         lambda state: state not in _NOT_YET,
         groups=[live.LIVE],
         seconds=STARTS_WITHIN,

@@ -9,13 +9,13 @@ from django.db import transaction
 from django.utils import timezone
 
 from servers import live
-from servers.judge.taken import Taken
+from servers.judge.taken import GpuConflict
 from servers.lifecycle import room, taken
 from servers.models import Box, Entry, Run
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wait:
+class QueueReason:
     """What a queued run waits for: a sentence, and the same to go on after a colon."""
 
     says: str
@@ -29,7 +29,7 @@ class Wait:
         return self.says
 
 
-def look(run: Run) -> Wait:
+def look(run: Run) -> QueueReason:
     """What it waits for now, if anything; whom it waits for is noted on its row.
 
     Raises CardsError when the box has not the GPUs.
@@ -37,12 +37,12 @@ def look(run: Run) -> Wait:
     found = taken.of(run)
     _note(run, found)
     if found.holders:
-        return Wait(says=found.sentence(), why=found.why(), is_for_turn=True)
+        return QueueReason(says=found.sentence(), why=found.why(), is_for_turn=True)
     short = room.short_of(run)
-    return Wait(says=short, why=short.rstrip("."), is_for_turn=False)
+    return QueueReason(says=short, why=short.rstrip("."), is_for_turn=False)
 
 
-def _note(run: Run, found: Taken) -> None:
+def _note(run: Run, found: GpuConflict) -> None:
     before, now = set(run.waits_for.values_list("pk", flat=True)), set(found.runs)
     if found.holders:
         run.turn_at = None
@@ -73,7 +73,7 @@ def is_over(run: Run) -> bool:
     return run.waits_until is not None and timezone.now() >= run.waits_until
 
 
-def given_up(run: Run, wait: Wait) -> dict[str, Any]:
+def given_up(run: Run, wait: QueueReason) -> dict[str, Any]:
     """What to note on a run that has waited for as long as it was told to."""
     leave(run)
     now = timezone.now()

@@ -5,7 +5,7 @@ from django.core.exceptions import PermissionDenied
 from servers.models import Server
 
 
-class WatchedError(PermissionDenied):
+class ExternalRunError(PermissionDenied):
     """Somebody wants something done to a server that is only watched; a page answers 403."""
 
 
@@ -14,7 +14,7 @@ def check(server: Server) -> None:
     if not server.is_watched:
         return
     by = f" ({server.run.came_from.started_by})" if server.run is not None else ""
-    raise WatchedError(
+    raise ExternalRunError(
         f"{server} is only watched: somebody else has started it{by}, and inferdash touches "
         "nothing of it. Start and stop it where it was started."
     )

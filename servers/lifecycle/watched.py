@@ -14,13 +14,13 @@ from servers import live
 from servers.host.containers import ContainerError
 from servers.judge.holders import cards_by_container
 from servers.lifecycle import deaths, strangers, watching
-from servers.lifecycle.strangers import Stranger, WatchError
+from servers.lifecycle.strangers import ExternalWorkload, WatchError
 from servers.models import Box, Run, Server
-from servers.models.run import State
+from servers.models.run import RunState
 
 log = logging.getLogger(__name__)
 
-LIVING = [State.STARTING, State.READY]
+LIVING = [RunState.STARTING, RunState.READY]
 
 # A container that keeps dying before it is ready, so many times, is followed again when it has
 # run for so long: Docker starts one anew every minute, for days.
@@ -35,7 +35,7 @@ LOOPS = (
 _untold: set[str] = set()  # those of whom it was said that they are not followed
 
 
-def step(box: Box, found: Iterable[Stranger], sample: Mapping[str, Any] | None) -> None:
+def step(box: Box, found: Iterable[ExternalWorkload], sample: Mapping[str, Any] | None) -> None:
     """Look at every watched run of the box, and begin those of what was started anew.
 
     `found` are those that run now. Raises ContainerError.
@@ -68,11 +68,11 @@ def _note_loop(server: Server, run: Run | None) -> None:
         live.server_changed(server.pk)
 
 
-def _keeps_dying(server: Server, stranger: Stranger) -> bool:
+def _keeps_dying(server: Server, stranger: ExternalWorkload) -> bool:
     began = stranger.started_at
     lately = list(server.runs.order_by("-pk").values_list("state", "ready_at")[:LOOP])
     is_loop = len(lately) == LOOP and all(
-        state == State.FAILED and ready_at is None for state, ready_at in lately
+        state == RunState.FAILED and ready_at is None for state, ready_at in lately
     )
     if not is_loop or began is None or timezone.now() - began > LASTING:
         return False
@@ -96,7 +96,7 @@ def _active(box: Box) -> list[Run]:
     return list(found.select_related("server__box__hf_token", "version"))
 
 
-def _successor(server: Server, running: dict[str, Stranger]) -> Stranger | None:
+def _successor(server: Server, running: dict[str, ExternalWorkload]) -> ExternalWorkload | None:
     """The container of the last run, started again, or who has taken the place of the last one."""
     last = server.run
     assert last is not None
@@ -133,7 +133,7 @@ def look(run: Run, *, exit_code: int | None = None) -> None:
         _note_pause(run, is_paused)
 
 
-def _end(run: Run, state: State, **fields: Any) -> None:
+def _end(run: Run, state: RunState, **fields: Any) -> None:
     moved = Run.objects.filter(pk=run.pk).move(old=LIVING, new=state, **fields)
     if moved:
         run.refresh_from_db()

@@ -19,10 +19,10 @@ from servers.commandline.draft import Draft
 from servers.engines import ENGINES
 from servers.engines.launch import Launch
 from servers.lifecycle import diagnoses, likenesses, secrets, strangers
-from servers.lifecycle.strangers import Stranger, WatchError
+from servers.lifecycle.strangers import ExternalWorkload, WatchError
 from servers.models import Box, Entry, Profile, ProfileVersion, Run, Secret, Server, User
-from servers.models.run import ACTIVE, State
-from servers.models.secret import Given, SecretError
+from servers.models.run import ACTIVE, RunState
+from servers.models.secret import SecretError, SecretValues
 
 # Whoever was started less long ago is followed from the start.
 FRESH = timedelta(seconds=30)
@@ -63,7 +63,7 @@ def watch(box: Box, key: str, *, by: User | None) -> Run:
     return run
 
 
-def go_on(server: Server, stranger: Stranger) -> Run | None:
+def go_on(server: Server, stranger: ExternalWorkload) -> Run | None:
     """The next run of a watched server, of what was started anew.
 
     None where somebody was faster. Raises WatchError for what is no engine by now, and
@@ -91,7 +91,7 @@ def unwatch(server: Server, *, by: User | None) -> None:
         if run is not None:
             server.runs.filter(pk=run.pk).move(
                 old=ACTIVE,
-                new=State.STOPPED,
+                new=RunState.STOPPED,
                 ended_at=timezone.now(),
                 outlook=f"Nobody watches it any more. {_whose(run)} goes on without inferdash.",
                 # What it prints from now on is not inferdash's to keep.
@@ -112,12 +112,12 @@ def _whose(run: Run) -> str:
     return "The process" if run.is_of_process else "Its container"
 
 
-def drafted(box: Box, stranger: Stranger) -> Draft:
+def drafted(box: Box, stranger: ExternalWorkload) -> Draft:
     """The profile of what runs in it. Raises WatchError, and ContainerError."""
     return stranger.drafted(box, strangers.seen(stranger.key))
 
 
-def _server(box: Box, stranger: Stranger, made: Draft, by: User | None) -> Server:
+def _server(box: Box, stranger: ExternalWorkload, made: Draft, by: User | None) -> Server:
     """The one that followed it before, if there was one, else a new one with a profile."""
     watches = stranger.identity
     servers = box.servers.filter(profile__archived_at=None).select_related(
@@ -150,7 +150,7 @@ def free_slug(wanted: str) -> str:
     raise WatchError(f"There are a thousand profiles called {base}. Rename some of them.")
 
 
-def _begin(server: Server, stranger: Stranger, made: Draft, *, by: User | None) -> Run:
+def _begin(server: Server, stranger: ExternalWorkload, made: Draft, *, by: User | None) -> Run:
     last = server.run
     before = last.version if last else server.profile.current
     version = _version(server.profile, before, made, stranger.what, by)
@@ -161,7 +161,7 @@ def _begin(server: Server, stranger: Stranger, made: Draft, *, by: User | None) 
     run = Run(
         server=server,
         version=version,
-        state=State.STARTING,
+        state=RunState.STARTING,
         created_at=started if saw_start else timezone.now(),
         started_at=started,
         saw_start=saw_start,
@@ -178,7 +178,7 @@ def _begin(server: Server, stranger: Stranger, made: Draft, *, by: User | None) 
     )
     run.save()
     # Before a line of its log is read: what it was given must not be kept from it.
-    given = Given(named=made.secrets, others=stranger.told(made))
+    given = SecretValues(named=made.secrets, others=stranger.told(made))
     secrets.remember_given(run, given)
     run.command = [secrets.masked(run, word) for word in stranger.argv]
     run.around = diagnoses.surroundings(run)
@@ -187,7 +187,7 @@ def _begin(server: Server, stranger: Stranger, made: Draft, *, by: User | None) 
     return run
 
 
-def _origin(stranger: Stranger, made: Draft) -> dict[str, Any]:
+def _origin(stranger: ExternalWorkload, made: Draft) -> dict[str, Any]:
     remarks = [[each.kind, each.says] for each in made.remarks if each.kind != "trusts"]
     found = strangers.seen(stranger.key)
     # Docker does not know of a unit that runs `docker` for a container.
@@ -195,7 +195,7 @@ def _origin(stranger: Stranger, made: Draft) -> dict[str, Any]:
     return {**seen, **stranger.origin(), "remarks": remarks[:MOST_REMARKS]}
 
 
-def _reached_at(stranger: Stranger, launch: Launch) -> dict[str, Any]:
+def _reached_at(stranger: ExternalWorkload, launch: Launch) -> dict[str, Any]:
     engine, found = ENGINES[launch.engine], strangers.seen(stranger.key)
     name = engine.served_name(launch)
     if found is not None and found.port and found.address:

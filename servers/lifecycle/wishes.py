@@ -10,11 +10,11 @@ from django.utils import timezone
 from servers import live
 from servers.lifecycle import untouched
 from servers.models import Entry, Run, Server, User, datafolder
-from servers.models.run import ACTIVE, Wanted
+from servers.models.run import ACTIVE, DesiredState
 
 
 @dataclass(frozen=True, kw_only=True)
-class Patience:
+class QueueOptions:
     """To wait until the GPUs are free. `until` is when to give up; None: never."""
 
     until: datetime | None = None
@@ -26,7 +26,7 @@ def start(
     by: User | None,
     despite: str = "",
     like: Run | None = None,
-    patience: Patience | None = None,
+    patience: QueueOptions | None = None,
     on_request: bool = False,
 ) -> Run | None:
     """Queue a run of the server's current profile version, or exactly what `like` was.
@@ -102,8 +102,10 @@ def stop(run: Run, *, by: User | None, after_requests: bool = False, why: str = 
     "Now" also overrides an earlier "after the requests"; never the other way round.
     """
     untouched.check(run.server)
-    wish = Wanted.DRAINED if after_requests else Wanted.STOPPED
-    before = [Wanted.RUNNING] if after_requests else [Wanted.RUNNING, Wanted.DRAINED]
+    wish = DesiredState.DRAINED if after_requests else DesiredState.STOPPED
+    before = (
+        [DesiredState.RUNNING] if after_requests else [DesiredState.RUNNING, DesiredState.DRAINED]
+    )
     asked = (
         Run.objects.active()
         .filter(pk=run.pk, wanted__in=before)
@@ -131,7 +133,7 @@ def call_off(server: Server, *, by: User | None) -> bool:
     """Stop what is not running yet: the start that inferdash has planned; False without one."""
     untouched.check(server)
     planned = server.runs.filter(pk__in=[server.run_id]).exclude(restart_at=None)
-    off = planned.update(restart_at=None, outlook="", stopped_by=by, wanted=Wanted.STOPPED)
+    off = planned.update(restart_at=None, outlook="", stopped_by=by, wanted=DesiredState.STOPPED)
     if off:
         _hold_back(server, by)
         Entry.note(by, "stop", server, run=server.run_id, when="before it starts again")

@@ -3,14 +3,21 @@
 from servers.live.asked import names_mark
 from servers.live.care import care_of
 from servers.live.clusters import Cluster, RayWorker, cluster_of, ray_workers
-from servers.live.figures import LINE, Told, figures_by_run, figures_kept, figures_of, keep_figures
+from servers.live.figures import (
+    LINE,
+    EngineMetrics,
+    figures_by_run,
+    figures_kept,
+    figures_of,
+    keep_figures,
+)
 from servers.live.found import found_on
 from servers.live.messages import (
     HISTORY,
     LIVE,
-    Changed,
-    Grew,
-    PersonChanged,
+    ChangeEvent,
+    LogGrewEvent,
+    PersonChangedEvent,
     Topic,
     alerts_changed,
     box_changed,
@@ -48,10 +55,10 @@ __all__ = [
     "HISTORY",
     "LINE",
     "LIVE",
-    "Changed",
-    "Grew",
-    "PersonChanged",
-    "Told",
+    "ChangeEvent",
+    "LogGrewEvent",
+    "PersonChangedEvent",
+    "EngineMetrics",
     "Topic",
     "alerts_changed",
     "attention",

@@ -8,28 +8,28 @@ from django.utils import timezone
 
 from servers.judge import cures
 from servers.judge.cures import Cure
-from servers.judge.leftbehind import Left
+from servers.judge.leftbehind import Orphan
 from servers.judge.memory import ALARMS
 from servers.live import messages
 from servers.models import Action, Box, User
-from servers.models.action import TOLD_FOR, Kind
+from servers.models.action import TOLD_FOR, ActionKind
 
 
 @dataclass(frozen=True, kw_only=True)
-class Offered:
+class OfferedAction:
     """Something that was left behind, with the buttons that this person gets."""
 
-    left: Left
+    left: Orphan
     buttons: tuple[tuple[str, str], ...]  # kind of action, words
     is_asked: bool  # somebody has pressed one
 
 
 @dataclass(frozen=True, kw_only=True)
-class Care:
+class OrphanActions:
     pk: int
     slug: str
     cures: tuple[Cure, ...]
-    left: tuple[Offered, ...]
+    left: tuple[OfferedAction, ...]
     actions: tuple[Action, ...]  # of the last day
     may_reclaim: bool
     is_reclaiming: bool
@@ -42,38 +42,43 @@ class Care:
 
 
 # What somebody with an account on the box could do; the others go with starting and stopping.
-ADMINS = (Kind.KILL, Kind.UNLINK, Kind.RECLAIM)
-WORDS = {Kind.KILL: "End it", Kind.UNLINK: "Delete", Kind.ADOPT: "Adopt", Kind.REMOVE: "Remove"}
+ADMINS = (ActionKind.KILL, ActionKind.UNLINK, ActionKind.RECLAIM)
+WORDS = {
+    ActionKind.KILL: "End it",
+    ActionKind.UNLINK: "Delete",
+    ActionKind.ADOPT: "Adopt",
+    ActionKind.REMOVE: "Remove",
+}
 
 
-def may(person: User, kind: Kind) -> bool:
+def may(person: User, kind: ActionKind) -> bool:
     return person.may_administer if kind in ADMINS else person.may_operate
 
 
-def care_of(box: Box, person: User) -> Care:
+def care_of(box: Box, person: User) -> OrphanActions:
     since = timezone.now() - TOLD_FOR
     told = box.actions.filter(asked_at__gt=since).select_related("asked_by")
     # The page of what was found tells of these.
-    told = told.exclude(kind__in=(Kind.WATCH, Kind.PROFILE, Kind.TAKE_OVER))
+    told = told.exclude(kind__in=(ActionKind.WATCH, ActionKind.PROFILE, ActionKind.TAKE_OVER))
     actions = tuple(told[:5])
     open_ones = {(each.kind, each.target) for each in actions if not each.is_over}
     sample = messages.sample(box.slug)
-    return Care(
+    return OrphanActions(
         pk=box.pk,
         slug=box.slug,
         cures=cures.cures(sample),
         left=tuple(_offered(each, person, open_ones) for each in box.left_behind),
         actions=actions,
-        may_reclaim=may(person, Kind.RECLAIM),
-        is_reclaiming=(Kind.RECLAIM, "") in open_ones,
+        may_reclaim=may(person, ActionKind.RECLAIM),
+        is_reclaiming=(ActionKind.RECLAIM, "") in open_ones,
         is_blind=sample is not None and not sample.get("sees_host_pids"),
     )
 
 
-def _offered(said: dict[str, Any], person: User, open_ones: set[tuple[str, str]]) -> Offered:
-    left = Left.from_json(said)
-    kinds = [Kind(each) for each in left.actions]
-    return Offered(
+def _offered(said: dict[str, Any], person: User, open_ones: set[tuple[str, str]]) -> OfferedAction:
+    left = Orphan.from_json(said)
+    kinds = [ActionKind(each) for each in left.actions]
+    return OfferedAction(
         left=left,
         buttons=tuple((str(kind), WORDS[kind]) for kind in kinds if may(person, kind)),
         is_asked=any((str(kind), left.key) in open_ones for kind in kinds),

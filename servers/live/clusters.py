@@ -6,13 +6,13 @@ from datetime import UTC, datetime
 
 from servers.commandline import ray
 from servers.judge import clusters
-from servers.judge.clusters import Rank
+from servers.judge.clusters import EngineRank
 from servers.models import Box, Neighbours, Run, Server, Supplies
 
 
 @dataclass(frozen=True, kw_only=True)
 class Member:
-    rank: Rank
+    rank: EngineRank
     server: Server
     run: Run
 
@@ -21,7 +21,7 @@ class Member:
 class Cluster:
     """What one of its servers has to know. `head` is None where nobody watches it."""
 
-    rank: Rank
+    rank: EngineRank
     head: Member | None
     followers: tuple[Member, ...]
 

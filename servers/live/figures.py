@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from servers.judge.enginefigures import STALE, Figures
 from servers.live import messages
 from servers.models import Run
-from servers.models.run import State
+from servers.models.run import RunState
 
 LINE = 90  # points of the small line, each of figurepoints.FINEST seconds: a quarter of an hour
 METRICS, LOG = "metrics", "log"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Told:
+class EngineMetrics:
     """`at`: unix seconds. `source`: METRICS, or LOG where its metrics are off. `line`: tokens a
     second of the last quarter of an hour, the oldest first; None: nobody looked."""
 
@@ -33,7 +33,7 @@ class Told:
         return self.source == LOG
 
 
-def keep_figures(run_id: int, told: Told) -> None:
+def keep_figures(run_id: int, told: EngineMetrics) -> None:
     said = {
         "at": round(told.at, 1),
         "source": told.source,
@@ -43,27 +43,27 @@ def keep_figures(run_id: int, told: Told) -> None:
     messages.keep_told(run_id, json.dumps(said, separators=(",", ":")))
 
 
-def figures_of(run: Run | None) -> Told | None:
+def figures_of(run: Run | None) -> EngineMetrics | None:
     """What a ready run's engine told last; None: it tells nothing, or nobody has looked for long."""
     return figures_by_run([run]).get(run.pk) if run is not None else None
 
 
-def figures_by_run(runs: Iterable[Run | None]) -> dict[int, Told]:
+def figures_by_run(runs: Iterable[Run | None]) -> dict[int, EngineMetrics]:
     """By run, of those that are ready and tell something."""
-    ready = [run.pk for run in runs if run is not None and run.state == State.READY]
+    ready = [run.pk for run in runs if run is not None and run.state == RunState.READY]
     bodies = messages.told(ready) if ready else []
     return {pk: _told(body) for pk, body in zip(ready, bodies, strict=False) if body}
 
 
-def figures_kept(run_id: int) -> Told | None:
+def figures_kept(run_id: int) -> EngineMetrics | None:
     """The same for who knows that the run is ready."""
     body = next(iter(messages.told([run_id])), None)
     return _told(body) if body else None
 
 
-def _told(body: bytes) -> Told:
+def _told(body: bytes) -> EngineMetrics:
     said = json.loads(body)
-    return Told(
+    return EngineMetrics(
         at=float(said["at"]),
         source=str(said["source"]),
         figures=Figures.from_json(said["figures"]),

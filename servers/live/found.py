@@ -10,11 +10,11 @@ from django.db.models import Sum
 from django.template.loader import render_to_string
 from django.utils import timezone
 
-from servers.judge.found import Found
+from servers.judge.found import DiscoveredEngine
 from servers.judge.holders import memory_by_container
 from servers.judge.images import named
 from servers.judge.origin import Origin
-from servers.judge.unseen import Unseen, together
+from servers.judge.unseen import MissingPermission, together
 from servers.live import clusters, messages, needs
 from servers.live.others import held_by
 from servers.models import (
@@ -29,11 +29,18 @@ from servers.models import (
     Supplies,
     User,
 )
-from servers.models.action import TOLD_FOR, Kind
+from servers.models.action import TOLD_FOR, ActionKind
 
-KINDS = (Kind.WATCH, Kind.PROFILE, Kind.TAKE_OVER)
+KINDS = (ActionKind.WATCH, ActionKind.PROFILE, ActionKind.TAKE_OVER)
 # After one of these something on the box is no longer as it was found.
-_CHANGES = (Kind.KILL, Kind.UNLINK, Kind.REMOVE, Kind.RECLAIM, Kind.PULL, Kind.TAKE_OVER)
+_CHANGES = (
+    ActionKind.KILL,
+    ActionKind.UNLINK,
+    ActionKind.REMOVE,
+    ActionKind.RECLAIM,
+    ActionKind.PULL,
+    ActionKind.TAKE_OVER,
+)
 MOST_TOLD = 6
 NO_TOOLKIT = (
     "NVIDIA's container toolkit is not installed",
@@ -43,10 +50,10 @@ NO_TOOLKIT = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Engine:
+class ExternalEngineCard:
     """One that somebody else has started, and what can be done about it here."""
 
-    found: Found
+    found: DiscoveredEngine
     image: str  # as people call it
     held: int | None  # bytes on all GPUs; None: none, or the driver does not tell
     server: str  # the slug of the server that watches it; "" for none
@@ -64,7 +71,7 @@ class Engine:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Other:
+class GpuOccupant:
     """Who is on a GPU, or was given one, and is no engine."""
 
     name: str
@@ -78,7 +85,7 @@ class Other:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shelf:
+class ModelsSummary:
     """Models on the disks."""
 
     count: int
@@ -90,7 +97,7 @@ class Shelf:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Findings:
+class ExternalFindings:
     pk: int
     slug: str
     is_silent: bool
@@ -98,12 +105,12 @@ class Findings:
     is_known: bool  # its watcher has looked around
     trouble: str  # why Docker could not be asked; "" when it could
     is_untouched: bool  # inferdash has changed nothing on it so far
-    engines: tuple[Engine, ...]
-    others: tuple[Other, ...]
+    engines: tuple[ExternalEngineCard, ...]
+    others: tuple[GpuOccupant, ...]
     quiet: tuple[str, ...]  # names of containers that are on no GPU
-    shelf: Shelf
+    shelf: ModelsSummary
     images: Mapping[str, int]
-    unseen: tuple[Unseen, ...]
+    unseen: tuple[MissingPermission, ...]
     command: str  # that grants all of it; "" where each has its own
     told: tuple[Action, ...]
     missing: tuple[tuple[str, str], ...]  # what engines need and the box lacks, and its cure
@@ -123,7 +130,7 @@ class Findings:
         return not (self.engines or self.others)
 
 
-def found_on(box: Box, person: User) -> Findings:
+def found_on(box: Box, person: User) -> ExternalFindings:
     messages.note_look(box.slug)
     around = Neighbours.objects.filter(box=box).first()
     sample = messages.sample(box.slug) or {}
@@ -134,7 +141,7 @@ def found_on(box: Box, person: User) -> Findings:
     names = StoredImage.objects.names(box)
     engines = tuple(_engines(box, sample, told, names))
     blind = _unseen(box, around)
-    return Findings(
+    return ExternalFindings(
         pk=box.pk,
         slug=box.slug,
         is_silent=box.is_silent,
@@ -170,7 +177,7 @@ def _is_untouched(box: Box) -> bool:
 
 def _engines(
     box: Box, sample: Mapping[str, Any], told: list[Action], names: Mapping[str, str]
-) -> Iterator[Engine]:
+) -> Iterator[ExternalEngineCard]:
     asked = {each.target: each.kind for each in told if not each.is_over}
     active = Run.objects.active().filter(server__box=box, is_watched=True)
     watched = {
@@ -188,7 +195,7 @@ def _engines(
     for sighting in box.sightings.order_by("has_ended", "seen_at", "pk"):
         found = sighting.what
         server, requests = watched.get(found.container, ("", None))
-        yield Engine(
+        yield ExternalEngineCard(
             found=found,
             image=named(found.image, names),
             held=held_by(found.pids, sample) if found.is_process else held.get(found.container),
@@ -202,16 +209,16 @@ def _engines(
 def _others(
     around: Neighbours | None,
     sample: Mapping[str, Any],
-    engines: tuple[Engine, ...],
+    engines: tuple[ExternalEngineCard, ...],
     names: Mapping[str, str],
-) -> Iterator[Other]:
+) -> Iterator[GpuOccupant]:
     held = memory_by_container(sample)
     workers: set[int] = set()
     for each in around.containers if around else ():
         ray, pids = each.get("ray", ""), each.get("pids", ())
         workers |= set(pids)
         if each["wants_gpus"] or each["container"] in held or ray:
-            yield Other(
+            yield GpuOccupant(
                 name=each["name"],
                 what=each["image"] if pids else named(each["image"], names),
                 held=held_by(pids, sample) if pids else held.get(each["container"]),
@@ -224,7 +231,7 @@ def _others(
     yield from _processes(sample, known)
 
 
-def _processes(sample: Mapping[str, Any], known: set[int]) -> Iterator[Other]:
+def _processes(sample: Mapping[str, Any], known: set[int]) -> Iterator[GpuOccupant]:
     """Those on a GPU, in no container, that belong to no engine that was found."""
     held: dict[int, int | None] = {}
     for card in sample.get("gpus") or []:
@@ -234,7 +241,7 @@ def _processes(sample: Mapping[str, Any], known: set[int]) -> Iterator[Other]:
     for process in sample.get("processes") or []:
         pid = process["pid"]
         if pid in held and pid not in known and not process.get("container"):
-            yield Other(
+            yield GpuOccupant(
                 name=f"{process.get('name') or 'process'} ({pid})",
                 what=process.get("title") or "",
                 held=held[pid],
@@ -253,11 +260,11 @@ def _quiet(around: Neighbours | None, sample: Mapping[str, Any]) -> tuple[str, .
     )
 
 
-def _shelf(box: Box) -> Shelf:
+def _shelf(box: Box) -> ModelsSummary:
     stock = Stock.objects.filter(box=box).first()
     stored = box.stored.all()
     roots = stock.roots if stock else []
-    return Shelf(
+    return ModelsSummary(
         count=stored.count(),
         size=stored.aggregate(size=Sum("size"))["size"] or 0,
         incomplete=stored.filter(state="partial").count(),
@@ -267,12 +274,12 @@ def _shelf(box: Box) -> Shelf:
     )
 
 
-def _unseen(box: Box, around: Neighbours | None) -> tuple[Unseen, ...]:
-    known = [Unseen(**each) for each in (around.unseen if around else ())]
+def _unseen(box: Box, around: Neighbours | None) -> tuple[MissingPermission, ...]:
+    known = [MissingPermission(**each) for each in (around.unseen if around else ())]
     stock = Stock.objects.filter(box=box).first()
     hidden = [path for root in (stock.roots if stock else ()) for path in root["hidden"]]
     folders = [
-        Unseen(
+        MissingPermission(
             what=f"Models in {path}",
             why="The folder may not be read by inferdash. Its owner, or root, can allow it.",
             command=f"sudo chmod o+rx {shlex.quote(path)}",

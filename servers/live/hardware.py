@@ -5,16 +5,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from servers.judge.hardware import SEVERITIES, Finding, Looked, looked, worst_first
+from servers.judge.hardware import SEVERITIES, CheckedPart, HardwareFinding, looked, worst_first
 from servers.judge.leftbehind import holds_memory
 from servers.judge.memory import ALARMS
 
 
 @dataclass(frozen=True, kw_only=True)
-class Hardware:
+class HardwareReport:
     is_judged: bool  # not before the watcher's first look
-    findings: tuple[Finding, ...] = ()  # the worst first
-    looked: tuple[Looked, ...] = ()
+    findings: tuple[HardwareFinding, ...] = ()  # the worst first
+    looked: tuple[CheckedPart, ...] = ()
     # What holds memory without a run, in a few words each: the cards are sound, the box is not well.
     orphans: tuple[str, ...] = ()
 
@@ -24,7 +24,7 @@ class Hardware:
         return self.is_judged and not self.findings and not self.orphans
 
     @property
-    def faults(self) -> tuple[Finding, ...]:
+    def faults(self) -> tuple[HardwareFinding, ...]:
         """Without what is only worth knowing."""
         return tuple(each for each in self.findings if each.severity != "info")
 
@@ -35,27 +35,27 @@ class Hardware:
         return tuple((severity, found[severity]) for severity in SEVERITIES if found[severity])
 
     @property
-    def seen(self) -> tuple[Looked, ...]:
+    def seen(self) -> tuple[CheckedPart, ...]:
         return tuple(each for each in self.looked if each.is_seen)
 
     @property
-    def unseen(self) -> tuple[Looked, ...]:
+    def unseen(self) -> tuple[CheckedPart, ...]:
         return tuple(each for each in self.looked if not each.is_seen)
 
-    def worst_of(self, card: str) -> Finding | None:
+    def worst_of(self, card: str) -> HardwareFinding | None:
         """What a mark on this card tells."""
         return next((each for each in self.faults if each.subject == card), None)
 
 
 def hardware(
     sample: Mapping[str, Any] | None, left_behind: Sequence[Mapping[str, Any]] = ()
-) -> Hardware:
+) -> HardwareReport:
     """Of a judged sample; None: there is none. `left_behind`: the box's Left, as JSON."""
     orphans = (*_orphaned(sample or {}), *_left(left_behind))
     if sample is None or "findings" not in sample:
-        return Hardware(is_judged=False, orphans=orphans)
-    findings = [Finding.from_json(each) for each in sample["findings"]]
-    return Hardware(
+        return HardwareReport(is_judged=False, orphans=orphans)
+    findings = [HardwareFinding.from_json(each) for each in sample["findings"]]
+    return HardwareReport(
         is_judged=True,
         findings=tuple(worst_first(findings)),
         looked=looked(sample),

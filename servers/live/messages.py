@@ -30,7 +30,7 @@ _TOLD_TTL = 600
 _LOOK_TTL = 30
 
 
-class Changed(TypedDict):
+class ChangeEvent(TypedDict):
     """`server`: this card. `servers`: the list of cards. `box`: GPUs, memory, facts.
 
     `images`: what images say of themselves, where the asking stands, or which lie where. `jobs`:
@@ -57,7 +57,7 @@ class Changed(TypedDict):
     id: int | None
 
 
-class Grew(TypedDict):
+class LogGrewEvent(TypedDict):
     """A run's log has lines up to this number."""
 
     type: Literal["grew"]
@@ -65,7 +65,7 @@ class Grew(TypedDict):
     upto: int
 
 
-class PersonChanged(TypedDict):
+class PersonChangedEvent(TypedDict):
     """Role, account or password: ask again whether this person may listen."""
 
     type: Literal["person_changed"]
@@ -80,55 +80,55 @@ def person_group(person_id: int) -> str:
 
 
 def server_changed(server_id: int) -> None:
-    _send(LIVE, Changed(type="changed", kind="server", id=server_id))
+    _send(LIVE, ChangeEvent(type="changed", kind="server", id=server_id))
 
 
 def servers_changed() -> None:
-    _send(LIVE, Changed(type="changed", kind="servers", id=None))
+    _send(LIVE, ChangeEvent(type="changed", kind="servers", id=None))
 
 
 def box_changed(box_id: int) -> None:
-    _send(LIVE, Changed(type="changed", kind="box", id=box_id))
+    _send(LIVE, ChangeEvent(type="changed", kind="box", id=box_id))
 
 
 def images_changed() -> None:
-    _send(LIVE, Changed(type="changed", kind="images", id=None))
+    _send(LIVE, ChangeEvent(type="changed", kind="images", id=None))
 
 
 def jobs_changed() -> None:
-    _send(LIVE, Changed(type="changed", kind="jobs", id=None))
+    _send(LIVE, ChangeEvent(type="changed", kind="jobs", id=None))
 
 
 def stock_changed() -> None:
-    _send(LIVE, Changed(type="changed", kind="stock", id=None))
+    _send(LIVE, ChangeEvent(type="changed", kind="stock", id=None))
 
 
 def downloads_changed() -> None:
-    _send(LIVE, Changed(type="changed", kind="downloads", id=None))
+    _send(LIVE, ChangeEvent(type="changed", kind="downloads", id=None))
 
 
 def alerts_changed() -> None:
-    _send(LIVE, Changed(type="changed", kind="alerts", id=None))
+    _send(LIVE, ChangeEvent(type="changed", kind="alerts", id=None))
 
 
 def requests_changed() -> None:
-    _send(LIVE, Changed(type="changed", kind="requests", id=None))
+    _send(LIVE, ChangeEvent(type="changed", kind="requests", id=None))
 
 
 def ports_changed() -> None:
-    _send(LIVE, Changed(type="changed", kind="ports", id=None))
+    _send(LIVE, ChangeEvent(type="changed", kind="ports", id=None))
 
 
 def capture_changed() -> None:
-    _send(LIVE, Changed(type="changed", kind="capture", id=None))
+    _send(LIVE, ChangeEvent(type="changed", kind="capture", id=None))
 
 
 def log_grew(run_id: int, upto: int) -> None:
-    _send(log_group(run_id), Grew(type="grew", run=run_id, upto=upto))
+    _send(log_group(run_id), LogGrewEvent(type="grew", run=run_id, upto=upto))
 
 
 def person_changed(person_id: int) -> None:
-    _send(person_group(person_id), PersonChanged(type="person_changed"))
+    _send(person_group(person_id), PersonChangedEvent(type="person_changed"))
 
 
 def box_sampled(box_slug: str, box_id: int, sample: dict[str, Any]) -> None:
@@ -240,7 +240,7 @@ def history(box_slug: str) -> list[dict[str, Any]]:
     return [json.loads(point) for point in points]
 
 
-def _send(group: str, message: Changed | Grew | PersonChanged) -> None:
+def _send(group: str, message: ChangeEvent | LogGrewEvent | PersonChangedEvent) -> None:
     layer = get_channel_layer()
     if layer is None:
         raise RuntimeError("CHANNEL_LAYERS is not configured.")

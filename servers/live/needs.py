@@ -14,7 +14,7 @@ from django.utils import timezone
 from servers.judge import attention as judge
 from servers.judge import datafolder as folder
 from servers.judge.alerts.case import KINDS
-from servers.judge.attention import BoxState, Notice, Told
+from servers.judge.attention import AttentionAlert, BoxState, Notice
 from servers.live import messages
 from servers.models import Alert, Box, Delivery, Outlet, Run, Server, User, datafolder
 from servers.models.outlet import What
@@ -76,9 +76,9 @@ def _of_data_folder(states: list[BoxState]) -> list[Notice]:
     ]
 
 
-def _told() -> list[Told]:
+def _told() -> list[AttentionAlert]:
     return [
-        Told(
+        AttentionAlert(
             pk=alert.pk,
             box=alert.box.slug,
             server=alert.server.slug if alert.server else "",

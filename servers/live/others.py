@@ -8,17 +8,17 @@ from django.db.models import Count
 from django.template.loader import render_to_string
 from django.utils import timezone
 
-from servers.judge.found import Found
+from servers.judge.found import DiscoveredEngine
 from servers.judge.holders import memory_by_container
 from servers.judge.images import named
 from servers.live import messages
 from servers.models import Action, Box, Run, Sighting, StoredImage, User
-from servers.models.action import TOLD_FOR, Kind
+from servers.models.action import TOLD_FOR, ActionKind
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
-    found: Found
+class ExternalEngineRow:
+    found: DiscoveredEngine
     image: str  # as people call it
     held: int | None  # bytes on all GPUs; None: none, or the driver does not tell
     server: str  # the slug of the server that watches it; "" for none
@@ -29,14 +29,16 @@ class Row:
 class Others:
     pk: int
     slug: str
-    rows: tuple[Row, ...]
+    rows: tuple[ExternalEngineRow, ...]
     refused: tuple[Action, ...]  # of the last day: what could not be watched, and why
     may_watch: bool
 
 
 def others_of(box: Box, person: User) -> Others:
     since = timezone.now() - TOLD_FOR
-    told = list(box.actions.filter(kind=Kind.WATCH, asked_at__gt=since).select_related("asked_by"))
+    told = list(
+        box.actions.filter(kind=ActionKind.WATCH, asked_at__gt=since).select_related("asked_by")
+    )
     asked = {each.target for each in told if not each.is_over}
     active = Run.objects.active().filter(server__box=box, is_watched=True)
     watched = dict(active.values_list("container_id", "server__slug"))
@@ -44,7 +46,7 @@ def others_of(box: Box, person: User) -> Others:
     held = memory_by_container(sample)
     names = StoredImage.objects.names(box)
     rows = [
-        Row(
+        ExternalEngineRow(
             found=found,
             image=named(found.image, names),
             held=held_by(found.pids, sample) if found.is_process else held.get(found.container),

@@ -6,9 +6,9 @@ from datetime import datetime
 
 from django.db.models import Prefetch
 
-from servers.judge.holders import Gpu
+from servers.judge.holders import GpuMemory
 from servers.models import Box, Run, Use
-from servers.models.run import State
+from servers.models.run import RunState
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,13 +34,13 @@ class Owner:
     waiters: tuple[Waiter, ...]
 
 
-def owners(box: Box, gpus: Sequence[Gpu]) -> tuple[Owner, ...]:
+def owners(box: Box, gpus: Sequence[GpuMemory]) -> tuple[Owner, ...]:
     """Of a box whose GPUs are `gpus` now."""
-    waiting = Run.objects.filter(state__in=[State.QUEUED, State.PULLING])
+    waiting = Run.objects.filter(state__in=[RunState.QUEUED, RunState.PULLING])
     runs = (
         Run.objects.active()
         .filter(server__box=box)
-        .exclude(state__in=[State.QUEUED, State.PULLING])
+        .exclude(state__in=[RunState.QUEUED, RunState.PULLING])
         .select_related("server", "version", "started_by")
         .prefetch_related(
             Prefetch("uses", Use.objects.lately().select_related("by"), to_attr="lately"),
@@ -55,7 +55,7 @@ def owners(box: Box, gpus: Sequence[Gpu]) -> tuple[Owner, ...]:
     return tuple(_owner(run, box, gpus) for run in runs)
 
 
-def _owner(run: Run, box: Box, gpus: Sequence[Gpu]) -> Owner:
+def _owner(run: Run, box: Box, gpus: Sequence[GpuMemory]) -> Owner:
     given = box.indices(run.gpus or run.version.launch.gpus) or frozenset()
     lately: list[Use] = getattr(run, "lately", [])
     waiters: list[Run] = getattr(run, "waiters", [])
@@ -80,8 +80,8 @@ def _owner(run: Run, box: Box, gpus: Sequence[Gpu]) -> Owner:
     )
 
 
-def _is_on(run: Run, gpu: Gpu) -> bool:
+def _is_on(run: Run, gpu: GpuMemory) -> bool:
     """Whether a ready server uses this one of its cards; one that loads may do so yet."""
-    if run.state != State.READY or gpu.ledger is None:
+    if run.state != RunState.READY or gpu.ledger is None:
         return True
     return any(part.key == f"server-{run.server.slug}" for part in gpu.ledger.parts)

@@ -27,7 +27,7 @@ from servers.live import (
     shelves,
     standing,
 )
-from servers.live.hardware import Hardware, hardware
+from servers.live.hardware import HardwareReport, hardware
 from servers.live.owners import Owner, owners
 from servers.live.published import published
 from servers.models import Box, Claim, ImageFacts, Run, Server, Stock, User
@@ -50,11 +50,11 @@ class Panel:
     driver: str  # version; "" when there is none
     t: float | None  # of the sample; None when the collector has been silent for a minute
     stale: str  # why the values are old; "" when they are not
-    gpus: tuple[holders.Gpu, ...]
+    gpus: tuple[holders.GpuMemory, ...]
     memory: tuple[tuple[str, int], ...]  # lines of /proc/meminfo, bytes
     uptime: float | None  # seconds
     sees_all: bool  # processes of other PID namespaces too
-    hardware: Hardware
+    hardware: HardwareReport
     owners: tuple[Owner, ...] = ()  # on the box's own page
     claims: tuple[Claim, ...] = ()
     strangers: int = 0  # engines that others have started and nobody watches

@@ -13,7 +13,7 @@ EVERYWHERE = ("0.0.0.0", "::", "[::]", "")  # noqa: S104 - as profiles and flags
 
 
 @dataclass(frozen=True, kw_only=True)
-class Published:
+class PublishedPort:
     """`port` as Docker writes it, and what stands before the path of an example."""
 
     port: str  # "0.0.0.0:8000"
@@ -32,7 +32,7 @@ class Published:
         return f"a shell on {self.box}{'' if self.is_open else ' only'}"
 
 
-def published(run: Run | None, box: str, host: str = "") -> Published | None:
+def published(run: Run | None, box: str, host: str = "") -> PublishedPort | None:
     """None before it has a port. `host` is the name by which the page was opened, as its request
     says it: this machine's, where the box is this one."""
     port = published_port(run)
@@ -43,14 +43,16 @@ def published(run: Run | None, box: str, host: str = "") -> Published | None:
     listens = ENGINES[run.launch.engine].listens_on(run.launch)
     # What others have started is asked at its container's own address, which no profile names.
     if address != (_bracketed(listens) or EVERYWHERE[0]) or not listens_beyond_loopback(listens):
-        return Published(port=port, base=inside, box=box)
+        return PublishedPort(port=port, base=inside, box=box)
     if address not in EVERYWHERE:
-        return Published(port=port, base=f"http://{port}", box=box, is_of_box=False, is_open=True)
+        return PublishedPort(
+            port=port, base=f"http://{port}", box=box, is_of_box=False, is_open=True
+        )
     name = _name(host)
     if box != settings.BOX or not name or not listens_beyond_loopback(name):
-        return Published(port=port, base=inside, box=box, is_open=True)
+        return PublishedPort(port=port, base=inside, box=box, is_open=True)
     base = f"http://{_bracketed(name)}:{number}"
-    return Published(port=port, base=base, box=box, is_of_box=False, is_open=True)
+    return PublishedPort(port=port, base=base, box=box, is_of_box=False, is_open=True)
 
 
 def published_port(run: Run | None) -> str:

@@ -6,27 +6,27 @@ from django.template.loader import render_to_string
 from django.utils import timezone
 
 from servers.judge import reboot
-from servers.judge.reboot import Fate, Told
+from servers.judge.reboot import RebootReport, ServerAfterReboot
 from servers.models import Boot, Run, Server, User
-from servers.models.run import State, Wanted
+from servers.models.run import DesiredState, RunState
 
 # What restarts.plan_after_boot begins its sentences with; here the whole line says it.
 _PREFIX = "The box was restarted."
 
 
 @dataclass(frozen=True, kw_only=True)
-class Line:
+class RebootNotice:
     boot: Boot
-    told: Told
+    told: RebootReport
 
 
-def lines() -> list[Line]:
+def lines() -> list[RebootNotice]:
     """One for each box whose restart is still told of."""
     found = []
     for boot in Boot.objects.told().select_related("box"):
         told = _told(boot)
         if not told.is_over(timezone.now()):
-            found.append(Line(boot=boot, told=told))
+            found.append(RebootNotice(boot=boot, told=told))
     return found
 
 
@@ -34,7 +34,7 @@ def html(person: User) -> str:
     return render_to_string("boxes/_live_reboots.html", {"reboots": lines(), "person": person})
 
 
-def _told(boot: Boot) -> Told:
+def _told(boot: Boot) -> RebootReport:
     ended = Run.objects.in_bulk(boot.runs)
     servers = Server.objects.shown().select_related(
         "run__version", "run__stopped_by", "run__server", "box"
@@ -46,7 +46,7 @@ def _told(boot: Boot) -> Told:
         server = now.get(before.server_id) if before is not None else None
         if before is not None and server is not None and server.run is not None:
             fates.append(_fate(server, server.run, before))
-    return Told(
+    return RebootReport(
         box=boot.box.slug,
         booted_at=boot.booted_at,
         fates=reboot.in_order(fates),
@@ -54,27 +54,29 @@ def _told(boot: Boot) -> Told:
     )
 
 
-def _fate(server: Server, run: Run, before: Run) -> Fate:
+def _fate(server: Server, run: Run, before: Run) -> ServerAfterReboot:
     slug = server.slug
     said = run.outlook.removeprefix(_PREFIX).strip()
-    if run.state == State.READY and run.wanted == Wanted.RUNNING:
-        return Fate(server=slug, where="back", why="")
-    if run.state == State.QUEUED:
-        return Fate(server=slug, where="waiting", why=said)
-    if run.is_active and run.wanted == Wanted.RUNNING:
-        return Fate(server=slug, where="starting", why=_progress(server, run))
+    if run.state == RunState.READY and run.wanted == DesiredState.RUNNING:
+        return ServerAfterReboot(server=slug, where="back", why="")
+    if run.state == RunState.QUEUED:
+        return ServerAfterReboot(server=slug, where="waiting", why=said)
+    if run.is_active and run.wanted == DesiredState.RUNNING:
+        return ServerAfterReboot(server=slug, where="starting", why=_progress(server, run))
     if run.restart_at is not None:
-        return Fate(server=slug, where="waiting", why=said or "It is started in a moment.")
+        return ServerAfterReboot(
+            server=slug, where="waiting", why=said or "It is started in a moment."
+        )
     if run.stopped_by is not None:
-        return Fate(server=slug, where="not", why=f"{run.stopped_by} has stopped it.")
-    if run.state == State.FAILED and run.pk != before.pk:
-        return Fate(server=slug, where="not", why=run.why, has_failed=True)
-    return Fate(server=slug, where="not", why=said or run.why)
+        return ServerAfterReboot(server=slug, where="not", why=f"{run.stopped_by} has stopped it.")
+    if run.state == RunState.FAILED and run.pk != before.pk:
+        return ServerAfterReboot(server=slug, where="not", why=run.why, has_failed=True)
+    return ServerAfterReboot(server=slug, where="not", why=said or run.why)
 
 
 def _progress(server: Server, run: Run) -> str:
     start = run.where_it_starts(run.version.launch, unified=server.box.is_unified)
     if start is None:
-        return str(State(run.state).label).casefold()
+        return str(RunState(run.state).label).casefold()
     words = start.words[:1].lower() + start.words[1:]
     return words if start.percent is None else f"{words} {start.percent} %"

@@ -11,7 +11,7 @@ from servers.models import Server, User
 
 
 @dataclass(frozen=True, kw_only=True)
-class Card:
+class ServerGpu:
     """A GPU on which the server has a process. None: the card does not report it."""
 
     index: int
@@ -21,9 +21,9 @@ class Card:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Standing:
+class ServerStatus:
     server: Server
-    cards: tuple[Card, ...] = ()  # empty: it has none, or nobody can tell
+    cards: tuple[ServerGpu, ...] = ()  # empty: it has none, or nobody can tell
     held: int | None = None  # bytes of GPU memory that it holds on all of them
 
     @property
@@ -48,21 +48,21 @@ class Standing:
         return f"GPU{'s' if len(self.cards) > 1 else ''} {indices}"
 
 
-def standings() -> list[Standing]:
+def standings() -> list[ServerStatus]:
     servers = [each for each in Server.objects.for_dashboard() if each.launch.serves_models]
     samples = {slug: messages.sample(slug) or {} for slug in {each.box.slug for each in servers}}
     return [_standing(each, samples[each.box.slug]) for each in servers]
 
 
-def _standing(server: Server, sample: dict[str, Any]) -> Standing:
+def _standing(server: Server, sample: dict[str, Any]) -> ServerStatus:
     container = server.run.container_id if server.run and server.run.is_active else ""
     if not container:
-        return Standing(server=server)
+        return ServerStatus(server=server)
     on = holders.cards_by_container(sample).get(container, frozenset())
-    return Standing(
+    return ServerStatus(
         server=server,
         cards=tuple(
-            Card(
+            ServerGpu(
                 index=card["index"], used=card.get("used"), total=card.get("total"),
                 util=card.get("util"),
             )

@@ -12,7 +12,7 @@ from servers.lifecycle.permits import Verb
 from servers.management.database import DatabaseCommand
 
 
-class Permission(DatabaseCommand):
+class PermissionCommand(DatabaseCommand):
     verb: Verb
 
     def add_arguments(self, parser: ArgumentParser) -> None:

@@ -15,7 +15,7 @@ GOOD_FOR = timedelta(seconds=60)
 TOLD_FOR = timedelta(days=1)
 
 
-class Kind(models.TextChoices):
+class ActionKind(models.TextChoices):
     KILL = "kill"  # a process that outlived its container
     UNLINK = "unlink"  # shared memory that nobody uses
     ADOPT = "adopt"  # a container that no run knows becomes one
@@ -28,24 +28,26 @@ class Kind(models.TextChoices):
     TAKE_OVER = "takeover"  # somebody else's stopped, its profile started
 
 
+class ActionState(models.TextChoices):
+    ASKED = "asked"
+    DOING = "doing"
+    DONE = "done"
+    REFUSED = "refused"
+
+
 class Action(models.Model):
     """A wish in a row: the web writes it, the box's watcher does it or says why not."""
 
-    Kind = Kind
-
-    class State(models.TextChoices):
-        ASKED = "asked"
-        DOING = "doing"
-        DONE = "done"
-        REFUSED = "refused"
+    Kind = ActionKind
+    State = ActionState
 
     box = models.ForeignKey(Box, on_delete=models.CASCADE, related_name="actions")
-    kind = models.CharField(max_length=10, choices=Kind)
+    kind = models.CharField(max_length=10, choices=ActionKind)
     # What it is to be done to, by the key of what was left behind; "" for the box itself.
     target = models.CharField(max_length=120, blank=True)
     what = models.CharField(max_length=200)  # the same for people: "process 4711 (VLLM::Worker)"
     details: "models.JSONField[dict[str, Any], dict[str, Any]]" = models.JSONField(default=dict)
-    state = models.CharField(max_length=10, choices=State, default=State.ASKED)
+    state = models.CharField(max_length=10, choices=ActionState, default=ActionState.ASKED)
     asked_by = models.ForeignKey(User, null=True, on_delete=models.SET_NULL, related_name="+")
     asked_at = models.DateTimeField(default=timezone.now)
     ended_at = models.DateTimeField(null=True)

@@ -26,7 +26,7 @@ class DiskFullError(OperationalError):
     """
 
 
-def disk() -> outfit.Disk | None:
+def disk() -> outfit.HostDisk | None:
     """None when nobody may look."""
     return outfit.disk(str(settings.DATA))
 

@@ -5,7 +5,7 @@ from typing import Any
 from django.db import models
 
 
-class Diagnosed(models.Model):
+class DiagnosisFields(models.Model):
     """Part of Run."""
 
     # {"outcome", "cause", "summary", "evidence": [[line, text]], "groups", "is_partial": only a

@@ -17,7 +17,7 @@ _STANDS = 1024  # bytes a second: with less nobody could say when it ends
 TOLD_FOR = timedelta(days=1)
 
 
-class State(models.TextChoices):
+class DownloadState(models.TextChoices):
     WAITING = "waiting"  # for its turn, or for the watcher
     CHECKING = "checking"  # the Hub, the licence, the room on the disk
     DOWNLOADING = "downloading"
@@ -28,15 +28,15 @@ class State(models.TextChoices):
     CANCELLED = "cancelled"
 
 
-class Wanted(models.TextChoices):
+class DesiredDownloadState(models.TextChoices):
     GO = "go"
     PAUSED = "paused"
     CANCELLED = "cancelled"
 
 
-OVER = (State.DONE, State.FAILED, State.CANCELLED)
-OPEN = tuple(state for state in State if state not in OVER)
-AT_WORK = (State.CHECKING, State.DOWNLOADING, State.VERIFYING)
+OVER = (DownloadState.DONE, DownloadState.FAILED, DownloadState.CANCELLED)
+OPEN = tuple(state for state in DownloadState if state not in OVER)
+AT_WORK = (DownloadState.CHECKING, DownloadState.DOWNLOADING, DownloadState.VERIFYING)
 
 
 class DownloadQuerySet(models.QuerySet["Download"]):
@@ -53,8 +53,8 @@ class DownloadQuerySet(models.QuerySet["Download"]):
 class Download(models.Model):
     """The web writes what is wanted, the box's watcher moves it forward."""
 
-    State = State
-    Wanted = Wanted
+    State = DownloadState
+    Wanted = DesiredDownloadState
 
     box = models.ForeignKey(Box, on_delete=models.CASCADE, related_name="downloads")
     repository = models.CharField(max_length=200)
@@ -75,8 +75,10 @@ class Download(models.Model):
         default=dict
     )
 
-    state = models.CharField(max_length=12, choices=State, default=State.WAITING)
-    wanted = models.CharField(max_length=10, choices=Wanted, default=Wanted.GO)
+    state = models.CharField(max_length=12, choices=DownloadState, default=DownloadState.WAITING)
+    wanted = models.CharField(
+        max_length=10, choices=DesiredDownloadState, default=DesiredDownloadState.GO
+    )
     drops_parts = models.BooleanField(default=False)  # of a cancelled one
     limit = models.BigIntegerField(default=0)  # bytes a second; 0: none
     total = models.BigIntegerField(null=True)  # bytes; None until the Hub was asked
@@ -118,13 +120,17 @@ class Download(models.Model):
         """Whole percent that are there; of one that is looked through, that was looked at."""
         if not self.total:
             return None
-        part = self.looked if self.state == State.VERIFYING else self.done
+        part = self.looked if self.state == DownloadState.VERIFYING else self.done
         return min(100, part * 100 // self.total)
 
     @property
     def left(self) -> float | None:
         """Seconds, at the pace of now; None where nobody can tell."""
-        if self.state != State.DOWNLOADING or (self.rate or 0) < _STANDS or self.total is None:
+        if (
+            self.state != DownloadState.DOWNLOADING
+            or (self.rate or 0) < _STANDS
+            or self.total is None
+        ):
             return None
         return max(0.0, (self.total - self.done) / (self.rate or _STANDS))
 

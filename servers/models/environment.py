@@ -3,7 +3,7 @@
 from django.db import models, transaction
 from django.utils import timezone
 
-from servers.engines.change import Change
+from servers.engines.change import LaunchChange
 from servers.engines.launch import Launch
 from servers.models.profile import Stale
 from servers.models.user import User
@@ -37,9 +37,9 @@ class EnvironmentGroup(models.Model):
         return self.current.variables
 
     @property
-    def change(self) -> Change:
+    def change(self) -> LaunchChange:
         said = self.variables
-        return Change(set_env=said.env, set_secret_env=said.secret_env, reasons=said.reasons)
+        return LaunchChange(set_env=said.env, set_secret_env=said.secret_env, reasons=said.reasons)
 
     @property
     def about(self) -> dict[str, str]:

@@ -18,7 +18,7 @@ from servers.models.box import Box
 ASK_AGAIN_AFTER = timedelta(days=1)
 
 
-class Asking(models.TextChoices):
+class InspectionState(models.TextChoices):
     """Where the asking of an image stands; what it has said so far is another matter."""
 
     DONE = "done"  # nothing to ask
@@ -50,7 +50,9 @@ class ImageFactsQuerySet(models.QuerySet["ImageFacts"]):
         """By engine and reference, without their flags at first."""
         return {(each.engine, each.reference): each for each in self.filter(box=box).defer("flags")}
 
-    def note(self, box: Box, engine: str, reference: str, asking: Asking, **values: Any) -> bool:
+    def note(
+        self, box: Box, engine: str, reference: str, asking: InspectionState, **values: Any
+    ) -> bool:
         """Write down where the asking stands; whether that says anything new."""
         wanted = _standing(asking, values)
         facts, is_new = self.defer("flags").get_or_create(
@@ -71,11 +73,11 @@ class ImageFactsQuerySet(models.QuerySet["ImageFacts"]):
         others = [
             each.pk
             for key, each in known.items()
-            if key not in placed and each.asking != Asking.DONE
+            if key not in placed and each.asking != InspectionState.DONE
         ]
         if others:
             self.filter(pk__in=others, asked_at=None).delete()
-            self.filter(pk__in=others).update(**_standing(Asking.DONE, {}))
+            self.filter(pk__in=others).update(**_standing(InspectionState.DONE, {}))
 
     def mark(self) -> str:
         """Another text whenever something about any image has changed."""
@@ -98,7 +100,9 @@ class ImageFacts(models.Model):
     count = models.PositiveIntegerField(default=0)  # of the flags
     error = models.TextField(blank=True)  # why there are none, one sentence for a person
     asked_at = models.DateTimeField(null=True)  # None: never yet
-    asking = models.CharField(max_length=10, choices=Asking.choices, default=Asking.DONE)
+    asking = models.CharField(
+        max_length=10, choices=InspectionState.choices, default=InspectionState.DONE
+    )
     why = models.TextField(blank=True)  # it waits, or is in trouble; one sentence for a person
     since = models.DateTimeField(default=timezone.now)  # it stands there
     again_at = models.DateTimeField(null=True)  # when it is tried again, where that is known
@@ -127,7 +131,7 @@ class ImageFacts(models.Model):
             return None
         return _flaglist(self.pk, self.asked_at)
 
-    def differs(self, asking: Asking, values: Mapping[str, Any]) -> bool:
+    def differs(self, asking: InspectionState, values: Mapping[str, Any]) -> bool:
         """Whether it stands elsewhere than that, or something else is known of the image."""
         wanted = _standing(asking, values)
         return any(getattr(self, name) != value for name, value in wanted.items())
@@ -147,7 +151,7 @@ class ImageFacts(models.Model):
         return usual if self.entrypoint is None else tuple(self.entrypoint)
 
 
-def _standing(asking: Asking, values: Mapping[str, Any]) -> dict[str, Any]:
+def _standing(asking: InspectionState, values: Mapping[str, Any]) -> dict[str, Any]:
     return {"asking": asking, "why": "", "again_at": None, **values}
 
 

@@ -34,23 +34,28 @@ class JobQuerySet(models.QuerySet["ImageJob"]):
         return f"{found['changed_at__max']} {found['pk__count']}"
 
 
-class ImageJob(models.Model):
-    class Kind(models.TextChoices):
-        PULL = "pull"
-        BUILD = "build"
-        MOVE = "move"  # a tag, to another image that the box has
-        PRUNE = "prune"
+class ImageJobKind(models.TextChoices):
+    PULL = "pull"
+    BUILD = "build"
+    MOVE = "move"  # a tag, to another image that the box has
+    PRUNE = "prune"
 
-    class State(models.TextChoices):
-        ASKED = "asked"
-        DOING = "doing"
-        HELD = "held"  # something speaks against it: a person decides
-        DONE = "done"
-        FAILED = "failed"
-        CANCELLED = "cancelled"
+
+class ImageJobState(models.TextChoices):
+    ASKED = "asked"
+    DOING = "doing"
+    HELD = "held"  # something speaks against it: a person decides
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+class ImageJob(models.Model):
+    Kind = ImageJobKind
+    State = ImageJobState
 
     box = models.ForeignKey(Box, on_delete=models.CASCADE, related_name="image_jobs")
-    kind = models.CharField(max_length=10, choices=Kind)
+    kind = models.CharField(max_length=10, choices=ImageJobKind)
     # The name that the image is to have; "" for a prune.
     reference = models.CharField(max_length=500, blank=True)
     digest = models.CharField(max_length=100, blank=True)  # to be pulled instead, tag untouched
@@ -59,7 +64,7 @@ class ImageJob(models.Model):
     version = models.ForeignKey(  # whose Dockerfile is built
         ProfileVersion, null=True, on_delete=models.CASCADE, related_name="+"
     )
-    state = models.CharField(max_length=10, choices=State, default=State.ASKED)
+    state = models.CharField(max_length=10, choices=ImageJobState, default=ImageJobState.ASKED)
     is_unwanted = models.BooleanField(default=False)  # somebody has pressed Cancel
     despite = models.BooleanField(default=False)  # what it was held for
     # A pull's layers, as servers.host.pulls.Layer says them.

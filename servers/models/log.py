@@ -21,27 +21,29 @@ _LEVEL = 4  # zlib: half the time of the default, a tenth larger
 STDOUT, STDERR, NOTE = "o", "e", "i"
 
 
-class Line(NamedTuple):
+class StoredLine(NamedTuple):
     number: int
     at: str  # RFC 3339 with nanoseconds, as Docker stamped it
     stream: str  # "o", "e" or "i"
     text: str
 
 
-class Moved(Exception):
+class LogMovedError(Exception):
     """Somebody else has stored lines of this run since the writer last looked."""
 
 
-def _decode(first: int, body: bytes) -> list[Line]:
+def _decode(first: int, body: bytes) -> list[StoredLine]:
     lines = []
     for number, record in enumerate(zlib.decompress(body).decode().split("\n"), first):
         at, stream, text = record.split(" ", 2)
-        lines.append(Line(number, at, stream, text))
+        lines.append(StoredLine(number, at, stream, text))
     return lines
 
 
 class LogChunkQuerySet(models.QuerySet["LogChunk"]):
-    def lines(self, run_id: int, after: int, limit: int, *, most: int | None = None) -> list[Line]:
+    def lines(
+        self, run_id: int, after: int, limit: int, *, most: int | None = None
+    ) -> list[StoredLine]:
         """Up to `limit` lines that follow line number `after`, in order.
 
         `most` bounds the chunks that are read, and with them the memory that long lines take:
@@ -66,17 +68,17 @@ class LogChunkQuerySet(models.QuerySet["LogChunk"]):
         later = self.filter(run_id=run_id, first__gt=number + 1).order_by("first")
         return later.values_list("first", flat=True).first()
 
-    def lines_before(self, run_id: int, before: int, limit: int, *, most: int) -> list[Line]:
+    def lines_before(self, run_id: int, before: int, limit: int, *, most: int) -> list[StoredLine]:
         """The `limit` lines that stand before line number `before`, in order; see lines()."""
         chunks = self.filter(run_id=run_id, first__lt=before).order_by("-first")
-        found: list[Line] = []
+        found: list[StoredLine] = []
         for first, body in chunks.values_list("first", "body")[:most]:
             found = [line for line in _decode(first, bytes(body)) if line.number < before] + found
             if len(found) >= limit:
                 break
         return found[-limit:]
 
-    def tail(self, run_id: int, n: int) -> list[Line]:
+    def tail(self, run_id: int, n: int) -> list[StoredLine]:
         """The last `n` lines, or all of them where there are fewer."""
         newest = self.filter(run_id=run_id).order_by("-first").first()
         if newest is None:
@@ -113,10 +115,10 @@ class LogChunkQuerySet(models.QuerySet["LogChunk"]):
         found = chunks.values_list("first", "count", "body")[:limit]
         return [(first, count, bytes(body)) for first, count, body in found]
 
-    def picked(self, run_id: int, numbers: list[int]) -> list[Line]:
+    def picked(self, run_id: int, numbers: list[int]) -> list[StoredLine]:
         """These lines, in their order; those that are not there are left out."""
         wanted = sorted(set(numbers))
-        found: list[Line] = []
+        found: list[StoredLine] = []
         while wanted:
             chunk = self.filter(run_id=run_id, first__lte=wanted[0]).order_by("-first").first()
             lines = {} if chunk is None else {line.number: line for line in chunk.lines()}
@@ -135,7 +137,7 @@ class LogChunkQuerySet(models.QuerySet["LogChunk"]):
         with transaction.atomic():
             run = Run.objects.select_for_update().filter(pk=run_id)
             if run.values_list("log_lines", flat=True).first() != after:
-                raise Moved
+                raise LogMovedError
             tail = self.filter(run_id=run_id).order_by("-first").first()
             first, new = after + 1, records
             if tail is not None and not _is_full(tail.count, len(stored := tail.plain())):
@@ -200,7 +202,7 @@ class LogChunk(models.Model):
             size=len(plain) + 1,
         )
 
-    def lines(self) -> list[Line]:
+    def lines(self) -> list[StoredLine]:
         return _decode(self.first, bytes(self.body))
 
     def plain(self) -> bytes:

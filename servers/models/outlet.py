@@ -16,7 +16,7 @@ PATIENCE = timedelta(days=1)
 _ORDER = [str(each) for each in Severity]
 
 
-class OutletKind(models.TextChoices):
+class ChannelKind(models.TextChoices):
     JSON = "json", "JSON webhook"
     SLACK = "slack", "Slack"
     DISCORD = "discord", "Discord"
@@ -28,10 +28,10 @@ class OutletKind(models.TextChoices):
 class Outlet(models.Model):
     """An address that alerts go to; or one that is asked every minute, and misses a silent box."""
 
-    Kind = OutletKind
+    Kind = ChannelKind
 
     name = models.CharField(max_length=80, unique=True)
-    kind = models.CharField(max_length=10, choices=OutletKind)
+    kind = models.CharField(max_length=10, choices=ChannelKind)
     # Encrypted: whoever knows such an address may write there.
     sealed_address = models.BinaryField()
     sealed_key = models.BinaryField(null=True)  # signs JSON, or lets in at an ntfy server
@@ -76,7 +76,7 @@ class Outlet(models.Model):
     def wants(self, alert: Alert) -> bool:
         return (
             self.is_enabled
-            and self.kind != OutletKind.PING
+            and self.kind != ChannelKind.PING
             and self.box_id in (None, alert.box_id)
             and _ORDER.index(alert.severity) >= _ORDER.index(self.least)
             and (not self.kinds or alert.kind in self.kinds)

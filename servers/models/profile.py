@@ -32,9 +32,9 @@ class ProfileQuerySet(models.QuerySet["Profile"]):
             last_ready=models.Subquery(latest.values("ready_at")[:1]),
         )
 
-    def for_list(self, person: User, wanted: "Wanted | None" = None) -> Self:
+    def for_list(self, person: User, wanted: "ProfileFilter | None" = None) -> Self:
         """What this person sees and wants, with what a row shows; favourites come first."""
-        wanted = wanted or Wanted()
+        wanted = wanted or ProfileFilter()
         fans = self.model.fans.through._default_manager.filter(
             profile=models.OuterRef("pk"), user=person
         )
@@ -51,7 +51,7 @@ class ProfileQuerySet(models.QuerySet["Profile"]):
         if wanted.engine:
             found = found.filter(current__spec__engine=wanted.engine)
         if wanted.health:
-            found = found.filter(_HEALTH[Health(wanted.health)])
+            found = found.filter(_HEALTH[ProfileHealth(wanted.health)])
         return found
 
 
@@ -64,7 +64,7 @@ def _has(word: str) -> models.Q:
     return found
 
 
-class Health(models.TextChoices):
+class ProfileHealth(models.TextChoices):
     """What the latest start says of a profile."""
 
     WORKED = "worked", "last start worked"
@@ -74,16 +74,16 @@ class Health(models.TextChoices):
 
 
 _HEALTH = {
-    Health.WORKED: models.Q(last_ready__isnull=False),
-    Health.FAILING: models.Q(last_ready=None, last_state="failed"),
-    Health.NEVER: models.Q(last_state=None),
-    Health.OPEN: models.Q(last_ready=None, last_state__isnull=False)
+    ProfileHealth.WORKED: models.Q(last_ready__isnull=False),
+    ProfileHealth.FAILING: models.Q(last_ready=None, last_state="failed"),
+    ProfileHealth.NEVER: models.Q(last_state=None),
+    ProfileHealth.OPEN: models.Q(last_ready=None, last_state__isnull=False)
     & ~models.Q(last_state="failed"),
 }
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wanted:
+class ProfileFilter:
     """What somebody looks for in the list; empty means all."""
 
     text: str = ""
@@ -124,13 +124,13 @@ class Profile(models.Model):
         return self.name
 
     @property
-    def health(self) -> Health:
+    def health(self) -> ProfileHealth:
         """Of a profile that was read with_health()."""
         if self.last_ready is not None:
-            return Health.WORKED
+            return ProfileHealth.WORKED
         if self.last_state is None:
-            return Health.NEVER
-        return Health.FAILING if self.last_state == "failed" else Health.OPEN
+            return ProfileHealth.NEVER
+        return ProfileHealth.FAILING if self.last_state == "failed" else ProfileHealth.OPEN
 
     @property
     def tag_list(self) -> list[str]:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from django.db.models import Q
 
 from servers.judge import starting
-from servers.judge.startchart import Start
-from servers.models.run import Run, State
+from servers.judge.startchart import ChartedStart
+from servers.models.run import Run, RunState
 
 if TYPE_CHECKING:
     from servers.models.profile import Profile
@@ -20,7 +20,7 @@ CHARTED = 200
 
 
 @dataclass(frozen=True, kw_only=True)
-class Record:
+class ProfileRecord:
     """None: never measured."""
 
     starts: int  # that came to an end: ready, or failed before it
@@ -40,7 +40,7 @@ class Record:
         return round(100 * self.ready / self.starts) if self.starts else None
 
 
-def of(profile: "Profile") -> Record:
+def of(profile: "Profile") -> ProfileRecord:
     """Of the newest runs. A start that somebody stopped before it was ready says nothing.
 
     What is only watched was started by others: it tells of speed and memory, and is no start.
@@ -48,9 +48,9 @@ def of(profile: "Profile") -> Record:
     runs = list(Run.objects.filter(server__profile=profile).order_by("-pk")[:NEWEST])
     own = [run for run in runs if not run.is_watched]
     ready = [run for run in own if run.ready_at]
-    failed = [run for run in own if not run.ready_at and run.state == State.FAILED]
+    failed = [run for run in own if not run.ready_at and run.state == RunState.FAILED]
     times = [took.total_seconds() for run in ready if (took := run.time_to_ready) is not None]
-    return Record(
+    return ProfileRecord(
         starts=len(ready) + len(failed),
         ready=len(ready),
         time_to_ready=timedelta(seconds=median(times)) if times else None,
@@ -59,9 +59,9 @@ def of(profile: "Profile") -> Record:
     )
 
 
-def starts(profile: "Profile") -> list[Start]:
+def starts(profile: "Profile") -> list[ChartedStart]:
     """Its newest starts, the oldest first. One that was stopped before it was ready says nothing."""
-    ended = Q(ready_at__isnull=False) | Q(state=State.FAILED, ended_at__isnull=False)
+    ended = Q(ready_at__isnull=False) | Q(state=RunState.FAILED, ended_at__isnull=False)
     # How long a start takes is told by those of others, too, where it was seen from its beginning.
     runs = Run.objects.filter(ended, server__profile=profile, saw_start=True).order_by("-pk")
     runs = runs.select_related("server__box", "version").defer(
@@ -70,10 +70,10 @@ def starts(profile: "Profile") -> list[Start]:
     return [_start(run) for run in reversed(runs[:CHARTED])]
 
 
-def _start(run: Run) -> Start:
+def _start(run: Run) -> ChartedStart:
     over = run.ready_at or run.ended_at
     assert over is not None
-    return Start(
+    return ChartedStart(
         run=run.pk,
         server=run.server.slug,
         box=run.server.box.slug,

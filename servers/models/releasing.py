@@ -9,7 +9,7 @@ from servers.judge import released
 from servers.judge.release import Release
 
 
-class Releasing(models.Model):
+class ReleaseFields(models.Model):
     """Part of Run."""
 
     # What its GPUs had in use before its container was made (judge.release.before); None: it

@@ -21,20 +21,20 @@ from servers.engines.engine import flag_value
 from servers.engines.launch import Launch
 from servers.host.probes import Endpoint
 from servers.judge import loglines, timeline
-from servers.models.diagnosed import Diagnosed
+from servers.models.diagnosed import DiagnosisFields
 from servers.models.profile import ProfileVersion
-from servers.models.releasing import Releasing
+from servers.models.releasing import ReleaseFields
 from servers.models.secret import Secret, SecretError, unseal_given
 from servers.models.server import Server
-from servers.models.serving import Serving
-from servers.models.sleeping import Sleep, Sleeping
-from servers.models.starting import Starting
+from servers.models.serving import ServingFields
+from servers.models.sleeping import Sleep, SleepFields
+from servers.models.starting import StartFields
 from servers.models.user import User
-from servers.models.waiting import Waiting
-from servers.models.watched import Watched
+from servers.models.waiting import QueueFields
+from servers.models.watched import ExternalFields
 
 
-class State(models.TextChoices):
+class RunState(models.TextChoices):
     QUEUED = "queued"
     PULLING = "pulling"
     CREATING = "creating"
@@ -45,14 +45,14 @@ class State(models.TextChoices):
     FAILED = "failed"
 
 
-ENDED = [State.STOPPED, State.FAILED]
-ACTIVE = [state for state in State if state not in ENDED]
+ENDED = [RunState.STOPPED, RunState.FAILED]
+ACTIVE = [state for state in RunState if state not in ENDED]
 
 # Where the moment is kept at which a run got into a state, beside those that callers set.
 BEGAN = {
-    State.PULLING: "pulling_at",
-    State.CREATING: "creating_at",
-    State.STOPPING: "stopping_at",
+    RunState.PULLING: "pulling_at",
+    RunState.CREATING: "creating_at",
+    RunState.STOPPING: "stopping_at",
 }
 
 # Whoever has served for so long has recovered: failures are counted anew.
@@ -64,7 +64,7 @@ UNASKED = timedelta(seconds=10)
 ENGINE_KEYS = ("VLLM_API_KEY", "LLAMA_API_KEY")
 
 
-class Wanted(models.TextChoices):
+class DesiredState(models.TextChoices):
     RUNNING = "running"
     STOPPED = "stopped"
     DRAINED = "drained"  # stopped, but only after the running requests
@@ -93,7 +93,7 @@ class RunQuerySet(models.QuerySet["Run"]):
         found = self.model._default_manager.filter(pk__in=latest).select_related("version")
         return {run.server_id: run for run in found}
 
-    def move(self, *, old: "list[State]", new: "State", **fields: Any) -> bool:
+    def move(self, *, old: "list[RunState]", new: "RunState", **fields: Any) -> bool:
         """Change the state in one UPDATE, and return whether this call won the race."""
         now = timezone.now()
         if new in BEGAN:
@@ -119,14 +119,22 @@ def _revealed(secret: int) -> str:
         return ""
 
 
-class Run(Starting, Serving, Sleeping, Diagnosed, Releasing, Waiting, Watched):
-    State = State
-    Wanted = Wanted
+class Run(
+    StartFields,
+    ServingFields,
+    SleepFields,
+    DiagnosisFields,
+    ReleaseFields,
+    QueueFields,
+    ExternalFields,
+):
+    State = RunState
+    Wanted = DesiredState
 
     server = models.ForeignKey(Server, on_delete=models.CASCADE, related_name="runs")
     version = models.ForeignKey(ProfileVersion, on_delete=models.PROTECT, related_name="runs")
-    state = models.CharField(max_length=10, choices=State, default=State.QUEUED)
-    wanted = models.CharField(max_length=10, choices=Wanted, default=Wanted.RUNNING)
+    state = models.CharField(max_length=10, choices=RunState, default=RunState.QUEUED)
+    wanted = models.CharField(max_length=10, choices=DesiredState, default=DesiredState.RUNNING)
     started_by = models.ForeignKey(User, null=True, on_delete=models.SET_NULL, related_name="+")
     stopped_by = models.ForeignKey(User, null=True, on_delete=models.SET_NULL, related_name="+")
     # A request wanted it, and nobody who clicked: it may be stopped when no one asks it anything.
@@ -271,13 +279,13 @@ class Run(Starting, Serving, Sleeping, Diagnosed, Releasing, Waiting, Watched):
     @property
     def shown_state(self) -> str:
         """The state in a word for people, who see at once that their wish was heard."""
-        if self.sleeps and self.wanted == Wanted.RUNNING:
+        if self.sleeps and self.wanted == DesiredState.RUNNING:
             return "waking" if self.sleep == Sleep.WAKING else "asleep"
-        if not self.is_active or self.wanted == Wanted.RUNNING:
+        if not self.is_active or self.wanted == DesiredState.RUNNING:
             return self.state
-        if self.wanted == Wanted.DRAINED and self.state == State.READY:
+        if self.wanted == DesiredState.DRAINED and self.state == RunState.READY:
             return "draining"
-        return State.STOPPING
+        return RunState.STOPPING
 
     @property
     def shown_since(self) -> datetime:
@@ -285,23 +293,23 @@ class Run(Starting, Serving, Sleeping, Diagnosed, Releasing, Waiting, Watched):
         return self.sleep_moved_at or self.moved_at if self.sleeps else self.moved_at
 
     @property
-    def steps(self) -> tuple[timeline.Step, ...]:
+    def steps(self) -> tuple[timeline.TimelineStep, ...]:
         moments: list[tuple[str, datetime | None]] = [
-            (State.QUEUED, self.created_at),
-            (State.PULLING, self.pulling_at),
-            (State.CREATING, self.creating_at),
-            (State.STARTING, self.started_at),
-            (State.READY, self.ready_at),
+            (RunState.QUEUED, self.created_at),
+            (RunState.PULLING, self.pulling_at),
+            (RunState.CREATING, self.creating_at),
+            (RunState.STARTING, self.started_at),
+            (RunState.READY, self.ready_at),
         ]
         if self.is_watched:
             # Nobody has asked inferdash for it, and how long it took is known to who was there.
             moments = moments[3:] if self.saw_start or not self.ready_at else moments[4:]
         # Nobody waits for a pull that will not come, or for a stop that nobody asked for.
-        moments = [each for each in moments if each[0] != State.PULLING or each[1]]
+        moments = [each for each in moments if each[0] != RunState.PULLING or each[1]]
         if self.stopping_at is not None:
-            moments.append((State.STOPPING, self.stopping_at))
+            moments.append((RunState.STOPPING, self.stopping_at))
         steps = timeline.steps(
-            moments, ended_at=self.ended_at, has_failed=self.state == State.FAILED
+            moments, ended_at=self.ended_at, has_failed=self.state == RunState.FAILED
         )
         if not self.saw_start and self.ready_at:
             return steps
@@ -313,7 +321,7 @@ class Run(Starting, Serving, Sleeping, Diagnosed, Releasing, Waiting, Watched):
         Where the engine does not say whether any run, they may. In its first seconds nobody has
         asked it anything, and the engine has not been asked for its figures yet.
         """
-        is_untold = self.requests_running is None and self.state == State.READY
+        is_untold = self.requests_running is None and self.state == RunState.READY
         is_new = self.ready_at is not None and timezone.now() - self.ready_at < UNASKED
         may_run = bool(self.requests_running) or (is_untold and not is_new)
         return may_run or self.started_by_id != person.pk
@@ -342,7 +350,7 @@ class Run(Starting, Serving, Sleeping, Diagnosed, Releasing, Waiting, Watched):
         return ""
 
     @property
-    def log_remarks(self) -> tuple[loglines.Remark, ...]:
+    def log_remarks(self) -> tuple[loglines.LogPatternRemark, ...]:
         """What its log has that it must not have, and once it is ready, what it lacks."""
         launch = self.version.launch
         wanted = launch.log_must if self.ready_at else ()

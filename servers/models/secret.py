@@ -25,7 +25,7 @@ def _fernet() -> Fernet:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Given:
+class SecretValues:
     """What a container knows: variables by their names, and other values."""
 
     named: Mapping[str, str] = field(default_factory=dict)
@@ -40,7 +40,7 @@ class Given:
         return _fernet().encrypt(json.dumps(said).encode())
 
 
-def unseal_given(sealed: bytes) -> Given:
+def unseal_given(sealed: bytes) -> SecretValues:
     """Raises SecretError."""
     try:
         said = json.loads(_fernet().decrypt(sealed))
@@ -50,8 +50,8 @@ def unseal_given(sealed: bytes) -> Given:
             "file secrets.key there is another one. Put back the one from before."
         ) from error
     if isinstance(said, list):  # as runs that have begun with an earlier release have it
-        return Given(others=said)
-    return Given(**said)
+        return SecretValues(others=said)
+    return SecretValues(**said)
 
 
 def seal_text(text: str) -> bytes:

@@ -5,7 +5,7 @@ from typing import Any
 from django.db import models
 
 
-class Serving(models.Model):
+class ServingFields(models.Model):
     """Part of Run."""
 
     # Since when it is unhealthy, and why, to go on after "unhealthy: ". None: it is not.

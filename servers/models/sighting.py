@@ -5,12 +5,12 @@ from collections.abc import Iterable
 from django.db import models, transaction
 from django.utils import timezone
 
-from servers.judge.found import Found
+from servers.judge.found import DiscoveredEngine
 from servers.models.box import Box
 
 
 class SightingQuerySet(models.QuerySet["Sighting"]):
-    def renew(self, box: Box, found: Iterable[Found]) -> bool:
+    def renew(self, box: Box, found: Iterable[DiscoveredEngine]) -> bool:
         """Keep exactly these of the box; return whether anything is different now."""
         wanted = {each.container: each for each in found}
         new = {container: each.to_json() for container, each in wanted.items()}
@@ -50,5 +50,5 @@ class Sighting(models.Model):
         return f"{self.container_id[:12]} on {self.box_id}"
 
     @property
-    def what(self) -> Found:
-        return Found.from_json(self.found)
+    def what(self) -> DiscoveredEngine:
+        return DiscoveredEngine.from_json(self.found)

@@ -14,7 +14,7 @@ class Sleep(models.TextChoices):
     WAKING = "waking"
 
 
-class Sleeping(models.Model):
+class SleepFields(models.Model):
     """Part of Run, of which only one that is ready sleeps."""
 
     sleep = models.CharField(max_length=8, choices=Sleep, blank=True, default=Sleep.AWAKE)

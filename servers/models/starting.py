@@ -8,10 +8,10 @@ from django.utils import timezone
 
 from servers.engines.launch import Launch
 from servers.judge import phases, starting, stuck, timeline
-from servers.judge.phases import Progress, Reader
+from servers.judge.phases import PhaseProgress, Reader
 
 
-class Starting(models.Model):
+class StartFields(models.Model):
     # A Reader's, and up to which line of the log it has read.
     reader: "models.JSONField[dict[str, Any], dict[str, Any]]" = models.JSONField(default=dict)
     phases_read = models.PositiveIntegerField(default=0)
@@ -41,14 +41,14 @@ class Starting(models.Model):
     ended_at: "models.DateTimeField[datetime | None, datetime | None]"
 
     @property
-    def progress(self) -> Progress:
-        return Reader.from_json(self.reader).progress if self.reader else Progress()
+    def progress(self) -> PhaseProgress:
+        return Reader.from_json(self.reader).progress if self.reader else PhaseProgress()
 
     @property
-    def download(self) -> starting.Download | None:
+    def download(self) -> starting.WeightsDownload | None:
         if self.download_began_at is None:
             return None
-        return starting.Download(
+        return starting.WeightsDownload(
             began=self.download_began_at,
             ended=self.download_ended_at,
             size=self.download_size or 0,
@@ -69,11 +69,11 @@ class Starting(models.Model):
         )
 
     def with_phases(
-        self, steps: tuple[timeline.Step, ...], engine: str
-    ) -> tuple[timeline.Step, ...]:
+        self, steps: tuple[timeline.TimelineStep, ...], engine: str
+    ) -> tuple[timeline.TimelineStep, ...]:
         return timeline.with_phases(steps, self.stretches, self.usual_phases, phases.order(engine))
 
-    def where_it_starts(self, launch: Launch, *, unified: bool) -> starting.Start | None:
+    def where_it_starts(self, launch: Launch, *, unified: bool) -> starting.StartProgress | None:
         """Where the start is; None before the container's start, and after the run's."""
         found = self.stretches
         if not found or self.ready_at or self.ended_at:

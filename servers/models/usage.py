@@ -61,7 +61,7 @@ class UsageQuerySet(models.QuerySet["Usage"]):
     def by_model(self) -> list[dict[str, Any]]:
         """The models that were served, the most tokens first, each with the other names by which
         it was asked for; last, under no name (None), those that no server has."""
-        served = Served(self)
+        served = ServedNames(self)
         sums = {name: Sum(name) for name in COUNTS}
         found: dict[str | None, Counter[str]] = {}
         asked: dict[str | None, set[str]] = {}
@@ -82,7 +82,7 @@ class UsageQuerySet(models.QuerySet["Usage"]):
         return {day: (read, written) for day, read, written in found}
 
 
-class Served:
+class ServedNames:
     """By which name each server served its model, day by day: rows have the name that was asked."""
 
     def __init__(self, used: UsageQuerySet) -> None:

@@ -5,7 +5,7 @@ from datetime import datetime
 from django.db import models
 
 
-class Waiting(models.Model):
+class QueueFields(models.Model):
     """Part of Run, while it is queued."""
 
     # Somebody told it to wait until nobody is on its GPUs, and until when; None: for ever.

@@ -8,7 +8,7 @@ from django.db import models
 from servers.judge.origin import Origin
 
 
-class Watched(models.Model):
+class ExternalFields(models.Model):
     """Part of Run."""
 
     is_watched = models.BooleanField(default=False)

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from servers.engines import ENGINES
-from servers.engines.change import Change, FlagValue
+from servers.engines.change import FlagValue, LaunchChange
 from servers.engines.launch import Launch
-from servers.recipes.document import Document, Source, launch_value, read_mapping, read_source
+from servers.recipes.document import Document, RecipeSource, launch_value, read_mapping, read_source
 from servers.recipes.mapping import LONGEST_TEXT, DocumentError, Mapping
 
 HERE = Path(__file__).parent
@@ -26,7 +26,7 @@ class Migration:
     """What a newer engine wants changed of a recipe."""
 
     checked_with: str  # an image whose version accepts the changed command line
-    change: Change
+    change: LaunchChange
     why: str
 
 
@@ -55,9 +55,9 @@ class Overlay:
     id: str
     name: str
     notes: str = ""
-    source: Source = field(default_factory=Source)
+    source: RecipeSource = field(default_factory=RecipeSource)
     engine: str = ""  # "" = any
-    change: Change
+    change: LaunchChange
     path: Path | None = None  # None: it is kept in the database
     is_own: bool
 
@@ -66,7 +66,7 @@ class Overlay:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Broken:
+class BrokenRecipe:
     """A file that could not be read, and why."""
 
     path: Path
@@ -77,7 +77,7 @@ class Broken:
 class Catalogue:
     recipes: tuple[Recipe, ...] = ()
     overlays: tuple[Overlay, ...] = ()
-    broken: tuple[Broken, ...] = ()
+    broken: tuple[BrokenRecipe, ...] = ()
 
 
 def catalogue(folder: Path | None = None) -> Catalogue:
@@ -110,7 +110,7 @@ def _merged[Entry: (Recipe, Overlay)](
 
 
 def _read(recipes: Path, overlays: Path, *, is_own: bool) -> Catalogue:
-    broken: list[Broken] = []
+    broken: list[BrokenRecipe] = []
     return Catalogue(
         recipes=tuple(_each(recipes, recipe, broken, is_own=is_own)),
         overlays=tuple(_each(overlays, _overlay, broken, is_own=is_own, may_be_missing=is_own)),
@@ -121,7 +121,7 @@ def _read(recipes: Path, overlays: Path, *, is_own: bool) -> Catalogue:
 def _each[Entry](
     folder: Path,
     reader: Callable[[Mapping, Path, bool], Entry],
-    broken: list[Broken],
+    broken: list[BrokenRecipe],
     *,
     is_own: bool,
     may_be_missing: bool = False,
@@ -131,18 +131,18 @@ def _each[Entry](
     except OSError as error:
         if not (may_be_missing and isinstance(error, FileNotFoundError)):
             reason = f"The folder cannot be read: {error.strerror}."
-            broken.append(Broken(path=folder, reason=reason))
+            broken.append(BrokenRecipe(path=folder, reason=reason))
         return
     for path in paths:
         try:
             check_name(path, path.name)
             yield reader(Mapping.parse(_text(path), where=str(path)), path, is_own)
         except UnicodeDecodeError:
-            broken.append(Broken(path=path, reason="The file is not UTF-8 text."))
+            broken.append(BrokenRecipe(path=path, reason="The file is not UTF-8 text."))
         except OSError as error:
-            broken.append(Broken(path=path, reason=f"It cannot be read: {error.strerror}."))
+            broken.append(BrokenRecipe(path=path, reason=f"It cannot be read: {error.strerror}."))
         except DocumentError as error:
-            broken.append(Broken(path=path, reason=str(error)))
+            broken.append(BrokenRecipe(path=path, reason=str(error)))
 
 
 def check_name(path: Path, where: str) -> None:
@@ -205,7 +205,7 @@ def _flag_value(flags: Mapping, name: str) -> FlagValue:
     return None if flags.is_nothing(name) else flags.text(name)
 
 
-def change(found: Mapping) -> Change:
+def change(found: Mapping) -> LaunchChange:
     """A set of changes as YAML says it; a flag with nothing behind it has no value.
 
     Raises DocumentError.
@@ -223,6 +223,6 @@ def change(found: Mapping) -> Change:
         "reasons": found.mapping("reasons").values(),
     }
     try:
-        return Change.from_json(values)
+        return LaunchChange.from_json(values)
     except ValueError as error:
         raise found.error(str(error)) from error

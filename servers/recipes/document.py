@@ -15,7 +15,7 @@ from servers.host import durations, sizes
 from servers.recipes import mapping, notation
 from servers.recipes.mapping import DocumentError
 
-__all__ = ["Document", "DocumentError", "Source", "read", "write"]
+__all__ = ["Document", "DocumentError", "RecipeSource", "read", "write"]
 
 _ABOUT = ("name", "source", "tags", "hardware", "boxes", "expected", "notes")
 # What most people look for stands first; the rest follows in the order of Launch.
@@ -29,7 +29,7 @@ KEYS = (*_ABOUT, *_FIRST, *_REST)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Source:
+class RecipeSource:
     """Who published it. An empty URL: the source has none that lasts."""
 
     title: str = ""
@@ -43,7 +43,7 @@ class Document:
     name: str
     launch: Launch
     notes: str = ""  # Markdown
-    source: Source = field(default_factory=Source)
+    source: RecipeSource = field(default_factory=RecipeSource)
     tags: tuple[str, ...] = ()
     boxes: int = 1  # how many it needs
     secrets: tuple[str, ...] = ()  # variables whose values must be given before a start
@@ -208,7 +208,7 @@ def _count(found: mapping.Mapping, name: str) -> int:
     return count
 
 
-def read_source(found: mapping.Mapping) -> Source:
+def read_source(found: mapping.Mapping) -> RecipeSource:
     """What stands under `source`. Raises DocumentError."""
     source = found.mapping("source")
     source.check(("title", "url"))
@@ -216,7 +216,7 @@ def read_source(found: mapping.Mapping) -> Source:
     # It becomes a link: javascript: must not.
     if url and not url.startswith(("https://", "http://")):
         raise source.error("Write an address that begins with https://.", "url")
-    return Source(title=source.text("title"), url=url)
+    return RecipeSource(title=source.text("title"), url=url)
 
 
 def _nearest(word: str, known: Mapping[str, object]) -> str:
@@ -242,7 +242,7 @@ def write(document: Document) -> str:
     rows |= {name: _written(name, getattr(launch, name)) for name in _FIELDS}
     kept = {key: rows[key] for key in KEYS if not _goes_without_saying(key, rows[key], launch)}
     return yaml.dump(
-        kept, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=2**31, indent=2
+        kept, Dumper=_RecipeDumper, sort_keys=False, allow_unicode=True, width=2**31, indent=2
     )
 
 
@@ -272,7 +272,7 @@ def _written(name: str, value: Any) -> Any:
     return value
 
 
-class _Dumper(yaml.SafeDumper):
+class _RecipeDumper(yaml.SafeDumper):
     """Lists are indented below their key, and texts of several lines are blocks."""
 
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
@@ -289,4 +289,4 @@ def _text_node(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 
-_Dumper.add_representer(str, _text_node)
+_RecipeDumper.add_representer(str, _text_node)

@@ -3,32 +3,32 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from servers.engines.cards import Gpu, Hardware, listed, parse
+from servers.engines.cards import Gpu, GpuRequirement, listed, parse
 from servers.recipes.document import Document
 
-__all__ = ["Fit", "Gpu", "Hardware", "fits", "parse"]
+__all__ = ["HardwareFit", "Gpu", "GpuRequirement", "fits", "parse"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fit:
+class HardwareFit:
     is_fit: bool
     sentence: str
 
 
-def fits(document: Document, gpus: Sequence[Gpu]) -> Fit:
+def fits(document: Document, gpus: Sequence[Gpu]) -> HardwareFit:
     """Whether a box with these GPUs has what the document was made for, and why not."""
     if document.boxes > 1:
         count = {2: "two", 3: "three", 4: "four"}.get(document.boxes, str(document.boxes))
-        return Fit(is_fit=False, sentence=f"needs {count} boxes: not startable yet")
+        return HardwareFit(is_fit=False, sentence=f"needs {count} boxes: not startable yet")
     if document.launch.gpus == "none":
-        return Fit(is_fit=True, sentence="needs no GPU")
+        return HardwareFit(is_fit=True, sentence="needs no GPU")
     wanted = parse(document.launch.hardware) or parse(document.launch.gpus)
     if wanted is None:
         said = document.launch.hardware
         needs = f"made for “{said}”" if said else "does not say which GPUs it needs"
-        return Fit(is_fit=bool(gpus), sentence=f"{needs}; this box has {listed(gpus)}")
+        return HardwareFit(is_fit=bool(gpus), sentence=f"{needs}; this box has {listed(gpus)}")
     there = sum(wanted.fits(gpu) for gpu in gpus)
     if there >= wanted.count:
-        return Fit(is_fit=True, sentence="fits this box")
+        return HardwareFit(is_fit=True, sentence="fits this box")
     has = str(there) if there else listed(gpus)
-    return Fit(is_fit=False, sentence=f"needs {wanted}; this box has {has}")
+    return HardwareFit(is_fit=False, sentence=f"needs {wanted}; this box has {has}")

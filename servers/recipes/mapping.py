@@ -36,7 +36,7 @@ class _TooMuchError(Exception):
         self.line = line
 
 
-class _Counted(yaml.BaseLoader):
+class _BoundedLoader(yaml.BaseLoader):
     """Ends a text that says much with little while it is read, not when it is understood."""
 
     values = aliases = depth = 0
@@ -76,7 +76,7 @@ class Mapping:
                 f"The text is longer than {LONGEST_TEXT} characters: no profile is.", where=where
             )
         try:
-            node = yaml.compose(text, Loader=_Counted)
+            node = yaml.compose(text, Loader=_BoundedLoader)
         except _TooMuchError as error:
             raise DocumentError(str(error), where=where, line=error.line) from error
         except yaml.MarkedYAMLError as error:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from servers.engines.change import split_flags
 from servers.engines.launch import Launch
 from servers.recipes import notation
-from servers.recipes.document import Document, Source
+from servers.recipes.document import Document, RecipeSource
 from servers.recipes.mapping import Mapping
 
 SITE = "https://recipes.vllm.ai"
@@ -69,7 +69,7 @@ def _document(
     return Document(
         name=title if variant_name == "default" else f"{title} {variant_name}",
         notes="\n".join(_notes(found, variant, parallel)).strip() + "\n",
-        source=Source(title=f"vLLM recipes: {title}", url=f"{SITE}/{model_id}"),
+        source=RecipeSource(title=f"vLLM recipes: {title}", url=f"{SITE}/{model_id}"),
         tags=tuple(tag for tag in (model.text("architecture"), variant.text("precision")) if tag),
         launch=Launch(
             engine="vllm",

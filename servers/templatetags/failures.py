@@ -5,12 +5,12 @@ import re
 from django import template
 
 from servers.judge.cures import REBOOT
-from servers.judge.leftbehind import Left
-from servers.judge.subject import Finding
+from servers.judge.leftbehind import Orphan
+from servers.judge.subject import LintFinding
 from servers.lifecycle import checks, diagnoses, pulling
-from servers.lifecycle.diagnoses import Step, Why
+from servers.lifecycle.diagnoses import FailureReport, FixStep
 from servers.models import Box, Run, User
-from servers.models.action import Kind
+from servers.models.action import ActionKind
 
 register = template.Library()
 
@@ -18,12 +18,12 @@ MOST_KNOWN = 4
 
 
 @register.filter
-def explained_to(run: Run, person: User) -> Why:
+def explained_to(run: Run, person: User) -> FailureReport:
     return diagnoses.explained(run, person)
 
 
 @register.filter
-def known_of(run: Run, box: Box) -> list[Finding]:
+def known_of(run: Run, box: Box) -> list[LintFinding]:
     """What is known to go wrong with such a launch, the worst first, some at most."""
     found = checks.findings(run.launch, box, run.server.profile)
     return [each for each in found if each.severity != "info"][:MOST_KNOWN]
@@ -41,14 +41,14 @@ def reboot_command() -> str:
 
 
 @register.filter
-def can_be_ended(box: Box) -> list[Left]:
+def can_be_ended(box: Box) -> list[Orphan]:
     """Processes that engines have left on the box, and that its page would end."""
-    found = [Left.from_json(said) for said in box.left_behind]
-    return [left for left in found if Kind.KILL in left.actions]
+    found = [Orphan.from_json(said) for said in box.left_behind]
+    return [left for left in found if ActionKind.KILL in left.actions]
 
 
 @register.filter
-def reclaim_level(step: Step) -> int:
+def reclaim_level(step: FixStep) -> int:
     """What is to be dropped by the words of a remedy: 1, 2 or 3, as the kernel counts."""
     named = re.search(r"echo ([123])", step.says)
     return int(named[1]) if named else 3

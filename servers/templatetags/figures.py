@@ -8,13 +8,13 @@ from typing import Any
 from django import template
 
 from servers import live
-from servers.engines.change import Change
+from servers.engines.change import LaunchChange
 from servers.judge import figurebook, lint
 from servers.judge.enginefigures import Figures
-from servers.judge.facts import Facts
-from servers.judge.rulebook import Rule
-from servers.judge.subject import Finding, Subject
-from servers.live import Told
+from servers.judge.facts import LaunchFacts
+from servers.judge.rulebook import LintRule
+from servers.judge.subject import LintFinding, Subject
+from servers.live import EngineMetrics
 from servers.models import Run, Server
 from servers.templatetags.format import duration
 
@@ -32,8 +32,8 @@ def told_of_all(context: dict[str, Any], servers: Iterable[Server]) -> str:
 
 
 @register.simple_tag(takes_context=True)
-def told_of(context: dict[str, Any], run: Run | None) -> Told | None:
-    every: Mapping[int, Told] | None = context.get(ALL)
+def told_of(context: dict[str, Any], run: Run | None) -> EngineMetrics | None:
+    every: Mapping[int, EngineMetrics] | None = context.get(ALL)
     if every is None:
         return live.figures_of(run)
     return every.get(run.pk) if run is not None else None
@@ -53,7 +53,7 @@ def requests(count: float | None) -> str:
 
 
 @register.filter
-def told_at(told: Told) -> datetime:
+def told_at(told: EngineMetrics) -> datetime:
     return datetime.fromtimestamp(told.at, UTC)
 
 
@@ -79,7 +79,7 @@ def rows(figures: Figures) -> Iterator[tuple[str, str, str]]:
 
 
 @register.filter
-def chart_point(told: Told) -> str:
+def chart_point(told: EngineMetrics) -> str:
     """For <engine-charts>: the time, and the figures in the order of its POINT."""
     figures = told.figures
     values = (
@@ -101,7 +101,7 @@ def _seconds(span: float) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Line:
+class Sparkline:
     """A path of tokens a second, and what it says in words."""
 
     path: str
@@ -111,7 +111,7 @@ class Line:
 
 
 @register.filter
-def small_line(told: Told) -> Line | None:
+def small_line(told: EngineMetrics) -> Sparkline | None:
     """None while there is nothing but silence to draw."""
     most = max((each for each in told.line if each is not None), default=0.0)
     if most <= 0:
@@ -127,7 +127,7 @@ def small_line(told: Told) -> Line | None:
         words.append(f"{'L' if is_down else 'M'}{begins + place * step:.1f} {y:.1f}")
         is_down = True
     said = f"Generated tokens a second in the last 15 minutes, at most {tokens(most)}"
-    return Line(path="".join(words), words=said)
+    return Sparkline(path="".join(words), words=said)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,7 +138,7 @@ class Advice:
     says: str
     rule: str
     about: str
-    fix: Change | None
+    fix: LaunchChange | None
     is_saved: bool
 
 
@@ -147,12 +147,12 @@ def silence(server: Server, run: Run) -> Advice | None:
     """What is known of why its metrics are off; None: nothing."""
     book = figurebook.by_engine().get(run.version.launch.engine)
     rule = lint.rules().get(book.rule) if book is not None else None
-    if not isinstance(rule, Rule):
+    if not isinstance(rule, LintRule):
         return None
-    found = rule.judge(Facts(Subject(launch=run.version.launch)))
+    found = rule.judge(LaunchFacts(Subject(launch=run.version.launch)))
     if found is None:
         return None
-    now: Finding | None = rule.judge(Facts(Subject(launch=server.profile.launch)))
+    now: LintFinding | None = rule.judge(LaunchFacts(Subject(launch=server.profile.launch)))
     return Advice(
         says=found.says,
         rule=found.rule,

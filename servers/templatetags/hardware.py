@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 from django import template
 
-from servers.judge.hardware import Finding
-from servers.live.hardware import Hardware
+from servers.judge.hardware import HardwareFinding
+from servers.live.hardware import HardwareReport
 
 register = template.Library()
 
@@ -25,13 +25,13 @@ def severity_word(severity: str) -> str:
 
 
 @register.filter
-def of_card(hardware: Hardware, key: str) -> Finding | None:
+def of_card(hardware: HardwareReport, key: str) -> HardwareFinding | None:
     """The worst that is wrong with a card; None: nothing that needs a person."""
     return hardware.worst_of(key)
 
 
 @register.filter
-def without_card(finding: Finding, index: int) -> str:
+def without_card(finding: HardwareFinding, index: int) -> str:
     """Its title where the card's name stands already."""
     return finding.title.removeprefix(f"GPU {index} ")
 

@@ -6,10 +6,10 @@ from django import template
 
 from servers.commandline import explained
 from servers.engines import flagtext
-from servers.engines.change import Change, value_words
+from servers.engines.change import LaunchChange, value_words
 from servers.engines.diff import Difference, field_text
 from servers.engines.engine import secret_words
-from servers.engines.flagtext import Row
+from servers.engines.flagtext import FlagRow
 from servers.engines.launch import Launch
 from servers.forms.profile import ProfileForm
 from servers.host import durations
@@ -24,7 +24,7 @@ _TITLES = {"ipc": "Share the box's IPC (--ipc=host)", "secret_env": "Secrets"}
 
 
 @register.filter
-def flag_rows(launch: Launch) -> list[Row]:
+def flag_rows(launch: Launch) -> list[FlagRow]:
     keys = secret_words(launch.flags)
     rows = flagtext.flag_rows(launch.flags, launch.reasons)
     return [replace(row, text=mask(row.text, keys)) for row in rows]
@@ -50,7 +50,7 @@ def _masked(name: str, said: str | None) -> str | None:
 
 
 @register.filter
-def variable_rows(launch: Launch) -> list[Row]:
+def variable_rows(launch: Launch) -> list[FlagRow]:
     secrets = dict.fromkeys(launch.secret_env, MASK)
     return explained.variable_rows({**launch.env, **secrets}, launch.reasons)
 
@@ -72,13 +72,13 @@ def severity_word(severity: str) -> str:
 
 
 @register.filter
-def fit_about(change: Change) -> str:
+def fit_about(change: LaunchChange) -> str:
     """What tells a change from the others that would make a launch fit."""
     return fits.about(change)
 
 
 @register.filter
-def change_words(change: Change) -> str:
+def change_words(change: LaunchChange) -> str:
     """A change in the words of a command line: --kv-cache-dtype bf16, no NCCL_DEBUG."""
     said = [" ".join((name, *value_words(value))) for name, value in change.set_flags.items()]
     said += [f"no {name}" for name in (*change.drop_flags, *change.drop_env)]

@@ -5,9 +5,9 @@ from django.utils import timezone
 
 from servers.engines.diff import Difference
 from servers.judge.phases import PHASES
-from servers.judge.startchart import Bar
-from servers.judge.startchart import Start as Charted
-from servers.judge.starting import Start
+from servers.judge.startchart import ChartedStart as Charted
+from servers.judge.startchart import StartBar
+from servers.judge.starting import StartProgress
 from servers.models import Box, Run
 from servers.templatetags.format import duration
 from servers.templatetags.launches import field_title
@@ -16,7 +16,7 @@ register = template.Library()
 
 
 @register.filter
-def starting_on(run: Run, box: Box) -> Start | None:
+def starting_on(run: Run, box: Box) -> StartProgress | None:
     """Where the run's start on this box is; None before its container started."""
     return run.where_it_starts(run.version.launch, unified=box.is_unified)
 
@@ -35,7 +35,7 @@ def parts_words(start: Charted) -> str:
 
 
 @register.filter
-def start_words(bar: Bar) -> str:
+def start_words(bar: StartBar) -> str:
     """What a bar of the chart says to who points at it."""
     start = bar.start
     came = "ready" if start.is_ready else "failed"

@@ -6,11 +6,11 @@ from typing import Any
 from django import template
 from django.urls import reverse
 
-from servers.judge.abilities import Lack
+from servers.judge.abilities import MissingFeature
 from servers.lifecycle import abilities
 from servers.lifecycle.abilities import Chat
 from servers.models import Server
-from servers.models.run import State
+from servers.models.run import RunState
 from servers.templatetags.launches import change_words
 
 register = template.Library()
@@ -20,7 +20,7 @@ register = template.Library()
 def chat_abilities(server: Server) -> Chat | None:
     """None for a server that cannot be talked to now: nobody asks."""
     run = server.run
-    return abilities.of(server) if run is not None and run.state == State.READY else None
+    return abilities.of(server) if run is not None and run.state == RunState.READY else None
 
 
 @register.filter
@@ -38,7 +38,7 @@ def chat_pictures(chat: Chat | None) -> str:
     return "" if taken is None else str(taken).lower()
 
 
-def _lack(server: Server, lack: Lack, is_saved: bool) -> dict[str, Any]:
+def _lack(server: Server, lack: MissingFeature, is_saved: bool) -> dict[str, Any]:
     said = {"key": lack.key, "says": lack.says, "fix": "", "url": "", "edit": ""}
     if is_saved:
         said["says"] += f" The profile has it by now: restart {server}."

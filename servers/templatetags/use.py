@@ -12,7 +12,7 @@ from servers.templatetags.format import ago, since
 register = template.Library()
 
 
-class Used(Protocol):
+class RequestTimes(Protocol):
     """A run, or what is told of one."""
 
     @property
@@ -24,7 +24,7 @@ class Used(Protocol):
 
 
 @register.filter
-def use_words(run: Used) -> SafeString | str:
+def use_words(run: RequestTimes) -> SafeString | str:
     """ "2 requests running", "no request for 3 h 12 min"; what is not known is said to be so."""
     count = run.requests_running
     if count:

@@ -12,11 +12,11 @@ from django.views.decorators.http import require_GET, require_POST
 
 from servers import live
 from servers.host import numbers
-from servers.judge.leftbehind import Left
+from servers.judge.leftbehind import Orphan
 from servers.lifecycle import actions, reclaiming
 from servers.live.care import may
 from servers.models import Box, Permission, User
-from servers.models.action import Kind
+from servers.models.action import ActionKind
 from servers.views.access import allow
 
 DONE = 204
@@ -29,7 +29,7 @@ def box_action_ask(request: HttpRequest, slug: str, kind: str, key: str) -> Http
     """What the action will do, and the button that does it."""
     box, wanted = _allowed(request, slug, kind)
     context = {"box": box, "kind": str(wanted), "key": key}
-    if wanted == Kind.RECLAIM:
+    if wanted == ActionKind.RECLAIM:
         level = _level(key)
         context |= {
             "level": level,
@@ -37,7 +37,7 @@ def box_action_ask(request: HttpRequest, slug: str, kind: str, key: str) -> Http
             "is_allowed": bool(box.facts.get("limits", {}).get("reclaim")),
             "command": reclaiming.command(level),
         }
-    elif wanted == Kind.PULL:
+    elif wanted == ActionKind.PULL:
         context["image"] = _image(box, key)
     else:
         context |= {"left": _left(box, wanted, key)}
@@ -49,9 +49,9 @@ def box_action_ask(request: HttpRequest, slug: str, kind: str, key: str) -> Http
 def box_action(request: HttpRequest, slug: str, kind: str, key: str) -> HttpResponse:
     box, wanted = _allowed(request, slug, kind)
     by = cast(User, request.user)
-    if wanted == Kind.RECLAIM:
+    if wanted == ActionKind.RECLAIM:
         is_new = actions.ask_to_reclaim(box, _level(key), by=by)
-    elif wanted == Kind.PULL:
+    elif wanted == ActionKind.PULL:
         is_new = actions.ask_to_pull(box, _image(box, key), by=by)
     else:
         left = _left(box, wanted, key)
@@ -63,10 +63,10 @@ def box_action(request: HttpRequest, slug: str, kind: str, key: str) -> HttpResp
     return HttpResponse(status=DONE)
 
 
-def _allowed(request: HttpRequest, slug: str, kind: str) -> tuple[Box, Kind]:
-    if kind not in Kind.values:
+def _allowed(request: HttpRequest, slug: str, kind: str) -> tuple[Box, ActionKind]:
+    if kind not in ActionKind.values:
         raise Http404("There is no such action.")
-    wanted = Kind(kind)
+    wanted = ActionKind(kind)
     if not may(cast(User, request.user), wanted):
         raise PermissionDenied("This needs the role admin: it takes the rights of the box itself.")
     return get_object_or_404(Box, slug=slug), wanted
@@ -90,11 +90,11 @@ def _image(box: Box, key: str) -> str:
     return server.launch.image
 
 
-def _left(box: Box, kind: Kind, key: str) -> Left | None:
+def _left(box: Box, kind: ActionKind, key: str) -> Orphan | None:
     """What was left behind under this key, if that can be done to it; None when it is gone."""
     for said in box.left_behind:
         if said["key"] == key and kind in said["actions"]:
-            return Left.from_json(said)
+            return Orphan.from_json(said)
     return None
 
 

@@ -31,7 +31,7 @@ from servers.host import durations, probes
 from servers.host.probes import Endpoint, EngineError
 from servers.lifecycle.demand import NotStartedError
 from servers.models import Conversation, Entry, Permission, Run, Server, Use, User
-from servers.models.run import State, Wanted
+from servers.models.run import DesiredState, RunState
 from servers.views.access import PersonRequest, allow
 
 # Reverse proxies give up on a silent answer after a minute or so; a long prompt takes longer.
@@ -42,7 +42,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Target:
+class ChatTarget:
     """The engine that answers, and how it wants to be called."""
 
     run_id: int
@@ -168,7 +168,7 @@ def _body(request: PersonRequest) -> bytes:
     return body
 
 
-async def _found(run_id: int, person: User) -> Target:
+async def _found(run_id: int, person: User) -> ChatTarget:
     """Raises AskError; what was asked of a server that does not answer is written down, too."""
     try:
         return await sync_to_async(_target)(run_id, person)
@@ -187,7 +187,7 @@ class _NotReadyError(AskError):
         self.run = run
 
 
-def _target(run_id: int, person: User) -> Target:
+def _target(run_id: int, person: User) -> ChatTarget:
     """Where the run's engine answers. Raises AskError when it does not, or not any more."""
     run = Run.objects.select_related("server__box", "version").filter(pk=run_id).first()
     if run is None:
@@ -203,12 +203,12 @@ def _target(run_id: int, person: User) -> Target:
         raise AskError(
             f"{server} serves no model, so that nobody can talk to it. Pick another one."
         )
-    if run.wanted != Wanted.RUNNING:
+    if run.wanted != DesiredState.RUNNING:
         raise _NotReadyError(run, _stopped(run))
     endpoint = run.endpoint
-    if run.state != State.READY or endpoint is None:
+    if run.state != RunState.READY or endpoint is None:
         raise _NotReadyError(run, _why_not(run, person))
-    return Target(
+    return ChatTarget(
         run_id=run.pk,
         server=str(server),
         model=run.served_name,
@@ -222,7 +222,7 @@ def _target(run_id: int, person: User) -> Target:
 def _why_not(run: Run, person: User) -> str:
     if run.server.run_id != run.pk:
         return f"This run of {run.server} is over. Ask again: it goes to the one that is up."
-    if run.state == State.READY:
+    if run.state == RunState.READY:
         return f"{run.server} says that it is ready, and nobody knows its port. See its page."
     if not person.may_view:
         # A cause quotes the log.
@@ -235,7 +235,7 @@ def _stopped(run: Run) -> str:
     return f"{run.server} was told to stop{by}. Start it again on its page, or pick another server."
 
 
-async def _answer(ask: Ask, target: Target, person: User) -> AsyncGenerator[bytes]:
+async def _answer(ask: Ask, target: ChatTarget, person: User) -> AsyncGenerator[bytes]:
     # What the page shows as the raw request: it has the messages itself.
     yield event("request", ask.said(target.model, target.engine))
     async with session.asking(
@@ -257,7 +257,7 @@ async def _answer(ask: Ask, target: Target, person: User) -> AsyncGenerator[byte
             yield told_error(message, error.detail)
 
 
-async def _woken(target: Target, person: User) -> AsyncGenerator[bytes]:
+async def _woken(target: ChatTarget, person: User) -> AsyncGenerator[bytes]:
     """Comments until an engine that sleeps is awake. Raises NotStartedError."""
     if target.wakes_within is None:
         return
@@ -283,7 +283,7 @@ async def _woken(target: Target, person: User) -> AsyncGenerator[bytes]:
         )
 
 
-async def _pieces(ask: Ask, target: Target, person: User, call: Call) -> AsyncGenerator[bytes]:
+async def _pieces(ask: Ask, target: ChatTarget, person: User, call: Call) -> AsyncGenerator[bytes]:
     noting: asyncio.Future[None] | None = None
     said = _heard(probes.chat(target.endpoint, ask.body(target.model, target.engine)), call)
     try:
@@ -323,7 +323,7 @@ async def _with_heartbeat(pieces: AsyncGenerator[bytes]) -> AsyncGenerator[bytes
             yield piece
 
 
-def _note(target: Target, person: User) -> None:
+def _note(target: ChatTarget, person: User) -> None:
     now = timezone.now()
     Run.objects.filter(pk=target.run_id).update(last_request_at=now)
     Use.objects.update_or_create(run_id=target.run_id, by=person, defaults={"at": now})
@@ -334,10 +334,10 @@ def _note(target: Target, person: User) -> None:
         Entry.note(person, "chat", target.server, run=target.run_id)
 
 
-def _cause(target: Target) -> str:
+def _cause(target: ChatTarget) -> str:
     """Why the engine went away in mid-answer, when a person is the reason; else ""."""
     run = Run.objects.select_related("server", "stopped_by").filter(pk=target.run_id).first()
-    return _stopped(run) if run is not None and run.wanted != Wanted.RUNNING else ""
+    return _stopped(run) if run is not None and run.wanted != DesiredState.RUNNING else ""
 
 
 async def _only_error(message: str) -> AsyncGenerator[bytes]:

@@ -9,7 +9,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
 from servers.lifecycle import attempts
-from servers.lifecycle.attempts import OUTCOMES, Wanted
+from servers.lifecycle.attempts import OUTCOMES, AttemptFilter
 from servers.models import Permission, User
 from servers.views.access import allow
 
@@ -24,7 +24,9 @@ def checkpoint(request: HttpRequest) -> HttpResponse:
     found = attempts.of(name, cast(User, request.user))
     if not name or not found.exists():
         raise Http404("Nobody has started this model, or it is in private profiles only.")
-    wish = Wanted(**{key: request.GET.get(key, "")[:200] for key in ("box", "outcome", "cause")})
+    wish = AttemptFilter(
+        **{key: request.GET.get(key, "")[:200] for key in ("box", "outcome", "cause")}
+    )
     page = Paginator(attempts.wanted(found, wish), A_PAGE).get_page(request.GET.get("page"))
     return render(
         request,
@@ -34,7 +36,7 @@ def checkpoint(request: HttpRequest) -> HttpResponse:
             "page": page,
             "attempts": attempts.rows(list(page), found),
             "wish": wish,
-            "is_filtered": wish != Wanted(),
+            "is_filtered": wish != AttemptFilter(),
             "boxes": attempts.boxes(found),
             "outcomes": [(key, words) for key, (words, _q) in OUTCOMES.items()],
             "causes": attempts.causes(found),

@@ -14,7 +14,7 @@ from servers.engines.launch import Launch
 from servers.forms import start as form
 from servers.forms.profile import ProfileForm
 from servers.forms.profile_values import initial
-from servers.judge.subject import Finding
+from servers.judge.subject import LintFinding
 from servers.lifecycle import checkpoints, checks, fits, folders, preflight
 from servers.live import answers
 from servers.models import Box, ImageFacts, Permission, Profile, ProfileVersion, Server, User
@@ -194,7 +194,7 @@ def _objection(
     request: HttpRequest,
     server: Server,
     launch: Launch,
-    checked: preflight.Checked,
+    checked: preflight.PreflightResult,
     *,
     is_of_profile: bool,
     replaces: bool,
@@ -242,7 +242,7 @@ def _finding(
     starts: list[Start],
     box: Box | None,
     profile: Profile | None,
-) -> Finding:
+) -> LintFinding:
     """The first that fits of these. One rule may find several things: ?about= says which."""
     about = request.GET.get("about", "")
     for launch, server in starts:

@@ -15,10 +15,10 @@ from django.views.decorators.http import require_GET, require_POST
 
 from servers import tasks
 from servers.host import numbers
-from servers.host.fetch.choice import Group
+from servers.host.fetch.choice import FileGroup
 from servers.judge import stock as judge
 from servers.lifecycle import downloading
-from servers.lifecycle.downloading import Wish, WishError
+from servers.lifecycle.downloading import DownloadRequest, DownloadRequestError
 from servers.live import answers
 from servers.models import Box, Download, Permission
 from servers.views.access import PersonRequest, allow
@@ -33,11 +33,11 @@ _VERBS = ("pause", "resume", "cancel", "limit")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
+class FileGroupRow:
     """A group of files that somebody may choose."""
 
-    group: Group
-    room: judge.Room | None
+    group: FileGroup
+    room: judge.WeightsFit | None
     is_wanted: bool
 
     @property
@@ -60,7 +60,7 @@ def download_new(request: HttpRequest) -> HttpResponse:
     if typed.strip() and box is not None and settings.HUB:
         try:
             name, found = downloading.read_name(typed)
-        except WishError as error:
+        except DownloadRequestError as error:
             return render(request, "downloads/new.html", context | {"fault": str(error)})
         repository, _colon, quantization = name.partition(":")
         asked = {
@@ -107,7 +107,7 @@ def _offered(box: Box, said: dict[str, Any], quantization: str) -> dict[str, Any
     for group in found:
         is_wanted = group.is_usual if wanted is None else wanted >= {f.name for f in group.files}
         room = judge.room(group.weights, box.gpus)
-        rows.append(Row(group=group, room=room, is_wanted=is_wanted))
+        rows.append(FileGroupRow(group=group, room=room, is_wanted=is_wanted))
     targets = [
         each | {"has": sum(each["there"].values()), "there_json": json.dumps(each["there"])}
         for each in said["targets"]
@@ -136,7 +136,7 @@ def download_start(request: PersonRequest) -> HttpResponse:
     try:
         wish = _wish(request, typed, names)
         made, is_new = downloading.ask(box, wish, by=request.user)
-    except (WishError, ValueError) as error:
+    except (DownloadRequestError, ValueError) as error:
         messages.error(request, str(error))
         return redirect(back)
     if not is_new:
@@ -144,10 +144,10 @@ def download_start(request: PersonRequest) -> HttpResponse:
     return redirect(f"{reverse('models')}#downloads")
 
 
-def _wish(request: PersonRequest, typed: str, names: list[str]) -> Wish:
+def _wish(request: PersonRequest, typed: str, names: list[str]) -> DownloadRequest:
     name, revision = downloading.read_name(typed)
     repository, _colon, quantization = name.partition(":")
-    return Wish(
+    return DownloadRequest(
         repository=repository,
         revision=request.POST.get("revision", "").strip()[:200] or revision or "main",
         patterns=tuple(names) or ((f":{quantization}",) if quantization else ()),

@@ -22,7 +22,7 @@ from servers.views.saved import unversioned
 
 
 @dataclass(frozen=True, kw_only=True)
-class Holder:
+class GroupUser:
     """A profile that says some of a group's variables."""
 
     profile: Profile
@@ -61,12 +61,14 @@ def group(request: HttpRequest, slug: str) -> HttpResponse:
     return render(request, "groups/group.html", context)
 
 
-def _holder(found: EnvironmentGroup, profile: Profile) -> Holder | None:
+def _holder(found: EnvironmentGroup, profile: Profile) -> GroupUser | None:
     launch, said = profile.launch, found.variables
     names = said.env.keys() | said.secret_env.keys()
     if not names & (launch.env.keys() | launch.secret_env.keys()):
         return None
-    return Holder(profile=profile, missing=tuple(diff.compare(launch, found.change.apply(launch))))
+    return GroupUser(
+        profile=profile, missing=tuple(diff.compare(launch, found.change.apply(launch)))
+    )
 
 
 def _differences(old: EnvironmentVersion | None, new: EnvironmentVersion) -> list[Difference]:

@@ -5,7 +5,7 @@ from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_GET, require_POST
 
 from servers import lifecycle
-from servers.judge.found import Found
+from servers.judge.found import DiscoveredEngine
 from servers.lifecycle import actions, likenesses
 from servers.models import Box, Permission, Server
 from servers.views.access import PersonRequest, allow
@@ -82,18 +82,18 @@ def box_take_over(request: PersonRequest, slug: str, key: str) -> HttpResponse:
     return _taken(actions.ask_to_take_over(box, found, by=request.user))
 
 
-def _seen(box: Box, key: str) -> Found | None:
+def _seen(box: Box, key: str) -> DiscoveredEngine | None:
     """What the watcher has seen under this key; None when it is gone."""
     seen = box.sightings.filter(container_id__startswith=key).first() if len(key) > 4 else None
     return seen.what if seen and seen.what.key == key else None
 
 
-def _running(box: Box, key: str) -> Found | None:
+def _running(box: Box, key: str) -> DiscoveredEngine | None:
     found = _seen(box, key)
     return found if found and not found.has_ended and not found.origin.install else None
 
 
-def _found(box: Box, key: str) -> Found | None:
+def _found(box: Box, key: str) -> DiscoveredEngine | None:
     """What the watcher has seen under this key and that may be watched."""
     found = _seen(box, key)
     return found if found and not found.has_ended else None

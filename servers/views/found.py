@@ -40,7 +40,7 @@ def profile_compared(request: HttpRequest, slug: str) -> HttpResponse:
         Likeness.objects.select_related("version", "box").order_by("-made_at"),
         pk=_newest(profile.pk),
     )
-    rows = [comparison.Row.from_json(each) for each in likeness.rows]
+    rows = [comparison.ComparedField.from_json(each) for each in likeness.rows]
     context = {
         "profile": profile,
         "likeness": likeness,

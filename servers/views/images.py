@@ -15,7 +15,7 @@ from servers.engines import ENGINES, versions
 from servers.judge import newbuild
 from servers.judge.images import ARCHITECTURES
 from servers.lifecycle.images import news, shelf
-from servers.lifecycle.images.news import Checked
+from servers.lifecycle.images.news import BuildForServer
 from servers.lifecycle.images.shelf import Uses
 from servers.live import shelves
 from servers.models import Box, Entry, ImageFacts, Permission, Shelf, StoredImage, TagNews, User
@@ -26,7 +26,7 @@ _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
+class ImageRow:
     image: StoredImage
     uses: Uses
     version: str  # "vLLM 0.32.0", "vLLM"; "" for what holds no engine
@@ -36,11 +36,11 @@ class Row:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Told:
+class TagUpdate:
     """A tag with something to tell, and what the newer build would mean for each server."""
 
     news: TagNews
-    checked: list[Checked]
+    checked: list[BuildForServer]
 
     @property
     def sentence(self) -> str:
@@ -53,14 +53,14 @@ class Told:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Images:
+class BoxImages:
     """The images of one box."""
 
     box: Box
     shelf: Shelf | None
-    rows: list[Row]  # with an engine in them, or used by inferdash, after the filter
-    others: list[Row]
-    told: list[Told]
+    rows: list[ImageRow]  # with an engine in them, or used by inferdash, after the filter
+    others: list[ImageRow]
+    told: list[TagUpdate]
     count: int
 
     @property
@@ -96,12 +96,12 @@ def images(request: HttpRequest) -> HttpResponse:
     )
 
 
-def _images(box: Box, person: User, text: str, sort: str) -> Images:
+def _images(box: Box, person: User, text: str, sort: str) -> BoxImages:
     every = rows(box, person)
     shown = [row for row in every if _has(row, text)]
     shown.sort(key=_KEYS[sort])
     listed = [row for row in shown if _is_listed(row)]
-    return Images(
+    return BoxImages(
         box=box,
         shelf=getattr(box, "shelf", None),
         rows=listed,
@@ -111,7 +111,7 @@ def _images(box: Box, person: User, text: str, sort: str) -> Images:
     )
 
 
-def rows(box: Box, person: User) -> list[Row]:
+def rows(box: Box, person: User) -> list[ImageRow]:
     used = shelf.uses(box, person)
     asked = ImageFacts.objects.filter(box=box).exclude(asked_at=None).defer("flags")
     facts = {each.image_id: each for each in asked.order_by("asked_at")}
@@ -124,7 +124,7 @@ def rows(box: Box, person: User) -> list[Row]:
     ]
 
 
-def _row(image: StoredImage, uses: Uses, facts: ImageFacts | None, machine: str) -> Row:
+def _row(image: StoredImage, uses: Uses, facts: ImageFacts | None, machine: str) -> ImageRow:
     version, how = "", ""
     is_asked = facts is not None and bool(facts.version)
     if facts is not None and facts.version:
@@ -137,7 +137,7 @@ def _row(image: StoredImage, uses: Uses, facts: ImageFacts | None, machine: str)
         said = by_tag or image.version
         version = f"{title} {said}".strip()
         how = ("by its tag" if by_tag else "by its label") if said else "version not known"
-    return Row(
+    return ImageRow(
         image=image,
         uses=uses,
         version=version,
@@ -147,17 +147,17 @@ def _row(image: StoredImage, uses: Uses, facts: ImageFacts | None, machine: str)
     )
 
 
-def _is_listed(row: Row) -> bool:
+def _is_listed(row: ImageRow) -> bool:
     return bool(row.image.engine or row.image.built_for or row.uses.profiles or row.uses.worked)
 
 
-def _has(row: Row, text: str) -> bool:
+def _has(row: ImageRow, text: str) -> bool:
     parts = (*row.image.tags, *row.image.digests, row.image.image_id, row.version, row.image.cuda)
     said = " ".join((*parts, *(str(each) for each in row.uses.profiles))).casefold()
     return all(word in said for word in text.casefold().split())
 
 
-_KEYS: dict[str, Callable[[Row], Any]] = {
+_KEYS: dict[str, Callable[[ImageRow], Any]] = {
     "name": lambda row: (row.image.name.casefold(), row.image.pk),
     "size": lambda row: -row.image.size,
     "made": lambda row: -(row.image.made_at or _LONG_AGO).timestamp(),
@@ -165,17 +165,17 @@ _KEYS: dict[str, Callable[[Row], Any]] = {
 }
 
 
-def told(box: Box, person: User) -> list[Told]:
+def told(box: Box, person: User) -> list[TagUpdate]:
     """Tags with a newer build, with one to go back to, or that could not be asked about."""
     found = TagNews.objects.filter(box=box).select_related("moved_by", "box")
     return [
-        Told(news=each, checked=_checked(each, person))
+        TagUpdate(news=each, checked=_checked(each, person))
         for each in found
         if each.has_newer or each.before_id or each.error
     ]
 
 
-def _checked(each: TagNews, person: User) -> list[Checked]:
+def _checked(each: TagNews, person: User) -> list[BuildForServer]:
     return news.check(each, person) if each.newer_id else []
 
 

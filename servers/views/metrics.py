@@ -14,7 +14,7 @@ from servers import live
 from servers.host.exposition import CONTENT_TYPE, Families
 from servers.judge import exported
 from servers.models import Alert, Box, Key, Permission, Run, Server
-from servers.models.run import State
+from servers.models.run import RunState
 
 UNAUTHORIZED = 401
 
@@ -97,7 +97,7 @@ def _servers(into: Families, servers: Iterable[Server]) -> None:
         )
         states = into.gauge("inferdash_server_state", "The state of a server; one of them is 1.")
         now_in = str(run.state) if run else "never started"
-        for state in ("never started", *State.values):
+        for state in ("never started", *RunState.values):
             states.add(float(state == now_in), **labels, state=state)
         if run is not None:
             _run(into, run, labels)
@@ -106,7 +106,7 @@ def _servers(into: Families, servers: Iterable[Server]) -> None:
 
 
 def _run(into: Families, run: Run, labels: dict[str, str]) -> None:
-    is_ready = run.state == State.READY
+    is_ready = run.state == RunState.READY
     took = run.time_to_ready
     for name, value, words in (
         ("ready", float(is_ready), "Whether it answers."),
@@ -141,7 +141,7 @@ def _run(into: Families, run: Run, labels: dict[str, str]) -> None:
 
 def _runs(into: Families) -> None:
     """Counted anew from the rows, which stay: so the counters never fall."""
-    failed = Q(state=State.FAILED)
+    failed = Q(state=RunState.FAILED)
     counted = (
         Run.objects.filter(server__removed_at=None)
         .order_by()

@@ -14,7 +14,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_POST
 
 from servers import live
-from servers.forms.oldport import OldPortForm
+from servers.forms.oldport import LegacyPortForm
 from servers.lifecycle import portholders
 from servers.models import Box, Entry, OldPort, Permission, Request
 from servers.views.access import PersonRequest, allow
@@ -27,7 +27,7 @@ MOST = 20  # addresses a port
 @allow(Permission.ADMINISTER)
 def old_ports(request: PersonRequest) -> HttpResponse:
     box = get_object_or_404(Box, slug=settings.BOX)
-    form = OldPortForm(request.POST or None, box=box)
+    form = LegacyPortForm(request.POST or None, box=box)
     if request.method == "POST" and form.is_valid():
         with transaction.atomic():
             made = OldPort.objects.create(box=box, made_by=request.user, **form.cleaned_data)

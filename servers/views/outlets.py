@@ -11,7 +11,7 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from servers import live
-from servers.forms.outlet import OutletForm
+from servers.forms.outlet import NotificationChannelForm
 from servers.lifecycle import outlets as verbs
 from servers.live import needs
 from servers.models import Entry, Outlet, Permission, User
@@ -24,14 +24,14 @@ DONE = 204
 @require_GET
 @allow(Permission.ADMINISTER)
 def outlets(request: HttpRequest) -> HttpResponse:
-    return _page(request, OutletForm())
+    return _page(request, NotificationChannelForm())
 
 
 @sensitive_post_parameters("address", "key")
 @require_POST
 @allow(Permission.ADMINISTER)
 def outlet_add(request: HttpRequest) -> HttpResponse:
-    form = OutletForm(request.POST)
+    form = NotificationChannelForm(request.POST)
     if not form.is_valid():
         return _page(request, form)
     me = cast(User, request.user)
@@ -49,14 +49,14 @@ def outlet_add(request: HttpRequest) -> HttpResponse:
 def outlet_edit(request: HttpRequest, pk: int) -> HttpResponse:
     outlet = get_object_or_404(Outlet, pk=pk)
     name = outlet.name
-    form = OutletForm(request.POST or None, instance=outlet)
+    form = NotificationChannelForm(request.POST or None, instance=outlet)
     if request.method == "POST" and form.is_valid() and _saved(request, form):
         messages.success(request, f"{form.instance} is changed.")
         return redirect("outlets")
     return render(request, "alerts/outlet.html", {"form": form, "pk": pk, "name": name})
 
 
-def _saved(request: HttpRequest, form: OutletForm) -> bool:
+def _saved(request: HttpRequest, form: NotificationChannelForm) -> bool:
     """False where the old address cannot be read, which the form then says."""
     try:
         with transaction.atomic():
@@ -95,7 +95,7 @@ def outlet_test(request: HttpRequest, pk: int) -> HttpResponse:
     return HttpResponse(status=DONE)
 
 
-def _page(request: HttpRequest, form: OutletForm) -> HttpResponse:
+def _page(request: HttpRequest, form: NotificationChannelForm) -> HttpResponse:
     context: dict[str, Any] = {
         "outlets": needs.outlets(),
         "form": form,

@@ -11,7 +11,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_http_methods
 
 from servers.commandline.blanks import fill
-from servers.commandline.command import Command, EngineKey, PasteError
+from servers.commandline.command import EngineKey, LaunchCommand, PasteError
 from servers.commandline.draft import HF_TOKENS, Draft, DraftError, UnknownEngineError, draft
 from servers.commandline.inspect import without_keys
 from servers.commandline.read import read
@@ -74,7 +74,7 @@ async def profile_paste(request: HttpRequest) -> HttpResponse:
     return await sync_to_async(render)(request, "profiles/paste.html", context)
 
 
-def _found(text: str, group: tuple[int, str]) -> Sequence[Command | Document]:
+def _found(text: str, group: tuple[int, str]) -> Sequence[LaunchCommand | Document]:
     return _documents(text, group) or read(text)
 
 
@@ -102,7 +102,7 @@ def _largest_group() -> tuple[int, str]:
     return best
 
 
-def _told(each: Command | Document) -> tuple[str, str]:
+def _told(each: LaunchCommand | Document) -> tuple[str, str]:
     """How a candidate is called in the question which one is meant."""
     if isinstance(each, Document):
         return each.name, " ".join(each.launch.flags)
@@ -119,13 +119,15 @@ def _form_of_document(request: HttpRequest, found: Document) -> HttpResponse:
     )
 
 
-def _draft(request: HttpRequest, command: Command, text: str) -> Draft:
+def _draft(request: HttpRequest, command: LaunchCommand, text: str) -> Draft:
     said = request.POST.get("engine", "")
     engine = cast(EngineKey, said) if said in ENGINES else None
     return without_keys(draft(fill(command, _values(request, command)), text=text, engine=engine))
 
 
-def _chosen(request: HttpRequest, found: Sequence[Command | Document]) -> Command | Document | None:
+def _chosen(
+    request: HttpRequest, found: Sequence[LaunchCommand | Document]
+) -> LaunchCommand | Document | None:
     if len(found) == 1:
         return found[0]
     choice = request.POST.get("choice", "")
@@ -133,7 +135,7 @@ def _chosen(request: HttpRequest, found: Sequence[Command | Document]) -> Comman
     return found[at] if at < len(found) else None
 
 
-def _asks(request: HttpRequest, command: Command, context: dict[str, object]) -> bool:
+def _asks(request: HttpRequest, command: LaunchCommand, context: dict[str, object]) -> bool:
     """Whether the page is to ask for values first; once, as some may stay open."""
     # The box has a Hugging Face token of its own.
     unresolved = [name for name in command.unresolved if name not in HF_TOKENS]
@@ -142,7 +144,7 @@ def _asks(request: HttpRequest, command: Command, context: dict[str, object]) ->
     return bool(unresolved) and "asked" not in request.POST
 
 
-def _values(request: HttpRequest, command: Command) -> dict[str, str]:
+def _values(request: HttpRequest, command: LaunchCommand) -> dict[str, str]:
     return {name: request.POST.get(f"value-{name}", "").strip() for name in command.unresolved}
 
 

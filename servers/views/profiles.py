@@ -29,7 +29,7 @@ from servers.models import (
     User,
     record,
 )
-from servers.models.profile import Health, ProfileVersion, Stale, Wanted
+from servers.models.profile import ProfileFilter, ProfileHealth, ProfileVersion, Stale
 from servers.views.access import allow
 
 A_PAGE = 100
@@ -39,10 +39,10 @@ LATEST = 10  # runs on a profile's page
 @require_GET
 @allow(Permission.VIEW)
 def profiles(request: HttpRequest) -> HttpResponse:
-    wanted = Wanted(
+    wanted = ProfileFilter(
         text=request.GET.get("q", "")[:200],
         engine=_chosen(request, "engine", ENGINES),
-        health=_chosen(request, "health", Health.values),
+        health=_chosen(request, "health", ProfileHealth.values),
     )
     found = Profile.objects.for_list(cast(User, request.user), wanted)
     page = Paginator(found, A_PAGE).get_page(request.GET.get("page"))
@@ -54,9 +54,9 @@ def profiles(request: HttpRequest) -> HttpResponse:
             "page": page,
             "rows": [{"profile": each, "count": counts[each.pk]} for each in page],
             "wanted": wanted,
-            "is_filtered": wanted != Wanted(),
+            "is_filtered": wanted != ProfileFilter(),
             "engines": choices(),
-            "healths": Health.choices,
+            "healths": ProfileHealth.choices,
         },
     )
 

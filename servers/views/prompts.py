@@ -16,7 +16,7 @@ from servers import live
 from servers.forms.conversation import BODY_LIMIT, COLUMNS, KeepError
 from servers.forms.prompts import PromptSetForm, read_answer, read_round
 from servers.models import Entry, Permission, PromptSet, Round, RoundAnswer, Run
-from servers.models.run import State, Wanted
+from servers.models.run import DesiredState, RunState
 from servers.views.access import PersonRequest, allow
 from servers.views.chat import around
 
@@ -112,7 +112,7 @@ def round_begin(request: PersonRequest, pk: int) -> JsonResponse:
     found = get_object_or_404(PromptSet, pk=pk)
     try:
         begun = read_round(request.read(BODY_LIMIT))
-        ready = Run.objects.filter(state=State.READY, wanted=Wanted.RUNNING)
+        ready = Run.objects.filter(state=RunState.READY, wanted=DesiredState.RUNNING)
         run = ready.select_related("server").filter(pk=begun.run_id).first()
         if run is None:
             raise KeepError("This server is not ready any more. Pick one that is.")
@@ -156,7 +156,7 @@ def _sees(request: PersonRequest, each: Round) -> bool:
 def _told(request: PersonRequest, each: Round) -> dict[str, Any]:
     """What the page's script has on a round."""
     run = each.run
-    is_up = run.state == State.READY and run.wanted == Wanted.RUNNING
+    is_up = run.state == RunState.READY and run.wanted == DesiredState.RUNNING
     return {
         "id": each.pk,
         "prompts": each.prompts,

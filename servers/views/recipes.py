@@ -12,16 +12,16 @@ from servers.engines import ENGINES, choices, diff
 from servers.models import Box, EnvironmentGroup, Permission, Profile
 from servers.recipes import hardware
 from servers.recipes.catalogue import Catalogue, Overlay, Recipe, catalogue
-from servers.recipes.hardware import Fit
+from servers.recipes.hardware import HardwareFit
 from servers.views.access import allow
 from servers.views.environments import find_group
 from servers.views.profiles import find, save_launch
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
+class RecipeRow:
     recipe: Recipe
-    fits: list[tuple[Box, Fit]]
+    fits: list[tuple[Box, HardwareFit]]
 
     @property
     def fits_somewhere(self) -> bool:
@@ -73,13 +73,13 @@ def find_recipe(key: str) -> Recipe:
     raise Http404(f"There is no recipe {key}.")
 
 
-def _row(each: Recipe) -> Row:
-    return Row(recipe=each, fits=[(box, _fit(each, box)) for box in Box.objects.all()])
+def _row(each: Recipe) -> RecipeRow:
+    return RecipeRow(recipe=each, fits=[(box, _fit(each, box)) for box in Box.objects.all()])
 
 
-def _fit(each: Recipe, box: Box) -> Fit:
+def _fit(each: Recipe, box: Box) -> HardwareFit:
     if box.gpus is None:
-        return Fit(is_fit=False, sentence="its GPUs are not known yet")
+        return HardwareFit(is_fit=False, sentence="its GPUs are not known yet")
     cards = [(card["name"] or "", card["compute_capability"] or "") for card in box.gpus]
     return hardware.fits(each.published, cards)
 

@@ -9,7 +9,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from servers.forms.image import LoginForm
+from servers.forms.image import RegistryCredentialForm
 from servers.lifecycle.images import logins as verbs
 from servers.live import shelves
 from servers.models import Entry, Permission, RegistryLogin, User
@@ -21,14 +21,14 @@ DONE = 204
 @require_GET
 @allow(Permission.ADMINISTER)
 def logins(request: HttpRequest) -> HttpResponse:
-    return _page(request, LoginForm())
+    return _page(request, RegistryCredentialForm())
 
 
 @sensitive_post_parameters("password")
 @require_POST
 @allow(Permission.ADMINISTER)
 def login_add(request: HttpRequest) -> HttpResponse:
-    form = LoginForm(request.POST)
+    form = RegistryCredentialForm(request.POST)
     if not form.is_valid():
         return _page(request, form)
     me = cast(User, request.user)
@@ -46,7 +46,7 @@ def login_add(request: HttpRequest) -> HttpResponse:
 def login_edit(request: HttpRequest, pk: int) -> HttpResponse:
     login = get_object_or_404(RegistryLogin, pk=pk)
     name = login.registry
-    form = LoginForm(request.POST or None, instance=login)
+    form = RegistryCredentialForm(request.POST or None, instance=login)
     if request.method == "POST" and form.is_valid():
         with transaction.atomic():
             form.save()
@@ -76,7 +76,7 @@ def login_test(request: HttpRequest, pk: int) -> HttpResponse:
     return HttpResponse(status=DONE)
 
 
-def _page(request: HttpRequest, form: LoginForm) -> HttpResponse:
+def _page(request: HttpRequest, form: RegistryCredentialForm) -> HttpResponse:
     context = {
         "logins": RegistryLogin.objects.select_related("created_by", "tested_on"),
         "form": form,

@@ -11,7 +11,7 @@ from django.urls import resolve, reverse
 from django.views.decorators.http import require_GET
 
 from servers.models import Box, Permission, Profile, Server, StoredCheckpoint, User
-from servers.models.profile import Wanted
+from servers.models.profile import ProfileFilter
 from servers.views.access import PersonRequest, allow
 
 EACH = 5  # of a kind
@@ -42,7 +42,7 @@ PAGES = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Hit:
+class SearchHit:
     title: str
     about: str
     url: str
@@ -62,7 +62,7 @@ def search(request: PersonRequest) -> JsonResponse:
     return JsonResponse({"groups": found}, headers={"Cache-Control": "no-store"})
 
 
-def _groups(words: list[str], person: User) -> dict[str, list[Hit]]:
+def _groups(words: list[str], person: User) -> dict[str, list[SearchHit]]:
     return {
         "Servers": _servers(words),
         "Profiles": _profiles(words, person),
@@ -83,11 +83,11 @@ def _having(words: Iterable[str], *fields: str) -> Q:
     )
 
 
-def _servers(words: list[str]) -> list[Hit]:
+def _servers(words: list[str]) -> list[SearchHit]:
     fields = ("slug", "box__slug", "profile__name", "profile__current__spec__checkpoint")
     found = Server.objects.shown().filter(_having(words, *fields))
     return [
-        Hit(
+        SearchHit(
             title=server.slug,
             about=f"{server.run.state if server.run else 'never started'} on {server.box.slug}",
             url=reverse("server", args=[server.slug]),
@@ -96,10 +96,10 @@ def _servers(words: list[str]) -> list[Hit]:
     ]
 
 
-def _profiles(words: list[str], person: User) -> list[Hit]:
-    found = Profile.objects.for_list(person, Wanted(text=" ".join(words)))
+def _profiles(words: list[str], person: User) -> list[SearchHit]:
+    found = Profile.objects.for_list(person, ProfileFilter(text=" ".join(words)))
     return [
-        Hit(
+        SearchHit(
             title=each.name,
             about=each.launch.checkpoint or each.launch.image,
             url=reverse("profile", args=[each.slug]),
@@ -108,18 +108,18 @@ def _profiles(words: list[str], person: User) -> list[Hit]:
     ]
 
 
-def _boxes(words: list[str]) -> list[Hit]:
+def _boxes(words: list[str]) -> list[SearchHit]:
     found = Box.objects.filter(_having(words, "slug")).order_by("slug")[:EACH]
     return [
-        Hit(title=each.slug, about=each.health_word, url=reverse("box", args=[each.slug]))
+        SearchHit(title=each.slug, about=each.health_word, url=reverse("box", args=[each.slug]))
         for each in found
     ]
 
 
-def _models(words: list[str]) -> list[Hit]:
+def _models(words: list[str]) -> list[SearchHit]:
     found = StoredCheckpoint.objects.filter(_having(words, "name", "path")).select_related("box")
     return [
-        Hit(
+        SearchHit(
             title=each.name,
             about=f"{each.path} on {each.box.slug}",
             url=reverse("model", args=[each.pk]),
@@ -128,7 +128,7 @@ def _models(words: list[str]) -> list[Hit]:
     ]
 
 
-def _pages(words: list[str], person: User) -> list[Hit]:
+def _pages(words: list[str], person: User) -> list[SearchHit]:
     folded = [word.casefold() for word in words]
     found = []
     for name, title, others in PAGES:
@@ -136,5 +136,5 @@ def _pages(words: list[str], person: User) -> list[Hit]:
         if all(any(each.startswith(word) for each in own) for word in folded):
             url = reverse(name)
             if person.may(resolve(url).func.permission):  # type: ignore[attr-defined]
-                found.append(Hit(title=title, about="", url=url))
+                found.append(SearchHit(title=title, about="", url=url))
     return found[:EACH]

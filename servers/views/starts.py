@@ -41,7 +41,7 @@ def question(
     request: HttpRequest,
     server: Server,
     launch: Launch,
-    checked: preflight.Checked,
+    checked: preflight.PreflightResult,
     *,
     is_of_profile: bool,
 ) -> HttpResponse | None:
@@ -78,7 +78,7 @@ def question(
 
 
 def claim_question(
-    request: HttpRequest, server: Server, launch: Launch, checked: preflight.Checked
+    request: HttpRequest, server: Server, launch: Launch, checked: preflight.PreflightResult
 ) -> HttpResponse | None:
     """Whether to start it on what others have claimed; None when that was answered, or nobody has."""
     if not server.box.current_claims:

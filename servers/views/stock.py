@@ -15,7 +15,7 @@ from servers.commandline.command import PasteError
 from servers.commandline.read import read
 from servers.judge import stock as judge
 from servers.lifecycle import discarding, stock
-from servers.lifecycle.stock import Use
+from servers.lifecycle.stock import ModelUse
 from servers.models import Action, Box, Download, Permission, Stock, StoredCheckpoint, User
 from servers.views.access import allow
 
@@ -28,11 +28,11 @@ WHOSE = {"unused": "in no profile", "twice": "there twice"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
+class CheckpointRow:
     stored: StoredCheckpoint
-    uses: list[Use]
+    uses: list[ModelUse]
     copies: list[StoredCheckpoint]  # the same weights elsewhere on this box
-    room: judge.Room | None
+    room: judge.WeightsFit | None
 
     @property
     def quantization(self) -> str:
@@ -48,12 +48,12 @@ class Row:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shelf:
+class BoxModels:
     """The models of one box."""
 
     box: Box
     stock: Stock | None
-    rows: list[Row]
+    rows: list[CheckpointRow]
     size: int  # bytes of all of them on the disks, those that are filtered away included
     count: int
     deletions: list[Action]  # that go on, or were refused
@@ -92,7 +92,7 @@ def models(request: HttpRequest) -> HttpResponse:
     )
 
 
-def _shelf(box: Box, person: User, text: str, state: str) -> Shelf:
+def _shelf(box: Box, person: User, text: str, state: str) -> BoxModels:
     everything = list(box.stored.defer("texts"))
     shown = _filtered(box.stored.defer("texts"), text, state)
     rows = _rows(box, shown, everything, person)
@@ -100,7 +100,7 @@ def _shelf(box: Box, person: User, text: str, state: str) -> Shelf:
         rows = [row for row in rows if not row.uses]
     if state == "twice":
         rows = [row for row in rows if row.copies]
-    return Shelf(
+    return BoxModels(
         box=box,
         stock=getattr(box, "stock", None),
         rows=rows,
@@ -123,10 +123,10 @@ def _rows(
     shown: Iterable[StoredCheckpoint],
     everything: list[StoredCheckpoint],
     person: User,
-) -> list[Row]:
+) -> list[CheckpointRow]:
     used = stock.uses(box, person)
     return [
-        Row(
+        CheckpointRow(
             stored=each,
             uses=used.get(each.pk, []),
             copies=[

@@ -13,7 +13,7 @@ from django.views.decorators.http import require_GET
 from servers.host import numbers
 from servers.judge import usechart
 from servers.models import Permission, Usage
-from servers.models.usage import COUNTS, GROUPS, Served
+from servers.models.usage import COUNTS, GROUPS, ServedNames
 from servers.views import spreadsheet
 from servers.views.access import PersonRequest, allow
 
@@ -78,7 +78,7 @@ async def _rows(since: date) -> AsyncIterator[Sequence[object]]:
 
 def _read(since: date) -> list[tuple[object, ...]]:
     used = Usage.objects.since(since).order_by("day", "pk")
-    served = Served(used)
+    served = ServedNames(used)
     names = ("key__name", "person__username", *COUNTS)
     return [
         (day, served.name(server, model, day), model, server, *rest)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from servers.watcher.identify import Heard, identify
+from servers.watcher.identify import EngineIdentity, identify
 from servers.watcher.questions import Questions
 
 # Pauses before one that was silent is asked again, and how often: weights may take an hour.
@@ -22,7 +22,7 @@ def _always(port: int) -> bool:
 
 
 @dataclass
-class Known:
+class DiscoveredLife:
     """What is known of one life."""
 
     hint: str  # the engine by its command; "": it names none
@@ -32,7 +32,7 @@ class Known:
     key: str = ""
     # Whether a port of the box is its own, which somebody else may have taken.
     is_its: Callable[[int], bool] = _always
-    heard: Heard | None = None
+    heard: EngineIdentity | None = None
     asks: int = 0
     due: float = 0.0
 
@@ -46,14 +46,14 @@ class Known:
         return not self.hint and (self.heard.is_other or self.asks >= _MOST_ASKS)
 
 
-class Acquaintances:
+class EngineDiscovery:
     def __init__(self) -> None:
-        self._known: dict[Life, Known] = {}
+        self._known: dict[Life, DiscoveredLife] = {}
         self._numbers: dict[Life, int] = {}
         self._next = 0
-        self._questions: Questions[tuple[Life, Heard]] = Questions("find")
+        self._questions: Questions[tuple[Life, EngineIdentity]] = Questions("find")
 
-    def keep(self, lives: Mapping[Life, Callable[[], Known]]) -> None:
+    def keep(self, lives: Mapping[Life, Callable[[], DiscoveredLife]]) -> None:
         """Exactly these; of those that are new, what a first look at them says."""
         self._known = {life: self._known.get(life) or first() for life, first in lives.items()}
         for life in self._known:
@@ -62,10 +62,10 @@ class Acquaintances:
                 self._numbers[life] = self._next
         self._numbers = {life: self._numbers[life] for life in self._known}
 
-    def of(self, life: Life) -> Known:
+    def of(self, life: Life) -> DiscoveredLife:
         return self._known[life]
 
-    def known(self) -> Iterator[tuple[Life, Known]]:
+    def known(self) -> Iterator[tuple[Life, DiscoveredLife]]:
         yield from self._known.items()
 
     def ask(self) -> None:
@@ -87,5 +87,5 @@ class Acquaintances:
                 self._known[life].heard = heard
 
 
-def _answered(life: Life, ask: Callable[[], Heard]) -> tuple[Life, Heard]:
+def _answered(life: Life, ask: Callable[[], EngineIdentity]) -> tuple[Life, EngineIdentity]:
     return life, ask()

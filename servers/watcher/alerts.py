@@ -8,20 +8,20 @@ from typing import Any
 
 from servers.judge import failurebook
 from servers.judge.alerts import boxes, fetches, runs
-from servers.judge.alerts.boxes import NOTHING, Found
-from servers.judge.alerts.case import ENDS, Case, Key
+from servers.judge.alerts.boxes import NOTHING, BoxCases
+from servers.judge.alerts.case import ENDS, AlertCase, Key
 from servers.judge.alerts.fetches import Fetch
 from servers.judge.alerts.runs import RunFacts
-from servers.judge.alerts.steady import Change, Open, Steady
+from servers.judge.alerts.steady import AlertChange, Open, Steady
 from servers.lifecycle import alerts, deaths
 from servers.models import Alert, Box, Download, ImageJob, Run, Server, datafolder
-from servers.models.run import ACTIVE, State
+from servers.models.run import ACTIVE, RunState
 
 # Seconds: a sample that is older tells nothing of now.
 FRESH = 15.0
 
 
-class Alerts:
+class AlertMonitor:
     def __init__(self, box: Box) -> None:
         self.box = box
         self._steady = Steady()
@@ -89,12 +89,12 @@ class Alerts:
 
     def _of_sample(
         self, judged: Mapping[str, Any] | None, now: float, told: frozenset[Key]
-    ) -> Found:
+    ) -> BoxCases:
         if judged is None or now - judged["t"] > FRESH:
             return NOTHING
         return boxes.of_sample(self.box.slug, judged, is_low=boxes.FLOOR in told)
 
-    def _of_data_folder(self, told: frozenset[Key]) -> Iterator[Case]:
+    def _of_data_folder(self, told: frozenset[Key]) -> Iterator[AlertCase]:
         disk = datafolder.disk()
         if disk is None:
             return
@@ -103,7 +103,7 @@ class Alerts:
         if case is not None:
             yield case
 
-    def _do(self, change: Change, alert: Alert | None) -> None:
+    def _do(self, change: AlertChange, alert: Alert | None) -> None:
         if change.case is None:
             if alert is not None:
                 alerts.clear(alert, why=_why_over(alert))
@@ -138,7 +138,7 @@ def _why_over(alert: Alert) -> str:
     run = server.run if server is not None and server.removed_at is None else None
     if run is None:
         return "Its server was removed."
-    if run.state == State.READY:
+    if run.state == RunState.READY:
         return "It is ready again."
     if not run.is_active:
         return "It was stopped."
@@ -171,7 +171,7 @@ def _facts(server: Server) -> RunFacts:
     if not found.is_loop:
         return facts
     # What the newest does not know yet, the one before does.
-    last = server.runs.filter(state=State.FAILED).order_by("-pk").first()
+    last = server.runs.filter(state=RunState.FAILED).order_by("-pk").first()
     why = facts.why or (last.why if last else "")
     return replace(facts, deaths=found.count, has_served=found.was_ready, why=why)
 

@@ -11,7 +11,7 @@ from django.utils import timezone
 from servers.engines.engine import Engine
 from servers.host import questions
 from servers.host.probes import Endpoint
-from servers.host.questions import Answer
+from servers.host.questions import CompletionResult
 from servers.judge.firstanswer import QUESTION
 from servers.models import Run
 from servers.watcher.questions import Questions
@@ -25,19 +25,19 @@ type Kind = Literal["first", "again", "token"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Said:
+class ProbeResult:
     """`alone`: as far as the engine tells, nobody else had a request meanwhile."""
 
     run: Run
     kind: Kind
-    answer: Answer
+    answer: CompletionResult
     asked_at: datetime
     alone: bool = True
 
 
-class Asking:
+class SyntheticProbes:
     def __init__(self) -> None:
-        self._questions: Questions[Said] = Questions("question")
+        self._questions: Questions[ProbeResult] = Questions("question")
         self._ended: dict[int, float] = {}
         self._company: set[int] = set()  # runs that others ask meanwhile
         self._had_first: set[int] = set()
@@ -65,18 +65,18 @@ class Asking:
         name, asked_at = run.served_name, timezone.now()
         self._company.discard(run.pk)
 
-        def question() -> Said:
+        def question() -> ProbeResult:
             answer = questions.ask(endpoint, name, text, most=most, limit=limit)
-            return Said(run=run, kind=kind, answer=answer, asked_at=asked_at)
+            return ProbeResult(run=run, kind=kind, answer=answer, asked_at=asked_at)
 
         self._questions.ask(run.pk, question)
 
-    def answers(self) -> Iterator[Said]:
+    def answers(self) -> Iterator[ProbeResult]:
         """What has arrived."""
         for run_id, said in self._questions.answers(until=time.monotonic()):
             self._ended[run_id] = time.monotonic()
             alone = run_id not in self._company
-            yield Said(
+            yield ProbeResult(
                 run=said.run,
                 kind=said.kind,
                 answer=said.answer,

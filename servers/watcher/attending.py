@@ -10,9 +10,9 @@ from django.conf import settings
 
 from servers.commandline import engine_words
 from servers.commandline.variables import Scope, Value
-from servers.host.foreign import Other
+from servers.host.foreign import ExternalContainer
 from servers.host.kernel import Kernel, Processes
-from servers.host.unitfiles import Script, Service, services
+from servers.host.unitfiles import Service, UnitScript, services
 from servers.host.units import unit
 
 _CLIENTS = ("docker", "podman", "nerdctl")
@@ -24,22 +24,22 @@ _FILES_EVERY = 60.0  # seconds: somebody writes a unit seldom
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 
 
-class Attendant(NamedTuple):
+class SystemdOwner(NamedTuple):
     unit: str
     via: str = ""  # files besides the unit's own that say so
 
 
-NOBODY = Attendant("")
+NOBODY = SystemdOwner("")
 
 
-class Attending:
+class SystemdOwners:
     def __init__(self, kernel: Kernel | None = None) -> None:
         self._kernel = kernel or Kernel(root=settings.KERNEL_ROOT)
         self._processes = Processes(self._kernel)
         self._services: tuple[Service, ...] = ()
         self._read_at = float("-inf")
 
-    def units(self, others: Iterable[Other]) -> dict[str, Attendant]:
+    def units(self, others: Iterable[ExternalContainer]) -> dict[str, SystemdOwner]:
         """By container, the unit whose `docker run`, `docker start` or `docker compose up` it
         answers to.
 
@@ -54,21 +54,21 @@ class Attending:
             if name in names and not process.container:
                 its = unit(self._kernel, process.pid)
                 if its and its != "session":
-                    found[names[name]] = Attendant(its)
+                    found[names[name]] = SystemdOwner(its)
         return found
 
-    def _by_files(self, others: list[Other]) -> Iterator[tuple[str, Attendant]]:
+    def _by_files(self, others: list[ExternalContainer]) -> Iterator[tuple[str, SystemdOwner]]:
         if others and time.monotonic() - self._read_at >= _FILES_EVERY:
             self._read_at = time.monotonic()
             self._services = services(self._kernel.root)
         for other in others:
             for service in self._services:
                 if (via := _via(service, other)) is not None:
-                    yield other.container.id, Attendant(service.unit, " and ".join(via))
+                    yield other.container.id, SystemdOwner(service.unit, " and ".join(via))
                     break
 
 
-def _via(service: Service, other: Other) -> tuple[str, ...] | None:
+def _via(service: Service, other: ExternalContainer) -> tuple[str, ...] | None:
     """The files besides the unit's own that say that it starts this container; None: none does."""
     if any(_starts(words, service.folder, other) for words in service.commands):
         return service.drop_ins
@@ -79,7 +79,7 @@ def _via(service: Service, other: Other) -> tuple[str, ...] | None:
     return None
 
 
-def _commands(script: Script, service: Service) -> Iterator[tuple[list[str], str]]:
+def _commands(script: UnitScript, service: Service) -> Iterator[tuple[list[str], str]]:
     """The commands of a script, each with the folder in which it is run, as far as it says so."""
     scope = Scope(values={name: Value(text=text) for name, text in service.env.items()})
     folder = service.folder
@@ -96,7 +96,7 @@ def _commands(script: Script, service: Service) -> Iterator[tuple[list[str], str
             yield words, folder
 
 
-def _starts(words: Sequence[str], folder: str, other: Other) -> bool:
+def _starts(words: Sequence[str], folder: str, other: ExternalContainer) -> bool:
     """Whether a unit's command makes or starts this container."""
     if _named(words) == other.container.name:
         return True

@@ -15,13 +15,13 @@ from servers.engines import ENGINES
 from servers.engines.engine import flag_value
 from servers.host import ports
 from servers.host.kernel import Kernel, Process, Processes
-from servers.host.lives import Life
+from servers.host.lives import ProcessId
 from servers.host.started import StartedError, started
 from servers.host.units import unit
-from servers.judge.found import Found
+from servers.judge.found import DiscoveredEngine
 from servers.judge.origin import Origin
 from servers.models.run import ENGINE_KEYS
-from servers.watcher.acquaintances import Known, Ways
+from servers.watcher.acquaintances import DiscoveredLife, Ways
 from servers.watcher.ended import model
 
 # Their words are those of a container, which is seen for itself.
@@ -31,7 +31,7 @@ MOST_PORTS = 2
 
 
 @dataclass(frozen=True, kw_only=True)
-class Worker:
+class RayWorkerProcess:
     """A process that works for a cluster of Ray's which begins elsewhere."""
 
     key: str  # see host.lives
@@ -43,13 +43,13 @@ class Worker:
     origin: Origin
 
 
-class Bare:
+class BareEngines:
     def __init__(self, kernel: Kernel | None = None) -> None:
         self._kernel = kernel or Kernel(root=settings.KERNEL_ROOT)
         self._processes = Processes(self._kernel)
-        self.workers: tuple[Worker, ...] = ()  # of the last look
+        self.workers: tuple[RayWorkerProcess, ...] = ()  # of the last look
 
-    def found(self) -> Iterator[Found]:
+    def found(self) -> Iterator[DiscoveredEngine]:
         """Those that are no descendants of another one, the oldest first."""
         seen = {each.pid: each for each in self._processes.read(set(self._kernel.pids()))}
         engines = {
@@ -67,10 +67,10 @@ class Bare:
 
     def _of(
         self, process: Process, engine: EngineKey, words: tuple[str, ...], *, pids: tuple[int, ...]
-    ) -> Found:
+    ) -> DiscoveredEngine:
         said = engine_flags.split(engine, words)
-        return Found(
-            container=str(Life.of(process.pid, process.start, self._kernel)),
+        return DiscoveredEngine(
+            container=str(ProcessId.of(process.pid, process.start, self._kernel)),
             name=f"process {process.pid}",
             image="",
             engine=engine,
@@ -86,7 +86,7 @@ class Bare:
 
     def _workers(
         self, seen: dict[int, Process], children: dict[int, list[int]]
-    ) -> Iterator[Worker]:
+    ) -> Iterator[RayWorkerProcess]:
         below: set[int] = set()
         for pid, process in sorted(seen.items(), key=lambda each: each[1].start):
             if process.container or process.state in "ZX" or pid in below:
@@ -97,8 +97,8 @@ class Bare:
                 continue
             tree = _tree(pid, children)
             below |= set(tree)
-            yield Worker(
-                key=str(Life.of(pid, process.start, self._kernel)),
+            yield RayWorkerProcess(
+                key=str(ProcessId.of(pid, process.start, self._kernel)),
                 pid=pid,
                 pids=tuple(tree),
                 head=f"{ray.host}:{ray.port}",
@@ -107,22 +107,22 @@ class Bare:
                 origin=Origin(unit=unit(self._kernel, pid), user=process.user or "somebody"),
             )
 
-    def first_look(self, found: Found) -> Known:
+    def first_look(self, found: DiscoveredEngine) -> DiscoveredLife:
         """What can be asked of it, and where."""
-        return Known(
+        return DiscoveredLife(
             hint=found.engine,
             find_ways=partial(_ways, found, self._pids),
             key=_key(found),
             is_its=lambda port: True,
         )
 
-    def _pids(self, found: Found) -> tuple[int, ...]:
+    def _pids(self, found: DiscoveredEngine) -> tuple[int, ...]:
         """It and its descendants as they are now."""
         now = {each.container: each for each in self.found()}
         return now[found.container].pids if found.container in now else ()
 
 
-def _ways(found: Found, pids: Callable[[Found], tuple[int, ...]]) -> Ways:
+def _ways(found: DiscoveredEngine, pids: Callable[[DiscoveredEngine], tuple[int, ...]]) -> Ways:
     """Where its engine may answer.
 
     Rule: at the port that its words name, or that is its engine's, if it listens there; else, where
@@ -148,9 +148,9 @@ def _near(address: str) -> str:
     return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(address, address)  # noqa: S104
 
 
-def _key(found: Found) -> str:
+def _key(found: DiscoveredEngine) -> str:
     """The key that its engine asks callers for, as its words or variables say."""
-    life = Life.parse(found.container)
+    life = ProcessId.parse(found.container)
     assert life is not None
     try:
         said = started(life.pid, start=life.start)

@@ -12,7 +12,7 @@ from django.conf import settings
 
 from servers.host import lives
 from servers.host.kernel import Kernel
-from servers.host.lives import Life
+from servers.host.lives import ProcessId
 from servers.models import Box, Run
 from servers.models.run import ACTIVE
 
@@ -21,7 +21,7 @@ _LOOK_EVERY = 5.0
 _DEEPEST = 12  # generations between an engine and its worker
 
 
-class Belonging:
+class ProcessTree:
     def __init__(self, wake: Callable[[], None], kernel: Kernel | None = None) -> None:
         self._wake = wake
         self._kernel = kernel or Kernel(root=settings.KERNEL_ROOT)
@@ -34,7 +34,7 @@ class Belonging:
         """Look anew at which of the box's processes are watched."""
         active = Run.objects.filter(server__box=box, is_watched=True, state__in=ACTIVE)
         keys = active.filter(container_id__startswith="pid-").values_list("container_id", flat=True)
-        known = {key: life for key in keys if (life := Life.parse(key)) is not None}
+        known = {key: life for key in keys if (life := ProcessId.parse(key)) is not None}
         self._followed = {(life.pid, life.start): key for key, life in known.items()}
         for key, life in known.items():
             thread = self._waiting.get(key)
@@ -44,7 +44,7 @@ class Belonging:
                 )
                 self._waiting[key].start()
 
-    def _wait(self, key: str, life: Life) -> None:
+    def _wait(self, key: str, life: ProcessId) -> None:
         while (life.pid, life.start) in self._followed:
             if lives.ends_within(life, _LOOK_EVERY):
                 self._wake()

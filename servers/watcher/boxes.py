@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from servers import lifecycle, live
 from servers.host import paths
-from servers.host.containers import ContainerError, Facts
+from servers.host.containers import ContainerError, DockerFacts
 from servers.host.kernel import Kernel
 from servers.judge import limits
 from servers.judge.attention import NO_GPU
@@ -108,9 +108,9 @@ def hung_worker(box: Box) -> list[dict[str, str]]:
     return [{"what": "Its worker takes no requests", "fix": HUNG_WORKER}]
 
 
-def gather(sample: dict[str, Any] | None) -> tuple[Facts | None, dict[str, Any]]:
+def gather(sample: dict[str, Any] | None) -> tuple[DockerFacts | None, dict[str, Any]]:
     """What Docker says, None when it does not, and what the box's row keeps."""
-    told: Facts | None = None
+    told: DockerFacts | None = None
     problems: list[dict[str, str]] = []
     docker: dict[str, Any] = {}
     left_out: dict[str, str] = {}

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from servers.engines import parameters
 from servers.engines.volumes import VolumeError
-from servers.host.hub import HubError, Remote
+from servers.host.hub import HubError, RemoteModel
 from servers.judge.limits import LimitsError
 from servers.lifecycle import checkpoints
 from servers.models import Box, CheckpointFacts, Server
@@ -21,17 +21,17 @@ log = logging.getLogger(__name__)
 ASK_AGAIN = 3600.0
 TRY_AGAIN = 600.0
 
-type AskHub = Callable[[str, Box], Remote | None]
+type AskHub = Callable[[str, Box], RemoteModel | None]
 
 
-class Asking:
+class HubSizes:
     """What the Hub has said, asked seldom: most boxes are offline, or have what they need."""
 
     def __init__(self) -> None:
-        self._said: dict[str, tuple[float, Remote | None]] = {}
+        self._said: dict[str, tuple[float, RemoteModel | None]] = {}
         self._away = float("-inf")
 
-    def __call__(self, name: str, box: Box) -> Remote | None:
+    def __call__(self, name: str, box: Box) -> RemoteModel | None:
         due, said = self._said.get(name, (float("-inf"), None))
         now = time.monotonic()
         if now < due or now < self._away:

@@ -11,7 +11,7 @@ from servers.engines.volumes import VolumeError
 from servers.host import downloads
 from servers.host.paths import PathError
 from servers.judge.limits import LimitsError
-from servers.judge.phases import Progress
+from servers.judge.phases import PhaseProgress
 from servers.lifecycle import creation
 from servers.models import Run
 
@@ -25,7 +25,7 @@ BEFORE_WEIGHTS = ("", "starting", "connecting", "downloading", "loading")
 
 
 @dataclass(kw_only=True)
-class _Look:
+class _FolderSize:
     at: float  # time.monotonic()
     seen: datetime
     size: int
@@ -34,14 +34,14 @@ class _Look:
     total: int | None = None
 
 
-class Downloads:
+class DownloadMeter:
     def __init__(self) -> None:
-        self._looks: dict[int, _Look] = {}
+        self._looks: dict[int, _FolderSize] = {}
 
     def forget(self, run: Run) -> None:
         self._looks.pop(run.pk, None)
 
-    def look(self, run: Run, progress: Progress) -> None:
+    def look(self, run: Run, progress: PhaseProgress) -> None:
         """Measure it every few seconds, until the engine reads the weights."""
         launch = run.launch
         box = run.server.box
@@ -61,7 +61,7 @@ class Downloads:
         size = downloads.size(hub, launch.checkpoint, files) or 0
         seen = timezone.now()
         if before is None:
-            self._looks[run.pk] = _Look(at=now, seen=seen, size=size, grew=seen, grew_at=now)
+            self._looks[run.pk] = _FolderSize(at=now, seen=seen, size=size, grew=seen, grew_at=now)
             return
         if size - before.size >= GROWTH:
             before.total = before.total or downloads.total(
@@ -79,7 +79,7 @@ class Downloads:
             _ended(run, look.grew)
 
 
-def _grew(run: Run, before: _Look, *, size: int, seconds: float, seen: datetime) -> None:
+def _grew(run: Run, before: _FolderSize, *, size: int, seconds: float, seen: datetime) -> None:
     new: dict[str, Any] = {
         "download_began_at": run.download_began_at or before.seen,
         "download_ended_at": None,

@@ -8,11 +8,11 @@ from servers.commandline import engine_flags, engine_words
 from servers.commandline.inspect import command_of
 from servers.engines import ENGINES
 from servers.host.containers import ContainerError
-from servers.host.foreign import Other
-from servers.judge.found import Found
+from servers.host.foreign import ExternalContainer
+from servers.judge.found import DiscoveredEngine
 from servers.judge.origin import Origin
 from servers.lifecycle import creation
-from servers.lifecycle.strangers import TheirContainer
+from servers.lifecycle.strangers import ContainerWorkload
 from servers.lifecycle.strangers.autopsy import Autopsies
 from servers.models import Box
 
@@ -22,11 +22,11 @@ log = logging.getLogger(__name__)
 EVERY = 60.0
 
 
-class Ended:
+class EndedEngines:
     def __init__(self, box: Box) -> None:
         self._autopsies = Autopsies(box)
-        self._known: dict[str, Other] = {}
-        self._found: dict[str, Found | None] = {}
+        self._known: dict[str, ExternalContainer] = {}
+        self._found: dict[str, DiscoveredEngine | None] = {}
         self._read_at = float("-inf")
 
     def forget(self, container_id: str) -> None:
@@ -34,7 +34,7 @@ class Ended:
         self._known.pop(container_id, None)
         self._found.pop(container_id, None)
 
-    def found(self) -> Iterator[Found]:
+    def found(self) -> Iterator[DiscoveredEngine]:
         """Those that named an engine in their command or image. Raises ContainerError."""
         if time.monotonic() - self._read_at >= EVERY:
             self._known, self._found = {}, {}
@@ -47,10 +47,10 @@ class Ended:
             if key not in self._found:
                 self._found[key] = _surviving(other)
             if (each := self._found[key]) is not None:
-                yield self._autopsies.told(each, TheirContainer(other))
+                yield self._autopsies.told(each, ContainerWorkload(other))
 
 
-def _surviving(other: Other) -> Found | None:
+def _surviving(other: ExternalContainer) -> DiscoveredEngine | None:
     """As foreign.Foreign looks at what runs."""
     try:
         return _of(other)
@@ -61,7 +61,7 @@ def _surviving(other: Other) -> Found | None:
         return None
 
 
-def _of(other: Other) -> Found | None:
+def _of(other: ExternalContainer) -> DiscoveredEngine | None:
     image = creation.docker().made_from(other.container.image_id)
     command = command_of(other.inspected, image)
     words = engine_words.engine_words(command) if command.engine else None
@@ -69,7 +69,7 @@ def _of(other: Other) -> Found | None:
         return None
     container = other.container
     said = engine_flags.split(command.engine, words, command.env)
-    return Found(
+    return DiscoveredEngine(
         container=container.id,
         name=container.name,
         image=other.image,

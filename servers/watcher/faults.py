@@ -44,7 +44,7 @@ class _Fault:
     said_at: float
 
 
-class Faults:
+class LoopFaults:
     """By loop and work; used by all threads of the watcher."""
 
     def __init__(self) -> None:
@@ -86,7 +86,7 @@ class Faults:
         ]
 
 
-class Apart:
+class ErrorIsolation:
     """Work for several, one after the other: what breaks for one is raised when all had theirs.
 
     Use as a context manager. A database that is away is away for all of them.

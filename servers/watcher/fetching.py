@@ -11,12 +11,12 @@ from typing import Any
 from django.utils import timezone
 
 from servers import live
-from servers.host.fetch.child import Child
+from servers.host.fetch.child import DownloadChild
 from servers.host.fetch.job import FetchError, Job
 from servers.judge.sizes import size
 from servers.lifecycle import downloading
 from servers.models import Box, Download, Entry
-from servers.models.download import State, Wanted
+from servers.models.download import DesiredDownloadState, DownloadState
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ _STILL: dict[str, Any] = {"rate": None, "trouble": ""}
 
 @dataclass(kw_only=True)
 class _At:
-    child: Child
+    child: DownloadChild
     job: Job
     limit: int
     seen: deque[tuple[float, int]] = field(default_factory=deque)
@@ -46,7 +46,7 @@ class _At:
         return max(0.0, (done - first) / (now - began)) if now - began > 1 else None
 
 
-class Fetching:
+class DownloadRunner:
     def __init__(self, box: Box, heard: Callable[[], None] = lambda: None) -> None:
         """`heard` is called when a child has said something, from a thread of its own."""
         self.box = box
@@ -88,17 +88,19 @@ class Fetching:
 
     def _look_after(self, row: Download) -> bool:
         """Whether people see anything new."""
-        if row.wanted == Wanted.CANCELLED:
+        if row.wanted == DesiredDownloadState.CANCELLED:
             self._cancel(row)
             return True
-        if row.wanted == Wanted.PAUSED:
+        if row.wanted == DesiredDownloadState.PAUSED:
             self._hear(row)
             self._kill(row.pk)
-            return row.state != State.PAUSED and row.move(State.PAUSED, **_figures(row) | _STILL)
+            return row.state != DownloadState.PAUSED and row.move(
+                DownloadState.PAUSED, **_figures(row) | _STILL
+            )
         if row.pk in self._at:
             return self._go_on(row)
         if len(self._at) >= AT_ONCE:
-            return row.state != State.WAITING and row.move(State.WAITING, rate=None)
+            return row.state != DownloadState.WAITING and row.move(DownloadState.WAITING, rate=None)
         return self._begin(row)
 
     def _begin(self, row: Download) -> bool:
@@ -112,13 +114,13 @@ class Fetching:
             job = downloading.job(row, others)
             row.folder = job.shown
             Download.objects.filter(pk=row.pk).update(folder=job.shown)
-            child = Child(job, self._heard)
+            child = DownloadChild(job, self._heard)
         except FetchError as error:
             return self._fail(row, str(error), error.advice)
         except OSError as error:
             return self._fail(row, f"It could not be started: {error}.", "Try it again.")
         self._at[row.pk] = _At(child=child, job=job, limit=row.limit)
-        return row.move(State.CHECKING, rate=None, trouble="")
+        return row.move(DownloadState.CHECKING, rate=None, trouble="")
 
     def _go_on(self, row: Download) -> bool:
         at = self._at[row.pk]
@@ -170,7 +172,7 @@ class Fetching:
         row.rate = self._at[row.pk].rate(row.done)
         Download.objects.filter(pk=row.pk).update(rate=row.rate)
         is_there = row.done >= row.total
-        wanted = State.VERIFYING if is_there else State.DOWNLOADING
+        wanted = DownloadState.VERIFYING if is_there else DownloadState.DOWNLOADING
         if row.state != wanted:
             row.move(wanted)
 
@@ -187,7 +189,7 @@ class Fetching:
                     said = f"{size(dropped)} of unfinished files were deleted. {said}"
             except (FetchError, OSError) as error:
                 said = f"What it leaves could not be looked at: {error}"
-        row.move(State.CANCELLED, said=said, **_figures(row) | _STILL)
+        row.move(DownloadState.CANCELLED, said=said, **_figures(row) | _STILL)
 
     def _finish(self, row: Download) -> bool:
         try:
@@ -196,7 +198,7 @@ class Fetching:
             log.warning("what was downloaded to %s is not listed yet: %s", row.folder, error)
         took = timezone.now() - row.asked_at
         said = f"All of it is in {row.folder}, and looked through."
-        row.move(State.DONE, said=said, **_figures(row) | _STILL)
+        row.move(DownloadState.DONE, said=said, **_figures(row) | _STILL)
         Entry.note(
             row.asked_by, "download done", row.repository, box=self.box.slug,
             size=row.total, seconds=round(took.total_seconds()),
@@ -208,7 +210,7 @@ class Fetching:
 
     def _fail(self, row: Download, says: str, advice: str) -> bool:
         log.warning("the download of %s failed: %s", row, says)
-        row.move(State.FAILED, said=says, advice=advice, **_figures(row) | _STILL)
+        row.move(DownloadState.FAILED, said=says, advice=advice, **_figures(row) | _STILL)
         Entry.note(row.asked_by, "download failed", row.repository, box=self.box.slug, said=says)
         return True
 

@@ -6,15 +6,15 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 from servers import live
-from servers.host.probes import Health
+from servers.host.probes import HealthAnswer
 from servers.judge import enginefigures, figurebook, figurepoints, history
-from servers.judge.enginefigures import STALE, WINDOW, Figures, Reading
-from servers.judge.figurebook import Book
+from servers.judge.enginefigures import STALE, WINDOW, EngineReading, Figures
+from servers.judge.figurebook import MetricMap
 from servers.judge.figurepoints import FINEST
-from servers.live.figures import LINE, LOG, METRICS, Told
+from servers.live.figures import LINE, LOG, METRICS, EngineMetrics
 from servers.models import Box, FiguresChunk, Run
-from servers.watcher.keeping import Keeper
-from servers.watcher.looks import Serving
+from servers.watcher.keeping import Rollups
+from servers.watcher.looks import StatusProbe
 from servers.watcher.telling import LogFigures
 
 
@@ -24,12 +24,12 @@ class _Kept:
 
     server: int
     line: deque[float | None]
-    readings: deque[Reading] = field(default_factory=deque)  # of the last WINDOW
-    told: Told | None = None
+    readings: deque[EngineReading] = field(default_factory=deque)  # of the last WINDOW
+    told: EngineMetrics | None = None
     shown: object = None  # what pages were told of last
     # The span of the history that is going on: when it began, what stood then, what was told since.
     slot: int | None = None
-    first: Reading | None = None
+    first: EngineReading | None = None
     moments: list[Figures] = field(default_factory=list)
     log: LogFigures | None = None
 
@@ -44,14 +44,14 @@ class EngineFigures:
 
     def __init__(self, box: Box) -> None:
         self._kept: dict[int, _Kept] = {}
-        self._keeper = Keeper(
+        self._keeper = Rollups(
             box,
             FiguresChunk,
             finest=FINEST,
             show=lambda body: live.keep_recent(box.slug, body, of="figures"),
         )
 
-    def heard(self, run: Run, said: Serving, *, others: int | None, is_ours: bool) -> bool:
+    def heard(self, run: Run, said: StatusProbe, *, others: int | None, is_ours: bool) -> bool:
         """Take up what an engine has said; whether pages would show something else now.
 
         `others` of its requests are not inferdash's own questions; `is_ours`: its figures may
@@ -62,9 +62,9 @@ class EngineFigures:
             return False
         kept = self._of(run)
         if said.exposed.totals:
-            reading = Reading(at=said.at, exposed=said.exposed)
+            reading = EngineReading(at=said.at, exposed=said.exposed)
             figures, source = _read(kept, book, reading, others, is_ours=is_ours), METRICS
-        elif said.health is Health.OK and not kept.has_metrics:
+        elif said.health is HealthAnswer.OK and not kept.has_metrics:
             kept.log = kept.log or LogFigures(run)
             figures, source = kept.log.look(run), LOG
             if others is not None:
@@ -74,7 +74,9 @@ class EngineFigures:
         else:
             return False  # what it told last grows old, and is shown to be so
         self._note(run, kept, book, figures)
-        kept.told = Told(at=time.time(), source=source, figures=figures, line=tuple(kept.line))
+        kept.told = EngineMetrics(
+            at=time.time(), source=source, figures=figures, line=tuple(kept.line)
+        )
         live.keep_figures(run.pk, kept.told)
         before, kept.shown = kept.shown, (source, figures.rounded())
         return kept.shown != before
@@ -98,7 +100,7 @@ class EngineFigures:
             self._kept[run.pk] = _Kept(server=run.server_id, line=deque(line, maxlen=LINE))
         return self._kept[run.pk]
 
-    def _note(self, run: Run, kept: _Kept, book: Book, figures: Figures) -> None:
+    def _note(self, run: Run, kept: _Kept, book: MetricMap, figures: Figures) -> None:
         """Make a point of each span of the history that is over."""
         slot = history.slot(time.time(), FINEST)
         if kept.slot is not None and slot != kept.slot:
@@ -115,14 +117,16 @@ class EngineFigures:
         kept.moments.append(figures)
 
 
-def _whole(kept: _Kept, book: Book) -> Figures | None:
+def _whole(kept: _Kept, book: MetricMap) -> Figures | None:
     """Of the span from its first reading to now; None: that is not known."""
     if kept.first is None or not kept.readings or kept.first is kept.readings[-1]:
         return None
     return enginefigures.between(book, kept.first, kept.readings[-1])
 
 
-def _read(kept: _Kept, book: Book, new: Reading, others: int | None, *, is_ours: bool) -> Figures:
+def _read(
+    kept: _Kept, book: MetricMap, new: EngineReading, others: int | None, *, is_ours: bool
+) -> Figures:
     last = kept.readings[-1] if kept.readings else None
     if last and enginefigures.has_begun_anew(book, last.exposed, new.exposed):
         kept.readings.clear()

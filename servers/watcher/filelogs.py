@@ -17,14 +17,14 @@ from typing import Any
 
 from servers import live
 from servers.host import lives, printed
-from servers.host.lives import Life
+from servers.host.lives import ProcessId
 from servers.host.logstream import LONGEST
-from servers.host.printed import Outlet, PrintedError
-from servers.lifecycle.strangers import ReadSoFar, own_log
+from servers.host.printed import PrintedError, ProcessStream
+from servers.lifecycle.strangers import LogProgress, own_log
 from servers.models import Run
 from servers.models.tokens import mask_tokens
 from servers.watcher.loglines import note, records, secrets_pattern
-from servers.watcher.storing import Storing
+from servers.watcher.storing import LogWriter
 
 log = logging.getLogger(__name__)
 
@@ -47,8 +47,8 @@ class _File:
         return {"path": self.path, "inode": list(self.inode), "offset": self.offset}
 
 
-class FileFollower(Storing):
-    def __init__(self, run_id: int, life: Life, *, masks: Iterable[str]) -> None:
+class FileFollower(LogWriter):
+    def __init__(self, run_id: int, life: ProcessId, *, masks: Iterable[str]) -> None:
         super().__init__(run_id)
         self.life = life
         self._own = ""  # a file that its words name
@@ -102,11 +102,11 @@ class FileFollower(Storing):
                 before.source.close()
             self._begin(outlet)
 
-    def _begin(self, outlet: Outlet) -> None:
+    def _begin(self, outlet: ProcessStream) -> None:
         source = printed.opened(self.life.pid, outlet.number, start=self.life.start)
         said = os.fstat(source.fileno())
         inode = (said.st_dev, said.st_ino)
-        known = ReadSoFar.of(self._known.get(outlet.stream))
+        known = LogProgress.of(self._known.get(outlet.stream))
         is_known = known.inode == inode
         file = _File(
             stream=outlet.stream,
@@ -124,7 +124,7 @@ class FileFollower(Storing):
         for stream, said in self._known.items():
             if stream in self._files:
                 continue
-            known = ReadSoFar.of(said)
+            known = LogProgress.of(said)
             try:
                 source = printed.reopened(self.life.pid, self.life.start, known.inode)
                 words = f"… {known.path} is another file by now: lines may be missing."
@@ -178,7 +178,7 @@ class FileFollower(Storing):
         return True
 
 
-def _beginning(outlet: Outlet, size: int) -> str:
+def _beginning(outlet: ProcessStream, size: int) -> str:
     name = {"o": "standard output", "e": "standard error"}[outlet.stream]
     said = f"… its {name} goes to {outlet.path}."
     if outlet.is_own:

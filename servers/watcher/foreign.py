@@ -9,30 +9,30 @@ from typing import Any
 
 from servers import live
 from servers.commandline import engine_flags, engine_words
-from servers.commandline.command import Command
+from servers.commandline.command import LaunchCommand
 from servers.commandline.inspect import command_of
 from servers.engines import ENGINES
 from servers.engines.engine import flag_value
 from servers.host import ports
 from servers.host.containers import ContainerError, Event
-from servers.host.foreign import NO_WISH, Other
+from servers.host.foreign import NO_WISH, ExternalContainer
 from servers.host.kernel import Kernel
-from servers.judge.found import Found
+from servers.judge.found import DiscoveredEngine
 from servers.judge.origin import Origin
 from servers.lifecycle import creation, likenesses, strangers, watched
-from servers.lifecycle.strangers import Stranger, TheirContainer, TheirProcess
+from servers.lifecycle.strangers import ContainerWorkload, ExternalWorkload, ProcessWorkload
 from servers.models import Box, Run, Sighting
-from servers.models.run import ENDED, ENGINE_KEYS, State
+from servers.models.run import ENDED, ENGINE_KEYS, RunState
 from servers.watcher import logs
-from servers.watcher.acquaintances import Acquaintances, Known, Life
-from servers.watcher.attending import NOBODY, Attendant, Attending
-from servers.watcher.bare import Bare
-from servers.watcher.belonging import Belonging
-from servers.watcher.ended import Ended
-from servers.watcher.identify import Heard
-from servers.watcher.neighbour_looks import NeighbourLooks
-from servers.watcher.neighbours import Around
-from servers.watcher.unwatched import Unwatched
+from servers.watcher.acquaintances import DiscoveredLife, EngineDiscovery, Life
+from servers.watcher.attending import NOBODY, SystemdOwner, SystemdOwners
+from servers.watcher.bare import BareEngines
+from servers.watcher.belonging import ProcessTree
+from servers.watcher.ended import EndedEngines
+from servers.watcher.identify import EngineIdentity
+from servers.watcher.neighbour_looks import ContainerCache
+from servers.watcher.neighbours import OtherWorkloadsMonitor
+from servers.watcher.unwatched import ExternalUsage
 
 log = logging.getLogger(__name__)
 
@@ -61,22 +61,22 @@ _NOT_HTTP = (
 )
 
 
-class Foreign:
+class ExternalEngines:
     def __init__(self, box: Box, *, wake: Callable[[], None] = lambda: None) -> None:
         """`wake` has this looked for anew: a process that is watched has ended."""
         self.box = box
-        self.belonging = Belonging(wake)
-        self._acquaintances = Acquaintances()
+        self.belonging = ProcessTree(wake)
+        self._acquaintances = EngineDiscovery()
         self._images: dict[str, Mapping[str, Any] | None] = {}
-        self._bare = Bare()
-        self._looks = NeighbourLooks()
-        self._ended = Ended(box)
-        self._unwatched = Unwatched(box)
-        self._attending = Attending()
-        self._around = Around(box)
-        self._units: dict[str, Attendant] = {}
-        self._processes: list[Found] = []
-        self._past: list[Found] = []  # containers that have ended
+        self._bare = BareEngines()
+        self._looks = ContainerCache()
+        self._ended = EndedEngines(box)
+        self._unwatched = ExternalUsage(box)
+        self._attending = SystemdOwners()
+        self._around = OtherWorkloadsMonitor(box)
+        self._units: dict[str, SystemdOwner] = {}
+        self._processes: list[DiscoveredEngine] = []
+        self._past: list[DiscoveredEngine] = []  # containers that have ended
         self._trouble = ""
 
     def look(self, sample: Mapping[str, Any] | None) -> None:
@@ -103,11 +103,13 @@ class Foreign:
         self._tell(others, sample)
         self.belonging.follow(self.box)
 
-    def _strangers(self, others: list[Other], running: list[Found]) -> list[Stranger]:
-        processes = [TheirProcess(found) for found in running if found.is_process]
-        return [*map(TheirContainer, others), *processes]
+    def _strangers(
+        self, others: list[ExternalContainer], running: list[DiscoveredEngine]
+    ) -> list[ExternalWorkload]:
+        processes = [ProcessWorkload(found) for found in running if found.is_process]
+        return [*map(ContainerWorkload, others), *processes]
 
-    def _tell(self, others: list[Other], sample: Mapping[str, Any] | None) -> None:
+    def _tell(self, others: list[ExternalContainer], sample: Mapping[str, Any] | None) -> None:
         try:
             running = list(self._found(others))
             self._point_runs(running)
@@ -124,7 +126,7 @@ class Foreign:
             log.warning("What else is on the box is not known: %s", error)
             self._around.note_trouble(error, sample)
 
-    def _counted(self, running: list[Found]) -> list[Found]:
+    def _counted(self, running: list[DiscoveredEngine]) -> list[DiscoveredEngine]:
         """With their requests, of those that nobody watches, while somebody looks."""
         keys = {key: known.key for (key, _began), known in self._acquaintances.known()}
         asked = {
@@ -160,8 +162,8 @@ class Foreign:
         for pk in over.values_list("pk", flat=True):
             logs.let_go(pk)
 
-    def _study(self, others: list[Other]) -> None:
-        lives: dict[Life, Callable[[], Known]] = {
+    def _study(self, others: list[ExternalContainer]) -> None:
+        lives: dict[Life, Callable[[], DiscoveredLife]] = {
             _life(other): partial(self._surviving_look, other, others) for other in others
         }
         lives |= {_moment(each): partial(self._bare.first_look, each) for each in self._processes}
@@ -169,7 +171,9 @@ class Foreign:
         used = {other.container.image_id for other in others}
         self._images = {key: said for key, said in self._images.items() if key in used}
 
-    def _surviving_look(self, other: Other, others: list[Other]) -> Known:
+    def _surviving_look(
+        self, other: ExternalContainer, others: list[ExternalContainer]
+    ) -> DiscoveredLife:
         """Whatever somebody has written there, all else goes on being looked after."""
         try:
             return self._first_look(other, others)
@@ -177,9 +181,11 @@ class Foreign:
             raise
         except Exception:
             log.exception("What runs in %s cannot be read", other.container.name)
-            return Known(hint="")
+            return DiscoveredLife(hint="")
 
-    def _first_look(self, other: Other, others: list[Other]) -> Known:
+    def _first_look(
+        self, other: ExternalContainer, others: list[ExternalContainer]
+    ) -> DiscoveredLife:
         image = other.container.image_id
         if image not in self._images:
             self._images[image] = creation.docker().made_from(image)
@@ -191,25 +197,25 @@ class Foreign:
         carrier = _carrier(other, others)
         ways = [carrier.ways(port) for port in dict.fromkeys(wanted)]
         is_on_host = carrier.network == "host"
-        return Known(
+        return DiscoveredLife(
             hint=hint,
             ways=tuple(each for each in ways[:MOST_PORTS] if each),
             key=_key(command),
             is_its=partial(_is_its, other.container.id, named) if is_on_host else lambda port: True,
         )
 
-    def _found(self, others: list[Other]) -> Iterator[Found]:
+    def _found(self, others: list[ExternalContainer]) -> Iterator[DiscoveredEngine]:
         """Of all that run, with what they have answered; processes after the containers."""
         for found in self._processes:
             heard = self._acquaintances.of(_moment(found)).heard
             yield found if heard is None else _with(found, heard)
         for other in others:
             known = self._acquaintances.of(_life(other))
-            heard = known.heard or Heard()
+            heard = known.heard or EngineIdentity()
             if heard.answer != "serves" and not known.hint:
                 continue
             began = other.container.started_at
-            yield Found(
+            yield DiscoveredEngine(
                 container=other.container.id,
                 name=other.container.name,
                 image=other.image,
@@ -228,11 +234,11 @@ class Foreign:
                 ),
             )
 
-    def _point_runs(self, running: list[Found]) -> None:
+    def _point_runs(self, running: list[DiscoveredEngine]) -> None:
         """Watched runs ask where an answer was heard, which may not be where it was expected."""
         heard = {found.container: found for found in running if found.address}
         starting = Run.objects.filter(
-            server__box=self.box, is_watched=True, state=State.STARTING
+            server__box=self.box, is_watched=True, state=RunState.STARTING
         ).only("address", "port", "container_id")
         for run in starting:
             said = heard.get(run.container_id)
@@ -240,11 +246,11 @@ class Foreign:
                 Run.objects.filter(pk=run.pk).update(address=said.address, port=said.port)
 
 
-def _moment(found: Found) -> Life:
+def _moment(found: DiscoveredEngine) -> Life:
     return found.container, str(found.started_at)
 
 
-def _with(found: Found, heard: Heard) -> Found:
+def _with(found: DiscoveredEngine, heard: EngineIdentity) -> DiscoveredEngine:
     return replace(
         found,
         answer=heard.answer,
@@ -255,11 +261,11 @@ def _with(found: Found, heard: Heard) -> Found:
     )
 
 
-def _life(other: Other) -> Life:
+def _life(other: ExternalContainer) -> Life:
     return other.container.id, str(other.container.started_at)
 
 
-def _ports(command: Command, words: tuple[str, ...]) -> tuple[int, ...]:
+def _ports(command: LaunchCommand, words: tuple[str, ...]) -> tuple[int, ...]:
     """Where its engine listens by what it was told; where releases do that are told nothing."""
     assert command.engine is not None
     engine = ENGINES[command.engine]
@@ -267,13 +273,13 @@ def _ports(command: Command, words: tuple[str, ...]) -> tuple[int, ...]:
     return (told,) if told else tuple(filter(None, (engine.default_port, engine.newer_port)))
 
 
-def _key(command: Command) -> str:
+def _key(command: LaunchCommand) -> str:
     """The key that its engine asks callers for, as its command or environment says."""
     flag = flag_value(command.command, "--api-key")
     return flag or next((found for name in ENGINE_KEYS if (found := command.env.get(name))), "")
 
 
-def _carrier(other: Other, others: list[Other]) -> Other:
+def _carrier(other: ExternalContainer, others: list[ExternalContainer]) -> ExternalContainer:
     """Whose network it uses: its own, or that of another container."""
     lender = other.network.removeprefix("container:")
     return next((each for each in others if each.container.id == lender), other)

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.utils import timezone
 
-from servers.judge.hardware import Hardware as Judge
+from servers.judge.hardware import HardwareJudge as Judge
 from servers.models import Box
 from servers.watcher import snapshots
 
@@ -16,7 +16,7 @@ DISKS_EVERY = 10.0
 DISKS_KEEP = timedelta(minutes=2)
 
 
-class Hardware:
+class HardwareMonitor:
     def __init__(self, box: Box) -> None:
         self.box = box
         self._judge = Judge()

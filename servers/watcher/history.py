@@ -6,12 +6,12 @@ from typing import Any
 from servers import live
 from servers.judge import history, holders
 from servers.models import Box, HistoryChunk, Run
-from servers.watcher.keeping import Keeper
+from servers.watcher.keeping import Rollups
 
 NAMES_EVERY = 5.0
 
 
-class History(Keeper):
+class HistoryRecorder(Rollups):
     """For one box. see() and write() may be called from different threads."""
 
     def __init__(self, box: Box) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from servers.engines import SERVING
 from servers.engines.engine import Engine
 from servers.host import probes
-from servers.host.probes import Endpoint, Kind
+from servers.host.probes import Endpoint, PortKind
 from servers.judge.found import Answer
 
 LONGEST_VERSION = 60
@@ -16,7 +16,7 @@ _OLDER_PATHS = {"sglang": ("/get_server_info",)}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Heard:
+class EngineIdentity:
     """What became of asking. `engine` is "" where nothing of an engine answered."""
 
     answer: Answer = "silent"
@@ -34,13 +34,13 @@ def identify(
     hint: str,
     key: str,
     is_its: Callable[[int], bool],
-) -> Heard:
+) -> EngineIdentity:
     """Ask port by port until one answers as an engine does.
 
     `ways` are the addresses of each port, of which one that answers anything is enough. `hint` is the engine by its command line, "" where that names none. `is_its` says of a port
     of the box whether it is the container's.
     """
-    best = Heard()
+    best = EngineIdentity()
     for addresses in ways:
         for address, port in addresses:
             if not is_its(port):
@@ -54,23 +54,28 @@ def identify(
     return best
 
 
-def _ask(endpoint: Endpoint, hint: str) -> Heard:
+def _ask(endpoint: Endpoint, hint: str) -> EngineIdentity:
     said = probes.listing(endpoint)
-    at = {"address": endpoint.address, "port": endpoint.port}
-    if said.kind is Kind.NOTHING:
-        return Heard()
-    if said.kind in (Kind.LOADING, Kind.LOCKED):
+    address, port = endpoint.address, endpoint.port
+    if said.kind is PortKind.NOTHING:
+        return EngineIdentity()
+    if said.kind in (PortKind.LOADING, PortKind.LOCKED):
         # Without a hint it may be anything that is not well, or that keeps strangers out.
-        answer: Answer = "loading" if said.kind is Kind.LOADING else "locked"
+        answer: Answer = "loading" if said.kind is PortKind.LOADING else "locked"
         is_other = not hint and answer == "locked"
-        return Heard(answer=answer if hint else "silent", engine=hint, is_other=is_other, **at)  # type: ignore[arg-type]
-    if said.kind is Kind.OTHER:
-        return Heard(is_other=True)
+        answer = answer if hint else "silent"
+        return EngineIdentity(
+            answer=answer, engine=hint, is_other=is_other, address=address, port=port
+        )
+    if said.kind is PortKind.OTHER:
+        return EngineIdentity(is_other=True)
     engine, version = _engine(endpoint, said.owners, hint)
     if not engine:
-        return Heard(is_other=True)
+        return EngineIdentity(is_other=True)
     names = tuple(_printable(name, LONGEST_NAME) for name in said.names[:MOST_NAMES])
-    return Heard(answer="serves", engine=engine, version=version, models=names, **at)  # type: ignore[arg-type]
+    return EngineIdentity(
+        answer="serves", engine=engine, version=version, models=names, address=address, port=port
+    )
 
 
 def _engine(endpoint: Endpoint, owners: frozenset[str], hint: str) -> tuple[str, str]:

@@ -16,17 +16,17 @@ from servers.engines.flaghelp import HelpError
 from servers.engines.flaglist import FlagList
 from servers.host import throwaway
 from servers.host.containers import ContainerError, Image
-from servers.host.throwaway import Question, Said
+from servers.host.throwaway import ContainerCommand, ContainerOutput
 from servers.lifecycle import creation
 from servers.lifecycle.images import news
 from servers.models import Box, ImageFacts, Run, Server
-from servers.models.image import Asking
-from servers.models.run import State
+from servers.models.image import InspectionState
+from servers.models.run import RunState
 from servers.watcher import supplies
 
 log = logging.getLogger(__name__)
 
-LOADING = (State.QUEUED, State.CREATING, State.STARTING)
+LOADING = (RunState.QUEUED, RunState.CREATING, RunState.STARTING)
 AWAY = ("daemon_down", "no_permission")
 # A full disk, or somebody in between: nothing that the image has said either.
 NOT_ITS_FAULT = (*AWAY, "timeout", "disk_full", "no_container")
@@ -54,7 +54,7 @@ class Postponed(Exception):
     """Not now, for the reason that the text says; "" when the watcher ends."""
 
 
-class Images:
+class ImageInspector:
     def __init__(self, box: Box) -> None:
         self.box = box
         self._is_tidy = False
@@ -103,13 +103,13 @@ class Images:
             return []
         self._seen[reference] = image
         if image is None:
-            self._note(engine, reference, Asking.ABSENT)
+            self._note(engine, reference, InspectionState.ABSENT)
             return []
         known = self._known.get((engine.key, reference))
         # What is no engine that inferdash knows has nothing to be asked.
         is_due = engine.serves_models and (known is None or known.is_due(image.id))
         # One at a time: until its turn has come it waits.
-        asking = Asking.WAITING if is_due else Asking.DONE
+        asking = InspectionState.WAITING if is_due else InspectionState.DONE
         why = known.why if known and known.asking == asking else ""
         self._note(engine, reference, asking, why=why, entrypoint=list(image.entrypoint))
         return [Due(engine=engine, reference=reference, image=image)] if is_due else []
@@ -128,14 +128,16 @@ class Images:
             self._keep(due, twin.version, twin.flags, twin.error)
             return
         if not has_room(sample):
-            raise Postponed(f"Less than {Question.memory >> 30} GiB of memory is free on the box.")
+            raise Postponed(
+                f"Less than {ContainerCommand.memory >> 30} GiB of memory is free on the box."
+            )
 
         def may_go_on() -> bool:
             return go_on() and may_ask(self.box)
 
         if not may_go_on():
             raise Postponed("" if may_ask(self.box) else LOADS_FIRST)
-        self._note(engine, due.reference, Asking.ASKING, entrypoint=list(image.entrypoint))
+        self._note(engine, due.reference, InspectionState.ASKING, entrypoint=list(image.entrypoint))
         try:
             version, flags, error = answer(engine, image, may_go_on)
         except Postponed:
@@ -156,7 +158,7 @@ class Images:
                 "count": len(flags["flags"]) if flags else 0,
                 "error": error,
                 "asked_at": now,
-                "asking": Asking.DONE,
+                "asking": InspectionState.DONE,
                 "why": "",
                 "since": now,
                 "again_at": None,
@@ -165,7 +167,7 @@ class Images:
         )
         live.images_changed()
 
-    def _note(self, engine: Engine, reference: str, asking: Asking, **values: Any) -> None:
+    def _note(self, engine: Engine, reference: str, asking: InspectionState, **values: Any) -> None:
         known = self._known.pop((engine.key, reference), None)
         if known is not None and not known.differs(asking, values):
             self._known[engine.key, reference] = known
@@ -179,16 +181,16 @@ class Images:
         self._is_tidy = False
         self._tried[engine.key, reference] = time.monotonic()
         again_at = timezone.now() + timedelta(seconds=TRY_AGAIN_AFTER)
-        self._note(engine, reference, Asking.TROUBLE, why=str(error), again_at=again_at)
+        self._note(engine, reference, InspectionState.TROUBLE, why=str(error), again_at=again_at)
         log.warning("%s cannot be asked for its flags: %s", reference, error)
 
     def _put_off(self, due: Sequence[Due], reason: str) -> None:
         """What was not asked in this round waits for another one."""
         open_ones = ImageFacts.objects.filter(
-            box=self.box, asking__in=(Asking.WAITING, Asking.ASKING)
+            box=self.box, asking__in=(InspectionState.WAITING, InspectionState.ASKING)
         ).values_list("engine", "reference")
         for engine, reference in set(open_ones) & {(d.engine.key, d.reference) for d in due}:
-            self._note(ENGINES[engine], reference, Asking.WAITING, why=reason)
+            self._note(ENGINES[engine], reference, InspectionState.WAITING, why=reason)
 
 
 def placed(box: Box) -> list[tuple[str, str]]:
@@ -217,7 +219,7 @@ def may_ask(box: Box) -> bool:
 def has_room(sample: Mapping[str, Any] | None) -> bool:
     """Whether a question's memory is free, as far as that is known."""
     available = ((sample or {}).get("meminfo") or {}).get("MemAvailable")
-    return available is None or available > Question.memory
+    return available is None or available > ContainerCommand.memory
 
 
 def answer(
@@ -229,28 +231,30 @@ def answer(
     """
     told = _told(engine, image, engine.version_command, go_on)
     version = ""
-    if isinstance(told, Said) and told.exit_code == 0:
+    if isinstance(told, ContainerOutput) and told.exit_code == 0:
         version = asked.version_in(engine, f"{told.errors}\n{told.output}")
     why = ""
     for command in engine.help_commands:
         said = _told(engine, image, command, go_on)
-        if isinstance(said, Said) and said.exit_code == 0:
+        if isinstance(said, ContainerOutput) and said.exit_code == 0:
             try:
                 return version, asked.flags_in(engine, said.output, version=version), ""
             except HelpError as error:
                 why = why or str(error)
         else:
             why = why or (said if isinstance(said, str) else _refusal(said, command))
-            if isinstance(said, Said) and said.end != "ended":
+            if isinstance(said, ContainerOutput) and said.end != "ended":
                 break  # another way would take as long, or as much
     return version, None, why
 
 
 def _told(
     engine: Engine, image: Image, command: tuple[str, ...], go_on: Callable[[], bool]
-) -> Said | str:
+) -> ContainerOutput | str:
     """What the command said, or Docker's sentence on why it could not even start."""
-    question = Question(image=image.id, words=asked.words(engine, command, image.entrypoint))
+    question = ContainerCommand(
+        image=image.id, words=asked.words(engine, command, image.entrypoint)
+    )
     try:
         said = throwaway.ask(creation.docker(), question, go_on=go_on)
     except ContainerError as error:
@@ -262,12 +266,14 @@ def _told(
     return said
 
 
-def _refusal(said: Said, command: tuple[str, ...]) -> str:
+def _refusal(said: ContainerOutput, command: tuple[str, ...]) -> str:
     shown = " ".join(command[:2] + ("…",) if "-c" in command else command)
     tried = f"“{shown}”, tried in a container without GPUs and network,"
     if said.end in _KILLED:
         how = _KILLED[said.end].format(
-            question=Question, kib=Question.longest >> 10, gib=Question.memory >> 30
+            question=ContainerCommand,
+            kib=ContainerCommand.longest >> 10,
+            gib=ContainerCommand.memory >> 30,
         )
         return f"{tried} {how}."
     lines = (said.errors.strip() or said.output.strip()).splitlines()

@@ -28,7 +28,7 @@ STEADY = 3600.0
 _JUMP = 60.0  # by so much against the monotonic clock it has jumped
 
 
-class Keeper:
+class Rollups:
     """Of one box and one table. take_up() and write() may be called from different threads.
 
     `finest`: seconds that the points stand for which are taken up. `show` is handed, packed, what

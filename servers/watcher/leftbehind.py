@@ -10,7 +10,7 @@ from django.conf import settings
 from servers import live
 from servers.host import shm
 from servers.host.containers import ContainerError
-from servers.host.shm import Segment
+from servers.host.shm import SharedSegment
 from servers.lifecycle import leftbehind
 from servers.models import Box
 
@@ -20,11 +20,11 @@ log = logging.getLogger(__name__)
 SHM_EVERY = 60.0
 
 
-class LeftBehind:
+class OrphanMonitor:
     def __init__(self, box: Box) -> None:
         self.box = box
         self._kept = list(box.left_behind)
-        self._segments: list[Segment] = []
+        self._segments: list[SharedSegment] = []
         self._looked_at = float("-inf")
 
     def look(self, sample: Mapping[str, Any] | None, *, at_all: bool) -> None:

@@ -5,12 +5,12 @@ from datetime import datetime, timedelta
 from django.utils import timezone
 
 from servers.engines import ENGINES, purpose
-from servers.host.probes import Health
-from servers.host.questions import Answer
-from servers.judge.health import Asked, Look, Record
+from servers.host.probes import HealthAnswer
+from servers.host.questions import CompletionResult
+from servers.judge.health import HealthLook, HealthRecord, ProbeOutcome
 from servers.lifecycle import health
 from servers.models import Run
-from servers.watcher.looks import Serving
+from servers.watcher.looks import StatusProbe
 
 # Between two questions to a health path that is well; its figures come every other second.
 HEALTH_EVERY = timedelta(seconds=10)
@@ -18,11 +18,11 @@ HEALTH_EVERY = timedelta(seconds=10)
 
 class Liveness:
     def __init__(self) -> None:
-        self._records: dict[int, Record] = {}
+        self._records: dict[int, HealthRecord] = {}
 
-    def heard(self, run: Run, said: Serving) -> None:
+    def heard(self, run: Run, said: StatusProbe) -> None:
         engine = ENGINES[run.version.launch.engine]
-        look = Look(
+        look = HealthLook(
             at=timezone.now(),
             answer=said.health,
             took=said.took,
@@ -35,11 +35,11 @@ class Liveness:
     def spares_health(self, run: Run) -> bool:
         """Whether the health path has said lately that all is well."""
         record = self._records.get(run.pk)
-        if record is None or record.timed_at is None or record.answer != Health.OK:
+        if record is None or record.timed_at is None or record.answer != HealthAnswer.OK:
             return False
         return timezone.now() - record.timed_at < HEALTH_EVERY
 
-    def asked(self, run: Run, answer: Answer, at: datetime) -> None:
+    def asked(self, run: Run, answer: CompletionResult, at: datetime) -> None:
         """What came of a question, of whatever kind, that was asked at this moment."""
         self._keep(run, self._record(run).asked(outcome(answer), at))
 
@@ -58,13 +58,15 @@ class Liveness:
         for run_id in self._records.keys() - active:
             del self._records[run_id]
 
-    def _record(self, run: Run) -> Record:
+    def _record(self, run: Run) -> HealthRecord:
         if run.pk not in self._records and run.unhealthy_since and run.version.launch.ask_every:
             # Another watcher has found that out, perhaps by asking: ask at once.
-            return Record(failed_asks=1, failing_since=run.unhealthy_since, asked_at=run.ready_at)
-        return self._records.get(run.pk, Record())
+            return HealthRecord(
+                failed_asks=1, failing_since=run.unhealthy_since, asked_at=run.ready_at
+            )
+        return self._records.get(run.pk, HealthRecord())
 
-    def _keep(self, run: Run, record: Record) -> None:
+    def _keep(self, run: Run, record: HealthRecord) -> None:
         self._records[run.pk] = record
         health.note(run, record.verdict(asked_path(run)))
 
@@ -75,8 +77,8 @@ def asked_path(run: Run) -> str:
     return ENGINES[launch.engine].watched_path(launch, is_ours=not run.is_watched)
 
 
-def outcome(answer: Answer) -> Asked:
+def outcome(answer: CompletionResult) -> ProbeOutcome:
     if not answer.error:
-        return Asked.ANSWERED
+        return ProbeOutcome.ANSWERED
     refused = answer.status is not None and 400 <= answer.status < 500
-    return Asked.REFUSED if refused else Asked.FAILED
+    return ProbeOutcome.REFUSED if refused else ProbeOutcome.FAILED

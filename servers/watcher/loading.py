@@ -6,19 +6,19 @@ from typing import Any
 
 from django.conf import settings
 
-from servers.judge.guard import Guard, Thresholds
+from servers.judge.guard import GuardThresholds, MemoryGuard
 from servers.lifecycle import loading
 from servers.models import Box, Run
-from servers.models.run import State, Wanted
+from servers.models.run import DesiredState, RunState
 
 log = logging.getLogger(__name__)
 
 
-class Loading:
+class LoadMonitor:
     def __init__(self, box: Box) -> None:
         self.box = box
-        self._thresholds = Thresholds(alarm=settings.LOADING_ALARM, stop=settings.LOADING_STOP)
-        self._guards: dict[int, Guard] = {}
+        self._thresholds = GuardThresholds(alarm=settings.LOADING_ALARM, stop=settings.LOADING_STOP)
+        self._guards: dict[int, MemoryGuard] = {}
 
     @property
     def is_off(self) -> bool:
@@ -38,7 +38,7 @@ class Loading:
         for pk, run in runs.items():
             if pk not in self._guards:
                 left = loading.foreseen(run)
-                self._guards[pk] = Guard(self._thresholds, foreseen=left)
+                self._guards[pk] = MemoryGuard(self._thresholds, foreseen=left)
             told = self._guards[pk].step(sample["t"], available=available, swapped=swapped)
             if told.level == "stop" and not run.is_watched:
                 if loading.stop(run, told.says):
@@ -48,6 +48,6 @@ class Loading:
 
     def _loading(self) -> dict[int, Run]:
         found = Run.objects.filter(
-            server__box=self.box, state=State.STARTING, wanted=Wanted.RUNNING
+            server__box=self.box, state=RunState.STARTING, wanted=DesiredState.RUNNING
         ).select_related("server__box__hf_token", "server__profile", "version")
         return {run.pk: run for run in found}

@@ -91,7 +91,7 @@ def later(at: str, by: timedelta = SLACK) -> str:
     return earlier(at, -by)
 
 
-class Order:
+class RecordOrder:
     """Lets each record through once, and notices when Docker's stream is out of step.
 
     Docker stamps a line to the nanosecond as it reads it, so that timestamp, stream and

@@ -15,8 +15,8 @@ from datetime import UTC, datetime
 from hashlib import sha256
 
 from servers import live
-from servers.host.containers import Container, Docker
-from servers.host.lives import Life
+from servers.host.containers import Container, DockerContainers
+from servers.host.lives import ProcessId
 from servers.host.logstream import Line, LogStream
 from servers.lifecycle import creation
 from servers.models import LogChunk, Run
@@ -25,7 +25,7 @@ from servers.models.tokens import masked
 from servers.models.watched import between
 from servers.watcher.filelogs import FileFollower
 from servers.watcher.loglines import (
-    Order,
+    RecordOrder,
     earlier,
     missing,
     nanoseconds_later,
@@ -35,8 +35,8 @@ from servers.watcher.loglines import (
     stamp,
     within,
 )
-from servers.watcher.readahead import Stream
-from servers.watcher.storing import Storing
+from servers.watcher.readahead import LogReadAhead
+from servers.watcher.storing import LogWriter
 
 log = logging.getLogger(__name__)
 
@@ -46,11 +46,11 @@ BATCH_EVERY, BATCH_EVERY_AT_MOST = 0.05, 0.5
 BUSY = 20  # lines in a batch
 JOIN_WITHIN = 5.0
 
-_followers: dict[int, Storing] = {}
+_followers: dict[int, LogWriter] = {}
 _lock = threading.Lock()
 
 
-def follow(run_id: int, container_id: str, *, masks: Iterable[str] = ()) -> Storing:
+def follow(run_id: int, container_id: str, *, masks: Iterable[str] = ()) -> LogWriter:
     """See to it that a thread follows the log of this container, or of this process in none.
 
     Calling again changes nothing.
@@ -61,8 +61,8 @@ def follow(run_id: int, container_id: str, *, masks: Iterable[str] = ()) -> Stor
             return running
         for over in [pk for pk, each in _followers.items() if not each.is_alive()]:
             del _followers[over]
-        life = Life.parse(container_id)
-        follower: Storing = (
+        life = ProcessId.parse(container_id)
+        follower: LogWriter = (
             FileFollower(run_id, life, masks=masks)
             if life is not None
             else Follower(run_id, container_id, masks=masks, docker=creation.docker())
@@ -105,17 +105,17 @@ def stop_all() -> None:
         follower.join(max(deadline - time.monotonic(), 0))
 
 
-class Follower(Storing):
+class Follower(LogWriter):
     def __init__(
-        self, run_id: int, container_id: str, *, masks: Iterable[str], docker: Docker
+        self, run_id: int, container_id: str, *, masks: Iterable[str], docker: DockerContainers
     ) -> None:
         super().__init__(run_id)
         self.container_id = container_id
         self.docker = docker
         self._secrets = secrets_pattern(masks)
-        self._stream: Stream | None = None
+        self._stream: LogReadAhead | None = None
         self._source: LogStream | None = None
-        self._order = Order([], datetime.now(UTC))  # knows what is stored
+        self._order = RecordOrder([], datetime.now(UTC))  # knows what is stored
         # Of a container that was started more than once: what of its log is this run's.
         self._begin, self._end = "", ""
         self._has_terminal = False
@@ -138,7 +138,7 @@ class Follower(Storing):
         since, order = self._resume()
         self._order = order
         source = self._source = self._open(since=since, follow=not self._end, with_rest=False)
-        stream = self._stream = Stream(source, self._records(source))
+        stream = self._stream = LogReadAhead(source, self._records(source))
         try:
             while not self._stopping.is_set():
                 batch = stream.take()
@@ -182,11 +182,11 @@ class Follower(Storing):
         found = records(source, self._secrets)
         return within(found, self._begin, self._end) if self._begin or self._end else found
 
-    def _resume(self) -> tuple[str, Order]:
+    def _resume(self) -> tuple[str, RecordOrder]:
         """From when to read, and what of that is stored already."""
         last = LogChunk.objects.tail(self.run_id, 1)
         if not last:
-            return "", Order([], datetime.now(UTC))
+            return "", RecordOrder([], datetime.now(UTC))
         newest = last[0].at
         since = earlier(newest)
         gap = Run.objects.values_list("log_gap", flat=True).get(pk=self.run_id)
@@ -197,7 +197,7 @@ class Follower(Storing):
         oldest = self._oldest()
         if oldest is not None and stamp(oldest) > newest and last[0].stream != NOTE:
             self._store([note(newest, _gap(newest, stamp(oldest)))])
-        return since, Order(stored, datetime.now(UTC))
+        return since, RecordOrder(stored, datetime.now(UTC))
 
     def _oldest(self) -> bytes | None:
         """The first line that Docker still has."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from servers.engines.engine import Engine
 from servers.host import probes
-from servers.host.probes import Endpoint, Health
+from servers.host.probes import Endpoint, HealthAnswer
 from servers.host.prometheus import Exposed
 from servers.judge import figurebook
 
@@ -15,7 +15,7 @@ LONGEST_VERSION, LONGEST_NAME = 60, 200  # characters that the database keeps
 
 
 @dataclass(frozen=True, kw_only=True)
-class Started:
+class ReadinessProbe:
     """A start's answer. `version` is "" where the engine does not say it."""
 
     is_ready: bool
@@ -24,10 +24,10 @@ class Started:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Serving:
+class StatusProbe:
     """A ready engine's answer."""
 
-    health: Health
+    health: HealthAnswer
     took: float | None = None  # seconds of its health path; None: it was not asked
     at: float  # of time.monotonic()
     exposed: Exposed = field(default_factory=Exposed)
@@ -51,23 +51,25 @@ class Serving:
 
 def starting(
     endpoint: Endpoint, engine: Engine, *, path: str, served_name: str, takes_any: bool = False
-) -> Started:
+) -> ReadinessProbe:
     """`takes_any`: whatever it lists is its model; nobody has told it a name."""
-    if probes.health(endpoint, path) is not Health.OK:
-        return Started(is_ready=False)
+    if probes.health(endpoint, path) is not HealthAnswer.OK:
+        return ReadinessProbe(is_ready=False)
     if not engine.serves_models:
-        return Started(is_ready=True)
+        return ReadinessProbe(is_ready=True)
     names = probes.models(endpoint, engine.models_path)
     if takes_any and names and served_name not in names:
         served_name = "".join(filter(str.isprintable, names[0]))[:LONGEST_NAME]
     elif names is None or served_name not in names:
-        return Started(is_ready=False)
+        return ReadinessProbe(is_ready=False)
     version = probes.version(endpoint, engine.version_path, engine.version_key)
     printable = "".join(filter(str.isprintable, version or ""))
-    return Started(is_ready=True, version=printable[:LONGEST_VERSION], served_name=served_name)
+    return ReadinessProbe(
+        is_ready=True, version=printable[:LONGEST_VERSION], served_name=served_name
+    )
 
 
-def serving(endpoint: Endpoint, engine: Engine, *, path: str, spare_health: bool) -> Serving:
+def serving(endpoint: Endpoint, engine: Engine, *, path: str, spare_health: bool) -> StatusProbe:
     """`spare_health`: the figures alone will do, where there are any. Many images write a line
     into their log for each question."""
     found = _figures(endpoint, engine) if spare_health else None
@@ -76,14 +78,14 @@ def serving(endpoint: Endpoint, engine: Engine, *, path: str, spare_health: bool
     asked_at = time.monotonic()
     health = probes.health(endpoint, path)
     took = time.monotonic() - asked_at
-    if health in (Health.REFUSED, Health.SILENT):
-        return Serving(health=health, took=took, at=time.monotonic())
+    if health in (HealthAnswer.REFUSED, HealthAnswer.SILENT):
+        return StatusProbe(health=health, took=took, at=time.monotonic())
     return replace(found or _figures(endpoint, engine), health=health, took=took)
 
 
-def _figures(endpoint: Endpoint, engine: Engine) -> Serving:
+def _figures(endpoint: Endpoint, engine: Engine) -> StatusProbe:
     if not engine.metrics_path:
-        return Serving(health=Health.OK, at=time.monotonic())
+        return StatusProbe(health=HealthAnswer.OK, at=time.monotonic())
     names = {engine.running_metric, engine.waiting_metric, *engine.moving_metrics}
     book = figurebook.by_engine().get(engine.key)
     if book is not None:
@@ -94,4 +96,4 @@ def _figures(endpoint: Endpoint, engine: Engine) -> Serving:
     slots = None
     if engine.running_metric not in exposed.totals and engine.slots_path:
         slots = probes.busy_slots(endpoint, engine.slots_path)
-    return Serving(health=Health.OK, at=at, exposed=exposed, busy_slots=slots)
+    return StatusProbe(health=HealthAnswer.OK, at=at, exposed=exposed, busy_slots=slots)

@@ -19,22 +19,22 @@ from servers.lifecycle import actions, alerts, byhand, creation
 from servers.lifecycle.images import jobs
 from servers.models import Box, Exchange, Request, Run
 from servers.watcher import boxes, checkpoints, logroom, logs, storing
-from servers.watcher.alerts import Alerts
-from servers.watcher.faults import Faults
-from servers.watcher.fetching import Fetching
-from servers.watcher.foreign import Foreign
-from servers.watcher.hardware import Hardware
-from servers.watcher.history import History
-from servers.watcher.images import Images
-from servers.watcher.leftbehind import LeftBehind
-from servers.watcher.loading import Loading
-from servers.watcher.memory import Memory
-from servers.watcher.oom import OomKilled
-from servers.watcher.releases import Releases
+from servers.watcher.alerts import AlertMonitor
+from servers.watcher.faults import LoopFaults
+from servers.watcher.fetching import DownloadRunner
+from servers.watcher.foreign import ExternalEngines
+from servers.watcher.hardware import HardwareMonitor
+from servers.watcher.history import HistoryRecorder
+from servers.watcher.images import ImageInspector
+from servers.watcher.leftbehind import OrphanMonitor
+from servers.watcher.loading import LoadMonitor
+from servers.watcher.memory import MemoryMonitor
+from servers.watcher.oom import OomMonitor
+from servers.watcher.releases import ReleaseMonitor
 from servers.watcher.runs import Runs
-from servers.watcher.sending import Sending
-from servers.watcher.shelf import Shelves
-from servers.watcher.stock import Stocktaking
+from servers.watcher.sending import NotificationSender
+from servers.watcher.shelf import ImageInventories
+from servers.watcher.stock import ModelScan
 
 log = logging.getLogger(__name__)
 
@@ -65,26 +65,26 @@ class Watcher:
         self.seen_before = self.box.seen_at
         self.boot_is_noted = threading.Event()
         self.runs = Runs(self.box)
-        self.oom_killed = OomKilled(self.box)
-        self.images = Images(self.box)
-        self.memory = Memory(self.box)
-        self.hardware = Hardware(self.box)
-        self.loading = Loading(self.box)
-        self.history = History(self.box)
-        self.releases = Releases(self.box)
-        self.left_behind = LeftBehind(self.box)
-        self.alerts = Alerts(self.box)
-        self.sending = Sending(self.box)
-        self.stocktaking = Stocktaking(self.box)
+        self.oom_killed = OomMonitor(self.box)
+        self.images = ImageInspector(self.box)
+        self.memory = MemoryMonitor(self.box)
+        self.hardware = HardwareMonitor(self.box)
+        self.loading = LoadMonitor(self.box)
+        self.history = HistoryRecorder(self.box)
+        self.releases = ReleaseMonitor(self.box)
+        self.left_behind = OrphanMonitor(self.box)
+        self.alerts = AlertMonitor(self.box)
+        self.sending = NotificationSender(self.box)
+        self.stocktaking = ModelScan(self.box)
         self.stock_in = STOCK_EVERY  # seconds
-        self.shelves = Shelves(self.box)
-        self.asking_hub = checkpoints.Asking()
-        self.fetching = Fetching(self.box)
+        self.shelves = ImageInventories(self.box)
+        self.asking_hub = checkpoints.HubSizes()
+        self.fetching = DownloadRunner(self.box)
         self.stopping = threading.Event()
         self.wake = threading.Event()  # something for reconcile() to do
         self.asked = threading.Event()  # perhaps something for the box itself
         self.around = threading.Event()  # perhaps something of others has begun or ended
-        self.foreign = Foreign(self.box, wake=self.around.set)
+        self.foreign = ExternalEngines(self.box, wake=self.around.set)
         self.to_send = threading.Event()  # perhaps somebody wants to see whether alerts arrive
         self.checkpoints_asked = threading.Event()  # perhaps a profile names another one
         self.stock_asked = threading.Event()  # perhaps somebody wants to know what is on the disks
@@ -106,7 +106,7 @@ class Watcher:
         self.sample: dict[str, Any] | None = None
         self.judged: dict[str, Any] | None = None  # the same with what is thought of it
         self.docker_was_away_at = float("-inf")
-        self.faults = Faults()
+        self.faults = LoopFaults()
         self.is_broken = False
 
     def run(self) -> bool:

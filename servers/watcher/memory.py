@@ -16,7 +16,7 @@ SHM_EVERY = 60.0
 CONTAINERS_EVERY = 5.0
 
 
-class Memory:
+class MemoryMonitor:
     def __init__(self, box: Box) -> None:
         self.box = box
         self._best = dict(box.memory_best)

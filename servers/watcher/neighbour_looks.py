@@ -3,19 +3,19 @@
 import threading
 import time
 
-from servers.host.foreign import Other
+from servers.host.foreign import ExternalContainer
 from servers.lifecycle import creation
 
 # What changes without an event of its container, such as a network that it joins, is seen then.
 EVERY = 30.0
 
 
-class NeighbourLooks:
+class ContainerCache:
     """Docker is asked for a list each time, and looks anew only at what may be another one."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._known: dict[str, Other] = {}
+        self._known: dict[str, ExternalContainer] = {}
         self._forgotten: set[str] = set()
         self._forgets_all = False
         self._read_at = float("-inf")
@@ -32,7 +32,7 @@ class NeighbourLooks:
             self._known = {}
             self._forgets_all = True
 
-    def running(self) -> list[Other]:
+    def running(self) -> list[ExternalContainer]:
         """As Docker's others(). Raises ContainerError."""
         with self._lock:
             if time.monotonic() - self._read_at >= EVERY:

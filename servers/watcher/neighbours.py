@@ -13,20 +13,20 @@ from servers import live
 from servers.commandline.inspect import argv
 from servers.commandline.ray import ray_start
 from servers.host.containers import ContainerError
-from servers.host.foreign import Other
+from servers.host.foreign import ExternalContainer
 from servers.host.kernel import Kernel
 from servers.judge.origin import Origin
-from servers.judge.unseen import Standing, unseen
+from servers.judge.unseen import WatcherRights, unseen
 from servers.lifecycle import creation
 from servers.models import Box, Neighbours
-from servers.watcher.attending import NOBODY, Attendant
-from servers.watcher.bare import Worker
+from servers.watcher.attending import NOBODY, SystemdOwner
+from servers.watcher.bare import RayWorkerProcess
 
 # Listing images costs Docker more than listing containers.
 IMAGES_EVERY = 60.0
 
 
-class Around:
+class OtherWorkloadsMonitor:
     """What the last look has found; a row is written only where that is anything new."""
 
     def __init__(self, box: Box) -> None:
@@ -36,12 +36,12 @@ class Around:
 
     def note(
         self,
-        others: Iterable[Other],
+        others: Iterable[ExternalContainer],
         engines: Collection[str],
-        units: Mapping[str, Attendant],
+        units: Mapping[str, SystemdOwner],
         sample: Mapping[str, Any] | None,
         *,
-        workers: Iterable[Worker] = (),
+        workers: Iterable[RayWorkerProcess] = (),
     ) -> None:
         """`engines` are the containers that are told of elsewhere, `workers` processes of Ray in
         none. Raises ContainerError.
@@ -83,7 +83,7 @@ def _workers(values: Mapping[str, Any]) -> list[Any]:
     ]
 
 
-def _of_process(worker: Worker) -> dict[str, Any]:
+def _of_process(worker: RayWorkerProcess) -> dict[str, Any]:
     return {
         "container": worker.key,
         "name": f"process {worker.pid}",
@@ -97,7 +97,7 @@ def _of_process(worker: Worker) -> dict[str, Any]:
     }
 
 
-def _told(other: Other, units: Mapping[str, Attendant]) -> dict[str, Any]:
+def _told(other: ExternalContainer, units: Mapping[str, SystemdOwner]) -> dict[str, Any]:
     container = other.container
     began = container.started_at
     ports = sorted({port.host_port for port in container.published if port.host_port})
@@ -124,8 +124,8 @@ def _user() -> str:
         return str(os.geteuid())
 
 
-def _standing(trouble: str = "", *, is_refused: bool = False) -> Standing:
-    return Standing(
+def _standing(trouble: str = "", *, is_refused: bool = False) -> WatcherRights:
+    return WatcherRights(
         user=_user(),
         is_root=os.geteuid() == 0,
         is_in_container=not Kernel(root=settings.KERNEL_ROOT).sees_host_pids(),

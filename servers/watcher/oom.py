@@ -14,12 +14,12 @@ from servers import live
 from servers.host.cgroups import CgroupMemory, read_memory
 from servers.host.containers import ContainerError
 from servers.host.kernel import Kernel
-from servers.host.lives import Life
+from servers.host.lives import ProcessId
 from servers.judge import oom
 from servers.judge.oom import Oom
 from servers.lifecycle import creation
 from servers.models import Box, Run
-from servers.models.run import ACTIVE, State
+from servers.models.run import ACTIVE, RunState
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ class _Looked:
     pids: frozenset[int] = frozenset()  # all that were ever seen in it
 
 
-class OomKilled:
+class OomMonitor:
     """Asks each source that needs no privilege, and the kernel's log where it can be read."""
 
     def __init__(self, box: Box, *, kernel: Kernel | None = None) -> None:
@@ -58,7 +58,7 @@ class OomKilled:
         if not (told.get("killed") or told.get("moves")):
             return
         ended = with_container.filter(
-            state=State.FAILED, ended_at__gte=timezone.now() - LATELY
+            state=RunState.FAILED, ended_at__gte=timezone.now() - LATELY
         ).fetch_any()
         for run in [*living.fetch_any(), *ended]:
             for found in self._of_sample(run, told):
@@ -81,7 +81,7 @@ class OomKilled:
                 looked.before = 0 if _is_new(run) else memory.kills
             looked.memory, looked.pids = memory, looked.pids | memory.pids
             # A process in no container may share its cgroup with others.
-            if memory.kills > looked.before and Life.parse(run.container_id) is None:
+            if memory.kills > looked.before and ProcessId.parse(run.container_id) is None:
                 held = memory.held
                 found = Oom(source="cgroup", at=time.time(), held=held, limit=memory.limit)
                 self._note(run, found)
@@ -104,7 +104,7 @@ class OomKilled:
     def _of_sample(self, run: Run, told: Mapping[str, Any]) -> Iterator[Oom]:
         kills = told.get("killed") or []
         seen = self._seen_of(run)
-        life = Life.parse(run.container_id)
+        life = ProcessId.parse(run.container_id)
         pids = (seen.pids if seen else frozenset()) | ({life.pid} if life else frozenset())
         for each in kills:
             is_its = each.get("container") == run.container_id or (
@@ -121,7 +121,7 @@ class OomKilled:
                     others=tuple((name, size) for name, size in each["others"]),
                     said=each["said"],
                 )
-        if run.state == State.FAILED and run.exit_code not in _CLEAN and run.ended_at:
+        if run.state == RunState.FAILED and run.exit_code not in _CLEAN and run.ended_at:
             for move in told.get("moves") or []:
                 if oom.may_explain(move["t"], run.ended_at.timestamp()) and not oom.is_anothers(
                     kills, run.container_id, move
@@ -153,7 +153,7 @@ class OomKilled:
 
 def _first_pid(run: Run) -> int | None:
     """Of its container, or the process itself."""
-    if (life := Life.parse(run.container_id)) is not None:
+    if (life := ProcessId.parse(run.container_id)) is not None:
         return life.pid
     try:
         container = creation.docker().inspect(run.container_id)

@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 
-from servers.watcher.faults import Apart
+from servers.watcher.faults import ErrorIsolation
 
 
 class Questions[Answer]:
@@ -37,7 +37,7 @@ class Questions[Answer]:
         Ends when none is owed, or at this moment of time.monotonic(). Raises what questions have
         raised, after the others' answers.
         """
-        with Apart() as apart:
+        with ErrorIsolation() as apart:
             while self._open:
                 try:
                     run_id, answer = self._answers.get(timeout=max(0.0, until - time.monotonic()))

@@ -14,7 +14,7 @@ READ_AHEAD = 4 * BATCH_LINES
 READ_AHEAD_BYTES = 4 * BATCH_BYTES
 
 
-class Stream(threading.Thread):
+class LogReadAhead(threading.Thread):
     """Reads records ahead of the database, so that neither waits for the other's pauses."""
 
     def __init__(self, source: LogStream, found: Iterator[bytes]) -> None:

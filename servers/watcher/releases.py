@@ -24,7 +24,7 @@ class _Seen:
     pids: set[int] = field(default_factory=set)
 
 
-class Releases:
+class ReleaseMonitor:
     def __init__(self, box: Box) -> None:
         self.box = box
         self._seen: dict[int, _Seen] = {}

@@ -15,24 +15,24 @@ from django.utils import timezone
 
 from servers import lifecycle, live
 from servers.engines import ENGINES, Engine, purpose
-from servers.host.containers import ContainerError, Progress
-from servers.host.probes import Health
-from servers.host.questions import Answer
+from servers.host.containers import ContainerError, PullState
+from servers.host.probes import HealthAnswer
+from servers.host.questions import CompletionResult
 from servers.judge import figurebook
-from servers.judge.enginefigures import Reading, between, is_speed
+from servers.judge.enginefigures import EngineReading, between, is_speed
 from servers.judge.holders import memory_by_container
 from servers.lifecycle import claims, creation, demand, diagnoses, health, secrets
 from servers.models import Box, Run
-from servers.models.run import ENDED, State, Wanted
+from servers.models.run import ENDED, DesiredState, RunState
 from servers.watcher import logs, logsearch, looks
-from servers.watcher.asking import Asking, Said
-from servers.watcher.faults import Apart
+from servers.watcher.asking import ProbeResult, SyntheticProbes
+from servers.watcher.faults import ErrorIsolation
 from servers.watcher.figures import EngineFigures
 from servers.watcher.liveness import Liveness, asked_path
-from servers.watcher.looks import Serving, Started
+from servers.watcher.looks import ReadinessProbe, StatusProbe
 from servers.watcher.questions import Questions
-from servers.watcher.sleeping import Sleeping
-from servers.watcher.starts import Starts
+from servers.watcher.sleeping import EngineSleeper
+from servers.watcher.starts import StartTracker
 
 log = logging.getLogger(__name__)
 
@@ -49,14 +49,14 @@ class Runs:
         self.box = box
         self._pulls: dict[int, threading.Thread] = {}
         self._asked: dict[int, float] = {}
-        self._generated: dict[int, Reading] = {}
-        self._questions: Questions[tuple[Run, Started | Serving]] = Questions("ask")
-        self._asking = Asking()
-        self._slow_answers: dict[int, Answer] = {}
+        self._generated: dict[int, EngineReading] = {}
+        self._questions: Questions[tuple[Run, ReadinessProbe | StatusProbe]] = Questions("ask")
+        self._asking = SyntheticProbes()
+        self._slow_answers: dict[int, CompletionResult] = {}
         self._liveness = Liveness()
         self._figures = EngineFigures(box)
-        self._starts = Starts()
-        self._sleeping = Sleeping(box)
+        self._starts = StartTracker()
+        self._sleeping = EngineSleeper(box)
 
     def mine(self) -> list[Run]:
         active = Run.objects.active().filter(server__box=self.box)
@@ -64,10 +64,10 @@ class Runs:
 
     def reconcile(self) -> None:
         """Take up whatever a lost nudge, a restart or a missed event left undone."""
-        with Apart() as apart:
+        with ErrorIsolation() as apart:
             for run in self.mine():
                 with apart.each(run):
-                    if run.state == State.PULLING and run.wanted == Wanted.RUNNING:
+                    if run.state == RunState.PULLING and run.wanted == DesiredState.RUNNING:
                         self._pull(run)
                     else:
                         lifecycle.advance(run)
@@ -99,7 +99,7 @@ class Runs:
     def measure(self, sample: Mapping[str, Any]) -> None:
         """Remember the most memory that each run was seen to hold, and whether its GPUs spin."""
         held = memory_by_container(sample)
-        with Apart() as apart:
+        with ErrorIsolation() as apart:
             for run in self.mine():
                 with apart.each(run):
                     size = held.get(run.container_id, 0)
@@ -130,8 +130,8 @@ class Runs:
         self._hear_answers()
         mine = self.mine()
         self._liveness.forget({run.pk for run in mine})
-        self._figures.look({run.pk for run in mine if run.state == State.READY})
-        with Apart() as apart:
+        self._figures.look({run.pk for run in mine if run.state == RunState.READY})
+        with ErrorIsolation() as apart:
             for run in mine:
                 with apart.each(run):
                     self._bring_on(run, is_due=now - self._asked.get(run.pk, 0) >= ASK_EVERY)
@@ -144,20 +144,20 @@ class Runs:
         # Before it may become ready: what is known of its log by then counts.
         logsearch.search(run)
         self._starts.look(run)
-        is_wanted = run.wanted == Wanted.RUNNING
-        if run.state == State.QUEUED and is_wanted and (run.waits or run.outlook):
+        is_wanted = run.wanted == DesiredState.RUNNING
+        if run.state == RunState.QUEUED and is_wanted and (run.waits or run.outlook):
             # What it waits for may be free by now; the others are taken up within seconds.
             lifecycle.advance(run)
-        elif run.state == State.STARTING and is_wanted:
+        elif run.state == RunState.STARTING and is_wanted:
             self._ask_starting(run)
             lifecycle.check_limit(run)
-        elif run.state == State.READY and is_due:
+        elif run.state == RunState.READY and is_due:
             self._ask_ready(run)
-        if run.wanted != Wanted.RUNNING:
+        if run.wanted != DesiredState.RUNNING:
             lifecycle.advance(run)
 
-    def _heard(self, run: Run, said: Started | Serving) -> None:
-        if isinstance(said, Serving):
+    def _heard(self, run: Run, said: ReadinessProbe | StatusProbe) -> None:
+        if isinstance(said, StatusProbe):
             self._heard_ready(run, said)
         elif said.is_ready:
             if run.is_watched and said.served_name != run.served_name:
@@ -197,7 +197,7 @@ class Runs:
             lambda: (run, looks.serving(endpoint, engine, path=path, spare_health=spare)),
         )
 
-    def _heard_ready(self, run: Run, said: Serving) -> None:
+    def _heard_ready(self, run: Run, said: StatusProbe) -> None:
         engine = ENGINES[run.version.launch.engine]
         others = self._asking.others(run, said.requests(engine), engine)
         rate, shows_speed = self._rate(run.pk, said, engine)
@@ -211,11 +211,11 @@ class Runs:
             new["peak_tokens_per_second"] = rate
         has_changed = any(getattr(run, name) != value for name, value in new.items())
         if has_changed:
-            Run.objects.filter(pk=run.pk, state=State.READY).update(**new)
+            Run.objects.filter(pk=run.pk, state=RunState.READY).update(**new)
         if self._figures.heard(run, said, others=others, is_ours=is_ours) or has_changed:
             live.server_changed(run.server_id)
         self._liveness.heard(run, said)
-        if not others and said.health is Health.OK and run.wanted == Wanted.RUNNING:
+        if not others and said.health is HealthAnswer.OK and run.wanted == DesiredState.RUNNING:
             self._question(run)
 
     def _question(self, run: Run) -> None:
@@ -239,7 +239,7 @@ class Runs:
             if said.kind != "token":
                 self._first_answer(said)
 
-    def _first_answer(self, said: Said) -> None:
+    def _first_answer(self, said: ProbeResult) -> None:
         run, answer = said.run, said.answer
         endpoint = run.endpoint if said.kind == "first" and said.alone else None
         if endpoint is not None and health.is_slow(run, answer):
@@ -252,13 +252,13 @@ class Runs:
             answer = slow
         health.keep_first_answer(run, answer, alone=said.alone)
 
-    def _rate(self, pk: int, said: Serving, engine: Engine) -> tuple[float | None, bool]:
+    def _rate(self, pk: int, said: StatusProbe, engine: Engine) -> tuple[float | None, bool]:
         """Tokens a second since the last answer, and whether that is how fast it was; None when the
         engine does not count."""
         book = figurebook.by_engine().get(engine.key)
         if book is None or not said.figures:
             return None, False
-        new = Reading(at=said.at, exposed=said.exposed)
+        new = EngineReading(at=said.at, exposed=said.exposed)
         before = self._generated.get(pk)
         self._generated[pk] = new
         if before is None:
@@ -271,13 +271,13 @@ def pull(run: Run) -> None:
     """Pull the run's image, telling how far it is, until it is there or no longer wanted."""
     last_told = 0.0
 
-    def tell(progress: Progress) -> bool:
+    def tell(progress: PullState) -> bool:
         nonlocal last_told
         now = time.monotonic()
         if now - last_told < PROGRESS_EVERY:
             return True
         last_told = now
-        wanted = Run.objects.filter(pk=run.pk, state=State.PULLING, wanted=Wanted.RUNNING)
+        wanted = Run.objects.filter(pk=run.pk, state=RunState.PULLING, wanted=DesiredState.RUNNING)
         told = wanted.update(pulled=progress.done, pull_total=progress.total)
         live.server_changed(run.server_id)
         return told == 1

@@ -9,7 +9,7 @@ from django.db.utils import InterfaceError, OperationalError
 
 from servers.lifecycle import outlets
 from servers.models import Box, Delivery, Outlet
-from servers.models.outlet import OutletKind
+from servers.models.outlet import ChannelKind
 
 log = logging.getLogger(__name__)
 
@@ -19,7 +19,7 @@ MOST_THREADS = 8
 PING_EVERY = 60.0
 
 
-class Sending:
+class NotificationSender:
     def __init__(self, box: Box) -> None:
         self.box = box
         self._threads: dict[int, threading.Thread] = {}
@@ -64,7 +64,7 @@ class Sending:
         if box.is_silent:
             return
         now = time.monotonic()
-        pings = Outlet.objects.filter(kind=OutletKind.PING, is_enabled=True, box=box)
+        pings = Outlet.objects.filter(kind=ChannelKind.PING, is_enabled=True, box=box)
         for outlet in pings.select_related("box"):
             if now - self._pinged.get(outlet.pk, float("-inf")) < PING_EVERY:
                 continue

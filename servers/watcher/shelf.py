@@ -20,7 +20,7 @@ AFTER_A_START = 5.0  # since the last look, however many starts there are
 SIZES_EVERY = 600.0
 
 
-class Shelves:
+class ImageInventories:
     def __init__(self, box: Box) -> None:
         self.box = box
         self._looked_at = float("-inf")

@@ -23,7 +23,7 @@ from servers.judge.sleeping import lacking
 from servers.lifecycle import demand
 from servers.live.waiting import heard
 from servers.models import Box, Run
-from servers.models.run import State, Wanted
+from servers.models.run import DesiredState, RunState
 from servers.models.sleeping import Sleep
 from servers.watcher.questions import Questions
 
@@ -44,7 +44,7 @@ class Outcome:
     trouble: str = ""
 
 
-class Sleeping:
+class EngineSleeper:
     def __init__(self, box: Box) -> None:
         self.box = box
         self._questions: Questions[Outcome] = Questions("sleep")
@@ -56,7 +56,9 @@ class Sleeping:
                 continue
             if _move(run, old=Sleep.AWAKE, new=Sleep.FALLING):
                 self._questions.ask(run.pk, partial(_in_thread, _fall, run, endpoint))
-        ready = Run.objects.filter(server__box=self.box, state=State.READY, wanted=Wanted.RUNNING)
+        ready = Run.objects.filter(
+            server__box=self.box, state=RunState.READY, wanted=DesiredState.RUNNING
+        )
         other = ready.exclude(sleep=Sleep.AWAKE).select_related("server__box", "version")
         for run in other.fetch_any():
             if not self._questions.is_open(run.pk) and (endpoint := run.endpoint):
@@ -169,7 +171,9 @@ def _sample_since(run: Run, moment: float) -> Mapping[str, Any] | None:
 
 
 def _move(run: Run, *, old: Sleep, new: Sleep) -> bool:
-    mine = Run.objects.filter(pk=run.pk, state=State.READY, wanted=Wanted.RUNNING, sleep=old)
+    mine = Run.objects.filter(
+        pk=run.pk, state=RunState.READY, wanted=DesiredState.RUNNING, sleep=old
+    )
     if not mine.update(sleep=new, sleep_moved_at=timezone.now()):
         return False
     live.server_changed(run.server_id)
@@ -196,7 +200,7 @@ def _keep(run_id: int, outcome: Outcome) -> None:
         new["last_request_at"] = timezone.now()
     if was != outcome.sleep:
         new["sleep_moved_at"] = timezone.now()
-    Run.objects.filter(pk=run.pk, state=State.READY).update(**new)
+    Run.objects.filter(pk=run.pk, state=RunState.READY).update(**new)
     live.server_changed(run.server_id)
     if was == Sleep.FALLING and outcome.trouble and outcome.sleep == Sleep.AWAKE:
         log.warning("%s does not go to sleep, and is stopped: %s", run.server, outcome.trouble)

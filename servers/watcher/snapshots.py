@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from servers.host import shm
 from servers.models import Box, Run, Supplies
-from servers.models.run import ACTIVE, State
+from servers.models.run import ACTIVE, RunState
 
 # A worker that outlives its container is there for days, until somebody sees it.
 REMEMBERED = timedelta(days=7)
@@ -22,7 +22,7 @@ def complete(sample: dict[str, Any], box: Box) -> dict[str, Any]:
 
 def pending(box: Box) -> dict[str, Any] | None:
     """The start that has waited longest for free memory, and what it wants of each GPU."""
-    queued = Run.objects.filter(server__box__slug=box.slug, state=State.QUEUED)
+    queued = Run.objects.filter(server__box__slug=box.slug, state=RunState.QUEUED)
     launches = (run.version.launch for run in queued.select_related("version").order_by("pk"))
     wants = (each for each in launches if each.free_memory)
     return next(({"engine": each.engine, "needs": each.free_memory} for each in wants), None)

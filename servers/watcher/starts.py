@@ -10,11 +10,11 @@ from django.utils import timezone
 
 from servers import live
 from servers.judge import clusters, starting, stuck
-from servers.judge.phases import Progress, Reader
+from servers.judge.phases import PhaseProgress, Reader
 from servers.models import Box, LogChunk, Run
 from servers.models.log import NOTE
-from servers.models.run import ENDED, State
-from servers.watcher.downloads import Downloads
+from servers.models.run import ENDED, RunState
+from servers.watcher.downloads import DownloadMeter
 
 # At once: the tick in which it is done asks engines, too.
 MOST_LINES, MOST_CHUNKS = 20_000, 32
@@ -29,10 +29,10 @@ READ = ["log_lines", "phases_read", "reader", "heard_at", "usual_phases"]
 type Shown = tuple[object, ...]
 
 
-class Starts:
+class StartTracker:
     def __init__(self) -> None:
         self._told: dict[int, Shown] = {}
-        self._downloads = Downloads()
+        self._downloads = DownloadMeter()
         self._stuck: dict[int, str] = {}  # what was last told of it
         self._reading = threading.Lock()
 
@@ -40,7 +40,7 @@ class Starts:
         """Read what logs of starts have grown by, and tell of it: the page shows both beside each
         other. Asks no engine and measures nothing, so that it waits for nobody."""
         unread = Run.objects.filter(
-            server__box=box, state=State.STARTING, log_lines__gt=F("phases_read")
+            server__box=box, state=RunState.STARTING, log_lines__gt=F("phases_read")
         )
         if not unread.exists():
             return
@@ -54,9 +54,9 @@ class Starts:
 
     def look(self, run: Run) -> None:
         """Go on in its log, and nudge its viewers when something that they see of it changed."""
-        if run.state not in (State.STARTING, State.READY):
+        if run.state not in (RunState.STARTING, RunState.READY):
             return
-        if run.state == State.READY and not _may_still_say(run):
+        if run.state == RunState.READY and not _may_still_say(run):
             self._forget(run)
             return
         with self._reading:
@@ -64,7 +64,7 @@ class Starts:
             if not run.reader:
                 _begin(run)
             read(run)
-        if run.state == State.STARTING:
+        if run.state == RunState.STARTING:
             self._downloads.look(run, run.progress)
             with self._reading:
                 self._tell(run)
@@ -73,7 +73,7 @@ class Starts:
         """Note since when the run's GPUs only spin. A ready one must owe its callers tokens."""
         cards = stuck.cards_of(sample, run.container_id)
         is_owing = bool(run.requests_running) and run.tokens_per_second == 0
-        can_be = run.state == State.STARTING or (run.state == State.READY and is_owing)
+        can_be = run.state == RunState.STARTING or (run.state == RunState.READY and is_owing)
         if run.is_watched and (rank := clusters.rank(run.version.launch)) and rank.follows:
             can_be = False  # it answers nobody, so that it is never seen to be ready
         is_fresh = sample.get("stale_s") is None
@@ -141,7 +141,7 @@ def read(run: Run) -> bool:
     return _marks(before) != _marks(reader.progress)
 
 
-def _marks(progress: Progress) -> tuple[str, int | None]:
+def _marks(progress: PhaseProgress) -> tuple[str, int | None]:
     return progress.phase, progress.percent
 
 

@@ -26,7 +26,7 @@ EVERY = timedelta(minutes=15)
 REST, REST_AT_LEAST = 9, 5.0
 
 
-class Stocktaking:
+class ModelScan:
     def __init__(self, box: Box) -> None:
         self.box = box
         self._inventory = Inventory()

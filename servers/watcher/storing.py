@@ -13,7 +13,7 @@ from servers.host.containers import ContainerError
 from servers.host.logstream import LogStreamError
 from servers.host.printed import PrintedError
 from servers.models import LogChunk, Run, datafolder
-from servers.models.log import Line, Moved
+from servers.models.log import LogMovedError, StoredLine
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ grew = threading.Event()
 _appending = threading.Lock()
 
 
-class Storing(threading.Thread, ABC):
+class LogWriter(threading.Thread, ABC):
     """A thread that reads the log of one run. Who derives from it says how (_read_to_end)."""
 
     def __init__(self, run_id: int) -> None:
@@ -73,7 +73,7 @@ class Storing(threading.Thread, ABC):
             self._tell_once(f"Docker does not hand out the log: {error}")
         except PrintedError as error:
             self._tell_once(str(error))
-        except Moved:
+        except LogMovedError:
             self._tell_once("another watcher stores the same log; is inferdash running twice?")
         except (DatabaseError, InterfaceError) as error:
             self._tell_once(datafolder.said(error) or f"the database is away: {error}")
@@ -104,7 +104,7 @@ class Storing(threading.Thread, ABC):
         try:
             with _appending:
                 self._upto = LogChunk.objects.append(self.run_id, self._upto, batch, **self._beside)
-        except Moved:
+        except LogMovedError:
             # The connection may have been lost after the commit of an earlier attempt.
             upto = self._upto + len(batch)
             if Run.objects.values_list("log_lines", flat=True).get(pk=self.run_id) < self._upto:
@@ -119,6 +119,6 @@ class Storing(threading.Thread, ABC):
         return True
 
 
-def _line(number: int, record: bytes) -> Line:
+def _line(number: int, record: bytes) -> StoredLine:
     at, stream, text = record.decode().split(" ", 2)
-    return Line(number, at, stream, text)
+    return StoredLine(number, at, stream, text)

@@ -12,7 +12,7 @@ from django.utils import timezone
 from servers import live
 from servers.engines.volumes import VolumeError, resolve
 from servers.host import clock, outfit
-from servers.host.containers import Facts, Image
+from servers.host.containers import DockerFacts, Image
 from servers.models import Box, Supplies
 
 log = logging.getLogger(__name__)
@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 REQUIRE, NO_REQUIRE = "NVIDIA_REQUIRE_CUDA", "NVIDIA_DISABLE_REQUIRE"
 
 
-def look(box: Box, docker: Facts | None) -> None:
+def look(box: Box, docker: DockerFacts | None) -> None:
     """Everything but the images; without Docker, what can be told without it."""
     root = settings.HOST_ROOT
     found: dict[str, Any] = {}
@@ -63,7 +63,7 @@ def _image(image: Image) -> dict[str, Any]:
     }
 
 
-def _cache(box: Box) -> outfit.Disk | None:
+def _cache(box: Box) -> outfit.HostDisk | None:
     if not box.hf_cache:
         return None
     try:

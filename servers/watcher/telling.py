@@ -4,7 +4,7 @@ import time
 
 from servers.judge import logtext
 from servers.judge.enginefigures import Figures
-from servers.judge.meter import GAP, Meter, Rule
+from servers.judge.meter import GAP, Meter, MetricRule
 from servers.judge.meterbook import by_engine
 from servers.models import LogChunk, Run
 from servers.models.log import NOTE
@@ -19,7 +19,7 @@ class LogFigures:
 
     def __init__(self, run: Run) -> None:
         book = by_engine().get(run.version.launch.engine)
-        self._rules = [Rule.from_json(each) for each in book.rules] if book else []
+        self._rules = [MetricRule.from_json(each) for each in book.rules] if book else []
         self._read = max(0, run.log_lines - MOST_LINES)
         self._looked_at = float("-inf")
         self._before: Meter | None = None

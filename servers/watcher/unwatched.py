@@ -12,7 +12,7 @@ from servers.engines import SERVING
 from servers.engines.engine import Engine
 from servers.host import probes
 from servers.host.probes import Endpoint
-from servers.judge.found import Found
+from servers.judge.found import DiscoveredEngine
 from servers.models import Box, Run
 from servers.watcher.looks import MOST_REQUESTS
 from servers.watcher.questions import Questions
@@ -21,13 +21,13 @@ type Count = tuple[int | None, int | None]  # that run, and that wait; None: it 
 HEAR_FOR = 1.0  # seconds
 
 
-class Unwatched:
+class ExternalUsage:
     def __init__(self, box: Box) -> None:
         self.box = box
         self._questions: Questions[tuple[str, Count]] = Questions("count")
         self._numbers: dict[str, int] = {}
 
-    def counts(self, found: Mapping[str, tuple[Found, str]]) -> dict[str, Count]:
+    def counts(self, found: Mapping[str, tuple[DiscoveredEngine, str]]) -> dict[str, Count]:
         """By key, of those that serve; `found` are they with what their callers are asked for."""
         if not live.is_looked_at(self.box.slug):
             return {}

@@ -20,7 +20,7 @@ class Got:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
+class ReceiverResponse:
     status: int = 200
     body: bytes = b"ok"
     headers: dict[str, str] = field(default_factory=dict)
@@ -32,7 +32,7 @@ class Receiver:
 
     port: int = 0
     got: list[Got] = field(default_factory=list)
-    answers: list[Answer] = field(default_factory=list)
+    answers: list[ReceiverResponse] = field(default_factory=list)
     holds: threading.Event = field(default_factory=threading.Event)  # not set: it answers late
     came: threading.Event = field(default_factory=threading.Event)
 
@@ -46,7 +46,7 @@ def receiver() -> Iterator[Receiver]:
     told = Receiver()
     told.holds.set()
 
-    class Handler(BaseHTTPRequestHandler):
+    class WebhookHandler(BaseHTTPRequestHandler):
         def _answer(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             told.got.append(
@@ -54,7 +54,7 @@ def receiver() -> Iterator[Receiver]:
             )
             told.came.set()
             told.holds.wait(PATIENCE)
-            said = told.answers.pop(0) if told.answers else Answer()
+            said = told.answers.pop(0) if told.answers else ReceiverResponse()
             self.send_response(said.status)
             for name, value in said.headers.items():
                 self.send_header(name, value)
@@ -67,7 +67,7 @@ def receiver() -> Iterator[Receiver]:
         def log_message(self, format: str, *args: Any) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), WebhookHandler)
     told.port = server.server_address[1]
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
     thread.start()
@@ -93,7 +93,7 @@ def postbox() -> Iterator[Postbox]:
     """As much of SMTP as takes a letter (RFC 5321)."""
     told = Postbox()
 
-    class Handler(socketserver.StreamRequestHandler):
+    class SmtpHandler(socketserver.StreamRequestHandler):
         def handle(self) -> None:
             self._say("220 postbox")
             while line := self.rfile.readline().decode().strip():
@@ -124,7 +124,7 @@ def postbox() -> Iterator[Postbox]:
         def _say(self, line: str) -> None:
             self.wfile.write(f"{line}\r\n".encode())
 
-    server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler)
+    server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), SmtpHandler)
     told.port = server.server_address[1]
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
     thread.start()

@@ -5,29 +5,31 @@ from typing import Any
 
 from django.utils import timezone
 
-from servers.judge.alerts.case import Case
+from servers.judge.alerts.case import AlertCase
 from servers.lifecycle import alerts
 from servers.models import Alert, Box, Delivery, Outlet
-from servers.watcher.sending import Sending
+from servers.watcher.sending import NotificationSender
 from tests import factories
 from tests.alerts.receiver import Receiver
 from tests.waiting import PATIENCE
 
-DIED = Case(
+DIED = AlertCase(
     kind="died",
     subject="glm-5",
     severity="critical",
     title="glm-5 on rtx8 died after 3 h",
     memory="33.1 GiB were not given back.",
 )
-HOT = Case(kind="thermal", subject="thermal:GPU-1", severity="warning", title="rtx8: GPU 1 is hot")
+HOT = AlertCase(
+    kind="thermal", subject="thermal:GPU-1", severity="warning", title="rtx8: GPU 1 is hot"
+)
 
 
 def outlet(there: Receiver, name: str = "Team chat", **values: Any) -> Outlet:
     return factories.outlet(name, f"{there.url}/hook", **values)
 
 
-def raised(box: Box, case: Case = DIED) -> Alert:
+def raised(box: Box, case: AlertCase = DIED) -> Alert:
     made = alerts.raise_alert(box, case)
     assert made is not None
     return made
@@ -35,7 +37,7 @@ def raised(box: Box, case: Case = DIED) -> Alert:
 
 def send(box: Box) -> None:
     """A watcher's round, of a watcher that has just begun."""
-    sending = Sending(box)
+    sending = NotificationSender(box)
     sending.step()
     sending.finish(PATIENCE)
 

@@ -9,8 +9,8 @@ from django.utils import timezone
 
 from servers.lifecycle import deaths
 from servers.models import Alert, Box, Delivery, Run, Server
-from servers.models.run import STEADY, State
-from servers.watcher.alerts import Alerts
+from servers.models.run import STEADY, RunState
+from servers.watcher.alerts import AlertMonitor
 from tests import factories
 from tests.alerts.receiver import Receiver
 from tests.alerts.rounds import outlet, send
@@ -25,7 +25,7 @@ def box(own_redis: object) -> Box:
 
 
 def lived(
-    server: Server, seconds_ago: float, *, state: State = State.FAILED, served: float = 3
+    server: Server, seconds_ago: float, *, state: RunState = RunState.FAILED, served: float = 3
 ) -> Run:
     """A life that was ready for some seconds and has ended."""
     ended = timezone.now() - timedelta(seconds=seconds_ago)
@@ -42,13 +42,13 @@ def titles() -> list[str]:
 
 def test_a_watched_one_that_dies_again_and_again_is_told(box: Box, there: Receiver) -> None:
     outlet(there)
-    server = rows.watched(box, state=State.STOPPED).server
-    watcher = Alerts(box)
+    server = rows.watched(box, state=RunState.STOPPED).server
+    watcher = AlertMonitor(box)
     for seconds_ago in (12, 8):
         lived(server, seconds_ago)
         factories.run(server, is_watched=True, age=1, started_by=None)
         watcher.step(None)
-        Run.objects.filter(server=server, state=State.READY).delete()
+        Run.objects.filter(server=server, state=RunState.READY).delete()
     assert titles() == ["speech-llm on rtx8 died after 3 s, and was started again"] * 2
 
     lived(server, 4)
@@ -70,15 +70,15 @@ def test_a_watched_one_that_dies_again_and_again_is_told(box: Box, there: Receiv
 @pytest.mark.parametrize(
     ("lives", "count"),
     [
-        ([(9, State.FAILED, 3.0), (6, State.FAILED, 3.0), (3, State.FAILED, 3.0)], 3),
-        ([(9, State.FAILED, 3.0), (6, State.STOPPED, 3.0), (3, State.FAILED, 3.0)], 1),
-        ([(9, State.FAILED, 3.0), (6, State.FAILED, 900.0), (3, State.FAILED, 3.0)], 2),
-        ([(4000, State.FAILED, 3.0), (6, State.FAILED, 3.0)], 1),
+        ([(9, RunState.FAILED, 3.0), (6, RunState.FAILED, 3.0), (3, RunState.FAILED, 3.0)], 3),
+        ([(9, RunState.FAILED, 3.0), (6, RunState.STOPPED, 3.0), (3, RunState.FAILED, 3.0)], 1),
+        ([(9, RunState.FAILED, 3.0), (6, RunState.FAILED, 900.0), (3, RunState.FAILED, 3.0)], 2),
+        ([(4000, RunState.FAILED, 3.0), (6, RunState.FAILED, 3.0)], 1),
         ([], 0),
     ],
     ids=["a row", "stopped between", "served long between", "an hour ago", "none"],
 )
-def test_what_is_a_row(box: Box, lives: list[tuple[float, State, float]], count: int) -> None:
+def test_what_is_a_row(box: Box, lives: list[tuple[float, RunState, float]], count: int) -> None:
     server = factories.server(box, "glm-5")
     for seconds_ago, state, served in lives:
         lived(server, seconds_ago, state=state, served=served)
@@ -90,7 +90,7 @@ def test_what_is_a_row(box: Box, lives: list[tuple[float, State, float]], count:
 def test_one_of_ours_that_is_started_again_each_time_is_one_alert(box: Box) -> None:
     """Ready for seconds each time, it would be told, be over and be told again."""
     server = factories.server(box, "glm-5", restart="always")
-    watcher = Alerts(box)
+    watcher = AlertMonitor(box)
     for tries in range(4):
         run = lived(server, 1)
         Run.objects.filter(pk=run.pk).update(tries=tries)
@@ -109,23 +109,23 @@ def test_one_of_ours_that_is_started_again_each_time_is_one_alert(box: Box) -> N
 @pytest.mark.parametrize(
     ("after", "words"),
     [
-        (State.STARTING, "ada has started it again."),
-        (State.READY, "It is ready again."),
-        (State.STOPPED, "It was stopped."),
+        (RunState.STARTING, "ada has started it again."),
+        (RunState.READY, "It is ready again."),
+        (RunState.STOPPED, "It was stopped."),
         (None, "Its server was removed."),
     ],
 )
 def test_who_heard_of_an_end_hears_that_it_is_over(
-    box: Box, there: Receiver, kind: str, after: State | None, words: str
+    box: Box, there: Receiver, kind: str, after: RunState | None, words: str
 ) -> None:
     outlet(there)
     server = factories.server(box, "glm-5")
     ago = timezone.now() - timedelta(hours=3)
     factories.run(
-        server, State.FAILED, ready_at=ago if kind == "died" else None, failure="It fell over.",
+        server, RunState.FAILED, ready_at=ago if kind == "died" else None, failure="It fell over.",
         diagnosis={"cause": "", "summary": ""},
     )  # fmt: skip
-    watcher = Alerts(box)
+    watcher = AlertMonitor(box)
     watcher.step(None)
     send(box)
     assert Alert.objects.get().kind == kind

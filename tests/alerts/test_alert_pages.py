@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from servers import live
 from servers.models import Alert, Box, Delivery, Entry, Outlet, Role
-from servers.models.run import State
+from servers.models.run import RunState
 from tests import factories
 
 pytestmark = pytest.mark.django_db
@@ -49,7 +49,7 @@ def post(client: Client, path: str, **data: Any) -> str:
 
 def test_a_failed_server_and_its_alert_count_once(ada: Client, box: Box) -> None:
     server = factories.server(box, "glm-5")
-    run = factories.run(server, State.FAILED, failure="It fell over.")
+    run = factories.run(server, RunState.FAILED, failure="It fell over.")
     assert bell(ada) == 1
 
     about = {"server": server, "run": run, "server_name": "glm-5"}

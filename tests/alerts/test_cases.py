@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from servers.judge.alerts import boxes, runs
-from servers.judge.alerts.case import Case
+from servers.judge.alerts.case import AlertCase
 from servers.judge.alerts.runs import RunFacts
 
 GIB = 2**30
@@ -27,7 +27,7 @@ DIED = replace(FAILED, ready_at=NOW - 3 * 3600 - 10, why="The engine was ended b
 READY = replace(FAILED, state="ready", ended_at=None, ready_at=NOW - 5, why="", memory="")
 
 
-def told(run: RunFacts, *, now: float = NOW, **values: Any) -> list[Case]:
+def told(run: RunFacts, *, now: float = NOW, **values: Any) -> list[AlertCase]:
     return list(runs.cases(run, now=now, **values))
 
 

@@ -11,7 +11,7 @@ from django.utils import timezone
 from servers import live
 from servers.judge import history
 from servers.models import Box
-from servers.watcher.history import History
+from servers.watcher.history import HistoryRecorder
 from tests import factories, past, samples
 
 pytestmark = pytest.mark.django_db
@@ -67,7 +67,7 @@ def test_the_newest_seconds_are_shown_before_they_are_stored(box: Box) -> None:
 @pytest.mark.django_db(transaction=True)
 def test_the_watcher_shows_the_minute_that_goes_on(box: Box) -> None:
     sample = samples.sample([samples.card(0, [])], [])
-    History(box).see(sample)
+    HistoryRecorder(box).see(sample)
 
     body = live.recent(box.slug)
 

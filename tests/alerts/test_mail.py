@@ -7,7 +7,7 @@ import pytest
 from django.utils import timezone
 
 from servers.models import Box, Delivery
-from servers.watcher.sending import Sending
+from servers.watcher.sending import NotificationSender
 from tests import factories
 from tests.alerts.receiver import Receiver, postbox
 from tests.alerts.rounds import HOT, outlet, raised, send
@@ -72,7 +72,7 @@ def test_a_sign_of_life_is_given_every_minute_and_not_by_a_box_that_is_silent(
 ) -> None:
     made = outlet(there, kind="ping", box=box)
     outlet(there, "Of another box", kind="ping", box=factories.box("spark-1"))
-    sending = Sending(box)
+    sending = NotificationSender(box)
     sending.step()
     sending.finish(PATIENCE)
     sending.step()

@@ -9,11 +9,11 @@ from django.utils import timezone
 
 from servers import live
 from servers.judge.alerts import steady
-from servers.judge.hardware import Finding, Severity
+from servers.judge.hardware import HardwareFinding, Severity
 from servers.live import needs
 from servers.models import Alert, Box, Profile, Run, Server
-from servers.models.run import State, Wanted
-from servers.watcher.alerts import Alerts
+from servers.models.run import DesiredState, RunState
+from servers.watcher.alerts import AlertMonitor
 from tests import factories, shelves
 from tests.samples import card
 
@@ -40,7 +40,7 @@ def server(box: Box) -> Server:
 
 def failed(server: Server, **values: Any) -> Run:
     known = {"diagnosis": {"cause": "", "summary": ""}, "failure": "It fell over."}
-    return factories.run(server, State.FAILED, **known | values)
+    return factories.run(server, RunState.FAILED, **known | values)
 
 
 def told() -> list[tuple[str, str]]:
@@ -48,7 +48,7 @@ def told() -> list[tuple[str, str]]:
 
 
 def finding(rule: str, subject: str, severity: Severity) -> dict[str, Any]:
-    return Finding(
+    return HardwareFinding(
         rule=rule,
         subject=subject,
         severity=severity,
@@ -68,7 +68,7 @@ def test_a_failed_start_is_told_with_its_run_and_kept_until_somebody_starts_it_a
     box: Box, server: Server
 ) -> None:
     run = failed(server)
-    watcher = Alerts(box)
+    watcher = AlertMonitor(box)
     watcher.step(newest(box))
     watcher.step(newest(box))
 
@@ -77,7 +77,7 @@ def test_a_failed_start_is_told_with_its_run_and_kept_until_somebody_starts_it_a
     assert (alert.run, alert.server, alert.checkpoint) == (run, server, "zai-org/GLM-5-FP8")
     assert alert.raised_at == run.ended_at
 
-    factories.run(server, State.STARTING)
+    factories.run(server, RunState.STARTING)
     watcher.step(newest(box))
     assert told() == []
     assert Alert.objects.get().cleared_at
@@ -85,24 +85,26 @@ def test_a_failed_start_is_told_with_its_run_and_kept_until_somebody_starts_it_a
 
 def test_a_watcher_that_begins_anew_raises_nothing_twice(box: Box, server: Server) -> None:
     failed(server)
-    Alerts(box).step(newest(box))
-    Alerts(box).step(newest(box))
+    AlertMonitor(box).step(newest(box))
+    AlertMonitor(box).step(newest(box))
 
     assert Alert.objects.count() == 1
 
 
 def test_a_persons_stop_is_none(box: Box, server: Server) -> None:
-    factories.run(server, State.STOPPED, stopped_by=factories.person(), wanted=Wanted.STOPPED)
-    Alerts(box).step(newest(box))
+    factories.run(
+        server, RunState.STOPPED, stopped_by=factories.person(), wanted=DesiredState.STOPPED
+    )
+    AlertMonitor(box).step(newest(box))
     failed(server, stopped_by=factories.person())
-    Alerts(box).step(newest(box))
+    AlertMonitor(box).step(newest(box))
 
     assert told() == []
 
 
 def test_the_first_remedy_of_the_catalogue_is_the_advice(box: Box, server: Server) -> None:
     failed(server, diagnosis={"cause": "cuda-oom", "summary": "GPU memory ran out.", "groups": {}})
-    Alerts(box).step(newest(box))
+    AlertMonitor(box).step(newest(box))
 
     alert = Alert.objects.get()
     assert alert.detail == "GPU memory ran out."
@@ -114,7 +116,7 @@ def test_what_became_of_its_memory_is_said(box: Box, server: Server) -> None:
     back = {"outcome": "back", "held": int(61.2 * GIB), "to_come": 0, "seconds": 9.0}
     ago = timezone.now() - timedelta(hours=3)
     failed(server, ready_at=ago, memory_before={}, memory_after=back, released_at=timezone.now())
-    Alerts(box).step(newest(box))
+    AlertMonitor(box).step(newest(box))
 
     alert = Alert.objects.get()
     assert alert.title == "glm-5 on rtx8 died after 3 h"
@@ -127,7 +129,7 @@ def test_ready_after_a_long_start_is_told_once_and_is_over_at_once(
     ready = factories.run(server, age=1200)
     Run.objects.update(ready_at=timezone.now())
     for _look in range(3):
-        Alerts(box).step(newest(box))
+        AlertMonitor(box).step(newest(box))
 
     [alert] = Alert.objects.all()
     assert (alert.kind, alert.run, alert.is_open) == ("ready", ready, False)
@@ -137,7 +139,7 @@ def test_ready_after_a_long_start_is_told_once_and_is_over_at_once(
 
 def test_an_unhealthy_engine_is_told_until_it_is_well(box: Box, server: Server) -> None:
     run = factories.run(server, unhealthy_since=timezone.now(), unhealthy_because="answers nothing")
-    watcher = Alerts(box)
+    watcher = AlertMonitor(box)
     watcher.step(newest(box))
     assert told() == [("unhealthy", "glm-5 on rtx8 is unhealthy")]
 
@@ -148,7 +150,7 @@ def test_an_unhealthy_engine_is_told_until_it_is_well(box: Box, server: Server) 
 
 def test_a_sample_raises_and_a_missing_one_clears_nothing(box: Box) -> None:
     full = finding("disk", "/models", "warning")
-    watcher = Alerts(box)
+    watcher = AlertMonitor(box)
     watcher.step(newest(box, findings=[full], meminfo={"MemAvailable": GIB}))
     assert [kind for kind, _title in told()] == ["floor", "disk"]
 
@@ -162,9 +164,9 @@ def test_a_sample_raises_and_a_missing_one_clears_nothing(box: Box) -> None:
 
 
 def test_a_load_that_takes_the_last_memory_is_told_once(box: Box, server: Server) -> None:
-    factories.run(server, State.STARTING, strained="The machine has 1.0 GiB left.")
+    factories.run(server, RunState.STARTING, strained="The machine has 1.0 GiB left.")
     little = newest(box, meminfo={"MemAvailable": GIB})
-    Alerts(box).step(little)
+    AlertMonitor(box).step(little)
 
     assert told() == [("floor", "glm-5 on rtx8 leaves the machine little memory while it loads")]
     assert [notice.what for notice in live.attention([box], {box.slug: little})] == [
@@ -174,7 +176,7 @@ def test_a_load_that_takes_the_last_memory_is_told_once(box: Box, server: Server
 
 def test_what_the_box_lacks_is_told(box: Box) -> None:
     Box.objects.update(facts={"problems": [{"what": "Docker cannot be used", "fix": "Start it."}]})
-    Alerts(box).step(newest(box))
+    AlertMonitor(box).step(newest(box))
 
     assert told() == [("box", "rtx8: Docker cannot be used")]
 
@@ -182,7 +184,7 @@ def test_what_the_box_lacks_is_told(box: Box) -> None:
 def test_what_a_finding_tells_is_not_told_as_a_lack_too(box: Box) -> None:
     Box.objects.update(facts={"problems": [{"what": "No GPU is seen", "fix": "Look."}]})
     gone = finding("driver", "box", "critical")
-    Alerts(box).step(newest(box, findings=[gone]))
+    AlertMonitor(box).step(newest(box, findings=[gone]))
 
     assert [kind for kind, _title in told()] == ["hardware"]
 
@@ -191,7 +193,7 @@ def test_a_driver_that_has_come_is_no_lack_any_more(
     box: Box, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Box.objects.update(facts={"problems": [{"what": "No GPU is seen", "fix": "Look."}]})
-    watcher = Alerts(box)
+    watcher = AlertMonitor(box)
     watcher.step(newest(box, error="no driver"))
     assert told() == [("box", "rtx8: No GPU is seen")]
 
@@ -209,7 +211,7 @@ def test_another_box_that_is_silent_is_told_by_one_watcher_only(box: Box) -> Non
     factories.run(factories.server(spark, "qwen3-8b"))
     third = factories.box("spark-2")
     for each in (box, third):
-        Alerts(each).look_at_others()
+        AlertMonitor(each).look_at_others()
 
     assert told() == [("silent", "spark-1 is silent")]
     alert = Alert.objects.get()
@@ -217,19 +219,19 @@ def test_another_box_that_is_silent_is_told_by_one_watcher_only(box: Box) -> Non
     assert "1 server was running there." in alert.detail
 
     Box.objects.filter(pk=spark.pk).update(seen_at=timezone.now())
-    Alerts(box).look_at_others()
+    AlertMonitor(box).look_at_others()
     assert told() == []
 
 
 def test_an_alert_outlives_the_server_that_it_is_about(box: Box, server: Server) -> None:
     failed(server)
-    Alerts(box).step(newest(box))
+    AlertMonitor(box).step(newest(box))
     Server.objects.update(run=None)
     Run.objects.all().delete()
     server.delete()
     Profile.objects.update(current=None)
 
-    Alerts(box).step(newest(box))
+    AlertMonitor(box).step(newest(box))
 
     alert = Alert.objects.get()
     assert alert.cleared_at
@@ -240,7 +242,7 @@ def test_an_alert_outlives_the_server_that_it_is_about(box: Box, server: Server)
 
 def test_a_removed_server_needs_nobody(box: Box, server: Server) -> None:
     failed(server)
-    watcher = Alerts(box)
+    watcher = AlertMonitor(box)
     watcher.step(newest(box))
     Server.objects.update(removed_at=timezone.now())
     watcher.step(newest(box))
@@ -258,7 +260,7 @@ def ended(seconds: float, **values: Any) -> dict[str, Any]:
 def test_a_download_that_fails_while_nobody_looks_is_told_until_it_is_there(box: Box) -> None:
     factories.download(box, "a/at-once", **ended(5))
     row = factories.download(box, "Qwen/Qwen3-8B", **ended(600, advice="Make room."))
-    watcher = Alerts(box)
+    watcher = AlertMonitor(box)
     watcher.step(None)
     assert told() == [("download", "rtx8: the download of Qwen/Qwen3-8B failed")]
     alert = Alert.objects.get()
@@ -278,7 +280,7 @@ def test_a_download_that_fails_while_nobody_looks_is_told_until_it_is_there(box:
 def test_a_failed_pull_is_told_until_somebody_has_read_it(box: Box) -> None:
     job = shelves.image_job(box, **ended(600))
     shelves.image_job(box, kind="build", reference="inferdash/x:1", **ended(600))
-    watcher = Alerts(box)
+    watcher = AlertMonitor(box)
     watcher.step(None)
     assert told() == [("pull", "rtx8: the pull of vllm/vllm-openai:v0.21.0 failed")]
     assert Alert.objects.get().get_absolute_url() == "/images/"
@@ -290,5 +292,5 @@ def test_a_failed_pull_is_told_until_somebody_has_read_it(box: Box) -> None:
 def test_a_failure_of_yesterday_is_no_news(box: Box) -> None:
     long_ago = timezone.now() - timedelta(days=2)
     factories.download(box, **ended(0, asked_at=long_ago - timedelta(hours=1), ended_at=long_ago))
-    Alerts(box).step(None)
+    AlertMonitor(box).step(None)
     assert told() == []

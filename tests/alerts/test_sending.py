@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from servers.judge.alerts.case import Case
+from servers.judge.alerts.case import AlertCase
 from servers.lifecycle import alerts, outlets
 from servers.live import needs
 from servers.models import Alert, Box, Delivery, Outlet
 from servers.models.outlet import PATIENCE, What
-from servers.watcher.sending import Sending
+from servers.watcher.sending import NotificationSender
 from tests import factories, waiting
-from tests.alerts.receiver import Answer, Receiver, receiver
+from tests.alerts.receiver import Receiver, ReceiverResponse, receiver
 from tests.alerts.rounds import DIED, HOT, all_due, outlet, raised, send
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -52,7 +52,7 @@ def test_the_same_raised_twice_is_one_alert(there: Receiver, box: Box) -> None:
 def test_what_fails_is_tried_later_and_then_taken_once(there: Receiver, box: Box) -> None:
     outlet(there)
     raised(box)
-    there.answers += [Answer(status=500, body=b"oops"), Answer(status=502)]
+    there.answers += [ReceiverResponse(status=500, body=b"oops"), ReceiverResponse(status=502)]
 
     send(box)
     waiting = Delivery.objects.get()
@@ -77,7 +77,7 @@ def test_what_fails_is_tried_later_and_then_taken_once(there: Receiver, box: Box
 def test_whoever_takes_one_again_gets_what_waits_at_once(there: Receiver, box: Box) -> None:
     made = outlet(there)
     raised(box)
-    there.answers.append(Answer(status=503, headers={"Retry-After": "900"}))
+    there.answers.append(ReceiverResponse(status=503, headers={"Retry-After": "900"}))
     send(box)
     outlets.ask_for_test(made, by=factories.person())
     send(box)
@@ -96,7 +96,7 @@ def test_an_address_that_was_wrong_gets_what_is_still_so_once_it_is_right(
     there: Receiver, box: Box
 ) -> None:
     made = outlet(there)
-    there.answers += [Answer(status=404), Answer(status=404)]
+    there.answers += [ReceiverResponse(status=404), ReceiverResponse(status=404)]
     raised(box)
     alerts.clear(raised(box, HOT))
     send(box)
@@ -115,7 +115,7 @@ def test_an_address_that_was_wrong_gets_what_is_still_so_once_it_is_right(
 def test_who_asks_for_a_pause_gets_it(there: Receiver, box: Box) -> None:
     outlet(there)
     raised(box)
-    there.answers.append(Answer(status=429, headers={"Retry-After": "900"}))
+    there.answers.append(ReceiverResponse(status=429, headers={"Retry-After": "900"}))
 
     send(box)
 
@@ -125,7 +125,7 @@ def test_who_asks_for_a_pause_gets_it(there: Receiver, box: Box) -> None:
 def test_what_will_never_be_taken_is_given_up_and_said(there: Receiver, box: Box) -> None:
     outlet(there)
     raised(box)
-    there.answers.append(Answer(status=404, body=b"no_team"))
+    there.answers.append(ReceiverResponse(status=404, body=b"no_team"))
 
     send(box)
     all_due()
@@ -143,7 +143,7 @@ def test_after_a_day_it_is_given_up(there: Receiver, box: Box) -> None:
     outlet(there)
     raised(box)
     Delivery.objects.update(made_at=timezone.now() - PATIENCE - timedelta(minutes=1))
-    there.answers.append(Answer(status=503))
+    there.answers.append(ReceiverResponse(status=503))
 
     send(box)
 
@@ -153,9 +153,9 @@ def test_after_a_day_it_is_given_up(there: Receiver, box: Box) -> None:
 def test_two_watchers_send_it_once(there: Receiver, box: Box) -> None:
     other = factories.box("spark-1")
     outlet(there)
-    silent = Case(kind="silent", subject="box", severity="critical", title="spark-2 is silent")
+    silent = AlertCase(kind="silent", subject="box", severity="critical", title="spark-2 is silent")
     raised(factories.box("spark-2"), silent)
-    both = [Sending(box), Sending(other)]
+    both = [NotificationSender(box), NotificationSender(other)]
 
     for each in both:
         each.step()
@@ -226,7 +226,7 @@ def test_what_was_over_before_it_could_be_told_is_told_in_one_message(
     there: Receiver, box: Box
 ) -> None:
     outlet(there)
-    there.answers.append(Answer(status=503))
+    there.answers.append(ReceiverResponse(status=503))
     alert = raised(box, HOT)
     send(box)
     alerts.clear(alert)
@@ -245,7 +245,7 @@ def test_worse_is_told_and_wants_somebody_again(there: Receiver, box: Box) -> No
     outlet(there)
     alert = raised(box, HOT)
     alerts.acknowledge(alert, by=factories.person())
-    worse = Case(kind="thermal", subject=HOT.subject, severity="critical", title=HOT.title)
+    worse = AlertCase(kind="thermal", subject=HOT.subject, severity="critical", title=HOT.title)
     alerts.worsen(alert, worse)
     alerts.worsen(alert, worse)
     send(box)
@@ -292,7 +292,7 @@ def test_one_that_hangs_makes_no_other_wait(there: Receiver, box: Box) -> None:
         outlet(slow, "A slow one")
         outlet(there)
         raised(box)
-        sending = Sending(box)
+        sending = NotificationSender(box)
         sending.step()
 
         assert there.came.wait(waiting.PATIENCE)
@@ -317,7 +317,7 @@ def test_a_test_says_whether_it_arrived(there: Receiver, box: Box) -> None:
     made = outlet(there)
     good = outlets.ask_for_test(made, by=factories.person())
     send(box)
-    there.answers.append(Answer(status=500))
+    there.answers.append(ReceiverResponse(status=500))
     bad = outlets.ask_for_test(made, by=factories.person())
     send(box)
 
@@ -331,7 +331,7 @@ def test_a_test_says_whether_it_arrived(there: Receiver, box: Box) -> None:
 def test_what_is_long_past_is_kept_and_not_sent(there: Receiver, box: Box) -> None:
     outlet(there)
     long_ago = (timezone.now() - timedelta(days=2)).timestamp()
-    old = Case(kind="died", subject="glm-5", severity="critical", title="x", began=long_ago)
+    old = AlertCase(kind="died", subject="glm-5", severity="critical", title="x", began=long_ago)
 
     alert = raised(box, old)
     send(box)

@@ -3,28 +3,28 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from servers.judge.alerts.case import Case, Key, Severity
-from servers.judge.alerts.steady import AFTER, CALM, Change, Open, Steady, words
+from servers.judge.alerts.case import AlertCase, Key, Severity
+from servers.judge.alerts.steady import AFTER, CALM, AlertChange, Open, Steady, words
 
 
-def case(kind: str = "thermal", severity: Severity = "warning", detail: str = "") -> Case:
-    return Case(kind=kind, subject="GPU-1", severity=severity, title="too hot", detail=detail)
+def case(kind: str = "thermal", severity: Severity = "warning", detail: str = "") -> AlertCase:
+    return AlertCase(kind=kind, subject="GPU-1", severity=severity, title="too hot", detail=detail)
 
 
-class Book:
+class AppliedChanges:
     """Does what Steady says, as the watcher does."""
 
     def __init__(self) -> None:
         self.steady = Steady()
         self.open: dict[Key, Open] = {}
 
-    def step(self, now: float, *cases: Case, unknown: tuple[str, ...] = ()) -> list[str]:
+    def step(self, now: float, *cases: AlertCase, unknown: tuple[str, ...] = ()) -> list[str]:
         changes = self.steady.step(now, cases, self.open, unknown_kinds=unknown)
         for change in changes:
             self._do(change)
         return [change.what for change in changes]
 
-    def _do(self, change: Change) -> None:
+    def _do(self, change: AlertChange) -> None:
         if change.case is None:
             del self.open[change.key]
         else:
@@ -32,7 +32,7 @@ class Book:
 
 
 def test_a_failure_is_told_at_once_and_over_at_once() -> None:
-    book = Book()
+    book = AppliedChanges()
 
     assert book.step(0.0, case("failed")) == ["raise"]
     assert book.step(2.0, case("failed")) == []
@@ -40,7 +40,7 @@ def test_a_failure_is_told_at_once_and_over_at_once() -> None:
 
 
 def test_what_is_hot_for_a_moment_is_not_told() -> None:
-    book = Book()
+    book = AppliedChanges()
 
     assert book.step(0.0, case()) == []
     assert book.step(5.0) == []
@@ -49,7 +49,7 @@ def test_what_is_hot_for_a_moment_is_not_told() -> None:
 
 
 def test_it_is_over_only_after_a_calm_while() -> None:
-    book = Book()
+    book = AppliedChanges()
     book.step(0.0, case())
     book.step(20.0, case())
     assert book.open
@@ -61,7 +61,7 @@ def test_it_is_over_only_after_a_calm_while() -> None:
 
 
 def test_what_nobody_sees_is_not_over() -> None:
-    book = Book()
+    book = AppliedChanges()
     book.step(0.0, case())
     book.step(20.0, case())
 
@@ -72,7 +72,7 @@ def test_what_nobody_sees_is_not_over() -> None:
 
 
 def test_worse_is_told_and_better_is_not() -> None:
-    book = Book()
+    book = AppliedChanges()
     book.step(0.0, case())
     book.step(20.0, case())
 
@@ -82,7 +82,7 @@ def test_worse_is_told_and_better_is_not() -> None:
 
 
 def test_figures_in_the_words_are_written_down_now_and_then() -> None:
-    book = Book()
+    book = AppliedChanges()
     book.step(100.0, case())
     book.step(120.0, case())
 
@@ -94,7 +94,7 @@ def test_figures_in_the_words_are_written_down_now_and_then() -> None:
 
 @given(st.lists(st.booleans(), max_size=200))
 def test_a_case_is_raised_and_cleared_in_turn_and_seldom(seen: list[bool]) -> None:
-    book = Book()
+    book = AppliedChanges()
     told = [what for t, there in enumerate(seen)
             for what in book.step(2.0 * t, *([case()] if there else []))]  # fmt: skip
 

@@ -12,13 +12,13 @@ from email.utils import formatdate
 import pytest
 
 from servers.host import payloads, webhooks
-from servers.host.payloads import Message
+from servers.host.payloads import AlertMessage
 from servers.host.webhooks import WebhookError
-from tests.alerts.receiver import Answer, Receiver, receiver
+from tests.alerts.receiver import Receiver, ReceiverResponse, receiver
 from tests.cases import table
 from tests.ports import free_port
 
-DIED = Message(
+DIED = AlertMessage(
     id="0123abcd-7",
     event="raised",
     kind="died",
@@ -41,12 +41,12 @@ def there() -> Iterator[Receiver]:
         yield made
 
 
-def send(there: Receiver, kind: str = "json", message: Message = DIED, key: str = "") -> None:
+def send(there: Receiver, kind: str = "json", message: AlertMessage = DIED, key: str = "") -> None:
     made = payloads.of(kind, message, key=key, now=1700000000.0)
     webhooks.post(f"{there.url}/hook?room=1", made.body, made.headers)
 
 
-def refused(there: Receiver, answer: Answer) -> WebhookError:
+def refused(there: Receiver, answer: ReceiverResponse) -> WebhookError:
     there.answers.append(answer)
     with pytest.raises(WebhookError) as caught:
         send(there)
@@ -62,7 +62,7 @@ def test_json_is_taken_with_every_field_of_its_schema(there: Receiver) -> None:
     said = json.loads(got.body)
     assert said.pop("schema") == 1
     assert said.pop("from") == "inferdash"
-    assert Message(**said) == DIED
+    assert AlertMessage(**said) == DIED
     assert "X-Inferdash-Signature" not in got.headers
 
 
@@ -124,7 +124,7 @@ def test_what_is_over_says_so_and_gives_no_advice() -> None:
 
 @pytest.mark.parametrize("status", [500, 502, 503, 408, 429])
 def test_what_may_pass_is_to_be_tried_again(there: Receiver, status: int) -> None:
-    error = refused(there, Answer(status=status, body=b"busy"))
+    error = refused(there, ReceiverResponse(status=status, body=b"busy"))
 
     assert error.may_pass
     assert f"127.0.0.1 answered {status}" in str(error)
@@ -132,19 +132,21 @@ def test_what_may_pass_is_to_be_tried_again(there: Receiver, status: int) -> Non
 
 
 def test_who_asks_to_be_left_alone_is_left_alone(there: Receiver) -> None:
-    assert refused(there, Answer(status=429, headers={"Retry-After": "77"})).wait == 77
+    assert refused(there, ReceiverResponse(status=429, headers={"Retry-After": "77"})).wait == 77
     later = formatdate(time.time() + 120, usegmt=True)
-    wait = refused(there, Answer(status=503, headers={"Retry-After": later})).wait
+    wait = refused(there, ReceiverResponse(status=503, headers={"Retry-After": later})).wait
     assert wait is not None
     assert 100 < wait <= 120
-    assert refused(there, Answer(status=503, headers={"Retry-After": "9e9"})).wait == 3600
-    assert refused(there, Answer(status=503, headers={"Retry-After": "soon"})).wait is None
+    assert refused(there, ReceiverResponse(status=503, headers={"Retry-After": "9e9"})).wait == 3600
+    assert (
+        refused(there, ReceiverResponse(status=503, headers={"Retry-After": "soon"})).wait is None
+    )
 
 
 @table("said", ["Fri, 31 Dec 99999999999999999999 23:59:59 GMT", "nan", "-1", "soon", "1" * 500])
 def test_nonsense_about_when_to_come_back_breaks_nothing(said: str) -> None:
     with receiver() as there:
-        error = refused(there, Answer(status=429, headers={"Retry-After": said}))
+        error = refused(there, ReceiverResponse(status=429, headers={"Retry-After": said}))
         assert error.may_pass
         assert error.wait is None or 0.0 <= error.wait <= webhooks.LONGEST_WAIT
 
@@ -153,7 +155,7 @@ def test_nonsense_about_when_to_come_back_breaks_nothing(said: str) -> None:
 def test_what_will_not_pass_is_given_up_with_the_services_own_words(
     there: Receiver, status: int
 ) -> None:
-    error = refused(there, Answer(status=status, body=b"no_service"))
+    error = refused(there, ReceiverResponse(status=status, body=b"no_service"))
 
     assert not error.may_pass
     assert "no_service" in str(error)
@@ -166,7 +168,7 @@ def test_a_redirect_is_not_followed(there: Receiver) -> None:
         f"https://127.0.0.1:{there.port}/hook": f"leads on to https://127.0.0.1:{there.port}, and",
     }
     for location, words in said.items():
-        there.answers.append(Answer(status=302, headers={"Location": location}))
+        there.answers.append(ReceiverResponse(status=302, headers={"Location": location}))
         with pytest.raises(WebhookError, match="redirects are not followed") as caught:
             send(there)
         assert not caught.value.may_pass

@@ -8,7 +8,7 @@ from django.test import Client
 
 from servers import live
 from servers.models import Action, Box, Download, Role, Run, Server
-from servers.models.run import State
+from servers.models.run import RunState
 from tests import factories
 from tests.api.conftest import ClientOf
 from tests.waiting import wait_until
@@ -93,10 +93,10 @@ def test_an_answer_about_a_download_is_held_back(client_of: ClientOf, box: Box) 
 def test_an_answer_about_a_server_is_held_back(client_of: ClientOf, server: Server) -> None:
     viewer = client_of(Role.VIEWER)
     at = f"/api/v1/servers/{server.slug}"
-    run = factories.run(server, State.STARTING)
+    run = factories.run(server, RunState.STARTING)
     mark = viewer.get(at).json()["mark"].replace(" ", "%20")
     thread, told = held(viewer, f"{at}?wait=20&seen={mark}")
-    Run.objects.filter(pk=run.pk).update(state=State.READY)
+    Run.objects.filter(pk=run.pk).update(state=RunState.READY)
     until_answered(thread, lambda: live.server_changed(server.pk))
     assert told[0]["state"] == "ready"
     assert viewer.get(at, {"wait": "0.01", "seen": told[0]["mark"]}).json()["state"] == "ready"
@@ -112,7 +112,7 @@ def test_a_model_is_deleted_unless_something_runs_with_it(
     run = factories.run(server)
     refused = editor.delete(f"{at}{stored.path}")
     assert (refused.status_code, refused.json()["error"]["code"]) == (409, "in_use")
-    Run.objects.filter(pk=run.pk).update(state=State.STOPPED)
+    Run.objects.filter(pk=run.pk).update(state=RunState.STOPPED)
     answers = [editor.delete(f"{at}{stored.path}") for _ in range(2)]
     assert [answer.status_code for answer in answers] == [202, 202]
     assert "already" in answers[1].json()["says"]

@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from servers import live
 from servers.models import Box, Entry, ImageJob, Role, Server, Shelf, StoredImage, User
-from servers.models.run import State
+from servers.models.run import RunState
 from tests import factories, shelves
 from tests.api.conftest import ClientOf
 from tests.api.test_downloads import held, until_answered
@@ -25,7 +25,7 @@ def used(box: Box) -> StoredImage:
     """An image that a server runs."""
     server = factories.server(box, "qwen3-8b", image="vllm/vllm-openai:v0.20.2")
     image = shelves.stored_image(box)
-    factories.run(server, State.READY, image_id=image.image_id)
+    factories.run(server, RunState.READY, image_id=image.image_id)
     return image
 
 

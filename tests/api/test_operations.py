@@ -8,7 +8,7 @@ from django.test import Client
 
 from servers import live
 from servers.models import Box, LogChunk, Profile, Role, Run, Server
-from servers.models.run import State
+from servers.models.run import RunState
 from servers.views.api import api
 from tests import factories, samples
 from tests.api.conftest import ClientOf
@@ -113,7 +113,7 @@ def test_a_start_that_would_fail_is_refused_with_its_reasons(client_of: ClientOf
 
 def test_a_failed_run_says_why(client_of: ClientOf, server: Server) -> None:
     run = factories.run(
-        server, State.FAILED, failure="exit code 1",
+        server, RunState.FAILED, failure="exit code 1",
         diagnosis={"outcome": "failed", "cause": "kv-cache-too-small", "summary": "No room.",
                    "evidence": [[88, "ValueError: no room"]], "groups": [], "is_partial": True},
     )  # fmt: skip
@@ -125,7 +125,7 @@ def test_a_failed_run_says_why(client_of: ClientOf, server: Server) -> None:
 
 
 def test_a_log_is_read_by_number_and_from_its_end(client_of: ClientOf, server: Server) -> None:
-    run = factories.run(server, State.FAILED)
+    run = factories.run(server, RunState.FAILED)
     stamped = [f"2026-11-21T20:00:00.{n:09}Z o line {n}".encode() for n in range(1, 31)]
     LogChunk.objects.append(run.pk, 0, stamped)
     Run.objects.filter(pk=run.pk).update(log_complete=True)

@@ -13,11 +13,11 @@ from docker import APIClient
 
 from servers import live
 from servers.engines import SERVING
-from servers.host.containers import Docker
+from servers.host.containers import DockerContainers
 from servers.lifecycle import creation
 from servers.models import Box, ImageFacts, Server
-from servers.models.run import State
-from servers.watcher.images import Images, has_room, may_ask, placed
+from servers.models.run import RunState
+from servers.watcher.images import ImageInspector, has_room, may_ask, placed
 from servers.watcher.loop import Watcher
 from tests import factories
 from tests.asked.boxes import HELP, vllm_32
@@ -45,7 +45,7 @@ def place(box: Box, image: str = IMAGE, name: str = "coder", **values: Any) -> S
 
 
 @pytest.fixture
-def fake_vllm(asking: Docker) -> Iterator[Callable[[str, str], str]]:
+def fake_vllm(asking: DockerContainers) -> Iterator[Callable[[str, str], str]]:
     """Makes images whose vllm is a shell script."""
     made: list[str] = []
     with closing(APIClient(asking.host, version="auto")) as client:
@@ -70,7 +70,7 @@ def test_an_image_is_asked_once_and_again_when_it_changes(
 ) -> None:
     reference = fake_vllm(f"#!/bin/sh\ncat <<'EOF'\n{HELP}EOF", "once")
     place(box, reference)
-    images = Images(box)
+    images = ImageInspector(box)
 
     images.look(sample=None)
     first = ImageFacts.objects.get()
@@ -91,24 +91,28 @@ def test_an_image_is_asked_once_and_again_when_it_changes(
 
 
 @pytest.mark.docker
-def test_the_same_image_under_another_name_is_not_asked_again(asking: Docker, box: Box) -> None:
+def test_the_same_image_under_another_name_is_not_asked_again(
+    asking: DockerContainers, box: Box
+) -> None:
     image = asking.image(ENGINE)
     assert image is not None
     known = factories.image_facts(box, flags=vllm_32(), image_id=image.id)
     place(box, ENGINE)
 
-    Images(box).look(sample=None)
+    ImageInspector(box).look(sample=None)
 
     assert ImageFacts.objects.get(reference=ENGINE).count == known.count
 
 
 @pytest.mark.docker
-def test_an_image_that_is_no_engine_ends_with_a_sentence(asking: Docker, box: Box) -> None:
+def test_an_image_that_is_no_engine_ends_with_a_sentence(
+    asking: DockerContainers, box: Box
+) -> None:
     """What every test of a start relies on: the lists that come with inferdash serve then."""
     for engine in SERVING:
         place(box, ENGINE, f"a-{engine}", engine=engine)
 
-    Images(box).look(sample=None)
+    ImageInspector(box).look(sample=None)
 
     found = ImageFacts.objects.order_by("engine")
     assert [each.engine for each in found] == sorted(SERVING)
@@ -126,16 +130,16 @@ def test_an_image_that_lists_a_part_of_its_flags_is_not_believed(
     part = HELP.replace("--max-model-len", "--max-something")
     place(box, fake_vllm(f"#!/bin/sh\ncat <<'EOF'\n{part}EOF", "part"))
 
-    Images(box).look(sample=None)
+    ImageInspector(box).look(sample=None)
 
     assert "only a part of vLLM's flags: --max-model-len" in ImageFacts.objects.get().error
 
 
 @pytest.mark.docker
-def test_an_image_that_is_not_on_the_box_is_not_asked(asking: Docker, box: Box) -> None:
+def test_an_image_that_is_not_on_the_box_is_not_asked(asking: DockerContainers, box: Box) -> None:
     place(box, "no/such:image")
 
-    Images(box).look(sample=None)
+    ImageInspector(box).look(sample=None)
 
     found = ImageFacts.objects.get()
     assert (found.asking, found.asked_at) == ("absent", None)
@@ -144,11 +148,11 @@ def test_an_image_that_is_not_on_the_box_is_not_asked(asking: Docker, box: Box) 
 
 @pytest.mark.docker
 def test_a_name_that_no_image_can_have_keeps_no_other_waiting(
-    asking: Docker, box: Box, caplog: pytest.LogCaptureFixture
+    asking: DockerContainers, box: Box, caplog: pytest.LogCaptureFixture
 ) -> None:
     place(box, "A/Name With:blanks", "first")
     place(box, ENGINE)
-    images = Images(box)
+    images = ImageInspector(box)
 
     images.look(sample=None)
     images.look(sample=None)
@@ -163,18 +167,18 @@ def test_a_name_that_no_image_can_have_keeps_no_other_waiting(
 
 
 @pytest.mark.docker
-def test_a_load_on_unified_memory_comes_first(asking: Docker, box: Box) -> None:
+def test_a_load_on_unified_memory_comes_first(asking: DockerContainers, box: Box) -> None:
     box.facts = {**box.facts, "gpus": [{"index": 0, "kind": "unified"}]}
     server = place(box, ENGINE)
-    run = factories.run(server, State.STARTING)
+    run = factories.run(server, RunState.STARTING)
 
-    Images(box).look(sample=None)
+    ImageInspector(box).look(sample=None)
     waiting = ImageFacts.objects.get()
     assert (waiting.asking, waiting.asked_at) == ("waiting", None)
     assert waiting.why.startswith("A model is loading")
 
-    type(run).objects.filter(pk=run.pk).update(state=State.READY)
-    Images(box).look(sample=None)
+    type(run).objects.filter(pk=run.pk).update(state=RunState.READY)
+    ImageInspector(box).look(sample=None)
     assert ImageFacts.objects.get().error
 
 
@@ -183,7 +187,7 @@ def test_a_watcher_that_ends_keeps_nothing(fake_vllm: Callable[[str, str], str],
     place(box, fake_vllm("#!/bin/sh\nsleep 600", "hangs"))
     answers = iter([True, True, False])
 
-    Images(box).look(sample=None, go_on=lambda: next(answers, False))
+    ImageInspector(box).look(sample=None, go_on=lambda: next(answers, False))
 
     found = ImageFacts.objects.get()
     assert (found.asking, found.why, found.asked_at) == ("waiting", "", None)
@@ -191,12 +195,15 @@ def test_a_watcher_that_ends_keeps_nothing(fake_vllm: Callable[[str, str], str],
 
 @pytest.mark.docker
 def test_a_docker_that_is_away_says_nothing_of_an_image(
-    asking: Docker, box: Box, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    asking: DockerContainers,
+    box: Box,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     place(box, ENGINE)
     monkeypatch.setattr(creation.docker(), "host", "unix:///no/such.sock")
 
-    Images(box).look(sample=None)
+    ImageInspector(box).look(sample=None)
 
     assert not ImageFacts.objects.exists()
     assert "cannot be asked" in caplog.text
@@ -204,7 +211,7 @@ def test_a_docker_that_is_away_says_nothing_of_an_image(
 
 @pytest.mark.docker
 def test_a_docker_that_goes_away_meanwhile_leaves_no_image_being_asked(
-    asking: Docker, box: Box, monkeypatch: pytest.MonkeyPatch
+    asking: DockerContainers, box: Box, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place(box, ENGINE)
 
@@ -212,7 +219,7 @@ def test_a_docker_that_goes_away_meanwhile_leaves_no_image_being_asked(
         monkeypatch.setattr(creation.docker(), "host", "unix:///no/such.sock")
         return True
 
-    Images(box).look(sample=None, go_on=gone)
+    ImageInspector(box).look(sample=None, go_on=gone)
 
     found = ImageFacts.objects.get()
     assert (found.asking, found.asked_at) == ("waiting", None)
@@ -231,7 +238,7 @@ def test_every_step_of_the_asking_is_told(
         told.append((found.asking, found.asked_at is not None))
 
     monkeypatch.setattr(live, "images_changed", note)
-    images = Images(box)
+    images = ImageInspector(box)
 
     images.look(sample=None)
 
@@ -242,7 +249,7 @@ def test_every_step_of_the_asking_is_told(
 
 @pytest.mark.docker
 def test_the_entrypoint_of_an_image_is_kept_also_of_one_that_was_asked_before(
-    asking: Docker, box: Box
+    asking: DockerContainers, box: Box
 ) -> None:
     image = asking.image(ENGINE)
     assert image is not None
@@ -250,7 +257,7 @@ def test_the_entrypoint_of_an_image_is_kept_also_of_one_that_was_asked_before(
     factories.image_facts(box, vllm_32(), reference=ENGINE, image_id=image.id)
     assert image.entrypoint
 
-    Images(box).look(sample=None)
+    ImageInspector(box).look(sample=None)
 
     found = ImageFacts.objects.get()
     assert found.entrypoint == list(image.entrypoint)
@@ -258,12 +265,14 @@ def test_the_entrypoint_of_an_image_is_kept_also_of_one_that_was_asked_before(
 
 
 @pytest.mark.docker
-def test_what_no_profile_names_any_more_is_not_going_to_be_asked(asking: Docker, box: Box) -> None:
+def test_what_no_profile_names_any_more_is_not_going_to_be_asked(
+    asking: DockerContainers, box: Box
+) -> None:
     place(box, ENGINE)
     factories.image_facts(box, reference="never:1", asked_at=None, asking="waiting")
     factories.image_facts(box, vllm_32(), reference="once:1", asking="asking")
 
-    Images(box).look(sample=None)
+    ImageInspector(box).look(sample=None)
 
     assert set(ImageFacts.objects.values_list("reference", "asking")) == {
         (ENGINE, "done"),
@@ -273,11 +282,11 @@ def test_what_no_profile_names_any_more_is_not_going_to_be_asked(asking: Docker,
 
 @pytest.mark.docker
 def test_a_round_without_news_asks_the_database_no_more_for_more_images(
-    asking: Docker, box: Box, django_assert_max_num_queries: Any
+    asking: DockerContainers, box: Box, django_assert_max_num_queries: Any
 ) -> None:
     for number in range(6):
         place(box, f"no/such:image{number}", f"a-{number}")
-    images = Images(box)
+    images = ImageInspector(box)
     images.look(sample=None)
     assert ImageFacts.objects.filter(asking="absent").count() == 6
 
@@ -287,7 +296,7 @@ def test_a_round_without_news_asks_the_database_no_more_for_more_images(
 
 @pytest.mark.docker
 def test_a_watcher_asks_by_itself(
-    asking: Docker, own_redis: redis.Redis, settings: Any, tmp_path: Any
+    asking: DockerContainers, own_redis: redis.Redis, settings: Any, tmp_path: Any
 ) -> None:
     settings.BOX_FILE = tmp_path / "box.toml"
     watcher = Watcher()
@@ -324,17 +333,17 @@ def test_a_failure_is_not_repeated_before_a_day_has_passed(box: Box) -> None:
 @pytest.mark.parametrize(
     ("gpus", "state", "may"),
     [
-        ([{"kind": "discrete"}], State.STARTING, True),
-        ([{"kind": "unified"}], State.STARTING, False),
-        ([{"kind": "unified"}], State.QUEUED, False),
-        ([{"kind": "unified"}], State.PULLING, True),
-        ([{"kind": "unified"}], State.READY, True),
-        (None, State.STARTING, False),
-        ([], State.STARTING, True),
+        ([{"kind": "discrete"}], RunState.STARTING, True),
+        ([{"kind": "unified"}], RunState.STARTING, False),
+        ([{"kind": "unified"}], RunState.QUEUED, False),
+        ([{"kind": "unified"}], RunState.PULLING, True),
+        ([{"kind": "unified"}], RunState.READY, True),
+        (None, RunState.STARTING, False),
+        ([], RunState.STARTING, True),
     ],
 )
 def test_what_loads_comes_first_where_memory_is_shared(
-    box: Box, gpus: Any, state: State, may: bool
+    box: Box, gpus: Any, state: RunState, may: bool
 ) -> None:
     box.facts = {**box.facts, **({} if gpus is None else {"gpus": gpus})}
     factories.run(place(box), state)

@@ -9,7 +9,7 @@ import pytest
 
 from servers.consumers import log_search
 from servers.models import LogChunk, Role, Run, User
-from servers.models.run import State
+from servers.models.run import RunState
 from tests import factories
 from tests.cases import Cases
 from tests.logs.store import stamped
@@ -46,7 +46,7 @@ NONSENSE: list[object] = [
 
 @pytest.fixture
 def run(transactional_db: None, own_redis: object) -> Run:
-    found = factories.run(factories.server(factories.box()), State.READY)
+    found = factories.run(factories.server(factories.box()), RunState.READY)
     LogChunk.objects.append(found.pk, 0, [stamped(n) + LINE for n in range(1, 101)])
     return found
 

@@ -12,7 +12,7 @@ from django.test import Client
 from django.urls import reverse
 
 from servers.models import Role, User
-from tests.access_rows import ROWS, Row, Things, made
+from tests.access_rows import ROWS, AccessRow, Things, made
 from tests.cases import Cases
 from tests.terminal import ROOT
 
@@ -34,7 +34,7 @@ def parameters() -> dict[str, set[str]]:
     return found
 
 
-def requests(things: Things) -> Iterator[tuple[str, Row, str, dict[str, str]]]:
+def requests(things: Things) -> Iterator[tuple[str, AccessRow, str, dict[str, str]]]:
     names = {method: sorted(found) for method, found in parameters().items()}
     for strange in STRANGE:
         for row in ROWS:

@@ -7,7 +7,7 @@ import pytest
 from django.urls import reverse
 from playwright.sync_api import Browser, Error
 
-from tests.access_rows import ROWS, Row
+from tests.access_rows import ROWS, AccessRow
 from tests.cases import Cases
 from tests.web_stack import WebStack
 
@@ -37,7 +37,7 @@ def addresses(things: dict[str, Any]) -> list[str]:
     ]
 
 
-def query(row: Row) -> str:
+def query(row: AccessRow) -> str:
     return "?" + "&".join(f"{name}={value}" for name, value in row.data.items()) if row.data else ""
 
 

@@ -32,7 +32,7 @@ from servers.models import (
     Server,
     User,
 )
-from servers.models.run import State
+from servers.models.run import RunState
 from servers.models.secret import SecretError
 from tests import factories
 
@@ -67,7 +67,7 @@ def full(settings: Any) -> Server:
     login.keep("ghp_verysecret")
     login.save()
     Key.make(ada, "laptop", Role.EDITOR, expires_at=None)
-    factories.run(server, State.STOPPED)
+    factories.run(server, RunState.STOPPED)
     return server
 
 
@@ -203,7 +203,7 @@ def test_replace_brings_it_back_to_what_it_was(taken: Path) -> None:
 
 
 def test_replace_does_not_lose_engines_that_run(full: Server, taken: Path) -> None:
-    factories.run(full, State.READY)
+    factories.run(full, RunState.READY)
 
     with pytest.raises(backups.BackupError, match="1 engine runs by this installation"):
         restore(taken, replace=True)

@@ -26,9 +26,9 @@ from tests.bench import (
     start,
     up,
 )
-from tests.bench.result import Result
+from tests.bench.result import BenchResult
 
-BENCHES: dict[str, Callable[[], Iterator[Result]]] = {
+BENCHES: dict[str, Callable[[], Iterator[BenchResult]]] = {
     "collector": collector.bench,
     "history": history.bench,
     "figures": figures.bench,
@@ -51,7 +51,7 @@ def main(names: list[str]) -> int:
         _say(f"There is no bench {', '.join(unknown)}; there are {', '.join(BENCHES)}.")
         return 2
     _say_how_busy()
-    results: list[Result] = []
+    results: list[BenchResult] = []
     broken: list[str] = []
     for name in names or BENCHES:
         _say(f"{name} …")
@@ -72,7 +72,7 @@ def _say_how_busy() -> None:
         _say(f"This machine is busy (load {load:.1f} on {cores} cores): expect worse figures.")
 
 
-def _summarise(results: list[Result], broken: list[str]) -> None:
+def _summarise(results: list[BenchResult], broken: list[str]) -> None:
     missed = [result for result in results if not result.ok]
     _say(f"{len(results) - len(missed)} of {len(results)} figures are within their limits.")
     for result in missed:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import httpx
 
 from tests.bench import streams
-from tests.bench.result import Result
+from tests.bench.result import BenchResult
 from tests.bench.streams import Way
 from tests.chat_stack import Stack, chat_stack
 
@@ -15,12 +15,12 @@ NAME = "playground"
 STREAMS = 16
 
 
-def bench() -> Iterator[Result]:
+def bench() -> Iterator[BenchResult]:
     with streams.engine() as port, chat_stack(port) as stack:
         yield from asyncio.run(_measure(port, stack))
 
 
-async def _measure(port: int, stack: Stack) -> list[Result]:
+async def _measure(port: int, stack: Stack) -> list[BenchResult]:
     async with streams.client() as client:
         straight, ours = streams.direct(port), await _through_us(client, stack)
         return [

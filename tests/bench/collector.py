@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 
 from tests.bench.processes import cpu_percent
-from tests.bench.result import Result
+from tests.bench.result import BenchResult
 from tests.nvml import StandIn, profiles
 from tests.terminal import ROOT
 
@@ -20,7 +20,7 @@ LIMIT = 2.0
 HELD = 60 * 2**30
 
 
-def bench() -> Iterator[Result]:
+def bench() -> Iterator[BenchResult]:
     with ExitStack() as stack:
         standin = StandIn(Path(stack.enter_context(tempfile.TemporaryDirectory())))
         machine = profiles.rtx_pro_6000(CARDS)
@@ -42,7 +42,7 @@ def bench() -> Iterator[Result]:
         yield _measure(collector)
 
 
-def _measure(collector: "subprocess.Popen[bytes]") -> Result:
+def _measure(collector: "subprocess.Popen[bytes]") -> BenchResult:
     assert collector.stdout is not None
     output = collector.stdout
     # The first ones pay for the start.
@@ -50,7 +50,7 @@ def _measure(collector: "subprocess.Popen[bytes]") -> Result:
     assert first.count(b"RTX PRO 6000") == CARDS, first
     process = psutil.Process(collector.pid)
     used = cpu_percent([process], lambda: [output.readline() for _sample in range(SAMPLES)])
-    return Result(
+    return BenchResult(
         name=f"collector: {CARDS} cards at 1 Hz, CPU",
         value=used[process],
         unit="% of one core",

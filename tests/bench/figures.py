@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from tests import migrated
-from tests.bench.result import Result, progress
+from tests.bench.result import BenchResult, progress
 from tests.redis_server import serving
 from tests.scripted_engine import ScriptedEngine
 from tests.terminal import ROOT
@@ -45,7 +45,7 @@ print(sum(took) / len(took) / ASK_EVERY * 100)
 """
 
 
-def bench() -> Iterator[Result]:
+def bench() -> Iterator[BenchResult]:
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         env = os.environ | {
@@ -65,7 +65,7 @@ def bench() -> Iterator[Result]:
             text=True,
         )
     progress(f"{LINES} lines of metrics each, every two seconds")
-    yield Result(
+    yield BenchResult(
         name=f"figures: {ENGINES} busy engines asked and told of, the watcher's CPU",
         value=float(done.stdout.splitlines()[-1]),
         unit="% of one core",

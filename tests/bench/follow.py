@@ -9,11 +9,11 @@ from pathlib import Path
 
 import psutil
 
-from servers.host.containers import Docker, Spec
+from servers.host.containers import DockerContainers, Spec
 from tests import docker_engine
 from tests.bench.log import log_lines
 from tests.bench.processes import cpu_percent
-from tests.bench.result import Result, progress
+from tests.bench.result import BenchResult, progress
 from tests.images import BASE
 from tests.web_stack import ROOT, WebStack, web_stack
 
@@ -44,10 +44,10 @@ print(" ".join(str(run.pk) for run in Run.objects.order_by("pk")))
 """
 
 
-def bench() -> Iterator[Result]:
+def bench() -> Iterator[BenchResult]:
     with docker_engine.lease() as host, web_stack() as web:
         install = (Path(web.env["INFERDASH_DATA"]) / "install.id").read_text().strip()
-        docker = Docker(install, host)
+        docker = DockerContainers(install, host)
         try:
             containers = [_talks(docker, number) for number in range(RUNS)]
             runs = [int(each) for each in web.run(ROWS.format(containers=containers)).split()]
@@ -57,7 +57,7 @@ def bench() -> Iterator[Result]:
                 docker.remove(container.id)
 
 
-def _followed(web: WebStack, host: str, runs: list[int]) -> Iterator[Result]:
+def _followed(web: WebStack, host: str, runs: list[int]) -> Iterator[BenchResult]:
     with _watching(web, host) as watcher:
         time.sleep(SETTLE)
         before = [log_lines(web, run) for run in runs]
@@ -71,13 +71,13 @@ def _followed(web: WebStack, host: str, runs: list[int]) -> Iterator[Result]:
     progress(f"stored {min(rates):.0f} to {max(rates):.0f} lines/s of each run")
     progress(f"{sum(used.values()) * 1e4 / sum(rates):.1f} µs of processor time a line")
     what = f"log: following {RUNS} runs at {RATE:,} lines/s each"
-    yield Result(
+    yield BenchResult(
         name=f"{what}, watcher's CPU",
         value=sum(used.values()),
         unit="% of one core",
         limit=LIMIT,
     )
-    yield Result(
+    yield BenchResult(
         name=f"{what}, stored of the slowest",
         value=min(rates),
         unit="lines/s",
@@ -86,7 +86,7 @@ def _followed(web: WebStack, host: str, runs: list[int]) -> Iterator[Result]:
     )
 
 
-def _talks(docker: Docker, number: int) -> str:
+def _talks(docker: DockerContainers, number: int) -> str:
     spec = Spec(
         image=BASE,
         name=f"inferdash-{docker.install[:8]}-talks-{number}",

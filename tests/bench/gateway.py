@@ -8,7 +8,7 @@ import httpx
 import psutil
 
 from tests.bench import streams
-from tests.bench.result import Result
+from tests.bench.result import BenchResult
 from tests.bench.streams import Way
 from tests.chat_stack import Stack, chat_stack
 
@@ -22,7 +22,7 @@ print(Key.make(person, "bench", Role.OPERATOR, expires_at=None)[1])
 """
 
 
-def bench() -> Iterator[Result]:
+def bench() -> Iterator[BenchResult]:
     with streams.engine() as port, chat_stack(port) as stack:
         token = stack.shell(KEY).strip()
         yield from asyncio.run(_measure(port, stack, token))
@@ -36,7 +36,7 @@ def asked_by_key(stack: Stack, token: str) -> Way:
     )
 
 
-async def _measure(port: int, stack: Stack, token: str) -> list[Result]:
+async def _measure(port: int, stack: Stack, token: str) -> list[BenchResult]:
     async with streams.client() as client:
         straight = streams.direct(port)
         ours = asked_by_key(stack, token)
@@ -47,7 +47,7 @@ async def _measure(port: int, stack: Stack, token: str) -> list[Result]:
     return found
 
 
-async def _idle(client: httpx.AsyncClient, stack: Stack, ours: Way) -> Result:
+async def _idle(client: httpx.AsyncClient, stack: Stack, ours: Way) -> BenchResult:
     """Streams that have begun and say nothing more."""
     web = psutil.Process(stack.web.processes["web"].pid)
     before = web.memory_info().rss
@@ -62,7 +62,7 @@ async def _idle(client: httpx.AsyncClient, stack: Stack, ours: Way) -> Result:
                 pass
             open_streams.push_async_callback(pieces.aclose)  # type: ignore[attr-defined]
         more = web.memory_info().rss - before
-    return Result(
+    return BenchResult(
         name=f"{NAME}: memory for {IDLE} streams held open",
         value=more / 1e6,
         unit="MB",

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests import migrated
-from tests.bench.result import Result, progress
+from tests.bench.result import BenchResult, progress
 from tests.terminal import ROOT
 
 CARDS = 8
@@ -62,7 +62,7 @@ for seconds in (3600, 86400, 7 * 86400, 30 * 86400):
 """
 
 
-def bench() -> Iterator[Result]:
+def bench() -> Iterator[BenchResult]:
     with tempfile.TemporaryDirectory() as folder:
         env = os.environ | {
             "INFERDASH_DATA": folder,
@@ -75,7 +75,7 @@ def bench() -> Iterator[Result]:
         begun = time.monotonic()
         _run(FILL, env)
         progress(f"a month of {CARDS} cards was made in {time.monotonic() - begun:.0f} s")
-        yield Result(
+        yield BenchResult(
             name=f"history: database for 30 days of {CARDS} cards",
             value=(_size(folder) - empty) / 2**20,
             unit="MiB",
@@ -83,13 +83,13 @@ def bench() -> Iterator[Result]:
         )
         for line in _run(READ, env).splitlines():
             seconds, points, took = line.split()
-            yield Result(
+            yield BenchResult(
                 name=f"history: {int(seconds) // 3600} h of {CARDS} cards as {points} points",
                 value=float(took),
                 unit="s",
                 limit=ANSWER,
             )
-        yield Result(
+        yield BenchResult(
             name=f"history: a minute of {CARDS} cards written, CPU",
             value=float(_run(WRITE_ON, env).splitlines()[-1]),
             unit="s",

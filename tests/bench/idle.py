@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from tests import docker_engine
 from tests.bench.processes import cpu_percent, pss, tree
-from tests.bench.result import Result, progress
+from tests.bench.result import BenchResult, progress
 from tests.installation import installation
 from tests.nvml import profiles
 
@@ -15,7 +15,7 @@ CPU_LIMIT = 2.0
 MEMORY_LIMIT = 450.0
 
 
-def bench() -> Iterator[Result]:
+def bench() -> Iterator[BenchResult]:
     with (
         docker_engine.lease() as host,
         installation(host, profiles.rtx_pro_6000()) as place,
@@ -28,13 +28,13 @@ def bench() -> Iterator[Result]:
         assert set(tree(place.up.process.pid)) == set(processes), "a process came or went"
     for each, percent in used.items():
         progress(f"{percent:5.2f} %  {memory[each]:6.1f} MB  {names[each]}")
-    yield Result(
+    yield BenchResult(
         name="idle: web, worker, watcher, collector, supervisor and Redis, CPU",
         value=sum(used.values()),
         unit="% of one core",
         limit=CPU_LIMIT,
     )
-    yield Result(
+    yield BenchResult(
         name="idle: the same together, memory (PSS)",
         value=sum(memory.values()),
         unit="MB",

@@ -19,7 +19,7 @@ import yaml
 
 from tests.bench import streams
 from tests.bench.gateway import KEY, asked_by_key
-from tests.bench.result import Result, progress
+from tests.bench.result import BenchResult, progress
 from tests.bench.streams import Way
 from tests.chat_stack import chat_stack
 from tests.docker_engine import FOLDER
@@ -33,7 +33,7 @@ MASTER_KEY = "sk-bench"
 STARTS_WITHIN = 180.0
 
 
-def bench() -> Iterator[Result]:
+def bench() -> Iterator[BenchResult]:
     program = _installed()
     with (
         streams.engine() as port,
@@ -49,11 +49,11 @@ def bench() -> Iterator[Result]:
         yield from asyncio.run(_measure(theirs, ours))
 
 
-async def _measure(theirs: Way, ours: Way) -> list[Result]:
+async def _measure(theirs: Way, ours: Way) -> list[BenchResult]:
     async with streams.client() as client:
         times = await streams.first_tokens(client, (theirs, ours))
         found = [
-            Result(
+            BenchResult(
                 name=f"{NAME}: first token through us over through it, p50",
                 value=streams.ratio(*times),
                 unit="ratio",
@@ -63,13 +63,13 @@ async def _measure(theirs: Way, ours: Way) -> list[Result]:
         for count in STREAMS:
             firsts, rates = await streams.at_once(client, (theirs, ours), count)
             found += [
-                Result(
+                BenchResult(
                     name=f"{NAME}, {count} at once: first token through us over through it, p50",
                     value=streams.ratio(*firsts),
                     unit="ratio",
                     limit=1.0,
                 ),
-                Result(
+                BenchResult(
                     name=f"{NAME}, {count} at once: throughput through us over through it",
                     value=streams.ratio(*rates),
                     unit="ratio",

@@ -21,9 +21,9 @@ from pathlib import Path
 from websockets.asyncio.client import connect
 from websockets.typing import Origin
 
-from servers.host.containers import Docker, Spec
+from servers.host.containers import DockerContainers, Spec
 from tests import docker_engine
-from tests.bench.result import Result, percentile, progress
+from tests.bench.result import BenchResult, percentile, progress
 from tests.browser.chromium import chromium
 from tests.chat_stack import ROOT, Stack, chat_stack
 from tests.images import BASE
@@ -67,9 +67,9 @@ WATCH = """
 """
 
 
-def bench() -> Iterator[Result]:
+def bench() -> Iterator[BenchResult]:
     with docker_engine.lease() as host, chat_stack(9) as stack:
-        docker = Docker(str(uuid.uuid4()), host)
+        docker = DockerContainers(str(uuid.uuid4()), host)
         try:
             yield throughput(docker, stack)
             yield throughput(docker, stack, rotated=True)
@@ -80,7 +80,7 @@ def bench() -> Iterator[Result]:
                 docker.remove(container.id)
 
 
-def throughput(docker: Docker, stack: Stack, *, rotated: bool = False) -> Result:
+def throughput(docker: DockerContainers, stack: Stack, *, rotated: bool = False) -> BenchResult:
     """Both read the log of a container that has just ended, taking turns, three times."""
     ratios = []
     for _turn in range(3):
@@ -95,7 +95,7 @@ def throughput(docker: Docker, stack: Stack, *, rotated: bool = False) -> Result
         progress(f"docker logs {theirs:.2f} s, stored in {ours:.2f} s")
     ratio = statistics.median(ratios)
     files = " in several rotated files" if rotated else ""
-    return Result(
+    return BenchResult(
         name=f"log: storing {LINES:,} lines{files} over docker logs -f reading them",
         value=ratio,
         unit="ratio",
@@ -103,7 +103,7 @@ def throughput(docker: Docker, stack: Stack, *, rotated: bool = False) -> Result
     )
 
 
-def docker_reads(docker: Docker, made: str) -> float:
+def docker_reads(docker: DockerContainers, made: str) -> float:
     started = time.monotonic()
     words = ["docker", "-H", docker.host, "logs", "-f", "--timestamps", made]
     subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
@@ -118,7 +118,7 @@ def first_to_last_stored(stack: Stack) -> float:
     return time.monotonic() - first
 
 
-def latency(docker: Docker, stack: Stack) -> list[Result]:
+def latency(docker: DockerContainers, stack: Stack) -> list[BenchResult]:
     with chromium() as browser, running(docker, PACED) as made:
         empty(stack)
         context = browser.new_context(viewport={"width": 1280, "height": 800})
@@ -137,7 +137,7 @@ def latency(docker: Docker, stack: Stack) -> list[Result]:
     ]
 
 
-def viewers(docker: Docker, stack: Stack) -> Result:
+def viewers(docker: DockerContainers, stack: Stack) -> BenchResult:
     with running(docker, PACED) as made:
         empty(stack)
         with following(docker, stack, made):
@@ -173,7 +173,7 @@ async def one_viewer(stack: Stack) -> list[float]:
 
 
 @contextlib.contextmanager
-def running(docker: Docker, program: str, *, log_max_size: str = WHOLE) -> Iterator[str]:
+def running(docker: DockerContainers, program: str, *, log_max_size: str = WHOLE) -> Iterator[str]:
     spec = Spec(
         image=BASE,
         name=f"inferdash-{docker.install[:8]}-bench",
@@ -190,7 +190,7 @@ def running(docker: Docker, program: str, *, log_max_size: str = WHOLE) -> Itera
 
 
 @contextlib.contextmanager
-def following(docker: Docker, stack: Stack, made: str) -> Iterator[None]:
+def following(docker: DockerContainers, stack: Stack, made: str) -> Iterator[None]:
     words = ["-m", "tests.log_follower", str(stack.run), made, docker.install, docker.host]
     process = subprocess.Popen([sys.executable, *words], cwd=ROOT, env=stack.env)
     try:
@@ -222,8 +222,8 @@ def wait_for(stack: Stack, lines: int) -> None:
         time.sleep(0.005)
 
 
-def _late(way: str, late: list[float], percent: int, limit: float) -> Result:
-    return Result(
+def _late(way: str, late: list[float], percent: int, limit: float) -> BenchResult:
+    return BenchResult(
         name=f"log: at 1,000 lines/s {way}, p{percent}",
         value=percentile(late, percent),
         unit="ms",

@@ -5,7 +5,7 @@ import json
 import time
 from collections.abc import Iterator
 
-from tests.bench.result import Result, percentile, progress
+from tests.bench.result import BenchResult, percentile, progress
 from tests.web_stack import WebStack, web_stack
 
 LITTLE = {"servers": 5, "profiles": 30, "runs": 500}
@@ -22,7 +22,7 @@ REQUESTS = 100
 LIMIT = 80.0
 
 
-def bench() -> Iterator[Result]:
+def bench() -> Iterator[BenchResult]:
     with web_stack() as web:
         little = _queries(web, LITTLE)
         full = _queries(web, FULL)
@@ -32,10 +32,10 @@ def bench() -> Iterator[Result]:
             times = _times(web, path, f"{cookie['name']}={cookie['value']}")
             p50, p95 = (percentile(times, percent) for percent in (50, 95))
             progress(f"{name}: p50 {p50:.1f} ms, p95 {p95:.1f} ms, {full[path]} queries")
-            yield Result(name=f"pages: {name}, p95", value=p95, unit="ms", limit=LIMIT)
+            yield BenchResult(name=f"pages: {name}, p95", value=p95, unit="ms", limit=LIMIT)
         # The limit is what the same pages take with a tenth of the rows.
         for name, path in PAGES.items():
-            yield Result(
+            yield BenchResult(
                 name=f"pages: {name}, with ten times the rows",
                 value=full[path],
                 unit="queries",

@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterator
 
 from servers.judge.phases import Reader
-from tests.bench.result import Result
+from tests.bench.result import BenchResult
 
 LIMIT = 100_000
 ORDINARY = [
@@ -16,7 +16,7 @@ ORDINARY = [
 ROUNDS = 50_000
 
 
-def bench() -> Iterator[Result]:
+def bench() -> Iterator[BenchResult]:
     for engine in ("vllm", "sglang", "llamacpp", ""):
         reader = Reader(engine)
         began = time.process_time()
@@ -24,7 +24,7 @@ def bench() -> Iterator[Result]:
             for line in ORDINARY:
                 reader.feed(number, line)
         took = time.process_time() - began
-        yield Result(
+        yield BenchResult(
             name=f"phases: lines read, {engine or 'engine not known'}",
             value=ROUNDS * len(ORDINARY) / took,
             unit="lines/s of one core",

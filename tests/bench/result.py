@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)
-class Result:
+class BenchResult:
     name: str
     value: float
     unit: str

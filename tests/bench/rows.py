@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from servers.engines.launch import Launch
 from servers.models import Box, Entry, Profile, Run, Server
-from servers.models.run import State
+from servers.models.run import RunState
 from tests import factories, samples
 
 
@@ -65,7 +65,7 @@ def _more_runs(count: int) -> None:
             Run(
                 server=server,
                 version=server.profile.current,
-                state=State.FAILED if number % 7 == 0 else State.STOPPED,
+                state=RunState.FAILED if number % 7 == 0 else RunState.STOPPED,
                 started_by=person,
                 stopped_by=person,
                 created_at=clicked,

@@ -10,7 +10,7 @@ from typing import Any
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.typing import Origin
 
-from tests.bench.result import Result, progress
+from tests.bench.result import BenchResult, progress
 from tests.chat_stack import Stack, chat_stack
 
 LINES = 1_000_000
@@ -39,7 +39,7 @@ SEARCHES: dict[str, dict[str, Any]] = {
 }
 
 
-def bench() -> Iterator[Result]:
+def bench() -> Iterator[BenchResult]:
     with chat_stack(9) as stack:
         progress(f"storing {LINES:,} lines")
         stack.shell(f"RUN, LINES = {stack.run}, {LINES}\n{FILL}")
@@ -75,7 +75,7 @@ async def _search(socket: ClientConnection, query: dict[str, Any]) -> tuple[floa
             return first, time.monotonic() - started
 
 
-def _result(what: str, value: float, limit: float) -> Result:
-    return Result(
+def _result(what: str, value: float, limit: float) -> BenchResult:
+    return BenchResult(
         name=f"log: search of {LINES:,} lines, {what}", value=value, unit="s", limit=limit
     )

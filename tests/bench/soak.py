@@ -18,7 +18,7 @@ import psutil
 
 from tests.bench import streams
 from tests.bench.gateway import KEY, asked_by_key
-from tests.bench.result import Result, progress
+from tests.bench.result import BenchResult, progress
 from tests.bench.streams import WORD, Way
 from tests.chat_stack import Stack, chat_stack
 
@@ -32,7 +32,7 @@ SETTLES_WITHIN = 30.0
 
 
 @dataclass
-class Told:
+class SoakReport:
     begun: int = 0
     hung_up: int = 0
     broken: list[str] = field(default_factory=list)
@@ -47,16 +47,16 @@ def main() -> int:
     return 0 if all(each.ok for each in results) else 1
 
 
-def run(minutes: float) -> list[Result]:
+def run(minutes: float) -> list[BenchResult]:
     with streams.engine() as port, chat_stack(port) as stack:
         web = psutil.Process(stack.web.processes["web"].pid)
         ours = asked_by_key(stack, stack.shell(KEY).strip())
         told, memory = asyncio.run(_soak(web, ours, minutes * 60))
         results = [
-            Result(name="requests that broke", value=len(told.broken), unit="", limit=0),
-            Result(name="requests that were lost", value=_lost(stack, told), unit="", limit=0),
-            Result(name="connections left", value=_left(web, port, ours), unit="", limit=0),
-            Result(
+            BenchResult(name="requests that broke", value=len(told.broken), unit="", limit=0),
+            BenchResult(name="requests that were lost", value=_lost(stack, told), unit="", limit=0),
+            BenchResult(name="connections left", value=_left(web, port, ours), unit="", limit=0),
+            BenchResult(
                 name=f"memory after {minutes:g} min", value=_growth(memory), unit="MB",
                 limit=GROWTH_LIMIT,
             ),
@@ -67,8 +67,8 @@ def run(minutes: float) -> list[Result]:
     return results
 
 
-async def _soak(web: psutil.Process, ours: Way, seconds: float) -> tuple[Told, list[float]]:
-    told, memory = Told(), list[float]()
+async def _soak(web: psutil.Process, ours: Way, seconds: float) -> tuple[SoakReport, list[float]]:
+    told, memory = SoakReport(), list[float]()
     until = time.monotonic() + seconds
     async with streams.client() as client:
         asking = [asyncio.create_task(_ask(client, ours, told, until)) for _ in range(STREAMS)]
@@ -80,7 +80,7 @@ async def _soak(web: psutil.Process, ours: Way, seconds: float) -> tuple[Told, l
     return told, memory
 
 
-async def _ask(client: httpx.AsyncClient, ours: Way, told: Told, until: float) -> None:
+async def _ask(client: httpx.AsyncClient, ours: Way, told: SoakReport, until: float) -> None:
     chance = random.Random(id(asyncio.current_task()))  # noqa: S311 - no secret
     while time.monotonic() < until:
         tokens = chance.randint(*LENGTHS)
@@ -113,7 +113,7 @@ async def _read(
     return text
 
 
-def _lost(stack: Stack, told: Told) -> int:
+def _lost(stack: Stack, told: SoakReport) -> int:
     """Of those that were begun, how many nobody has written down."""
     deadline = time.monotonic() + SETTLES_WITHIN
     while True:

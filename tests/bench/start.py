@@ -8,7 +8,7 @@ from typing import cast
 from playwright.sync_api import Page
 
 from tests import docker_engine
-from tests.bench.result import Result, progress
+from tests.bench.result import BenchResult, progress
 from tests.browser.chromium import chromium, new_page
 from tests.browser.steps import join
 from tests.images import ENGINE
@@ -53,7 +53,7 @@ CLICK = f"""
 """
 
 
-def bench() -> Iterator[Result]:
+def bench() -> Iterator[BenchResult]:
     with (
         docker_engine.lease() as host,
         installation(host, profiles.rtx_pro_6000()) as place,
@@ -68,13 +68,13 @@ def bench() -> Iterator[Result]:
             page.goto(f"{place.url}/")
         rounds = [_round(place, first, second) for _number in range(ROUNDS)]
         clicks, deaths = zip(*rounds, strict=True)
-        yield Result(
+        yield BenchResult(
             name="Start: from the click to the card in a second browser, p50",
             value=statistics.median(clicks),
             unit="ms",
             limit=CLICK_LIMIT,
         )
-        yield Result(
+        yield BenchResult(
             name=f"a container's death, until the card says so (worst of {ROUNDS})",
             value=max(deaths),
             unit="ms",
@@ -121,12 +121,12 @@ def _when(page: Page, states: list[str]) -> float:
     return cast(float, page.evaluate(WHEN, states))
 
 
-def _ctrl_c(place: Installation) -> Result:
+def _ctrl_c(place: Installation) -> BenchResult:
     """With two browsers that hold their sockets open."""
     began = time.monotonic()
     place.up.press_ctrl_c()
     place.up.ends()
-    return Result(
+    return BenchResult(
         name="Ctrl-C with two browsers open, until everything has ended",
         value=time.monotonic() - began,
         unit="s",

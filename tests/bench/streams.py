@@ -17,7 +17,7 @@ from typing import Any
 
 import httpx
 
-from tests.bench.result import Result
+from tests.bench.result import BenchResult
 
 FIRST_TOKEN_LIMIT = 15.0  # ms, median through us minus median direct
 THROUGHPUT_LIMIT = 0.9  # through us over direct
@@ -69,7 +69,9 @@ def direct(port: int) -> Way:
     )
 
 
-async def first_token(client: httpx.AsyncClient, name: str, straight: Way, ours: Way) -> Result:
+async def first_token(
+    client: httpx.AsyncClient, name: str, straight: Way, ours: Way
+) -> BenchResult:
     return _difference(name, *await first_tokens(client, (straight, ours)))
 
 
@@ -101,12 +103,12 @@ async def at_once(
 
 async def together(
     client: httpx.AsyncClient, name: str, straight: Way, ours: Way, count: int
-) -> list[Result]:
+) -> list[BenchResult]:
     """What so many streams through us take, beside the same straight."""
     firsts, rates = await at_once(client, (straight, ours), count)
     return [
         _difference(f"{name}, {count} at once", *firsts),
-        Result(
+        BenchResult(
             name=f"{name}, {count} at once: throughput through us over direct",
             value=ratio(*rates),
             unit="ratio",
@@ -120,8 +122,8 @@ def ratio(others: list[float], ours: list[float]) -> float:
     return statistics.median(ours) / statistics.median(others)
 
 
-def _difference(name: str, straight: list[float], ours: list[float]) -> Result:
-    return Result(
+def _difference(name: str, straight: list[float], ours: list[float]) -> BenchResult:
+    return BenchResult(
         name=f"{name}: first token through us minus direct, p50",
         value=(statistics.median(ours) - statistics.median(straight)) * 1000,
         unit="ms",

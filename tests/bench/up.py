@@ -6,15 +6,15 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.bench.result import Result, progress
+from tests.bench.result import BenchResult, progress
 from tests.ports import free_port
-from tests.terminal import Started
+from tests.terminal import TerminalProgram
 
 ROUNDS = 3
 UP_LIMIT, CTRL_C_LIMIT = 5.0, 10.0
 
 
-def bench() -> Iterator[Result]:
+def bench() -> Iterator[BenchResult]:
     with tempfile.TemporaryDirectory(prefix="inferdash-up-") as folder:
         environment = {
             "INFERDASH_DATA": str(Path(folder) / "var"),
@@ -25,13 +25,13 @@ def bench() -> Iterator[Result]:
             "NO_COLOR": "1",
         }
         _first, *later = [_up_and_down(environment) for _round in range(1 + ROUNDS)]
-    yield Result(
+    yield BenchResult(
         name=f"make up where all is installed, until it answers (median of {ROUNDS})",
         value=statistics.median(up for up, _down in later),
         unit="s",
         limit=UP_LIMIT,
     )
-    yield Result(
+    yield BenchResult(
         name=f"Ctrl-C, until everything has ended (worst of {ROUNDS})",
         value=max(down for _up, down in later),
         unit="s",
@@ -41,7 +41,7 @@ def bench() -> Iterator[Result]:
 
 def _up_and_down(environment: dict[str, str]) -> tuple[float, float]:
     began = time.monotonic()
-    started = Started(["make", "up"], environment)
+    started = TerminalProgram(["make", "up"], environment)
     started.waits_for("ready at")
     up = time.monotonic() - began
     began = time.monotonic()

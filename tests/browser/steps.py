@@ -13,7 +13,7 @@ from tests.waiting import wait_until
 from tests.web_stack import log_in
 
 
-class Place(Protocol):
+class WalkedSite(Protocol):
     """An installation, however it was started."""
 
     @property
@@ -25,7 +25,7 @@ class Place(Protocol):
 PASSWORD = "correct horse battery"
 
 
-def join(page: Page, place: Place, name: str = "ana") -> None:
+def join(page: Page, place: WalkedSite, name: str = "ana") -> None:
     """Open the first link, become the admin, and go from what was found to the dashboard."""
     page.goto(place.link)
     page.get_by_label("Name").fill(name)
@@ -81,7 +81,7 @@ def eventually(page: Page, holds: Callable[[], bool]) -> None:
     )
 
 
-def key(page: Page, place: Place) -> str:
+def key(page: Page, place: WalkedSite) -> str:
     """Of whoever is logged in, for a program."""
     page.goto(f"{place.url}/keys/")
     page.get_by_label("What is it for?").fill("a program")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.alerts.receiver import Answer, Receiver, receiver
+from tests.alerts.receiver import Receiver, ReceiverResponse, receiver
 from tests.browser.axe import faults
 from tests.browser.chromium import PATIENCE
 from tests.browser.steps import card, create_profile, eventually
@@ -47,7 +47,7 @@ def test_a_failed_start_reaches_the_page_the_title_and_a_webhook_once(
         page.get_by_role("button", name="Add it").click()
     row = page.locator("[data-outlet='Team hook']")
     expect(row).to_contain_text(f"127.0.0.1:{there.port}")
-    there.answers.append(Answer(status=404, body=b"no_such_hook"))
+    there.answers.append(ReceiverResponse(status=404, body=b"no_such_hook"))
     row.get_by_role("button", name="Test").click()
     expect(row.locator(".test")).to_contain_text("no_such_hook")
     row.get_by_role("button", name="Test").click()

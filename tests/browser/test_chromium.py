@@ -29,7 +29,7 @@ def test_our_list_of_what_is_left_out_has_all_of_playwrights() -> None:
     assert playwrights <= ours
 
 
-class Waiting(ThreadingHTTPServer):
+class HeldServer(ThreadingHTTPServer):
     """Answers nothing but its first page before it may."""
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class Waiting(ThreadingHTTPServer):
 
 
 class Answer(BaseHTTPRequestHandler):
-    server: Waiting
+    server: HeldServer
 
     def do_GET(self) -> None:
         if self.path != "/":
@@ -54,8 +54,8 @@ class Answer(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def waiting() -> Iterator[Waiting]:
-    with Waiting() as server:
+def waiting() -> Iterator[HeldServer]:
+    with HeldServer() as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         try:

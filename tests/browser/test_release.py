@@ -10,7 +10,7 @@ from tests.browser.chromium import PATIENCE
 from tests.browser.steps import card, create_profile, eventually
 from tests.images import ENGINE
 from tests.installation import Installation
-from tests.nvml import Machine, profiles
+from tests.nvml import SimulatedMachine, profiles
 from tests.orphans import has_ended, orphans
 
 pytestmark = [pytest.mark.browser, pytest.mark.docker]
@@ -32,7 +32,7 @@ def container(place: Installation) -> tuple[str, int]:
     return found.id, found.pid
 
 
-def holding(place: Installation, pid: int | None, gib: float) -> Machine:
+def holding(place: Installation, pid: int | None, gib: float) -> SimulatedMachine:
     """The first card has so much in use, by this process or by none."""
     machine = profiles.rtx_pro_6000()
     if pid is None:

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, ViewportSize, expect
 
 from tests.browser.chromium import new_page
-from tests.browser.steps import Place, admitted, allow_mounts, card, eventually, kill_engine
+from tests.browser.steps import WalkedSite, admitted, allow_mounts, card, eventually, kill_engine
 from tests.engine.replay import HOLDS
 from tests.images import ENGINE
 from tests.installation import Installation
@@ -99,7 +99,7 @@ def go_on(place: Installation, slug: str) -> None:
     place.docker.signal(container, "SIGUSR1")
 
 
-def start(page: Page, place: Place, slug: str, *, until: str = "ready") -> Locator:
+def start(page: Page, place: WalkedSite, slug: str, *, until: str = "ready") -> Locator:
     page.goto(f"{place.url}/")
     found = card(page, slug)
     found.get_by_role("button", name="Start").click()

@@ -9,20 +9,20 @@ import redis
 from django.conf import settings as django_settings
 from django.db import connection
 
-from servers.host.containers import Docker
+from servers.host.containers import DockerContainers
 from tests.chaos.docker_proxy import DockerProxy
-from tests.chaos.place import Place
+from tests.chaos.place import ChaosSite
 
 
 @pytest.fixture
 def place(
     transactional_db: None,
-    asking: Docker,
+    asking: DockerContainers,
     own_redis: redis.Redis,
     redis_url: str,
     tmp_path: Path,
     settings: Any,
-) -> Iterator[Place]:
+) -> Iterator[ChaosSite]:
     data = tmp_path / "var"
     data.mkdir(mode=0o700)
     # SQLite goes by the file behind the link: rows that the test makes are theirs.
@@ -34,7 +34,7 @@ def place(
     settings.BOX_FILE = data / "box.toml"
     settings.BOX_FILE.write_text("")
     with DockerProxy(tmp_path / "docker.sock", asking.host) as proxy:
-        place = Place(folder=tmp_path, docker=asking, proxy=proxy, redis_url=redis_url)
+        place = ChaosSite(folder=tmp_path, docker=asking, proxy=proxy, redis_url=redis_url)
         try:
             yield place
         finally:

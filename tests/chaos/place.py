@@ -18,10 +18,10 @@ from django.utils import timezone
 
 from inferdash.celery import app
 from servers import lifecycle
-from servers.host.containers import Container, Docker
+from servers.host.containers import Container, DockerContainers
 from servers.models import Box, LogChunk, Run, Server
 from servers.models.log import NOTE
-from servers.models.run import State
+from servers.models.run import RunState
 from servers.tasks import TRIED
 from tests import factories
 from tests.chaos.docker_proxy import DockerProxy, Step
@@ -35,9 +35,9 @@ QUICK = {"ENGINE_SECONDS": "0.1"}
 
 
 @dataclass(kw_only=True, eq=False)
-class Place:
+class ChaosSite:
     folder: Path
-    docker: Docker
+    docker: DockerContainers
     proxy: DockerProxy
     redis_url: str
     pids: set[int] = field(default_factory=set)
@@ -164,7 +164,7 @@ class Place:
         run.refresh_from_db()
         self.docker.remove(run.container_id)
         Run.objects.filter(pk=run.pk).update(
-            state=State.FAILED, ended_at=timezone.now(), log_complete=True, container_id=""
+            state=RunState.FAILED, ended_at=timezone.now(), log_complete=True, container_id=""
         )
 
     def waits_for(
@@ -175,7 +175,7 @@ class Place:
         wait_until(is_so, lambda: f"{what}\n{self.told()}", patience=within, every=every)
         return time.monotonic() - began
 
-    def waits_for_state(self, run: Run, *states: State, **limit: float) -> float:
+    def waits_for_state(self, run: Run, *states: RunState, **limit: float) -> float:
         def is_so() -> bool:
             run.refresh_from_db()
             return run.state in states

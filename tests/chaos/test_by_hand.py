@@ -6,8 +6,8 @@ import docker
 import pytest
 
 from servers.models import Run
-from servers.models.run import State
-from tests.chaos.place import Place
+from servers.models.run import RunState
+from tests.chaos.place import ChaosSite
 from tests.dying import let_die
 from tests.ports import free_port
 
@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.docker, pytest.mark.chaos, pytest.mark.takes(60)]
 
 
 @pytest.fixture
-def hands(place: Place) -> Iterator[docker.APIClient]:
+def hands(place: ChaosSite) -> Iterator[docker.APIClient]:
     """Docker as a person has it who knows nothing of inferdash."""
     client = docker.APIClient(place.docker.host, version="auto", timeout=60)
     yield client
@@ -23,7 +23,9 @@ def hands(place: Place) -> Iterator[docker.APIClient]:
 
 
 @pytest.mark.parametrize("hears", [True, False])
-def test_states_follow_what_people_do(place: Place, hands: docker.APIClient, hears: bool) -> None:
+def test_states_follow_what_people_do(
+    place: ChaosSite, hands: docker.APIClient, hears: bool
+) -> None:
     place.proxy.is_deaf = not hears
     place.watcher()
     names = ("killed", "stopped", "removed", "renamed", "paused", "started")
@@ -32,9 +34,9 @@ def test_states_follow_what_people_do(place: Place, hands: docker.APIClient, hea
         name: place.start(place.server(name, host_port=free_port()), nudged=False) for name in names
     }
     for run in runs.values():
-        place.waits_for_state(run, State.READY)
+        place.waits_for_state(run, RunState.READY)
     hands.kill(runs["started"].container_id)
-    place.waits_for_state(runs["started"], State.STOPPED)
+    place.waits_for_state(runs["started"], RunState.STOPPED)
     place.waits_until_whole(runs["started"])
     before = place.lines(runs["started"])
 
@@ -46,14 +48,14 @@ def test_states_follow_what_people_do(place: Place, hands: docker.APIClient, hea
     hands.start(runs["started"].container_id)
 
     for name in ("killed", "stopped", "removed"):
-        place.waits_for_state(runs[name], State.STOPPED)
+        place.waits_for_state(runs[name], RunState.STOPPED)
         assert runs[name].failure == "", "whose wish it was, that of a watched one, too"
     for name in ("killed", "stopped"):
         assert runs[name].outlook.startswith("Somebody has stopped its container outside inferdash")
     assert "137" in runs["killed"].outlook
     assert "outside inferdash" in runs["removed"].outlook
     place.waits_for("the pause is told", lambda: says(runs["paused"], "is paused"))
-    place.waits_for_state(runs["started"], State.READY)
+    place.waits_for_state(runs["started"], RunState.READY)
     assert "outside inferdash" in runs["started"].outlook
     place.waits_for_more_than(len(before), runs["started"])
     again = runs["started"]
@@ -65,23 +67,23 @@ def test_states_follow_what_people_do(place: Place, hands: docker.APIClient, hea
     hands.unpause(runs["paused"].container_id)
     hands.kill(runs["renamed"].container_id)
     place.waits_for("the pause is over", lambda: says(runs["paused"], ""))
-    place.waits_for_state(runs["renamed"], State.STOPPED)
-    assert runs["paused"].state == State.READY
+    place.waits_for_state(runs["renamed"], RunState.STOPPED)
+    assert runs["paused"].state == RunState.READY
 
 
 @pytest.mark.parametrize("how", ["kill", "stop"])
 def test_what_people_do_while_inferdash_is_away_is_judged_alike(
-    place: Place, hands: docker.APIClient, how: str
+    place: ChaosSite, hands: docker.APIClient, how: str
 ) -> None:
     watcher = place.watcher()
     run = place.start(place.server("away"), nudged=False)
-    place.waits_for_state(run, State.READY)
+    place.waits_for_state(run, RunState.READY)
     place.kill(watcher)
     getattr(hands, how)(run.container_id)
 
     place.watcher()
 
-    place.waits_for_state(run, State.STOPPED)
+    place.waits_for_state(run, RunState.STOPPED)
     assert run.failure == ""
     assert run.outlook.startswith("Somebody has stopped its container outside inferdash")
     assert run.exit_code in (0, 137, 143)
@@ -89,18 +91,18 @@ def test_what_people_do_while_inferdash_is_away_is_judged_alike(
 
 
 def test_an_engine_that_ends_by_itself_has_died_also_while_inferdash_is_away(
-    place: Place,
+    place: ChaosSite,
 ) -> None:
     watcher = place.watcher()
     run = place.start(place.server("dies", host_port=free_port()), nudged=False)
-    place.waits_for_state(run, State.READY)
+    place.waits_for_state(run, RunState.READY)
     place.kill(watcher)
     assert run.endpoint
     let_die(run.endpoint.address, run.endpoint.port)
 
     place.watcher()
 
-    place.waits_for_state(run, State.FAILED)
+    place.waits_for_state(run, RunState.FAILED)
     assert "ended by itself while it was serving, with exit code 3." in run.failure
 
 
@@ -109,18 +111,20 @@ def says(run: Run, words: str) -> bool:
     return words in run.outlook if words else not run.outlook
 
 
-def test_a_paused_server_can_be_stopped(place: Place, hands: docker.APIClient) -> None:
+def test_a_paused_server_can_be_stopped(place: ChaosSite, hands: docker.APIClient) -> None:
     place.watcher()
     run = place.start(place.server("paused"), nudged=False)
-    place.waits_for_state(run, State.READY)
+    place.waits_for_state(run, RunState.READY)
     hands.pause(run.container_id)
 
     place.stop(run)
 
-    place.waits_for_state(run, State.STOPPED)
+    place.waits_for_state(run, RunState.STOPPED)
 
 
-def test_no_line_is_lost_or_doubled_when_every_connection_to_docker_is_cut(place: Place) -> None:
+def test_no_line_is_lost_or_doubled_when_every_connection_to_docker_is_cut(
+    place: ChaosSite,
+) -> None:
     program = (
         "import time\n"
         "for n in range(8000):\n"

@@ -8,10 +8,10 @@ from functools import partial
 import pytest
 
 from servers.models import Run
-from servers.models.run import State
+from servers.models.run import RunState
 from tests import docker_engine
-from tests.chaos.place import Place
-from tests.docker_engine import RESTARTED, Engine
+from tests.chaos.place import ChaosSite
+from tests.docker_engine import RESTARTED, PrivateDockerEngine
 
 pytestmark = [pytest.mark.docker, pytest.mark.chaos, pytest.mark.takes(60)]
 
@@ -30,7 +30,7 @@ def leased() -> Iterator[None]:
 
 
 @pytest.fixture
-def engine(leased: None, live_restore: bool) -> Engine:
+def engine(leased: None, live_restore: bool) -> PrivateDockerEngine:
     engine = replace(RESTARTED, live_restore=live_restore)
     engine.end_dockerd(signal.SIGTERM)
     engine.start_dockerd()
@@ -38,7 +38,7 @@ def engine(leased: None, live_restore: bool) -> Engine:
 
 
 @pytest.fixture
-def docker_host(engine: Engine) -> str:
+def docker_host(engine: PrivateDockerEngine) -> str:
     return engine.host
 
 
@@ -47,15 +47,15 @@ def docker_host(engine: Engine) -> str:
     [(False, signal.SIGTERM), (False, signal.SIGKILL), (True, signal.SIGKILL)],
 )
 def test_runs_are_what_docker_says_afterwards(
-    place: Place, engine: Engine, live_restore: bool, how: signal.Signals
+    place: ChaosSite, engine: PrivateDockerEngine, live_restore: bool, how: signal.Signals
 ) -> None:
     place.watcher()
     slow = {"ENGINE_SECONDS": "600"}
     serves = place.start(place.server("serves"), nudged=False)
     loads = place.start(place.server("loads", env=slow), nudged=False)
     talks = place.start(place.server("talks", entrypoint=("python3", "-c", TALKS)), nudged=False)
-    place.waits_for_state(serves, State.READY)
-    place.waits_for_state(loads, State.STARTING)
+    place.waits_for_state(serves, RunState.READY)
+    place.waits_for_state(loads, RunState.STARTING)
     place.waits_for_more_than(100, talks)
     before = {run.pk: run.container_id for run in (serves, loads)}
 
@@ -65,16 +65,16 @@ def test_runs_are_what_docker_says_afterwards(
     assert "Docker Engine does not answer on this box." in begun.outlook
     engine.start_dockerd()
 
-    place.waits_for_state(begun, State.READY)
+    place.waits_for_state(begun, RunState.READY)
     assert begun.outlook == ""
     if live_restore:
-        for run, state in ((serves, State.READY), (loads, State.STARTING)):
+        for run, state in ((serves, RunState.READY), (loads, RunState.STARTING)):
             run.refresh_from_db()
             assert (run.state, run.container_id) == (state, before[run.pk])
     else:
         # Docker stops them as if somebody had asked, and remembers nothing of it afterwards.
         for run in (serves, loads):
-            place.waits_for_state(run, State.STOPPED, State.FAILED)
+            place.waits_for_state(run, RunState.STOPPED, RunState.FAILED)
             place.waits_for("it is said", partial(is_unknown, run))
     place.waits_until_whole(talks)
     assert place.lines(talks) == place.dockers_lines(talks.container_id)
@@ -87,22 +87,24 @@ def is_unknown(run: Run) -> bool:
 
 
 @pytest.mark.parametrize("live_restore", [False])
-def test_docker_goes_away_while_it_makes_a_container(place: Place, engine: Engine) -> None:
+def test_docker_goes_away_while_it_makes_a_container(
+    place: ChaosSite, engine: PrivateDockerEngine
+) -> None:
     """Its answer is lost, and nobody knows whether there is a container."""
     place.watcher()
     # Before its first start a watcher tries what Docker takes from containers.
     first = place.start(place.server("first"), nudged=False)
-    place.waits_for_state(first, State.READY)
+    place.waits_for_state(first, RunState.READY)
     place.proxy.stop_at(
         ("POST /containers/create", "after"), lambda: engine.end_dockerd(signal.SIGKILL)
     )
     run = place.start(place.server("begun"), nudged=False)
     place.waits_for("the start waits for Docker", lambda: place.outlook(run) != "")
-    assert run.state == State.CREATING
+    assert run.state == RunState.CREATING
 
     engine.start_dockerd()
 
-    place.waits_for_state(run, State.READY)
+    place.waits_for_state(run, RunState.READY)
     first.refresh_from_db()
     ours = {each.id for each in place.docker.list_ours()}
     assert ours == {run.container_id, first.container_id}

@@ -3,9 +3,9 @@
 import pytest
 
 from servers.models import Run
-from servers.models.run import State
+from servers.models.run import RunState
 from tests.chaos.docker_proxy import Step
-from tests.chaos.place import Place
+from tests.chaos.place import ChaosSite
 
 pytestmark = [pytest.mark.docker, pytest.mark.chaos, pytest.mark.takes(180)]
 
@@ -23,24 +23,24 @@ def steps_of(calls: list[str]) -> list[Step]:
     ]
 
 
-def check_one_and_its_log(place: Place, run: Run, at: object) -> None:
+def check_one_and_its_log(place: ChaosSite, run: Run, at: object) -> None:
     """What must be true whoever was killed when: the run is ready, once, with all it said."""
     found = place.containers(run)
     assert [each.state for each in found] == ["running"], at
     assert run.container_id == found[0].id, at
     place.docker.signal(run.container_id, "SIGKILL")
-    place.waits_for_state(run, State.STOPPED)
+    place.waits_for_state(run, RunState.STOPPED)
     place.waits_until_whole(run)
     assert place.lines(run) == place.dockers_lines(run.container_id) != [], at
     place.docker.remove(run.container_id)
 
 
-def test_the_worker_is_killed_at_any_step_of_a_start(place: Place) -> None:
+def test_the_worker_is_killed_at_any_step_of_a_start(place: ChaosSite) -> None:
     place.worker()
     place.waits_until_tried()
     place.proxy.calls.clear()
     undisturbed = place.start(place.server("undisturbed"))
-    place.waits_for_state(undisturbed, State.STARTING)
+    place.waits_for_state(undisturbed, RunState.STARTING)
     steps = steps_of(place.proxy.calls)
     assert ("POST /containers/create", "after") in steps
     assert ("POST /containers/ID/start", "before") in steps
@@ -56,17 +56,17 @@ def test_the_worker_is_killed_at_any_step_of_a_start(place: Place) -> None:
         place.waits_for_end(killed)
         worker = place.worker()  # comes up while the watcher does its work
         watcher = place.watcher()
-        took = place.waits_for_state(run, State.READY)
+        took = place.waits_for_state(run, RunState.READY)
         print(f"{at}: ready {took:.1f} s after the watcher's start")
         check_one_and_its_log(place, run, at)
         place.kill(watcher)
 
 
-def test_the_watcher_is_killed_at_any_step_of_a_start(place: Place) -> None:
+def test_the_watcher_is_killed_at_any_step_of_a_start(place: ChaosSite) -> None:
     """There is no worker at all, or the nudge was lost."""
     place.watcher()
     undisturbed = place.start(place.server("undisturbed"), nudged=False)
-    place.waits_for_state(undisturbed, State.READY)
+    place.waits_for_state(undisturbed, RunState.READY)
     steps = [step for step in steps_of(place.proxy.calls) if step[0] not in ALWAYS]
     assert ("POST /containers/create", "after") in steps
     assert ("GET /containers/ID/logs", "after") in steps
@@ -78,21 +78,21 @@ def test_the_watcher_is_killed_at_any_step_of_a_start(place: Place) -> None:
         killed = place.watcher_killed_at(at)
         place.waits_for_end(killed)
         watcher = place.watcher()
-        took = place.waits_for_state(run, State.READY)
+        took = place.waits_for_state(run, RunState.READY)
         print(f"{at}: ready {took:.1f} s after the watcher's start")
         check_one_and_its_log(place, run, at)
         place.kill(watcher)
 
 
-@pytest.mark.parametrize("state", [State.CREATING, State.READY])
-def test_both_are_killed_as_soon_as_a_state_is_seen(place: Place, state: State) -> None:
+@pytest.mark.parametrize("state", [RunState.CREATING, RunState.READY])
+def test_both_are_killed_as_soon_as_a_state_is_seen(place: ChaosSite, state: RunState) -> None:
     worker, watcher = place.worker(), place.watcher()
     run = place.start(place.server("killed"))
-    place.waits_for_state(run, state, State.READY, every=0.001)
+    place.waits_for_state(run, state, RunState.READY, every=0.001)
     place.kill(worker)
     place.kill(watcher)
 
     place.watcher()
 
-    place.waits_for_state(run, State.READY)
+    place.waits_for_state(run, RunState.READY)
     check_one_and_its_log(place, run, state)

@@ -13,7 +13,7 @@ CHUNK = 64 * 1024
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class RecordedRequest:
     method: str
     path: str
     headers: dict[str, str]  # names in lower case
@@ -33,7 +33,7 @@ class Recorder:
         return f"http://127.0.0.1:{self.port}"
 
     @property
-    def asked(self) -> list[Asked]:
+    def asked(self) -> list[RecordedRequest]:
         return [each for heard in list(self._heard) for each in _requests(bytes(heard))]
 
     def accept(self, listening: socket.socket) -> None:
@@ -73,7 +73,7 @@ def _copy(source: socket.socket, target: socket.socket, heard: bytearray | None 
         target.shutdown(socket.SHUT_RDWR)
 
 
-def _requests(heard: bytes) -> Iterator[Asked]:
+def _requests(heard: bytes) -> Iterator[RecordedRequest]:
     """Those of one connection that are whole."""
     while True:
         head, found, rest = heard.partition(b"\r\n\r\n")
@@ -88,5 +88,5 @@ def _requests(heard: bytes) -> Iterator[Asked]:
         if len(rest) < length:
             return
         body = json.loads(rest[:length]) if length else None
-        yield Asked(method=method, path=path, headers=headers, body=body)
+        yield RecordedRequest(method=method, path=path, headers=headers, body=body)
         heard = rest[length:]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from tests.clients.open_webui import VERSION
-from tests.clients.recorder import Asked
+from tests.clients.recorder import RecordedRequest
 
 FILE = Path(__file__).parents[1] / "gateway" / "open_webui.json"
 # The key is the test's own, and where it asks is, too.
@@ -17,12 +17,12 @@ SAID = 100  # characters; nothing is longer that the walk types
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recording:
+class ClientRecording:
     client: str
     requests: dict[str, dict[str, Any]]
 
     @classmethod
-    def of(cls, asked: Iterable[Asked]) -> Self:
+    def of(cls, asked: Iterable[RecordedRequest]) -> Self:
         found: dict[str, dict[str, Any]] = {}
         for each in asked:
             if (kind := _kind(each)) and kind not in found:
@@ -56,7 +56,7 @@ def shape(request: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _kind(asked: Asked) -> str | None:
+def _kind(asked: RecordedRequest) -> str | None:
     """None: it tells nothing new."""
     if asked.body is None:
         return asked.path.rpartition("/")[2]

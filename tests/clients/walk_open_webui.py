@@ -18,11 +18,11 @@ from tests.browser.test_on_request import WITHIN, made
 from tests.chat_stack import Stack, chat_stack
 from tests.clients.open_webui import open_webui
 from tests.clients.recorder import Recorder, recorder
-from tests.clients.recording import FILE, Recording, shape
+from tests.clients.recording import FILE, ClientRecording, shape
 from tests.engine import answers
 from tests.installation import Installation, installation
 from tests.nvml import profiles
-from tests.scripted_engine import MODEL, Script, ScriptedEngine
+from tests.scripted_engine import MODEL, EngineScript, ScriptedEngine
 
 pytestmark = pytest.mark.browser
 
@@ -39,7 +39,7 @@ CHORES = {"title": "A greeting", "follow_ups": ["And then?"], "tags": ["Manners"
 expect.set_options(timeout=PATIENCE)
 
 
-def plan(body: dict[str, object]) -> Script:
+def plan(body: dict[str, object]) -> EngineScript:
     """In words; what it asks beside the chat, without a stream, as it asks for it."""
     script = answers.script(body, flavor="vllm", model=MODEL)
     if not body.get("stream") and isinstance(script.error, dict) and "choices" in script.error:
@@ -178,10 +178,10 @@ def test_a_server_that_was_stopped_since_says_so(page: Page, stack: Stack) -> No
 
 def test_it_asks_as_the_recording_says(asked: Recorder) -> None:
     """After all the others. What CI replays is what this version of it asks."""
-    heard = Recording.of(asked.asked)
+    heard = ClientRecording.of(asked.asked)
     if os.environ.get("RECORD"):
         FILE.write_text(heard.text)
-    kept = Recording.kept()
+    kept = ClientRecording.kept()
 
     assert kept.client == heard.client
     assert {name: shape(each) for name, each in kept.requests.items()} == {

@@ -14,14 +14,14 @@ _OUTCOME = re.compile(r"^--- (gives|fails at (\d+):(\d+))\n", re.MULTILINE)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Case:
+class PasteCase:
     name: str
     paste: str
     outcome: re.Match[str]
     expected: str
 
 
-def cases(outcome: str) -> Iterator[Case]:
+def cases(outcome: str) -> Iterator[PasteCase]:
     """Those that give something, or that fail."""
     for file in sorted(_FILES.glob("*.txt")):
         for part in re.split(r"^### ", file.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]:
@@ -29,7 +29,7 @@ def cases(outcome: str) -> Iterator[Case]:
             match = _OUTCOME.search(rest)
             assert match is not None, name
             if match[1].startswith(outcome):
-                yield Case(
+                yield PasteCase(
                     name=f"{file.stem}: {name}",
                     paste=rest[: match.start()],
                     outcome=match,

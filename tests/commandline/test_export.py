@@ -12,7 +12,7 @@ from servers.commandline.draft import DraftError, draft
 from servers.commandline.read import read
 from servers.engines.launch import Launch
 from tests.cases import table
-from tests.commandline.pastes import Case, cases
+from tests.commandline.pastes import PasteCase, cases
 
 WORD = st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=1, max_size=8)
 VALUE = st.text(
@@ -121,7 +121,7 @@ def test_comments_of_a_paste_become_reasons(text: str, why: dict[str, str]) -> N
 
 
 @table("case", lambda: cases("gives"), ids=lambda case: case.name)
-def test_every_pasted_launch_says_the_same_when_it_is_exported(case: Case) -> None:
+def test_every_pasted_launch_says_the_same_when_it_is_exported(case: PasteCase) -> None:
     for command in read(case.paste):
         try:
             launch = draft(command, text=case.paste).launch

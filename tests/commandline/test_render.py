@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from servers.commandline.command import Command
+from servers.commandline.command import LaunchCommand
 from servers.commandline.docker_run import check_complete
 from servers.commandline.read import read
 from servers.commandline.render import compose, docker_run, engine_line
@@ -40,7 +40,7 @@ _ENV = st.dictionaries(_NAMES, _TEXTS | st.none(), max_size=4)
 _LIMITS = st.from_regex(r"-?[0-9]{1,9}(:-?[0-9]{1,9})?", fullmatch=True)
 
 
-def _unresolved(command: Command) -> tuple[str, ...]:
+def _unresolved(command: LaunchCommand) -> tuple[str, ...]:
     """The blanks that these texts have, as the strategies above make them."""
     texts = [*command.command, *(value or "" for value in command.env.values())]
     texts += [*command.volumes, command.user or ""]
@@ -50,7 +50,7 @@ def _unresolved(command: Command) -> tuple[str, ...]:
 
 
 @st.composite
-def commands(draw: st.DrawFn) -> Command:
+def commands(draw: st.DrawFn) -> LaunchCommand:
     def maybe(strategy: st.SearchStrategy[str]) -> str | None:
         return draw(st.none() | strategy)
 
@@ -58,7 +58,7 @@ def commands(draw: st.DrawFn) -> Command:
         return tuple(draw(st.lists(strategy, max_size=3)))
 
     gpus = draw(st.none() | st.just("all") | st.integers(0, 16) | st.just(("0", "GPU-1f")))
-    command = Command(
+    command = LaunchCommand(
         kind="docker_run",
         image=draw(_IMAGES),
         entrypoint=maybe(_WORDS),
@@ -90,19 +90,19 @@ def commands(draw: st.DrawFn) -> Command:
     return replace(command, unresolved=_unresolved(command))
 
 
-def _comparable(command: Command) -> Command:
+def _comparable(command: LaunchCommand) -> LaunchCommand:
     """Without what the texts only imply: the engine, and the order of the blanks."""
     return replace(command, engine=None, unresolved=tuple(sorted(set(command.unresolved))))
 
 
 @given(commands())
-def test_a_docker_run_says_what_was_read(command: Command) -> None:
+def test_a_docker_run_says_what_was_read(command: LaunchCommand) -> None:
     (again,) = read(docker_run(command))
     assert _comparable(again) == _comparable(command)
 
 
 @given(commands())
-def test_a_compose_file_says_what_was_read(command: Command) -> None:
+def test_a_compose_file_says_what_was_read(command: LaunchCommand) -> None:
     (again,) = read(compose(command))
     as_service = replace(
         command,
@@ -117,7 +117,7 @@ def test_a_compose_file_says_what_was_read(command: Command) -> None:
 @given(command=_COMMANDS, env=st.dictionaries(_NAMES, _TEXTS, max_size=4))
 def test_an_engine_line_says_what_was_read(command: tuple[str, ...], env: dict[str, str]) -> None:
     words = ("vllm", "serve", "acme/Plum-8B", *command)
-    known = Command(kind="engine_command", engine="vllm", command=words, env=dict(env))
+    known = LaunchCommand(kind="engine_command", engine="vllm", command=words, env=dict(env))
     known = replace(known, unresolved=_unresolved(known))
     (again,) = read(engine_line(known))
     assert _comparable(again) == _comparable(known)

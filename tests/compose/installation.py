@@ -17,7 +17,7 @@ from typing import Any
 
 from docker import APIClient
 
-from servers.host.containers import Docker
+from servers.host.containers import DockerContainers
 from tests import images
 from tests.compose.sources import build_arguments
 from tests.docker_engine import FOLDER
@@ -72,12 +72,12 @@ class Compose:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Installation:
+class ComposeInstallation:
     """Answers to the same names as tests.installation.Installation, for the same walk."""
 
     url: str
     link: str
-    docker: Docker
+    docker: DockerContainers
     compose: Compose
 
     def ask(self, expression: str) -> object:
@@ -150,7 +150,7 @@ def build(compose: Compose) -> None:
 
 
 @contextmanager
-def installation(docker_host: str) -> Iterator[Installation]:
+def installation(docker_host: str) -> Iterator[ComposeInstallation]:
     with project(docker_host) as compose:
         compose("up", "-d")
         yield from _installed(compose)
@@ -195,13 +195,13 @@ def project(docker_host: str) -> Iterator[Compose]:
                 compose("down", "-v", "-t", "5")
 
 
-def _installed(compose: Compose) -> Iterator[Installation]:
+def _installed(compose: Compose) -> Iterator[ComposeInstallation]:
     url = f"http://127.0.0.1:{compose.port}"
     command = ("python", "manage.py", "invite", "--first-admin")
     link = compose("exec", "-T", "web", *command).strip()
     install = compose("exec", "-T", "web", "cat", "/data/install.id").strip()
-    client = Docker(install, compose.docker_host)
-    made = Installation(url=url, link=link, docker=client, compose=compose)
+    client = DockerContainers(install, compose.docker_host)
+    made = ComposeInstallation(url=url, link=link, docker=client, compose=compose)
     try:
         wait_until(made.is_up, f"{url}/login/ answers")
         yield made

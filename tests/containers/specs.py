@@ -1,8 +1,8 @@
-from servers.host.containers import Docker, Spec
+from servers.host.containers import DockerContainers, Spec
 from tests.images import BASE, ENGINE
 
 
-def spec(docker: Docker, name: str = "one", **fields: object) -> Spec:
+def spec(docker: DockerContainers, name: str = "one", **fields: object) -> Spec:
     values: dict[str, object] = {
         "image": ENGINE,
         "name": f"inferdash-{docker.install[:8]}-{name}",
@@ -12,10 +12,10 @@ def spec(docker: Docker, name: str = "one", **fields: object) -> Spec:
     return Spec(**values)  # type: ignore[arg-type]
 
 
-def shell(docker: Docker, script: str, name: str = "one", **fields: object) -> Spec:
+def shell(docker: DockerContainers, script: str, name: str = "one", **fields: object) -> Spec:
     return spec(docker, name, image=BASE, entrypoint=("/bin/sh", "-c"), command=(script,), **fields)
 
 
-def wait_for_end(docker: Docker, container_id: str) -> None:
+def wait_for_end(docker: DockerContainers, container_id: str) -> None:
     for _line in docker.logs(container_id, follow=True):
         pass

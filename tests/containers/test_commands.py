@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from docker import APIClient
 
-from servers.host.containers import Docker, Mount, Port
+from servers.host.containers import DockerContainers, Mount, Port
 from servers.host.docker_request import creation
 from tests.containers.specs import spec
 from tests.images import ENGINE
@@ -15,7 +15,7 @@ from tests.images import ENGINE
 pytestmark = pytest.mark.docker
 
 
-def test_the_command_can_be_copied(docker: Docker) -> None:
+def test_the_command_can_be_copied(docker: DockerContainers) -> None:
     text = spec(
         docker,
         command=("Qwen/Qwen3-8B", "--json", '{"a": 1}'),
@@ -36,7 +36,9 @@ def test_the_command_can_be_copied(docker: Docker) -> None:
     assert text.endswith("Qwen/Qwen3-8B --json '{\"a\": 1}'")
 
 
-def test_the_copied_command_makes_the_same_container(docker: Docker, tmp_path: Path) -> None:
+def test_the_copied_command_makes_the_same_container(
+    docker: DockerContainers, tmp_path: Path
+) -> None:
     wanted = spec(
         docker,
         entrypoint=("python3", "-m", "tests.engine"),
@@ -86,7 +88,7 @@ def test_the_copied_command_makes_the_same_container(docker: Docker, tmp_path: P
     assert ours == copied
 
 
-def _inspected(docker: Docker, name: str) -> dict[str, Any]:
+def _inspected(docker: DockerContainers, name: str) -> dict[str, Any]:
     """What Docker was told, without the differences that mean nothing."""
     with closing(APIClient(docker.host, version="auto")) as client:
         found = client.inspect_container(name)
@@ -105,7 +107,7 @@ def _inspected(docker: Docker, name: str) -> dict[str, Any]:
     }
 
 
-def test_kernels_are_kept_as_long_as_their_image(docker: Docker) -> None:
+def test_kernels_are_kept_as_long_as_their_image(docker: DockerContainers) -> None:
     image = docker.image(ENGINE)
     assert image is not None
     kept = docker.keep_kernels(image.id)

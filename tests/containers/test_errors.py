@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from servers.host import probes
-from servers.host.containers import ContainerError, Docker, Mount, Port, Spec
+from servers.host.containers import ContainerError, DockerContainers, Mount, Port, Spec
 from servers.host.docker_errors import translate
 from servers.host.probes import Endpoint
 from tests.containers.specs import shell, spec
@@ -18,7 +18,7 @@ from tests.waiting import wait_until
 pytestmark = pytest.mark.docker
 
 
-def test_a_taken_port_is_told_and_nothing_is_left(docker: Docker) -> None:
+def test_a_taken_port_is_told_and_nothing_is_left(docker: DockerContainers) -> None:
     port = (Port(container_port=80, host_port=18099),)
     docker.run(shell(docker, "sleep 60", ports=port))
 
@@ -30,7 +30,7 @@ def test_a_taken_port_is_told_and_nothing_is_left(docker: Docker) -> None:
     assert len(docker.list_ours()) == 1
 
 
-def test_a_port_taken_by_a_program_names_the_program(docker: Docker) -> None:
+def test_a_port_taken_by_a_program_names_the_program(docker: DockerContainers) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         number = server.getsockname()[1]
         port = (Port(container_port=80, host_port=number),)
@@ -49,7 +49,7 @@ def _served(port: int) -> list[str] | None:
     return wait_until(lambda: probes.models(endpoint), "the engine answers")
 
 
-def test_ports_are_published_on_loopback_only(docker: Docker) -> None:
+def test_ports_are_published_on_loopback_only(docker: DockerContainers) -> None:
     made = docker.run(
         spec(
             docker,
@@ -65,7 +65,7 @@ def test_ports_are_published_on_loopback_only(docker: Docker) -> None:
         socket.create_connection(("127.0.0.2", number))
 
 
-def test_a_missing_program_is_told_and_nothing_is_left(docker: Docker) -> None:
+def test_a_missing_program_is_told_and_nothing_is_left(docker: DockerContainers) -> None:
     with pytest.raises(ContainerError) as caught:
         docker.run(spec(docker, image=BASE, entrypoint=("vllm",), command=("serve",), init=False))
 
@@ -73,7 +73,7 @@ def test_a_missing_program_is_told_and_nothing_is_left(docker: Docker) -> None:
     assert docker.list_ours() == []
 
 
-def test_a_limit_that_the_kernel_refuses_is_told(docker: Docker) -> None:
+def test_a_limit_that_the_kernel_refuses_is_told(docker: DockerContainers) -> None:
     with pytest.raises(ContainerError) as caught:
         docker.run(shell(docker, "true", ulimits={"memlock": -1}))
 
@@ -82,14 +82,14 @@ def test_a_limit_that_the_kernel_refuses_is_told(docker: Docker) -> None:
 
 
 @pytest.mark.parametrize("gpus", ["all", "count=2", "0,1"])
-def test_gpus_are_asked_for(docker: Docker, gpus: str) -> None:
+def test_gpus_are_asked_for(docker: DockerContainers, gpus: str) -> None:
     docker.run(shell(docker, "sleep 60", gpus=gpus))
 
     assert len(docker.list_ours()) == 1
 
 
 def test_a_docker_without_gpus_says_how_to_get_them(docker_host_without_gpus: str) -> None:
-    with closing(Docker(str(uuid.uuid4()), docker_host_without_gpus)) as docker:
+    with closing(DockerContainers(str(uuid.uuid4()), docker_host_without_gpus)) as docker:
         refusal = docker.refusal(Spec(image="", gpus="all", network="none"))
 
         assert refusal is not None
@@ -100,7 +100,7 @@ def test_a_docker_without_gpus_says_how_to_get_them(docker_host_without_gpus: st
         assert docker.list_ours() == []
 
 
-def test_options_can_be_tried_before_a_start(docker: Docker, tmp_path: Path) -> None:
+def test_options_can_be_tried_before_a_start(docker: DockerContainers, tmp_path: Path) -> None:
     memlock = docker.refusal(Spec(image="", ulimits={"memlock": -1}))
     gone = docker.refusal(Spec(image="", mounts=(Mount(source=f"{tmp_path}/x", target="/x"),)))
 
@@ -112,7 +112,7 @@ def test_options_can_be_tried_before_a_start(docker: Docker, tmp_path: Path) -> 
     assert docker.list_ours() == []
 
 
-def test_a_missing_device_is_told(docker: Docker) -> None:
+def test_a_missing_device_is_told(docker: DockerContainers) -> None:
     with pytest.raises(ContainerError) as caught:
         docker.run(shell(docker, "true", devices=("/dev/infiniband/rdma_cm",)))
 
@@ -121,14 +121,14 @@ def test_a_missing_device_is_told(docker: Docker) -> None:
     assert docker.list_ours() == []
 
 
-def test_a_reference_that_cannot_be_one_is_told(docker: Docker) -> None:
+def test_a_reference_that_cannot_be_one_is_told(docker: DockerContainers) -> None:
     with pytest.raises(ContainerError) as caught:
         docker.pull("Team/Engine:1", lambda progress: True)
 
     assert caught.value.kind == "bad_reference"
 
 
-def test_an_image_that_is_not_here_ends_a_run(docker: Docker) -> None:
+def test_an_image_that_is_not_here_ends_a_run(docker: DockerContainers) -> None:
     with pytest.raises(ContainerError) as caught:
         docker.run(spec(docker, image="no/such:image"))
 
@@ -141,9 +141,9 @@ def test_a_socket_that_may_not_be_used_is_told(docker_host: str) -> None:
     os.seteuid(65534)
     try:
         with pytest.raises(ContainerError) as caught:
-            Docker("x", docker_host).facts()
+            DockerContainers("x", docker_host).facts()
         with pytest.raises(ContainerError) as listening:
-            Docker("x", docker_host).events()
+            DockerContainers("x", docker_host).events()
     finally:
         os.seteuid(0)
 
@@ -209,14 +209,14 @@ def test_docker_s_words_become_advice(text: str, kind: str, says: str) -> None:
     assert error.detail == text
 
 
-def test_an_unknown_runtime_is_told(docker: Docker) -> None:
+def test_an_unknown_runtime_is_told(docker: DockerContainers) -> None:
     with pytest.raises(ContainerError) as caught:
         docker.run(shell(docker, "true", runtime="kata"))
 
     assert caught.value.kind == "unknown_runtime"
 
 
-def test_an_unknown_network_is_told(docker: Docker) -> None:
+def test_an_unknown_network_is_told(docker: DockerContainers) -> None:
     with pytest.raises(ContainerError) as caught:
         docker.run(shell(docker, "true", network="fabric"))
 
@@ -224,7 +224,7 @@ def test_an_unknown_network_is_told(docker: Docker) -> None:
     assert docker.list_ours() == []
 
 
-def test_a_registry_out_of_reach_is_told(docker: Docker) -> None:
+def test_a_registry_out_of_reach_is_told(docker: DockerContainers) -> None:
     with pytest.raises(ContainerError) as caught:
         docker.pull("registry.invalid/engine:1", lambda progress: True)
 
@@ -234,7 +234,7 @@ def test_a_registry_out_of_reach_is_told(docker: Docker) -> None:
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_daemon_that_is_down_is_told(tmp_path: Path) -> None:
     with pytest.raises(ContainerError) as caught:
-        Docker("x", f"unix://{tmp_path}/none.sock").facts()
+        DockerContainers("x", f"unix://{tmp_path}/none.sock").facts()
 
     assert caught.value.kind == "daemon_down"
     assert "systemctl start docker" in str(caught.value)
@@ -244,11 +244,11 @@ def test_a_daemon_that_is_down_is_told(tmp_path: Path) -> None:
     gc.collect()
 
 
-def test_an_image_that_is_not_here_is_none(docker: Docker) -> None:
+def test_an_image_that_is_not_here_is_none(docker: DockerContainers) -> None:
     assert docker.image("no/such:image") is None
 
 
-def test_an_image_says_its_entrypoint(docker: Docker) -> None:
+def test_an_image_says_its_entrypoint(docker: DockerContainers) -> None:
     image = docker.image(ENGINE)
 
     assert image is not None

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from servers.host.containers import ContainerError, Docker, Event
+from servers.host.containers import ContainerError, DockerContainers, Event
 from tests import docker_engine
 from tests.containers.specs import shell, wait_for_end
 
 pytestmark = pytest.mark.docker
 
 
-def test_events_tell_of_our_containers_only(docker: Docker) -> None:
-    with closing(Docker("another-install", docker.host)) as other:
+def test_events_tell_of_our_containers_only(docker: DockerContainers) -> None:
+    with closing(DockerContainers("another-install", docker.host)) as other:
         events = docker.events()
         theirs = other.run(
             shell(docker, "true", "theirs", labels={"inferdash.install": "another-install"})
@@ -31,7 +31,7 @@ def test_events_tell_of_our_containers_only(docker: Docker) -> None:
     ]
 
 
-def test_events_that_nobody_heard_are_told_later(docker: Docker) -> None:
+def test_events_that_nobody_heard_are_told_later(docker: DockerContainers) -> None:
     events = docker.events()
     made = docker.run(shell(docker, "true"))
     first = next(iter(events))
@@ -44,7 +44,7 @@ def test_events_that_nobody_heard_are_told_later(docker: Docker) -> None:
     assert [event.action for event in heard][-1] == "start"
 
 
-def test_listening_for_events_can_be_ended_from_another_thread(docker: Docker) -> None:
+def test_listening_for_events_can_be_ended_from_another_thread(docker: DockerContainers) -> None:
     events = docker.events()
     heard: list[Event] = []
     thread = threading.Thread(target=lambda: heard.extend(events))
@@ -58,10 +58,10 @@ def test_listening_for_events_can_be_ended_from_another_thread(docker: Docker) -
 
 
 def test_a_daemon_that_goes_away_is_told_to_those_who_listen(short_path: Path) -> None:
-    engine = docker_engine.Engine(folder=short_path / "engine")
+    engine = docker_engine.PrivateDockerEngine(folder=short_path / "engine")
     host = engine.up()
     try:
-        with closing(Docker("x", host)) as docker:
+        with closing(DockerContainers("x", host)) as docker:
             events = docker.events()
             engine.down()
             with pytest.raises(ContainerError) as caught:

@@ -2,14 +2,14 @@ import threading
 
 import pytest
 
-from servers.host.containers import Docker
+from servers.host.containers import DockerContainers
 from tests.containers.specs import shell, spec, wait_for_end
 from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.docker
 
 
-def test_no_line_of_a_flood_is_lost_or_doubled(docker: Docker) -> None:
+def test_no_line_of_a_flood_is_lost_or_doubled(docker: DockerContainers) -> None:
     count = 200_000
     made = docker.run(spec(docker, env={"ENGINE_SCRIPT": "flood", "ENGINE_LINES": str(count)}))
     numbers: list[int] = []
@@ -23,7 +23,7 @@ def test_no_line_of_a_flood_is_lost_or_doubled(docker: Docker) -> None:
     assert numbers == list(range(count))
 
 
-def test_lines_of_any_length_come_whole_and_apart(docker: Docker) -> None:
+def test_lines_of_any_length_come_whole_and_apart(docker: DockerContainers) -> None:
     script = "head -c 50000 /dev/zero | tr '\\0' x; echo; echo err >&2; printf end"
     made = docker.run(shell(docker, script))
 
@@ -39,7 +39,7 @@ def test_lines_of_any_length_come_whole_and_apart(docker: Docker) -> None:
     ]
 
 
-def test_a_log_goes_on_from_a_lines_own_time(docker: Docker) -> None:
+def test_a_log_goes_on_from_a_lines_own_time(docker: DockerContainers) -> None:
     made = docker.run(shell(docker, "for i in 1 2 3 4 5; do echo $i; sleep 0.01; done"))
     wait_for_end(docker, made.id)
     lines = list(docker.logs(made.id))
@@ -49,7 +49,7 @@ def test_a_log_goes_on_from_a_lines_own_time(docker: Docker) -> None:
     assert rest == lines[2:]
 
 
-def test_a_follower_can_be_closed_from_another_thread(docker: Docker) -> None:
+def test_a_follower_can_be_closed_from_another_thread(docker: DockerContainers) -> None:
     made = docker.run(shell(docker, "echo here; sleep 600"))
     stream = docker.logs(made.id, follow=True)
     read: list[bytes] = []

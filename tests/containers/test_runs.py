@@ -3,13 +3,13 @@ from pathlib import Path
 
 import pytest
 
-from servers.host.containers import ContainerError, Docker, Mount
+from servers.host.containers import ContainerError, DockerContainers, Mount
 from tests.containers.specs import shell, wait_for_end
 
 pytestmark = pytest.mark.docker
 
 
-def test_a_container_is_run_and_described(docker: Docker) -> None:
+def test_a_container_is_run_and_described(docker: DockerContainers) -> None:
     made = docker.run(shell(docker, "exit 7"))
     wait_for_end(docker, made.id)
 
@@ -24,7 +24,7 @@ def test_a_container_is_run_and_described(docker: Docker) -> None:
     assert found.finished_at >= found.started_at
 
 
-def test_running_the_same_run_twice_gives_one_container(docker: Docker) -> None:
+def test_running_the_same_run_twice_gives_one_container(docker: DockerContainers) -> None:
     first = docker.run(shell(docker, "sleep 60"))
     second = docker.run(shell(docker, "sleep 60"))
 
@@ -32,8 +32,8 @@ def test_running_the_same_run_twice_gives_one_container(docker: Docker) -> None:
     assert len(docker.list_ours()) == 1
 
 
-def test_a_name_that_somebody_else_has_is_told(docker: Docker) -> None:
-    other = Docker("another-install", docker.host)
+def test_a_name_that_somebody_else_has_is_told(docker: DockerContainers) -> None:
+    other = DockerContainers("another-install", docker.host)
     taken = shell(docker, "sleep 60", labels={"inferdash.install": "another-install"})
     made = other.run(taken)
     try:
@@ -45,8 +45,8 @@ def test_a_name_that_somebody_else_has_is_told(docker: Docker) -> None:
         other.close()
 
 
-def test_somebody_elses_container_is_not_touched(docker: Docker) -> None:
-    other = Docker("another-install", docker.host)
+def test_somebody_elses_container_is_not_touched(docker: DockerContainers) -> None:
+    other = DockerContainers("another-install", docker.host)
     made = other.run(shell(docker, "sleep 60", labels={"inferdash.install": "another-install"}))
     try:
         touches: list[Callable[[], None]] = [
@@ -67,7 +67,7 @@ def test_somebody_elses_container_is_not_touched(docker: Docker) -> None:
 
 
 def test_a_missing_mount_source_is_an_error_and_nothing_is_made(
-    docker: Docker, tmp_path: Path
+    docker: DockerContainers, tmp_path: Path
 ) -> None:
     gone = tmp_path / "gone"
 

@@ -1,12 +1,12 @@
 import pytest
 
-from servers.host.containers import ContainerError, Docker
+from servers.host.containers import ContainerError, DockerContainers
 from tests.containers.specs import shell, spec, wait_for_end
 
 pytestmark = pytest.mark.docker
 
 
-def test_out_of_memory_is_seen(docker: Docker) -> None:
+def test_out_of_memory_is_seen(docker: DockerContainers) -> None:
     made = docker.run(spec(docker, env={"ENGINE_SCRIPT": "oom"}, memory=64 << 20))
     wait_for_end(docker, made.id)
 
@@ -17,7 +17,7 @@ def test_out_of_memory_is_seen(docker: Docker) -> None:
     assert found.exit_code == 137
 
 
-def test_a_signal_ends_an_engine_and_is_refused_afterwards(docker: Docker) -> None:
+def test_a_signal_ends_an_engine_and_is_refused_afterwards(docker: DockerContainers) -> None:
     made = docker.run(shell(docker, "sleep 60"))
     assert len(docker.processes(made.id)) >= 2  # init, and the shell
 
@@ -38,7 +38,9 @@ def test_a_signal_ends_an_engine_and_is_refused_afterwards(docker: Docker) -> No
     assert caught.value.kind == "no_container"
 
 
-def test_an_engine_as_the_first_process_ignores_sigterm_while_it_loads(docker: Docker) -> None:
+def test_an_engine_as_the_first_process_ignores_sigterm_while_it_loads(
+    docker: DockerContainers,
+) -> None:
     """Why init is on by default."""
     bare = docker.run(spec(docker, env={"ENGINE_SCRIPT": "hang"}, init=False))
     for _stamp, _stream, text in docker.logs(bare.id, follow=True):

@@ -11,7 +11,7 @@ import yaml
 
 from servers.judge import failurebook
 from servers.judge.diagnosis import Ending, diagnose, head_and_tail
-from servers.judge.facts import Facts
+from servers.judge.facts import LaunchFacts
 from servers.judge.failurebook import FailureError
 from tests.cases import table
 from tests.lint.subjects import GIB, subject
@@ -90,7 +90,9 @@ def test_it_says_what_to_do_and_where_that_is_known_from(name: str) -> None:
     lambda: product(failurebook.by_id(), ["vllm", "sglang", "llamacpp"]),
 )
 def test_its_changes_can_be_applied(name: str, engine: str) -> None:
-    facts = Facts(subject({"engine": engine, "version": "0.5.12" if engine == "sglang" else ""}))
+    facts = LaunchFacts(
+        subject({"engine": engine, "version": "0.5.12" if engine == "sglang" else ""})
+    )
     groups = {"est": "4096", "max": "8192", "args": "--foo 1 --bar", "arg": "--foo", "n": "2"}
     groups |= {"fits": "0.8", "blocks": "64", "len": "4096", "rank": "64"}
     for remedy in failurebook.by_id()[name].remedies:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from servers.judge.diagnosis import Diagnosis, Ending, diagnose, head_and_tail
-from servers.judge.facts import Facts
+from servers.judge.facts import LaunchFacts
 from servers.judge.failurebook import by_id
 from tests.lint.subjects import subject
 
@@ -111,9 +111,9 @@ def test_a_failure_that_the_start_survived_is_no_cause() -> None:
 
 def test_numbers_are_moved_from_what_the_profile_says() -> None:
     remedies = by_id()["cuda-oom"].remedies
-    vllm = Facts(subject({"engine": "vllm", "flags": "--gpu-memory-utilization 0.95"}))
-    lowest = Facts(subject({"engine": "vllm", "flags": "--gpu-memory-utilization 0.3"}))
-    usual = Facts(subject({"engine": "vllm"}))
+    vllm = LaunchFacts(subject({"engine": "vllm", "flags": "--gpu-memory-utilization 0.95"}))
+    lowest = LaunchFacts(subject({"engine": "vllm", "flags": "--gpu-memory-utilization 0.3"}))
+    usual = LaunchFacts(subject({"engine": "vllm"}))
     lower = next(each for each in remedies if each.engine == "vllm")
 
     made = [each and each.set_flags for each in (lower.applied(f, {}) for f in (vllm, usual))]
@@ -123,7 +123,7 @@ def test_numbers_are_moved_from_what_the_profile_says() -> None:
 
 
 def test_an_abbreviated_flag_is_changed_in_its_own_spelling() -> None:
-    facts = Facts(subject({"engine": "sglang", "flags": "--bogus 1 --tp 2"}))
+    facts = LaunchFacts(subject({"engine": "sglang", "flags": "--bogus 1 --tp 2"}))
     drop = by_id()["argparse-unrecognized"].remedies[1]
 
     made = drop.applied(facts, {"args": "--bogus 1"})

@@ -31,7 +31,7 @@ from typing import Any
 
 from tests.engine import answers
 from tests.engine.replay import HOLDS, Replay
-from tests.scripted_engine import Script, ScriptedEngine, Sleeper
+from tests.scripted_engine import EngineScript, ScriptedEngine, Sleeper
 
 PROGRAMS = {
     ("vllm", "serve"): "vllm",
@@ -136,16 +136,18 @@ class TestEngine:
             "/props": (200, json.dumps({"build_info": VERSION, "total_slots": 2})),
         }
 
-    def _plan(self, body: dict[str, Any]) -> Script:
+    def _plan(self, body: dict[str, Any]) -> EngineScript:
         if not self.is_ready:
-            return Script(deltas=[], status=503, error=LOADING, content_type="application/json")
+            return EngineScript(
+                deltas=[], status=503, error=LOADING, content_type="application/json"
+            )
         if body.get("model") not in self.names and self.flavor != "llamacpp":
             error = {"message": f"The model `{body.get('model')}` does not exist.", "code": 404}
-            return Script(
+            return EngineScript(
                 deltas=[], status=404, error={"error": error}, content_type="application/json"
             )
         if self.is_wedged:
-            return Script(deltas=[], first_delay=1e6)
+            return EngineScript(deltas=[], first_delay=1e6)
         return answers.script(body, flavor=self.flavor, model=self.names[0])
 
     def _metrics(self) -> None:

@@ -20,7 +20,7 @@ import time
 import uuid
 from typing import Any
 
-from tests.scripted_engine import Script, words
+from tests.scripted_engine import EngineScript, words
 
 MARK = re.compile(r"\[\[([a-z-]+)(?: ([^\]]*))?\]\]")
 PACE = float(os.environ.get("ENGINE_TOKENS_PER_SECOND", "0"))  # 0: as fast as it can
@@ -71,7 +71,7 @@ MARKUP = """\
 """
 
 
-def script(body: dict[str, Any], *, flavor: str, model: str) -> Script:
+def script(body: dict[str, Any], *, flavor: str, model: str) -> EngineScript:
     question = words(body["messages"][-1].get("content"))
     common = {
         "id": f"chatcmpl-{uuid.uuid4().hex}",
@@ -80,13 +80,13 @@ def script(body: dict[str, Any], *, flavor: str, model: str) -> Script:
         "model": model,
     }
     if question.startswith("{"):
-        played = Script.of(question)
+        played = EngineScript.of(question)
         played.common = common
         return played
     marks = {name: value or "" for name, value in MARK.findall(question)}
     if "refuse" in marks:
         status = int(marks["refuse"] or 400)
-        return Script(
+        return EngineScript(
             deltas=[],
             status=status,
             error=_error(flavor, "This model's maximum context length is 512 tokens.", status),
@@ -94,7 +94,7 @@ def script(body: dict[str, Any], *, flavor: str, model: str) -> Script:
         )
     deltas, finish = _deltas(question, marks, body, flavor)
     pace = float(marks.get("pace") or PACE)
-    played = Script(
+    played = EngineScript(
         deltas=deltas,
         delay=1 / pace if pace else 0.0,
         first_delay=float(marks.get("slow-first") or 0),
@@ -173,7 +173,7 @@ def _tool_call(name: str) -> list[dict[str, Any]]:
     ]
 
 
-def _break(played: Script, marks: dict[str, str], flavor: str) -> None:
+def _break(played: EngineScript, marks: dict[str, str], flavor: str) -> None:
     """Whatever goes wrong goes wrong in the middle."""
     for mark in ("drop", "hang", "end"):
         if mark in marks:
@@ -194,7 +194,7 @@ def _error(flavor: str, message: str, code: int) -> dict[str, Any]:
     return {"error": {"message": message, "type": kind, "param": None, "code": code}}
 
 
-def _whole(played: Script) -> Script:
+def _whole(played: EngineScript) -> EngineScript:
     """The same as one JSON answer, for a request that does not stream."""
     message: dict[str, Any] = {"role": "assistant", "content": None}
     for delta in played.deltas:
@@ -208,7 +208,7 @@ def _whole(played: Script) -> Script:
         "choices": [{"index": 0, "message": message, "finish_reason": played.finish}],
         "usage": {"prompt_tokens": 7, "completion_tokens": count, "total_tokens": 7 + count},
     }
-    return Script(deltas=[], error=answer, content_type="application/json")
+    return EngineScript(deltas=[], error=answer, content_type="application/json")
 
 
 def _tokens(text: str) -> list[str]:

@@ -7,10 +7,10 @@ from servers import live
 from servers.judge import figurepoints, history
 from servers.judge.enginefigures import Figures
 from servers.judge.figurepoints import FINEST
-from servers.live import LINE, Told
+from servers.live import LINE, EngineMetrics
 from servers.models import Run
 from servers.models.history import FiguresChunk
-from servers.watcher.keeping import Keeper
+from servers.watcher.keeping import Rollups
 
 
 def figures(second: float, busy: float = 1.0) -> Figures:
@@ -40,14 +40,14 @@ def tell(run: Run, *, busy: float = 1.0, ago: float = 0.0, source: str = "metric
     """What its engine told so many seconds ago, after a quarter of an hour of the same."""
     at = time.time() - ago
     line = [figures(at - (LINE - n) * FINEST, busy).generation for n in range(LINE)]
-    told = Told(at=at, source=source, figures=figures(at, busy), line=tuple(line))
+    told = EngineMetrics(at=at, source=source, figures=figures(at, busy), line=tuple(line))
     live.keep_figures(run.pk, told)
 
 
 def past(run: Run, *, hours: float = 1.0, busy: float = 1.0) -> None:
     """Fill its history up to now."""
     box = run.server.box
-    keeper = Keeper(
+    keeper = Rollups(
         box,
         FiguresChunk,
         finest=FINEST,

@@ -12,7 +12,7 @@ from django.test import Client
 from servers import live
 from servers.host.prometheus import totals
 from servers.judge.enginefigures import Figures
-from servers.live import Told
+from servers.live import EngineMetrics
 from servers.models import Key, Profile, Role, Run
 from servers.templatetags.figures import rows, small_line, tokens
 from tests import factories
@@ -40,7 +40,7 @@ def html(client: Client, address: str) -> str:
 
 
 def test_a_card_tells_requests_and_tokens_with_a_small_line(client: Client, run: Run) -> None:
-    told = Told(
+    told = EngineMetrics(
         at=time.time(),
         source="metrics",
         figures=Figures(running=2, queued=3, generation=142.64),
@@ -155,8 +155,13 @@ def test_words_and_lines() -> None:
     assert [tokens(each) for each in (None, 0.0, 7.44, 1240.3)] == ["–", "0", "7.4", "1240"]
     assert "KV cache" in {title for title, _figure, _more in rows(shown.figures(0))}
     assert list(rows(Figures(running=1))) == []
-    assert small_line(Told(at=0, source="metrics", figures=Figures(), line=(0.0, None))) is None
-    drawn = small_line(Told(at=0, source="metrics", figures=Figures(), line=(5.0, None, 10.0)))
+    assert (
+        small_line(EngineMetrics(at=0, source="metrics", figures=Figures(), line=(0.0, None)))
+        is None
+    )
+    drawn = small_line(
+        EngineMetrics(at=0, source="metrics", figures=Figures(), line=(5.0, None, 10.0))
+    )
     assert drawn is not None
     assert drawn.path.count("M") == 2
 

@@ -12,23 +12,23 @@ from hypothesis import strategies as st
 from servers.engines import ENGINES
 from servers.host.prometheus import Exposed, read
 from servers.judge import enginefigures, figurebook, figurepoints
-from servers.judge.enginefigures import Figures, Reading, between, live, quantile
-from servers.judge.figurebook import Book
+from servers.judge.enginefigures import EngineReading, Figures, between, live, quantile
+from servers.judge.figurebook import MetricMap
 
 HERE = Path(__file__).parent
 NOTHING = Exposed()
 
 
-def book(engine: str) -> Book:
+def book(engine: str) -> MetricMap:
     return figurebook.by_engine()[engine]
 
 
-def reading(engine: str, text: str, at: float = 0.0) -> Reading:
+def reading(engine: str, text: str, at: float = 0.0) -> EngineReading:
     mine = book(engine)
-    return Reading(at=at, exposed=read(text, mine.names, mine.histograms))
+    return EngineReading(at=at, exposed=read(text, mine.names, mine.histograms))
 
 
-def sample(name: str, at: float = 0.0) -> Reading:
+def sample(name: str, at: float = 0.0) -> EngineReading:
     return reading(name.split("-")[0], (HERE / f"{name}.txt").read_text(), at)
 
 
@@ -67,12 +67,14 @@ def test_an_old_vllm_is_read_by_its_old_names() -> None:
     assert (found.running, found.queued, found.kv) == (3, 1, 0.25)
     assert found.prefix is None  # caching is off: -1
     assert found.token_p50 is None  # nothing happened
-    before = Reading(at=0.0, exposed=Exposed(totals={"vllm:num_requests_running": 0.0}))
+    before = EngineReading(at=0.0, exposed=Exposed(totals={"vllm:num_requests_running": 0.0}))
     assert 0.01 < (between(book("vllm"), before, new).token_p50 or 0) < 0.025
 
 
 def test_engines_of_one_server_are_added_up_and_their_caches_averaged() -> None:
-    found = between(book("vllm"), Reading(at=0.0, exposed=EMPTY_VLLM), sample("vllm-0.10", at=60.0))
+    found = between(
+        book("vllm"), EngineReading(at=0.0, exposed=EMPTY_VLLM), sample("vllm-0.10", at=60.0)
+    )
 
     assert (found.running, found.queued) == (6, 3)
     assert found.kv == pytest.approx(0.3)  # told under two names, counted once
@@ -122,7 +124,7 @@ def test_llamacpp_tells_no_latencies_and_counts_cached_tokens_apart() -> None:
     assert found.kv is None
 
 
-def llamacpp(at: float, *, running: int, steps: int, tokens: int) -> Reading:
+def llamacpp(at: float, *, running: int, steps: int, tokens: int) -> EngineReading:
     said = {"requests_processing": running, "n_decode_total": steps}
     said |= {"tokens_predicted_total": tokens, "prompt_tokens_total": 0}
     return reading("llamacpp", "".join(f"llamacpp:{k} {v}\n" for k, v in said.items()), at=at)
@@ -142,7 +144,7 @@ def test_an_answer_whose_tokens_are_counted_at_its_end_shows_its_speed_all_the_w
     assert live(book("llamacpp"), told[4:]).generation == 0
 
 
-def sglang(at: float, *, running: int, decoded: int | None, tokens: int) -> Reading:
+def sglang(at: float, *, running: int, decoded: int | None, tokens: int) -> EngineReading:
     """`decoded`: None for those whose scheduler counts nothing as it comes."""
     text = f"sglang:num_running_reqs {running}\n"
     text += f"sglang:generation_tokens_total {tokens}\n" if tokens else ""
@@ -221,8 +223,8 @@ def test_what_was_counted_across_a_restart_is_not_known() -> None:
 
 def test_metrics_that_are_off_say_nothing() -> None:
     for engine in figurebook.by_engine():
-        off = Reading(at=0.0, exposed=NOTHING)
-        assert between(book(engine), off, Reading(at=2.0, exposed=NOTHING)).is_silent
+        off = EngineReading(at=0.0, exposed=NOTHING)
+        assert between(book(engine), off, EngineReading(at=2.0, exposed=NOTHING)).is_silent
         assert quantile(0.5, {}) is None
 
 
@@ -232,7 +234,7 @@ def test_two_readings_of_one_moment_tell_gauges_alone() -> None:
 
 
 def test_live_rates_tell_of_a_short_while_and_latencies_of_a_minute() -> None:
-    def at(second: float, tokens: int, seen: int) -> Reading:
+    def at(second: float, tokens: int, seen: int) -> EngineReading:
         text = (
             f"vllm:num_requests_running 1\nvllm:generation_tokens_total {tokens}\n"
             f'vllm:time_to_first_token_seconds_bucket{{le="0.5"}} {seen}\n'
@@ -276,7 +278,7 @@ def test_no_rate_is_ever_negative_and_no_share_beyond_its_whole(chance: Random) 
     engine = chance.choice(list(figurebook.by_engine()))
     mine = book(engine)
 
-    def some(at: float) -> Reading:
+    def some(at: float) -> EngineReading:
         lines = [
             f'{name}{{engine="{rank}"}} {chance.choice([0, 1, 5, 1e6, float("nan"), -3, 1e308])}'
             for name in mine.names

@@ -6,13 +6,13 @@ from datetime import UTC, datetime
 import pytest
 
 from servers import live
-from servers.host.probes import Health
+from servers.host.probes import HealthAnswer
 from servers.host.prometheus import read
 from servers.judge import figurebook, figurepoints
 from servers.judge.history import Point
 from servers.models import Box, FiguresChunk, LogChunk, Run
 from servers.watcher.figures import EngineFigures
-from servers.watcher.looks import Serving
+from servers.watcher.looks import StatusProbe
 from tests import factories
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("own_redis")]
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("own_redis")]
 NOON = 1_795_262_400  # by UTC
 
 
-class Clock:
+class WatcherClock:
     """Time as the watcher sees it."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -30,8 +30,8 @@ class Clock:
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    return Clock(monkeypatch)
+def clock(monkeypatch: pytest.MonkeyPatch) -> WatcherClock:
+    return WatcherClock(monkeypatch)
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def run(box: Box) -> Run:
     return factories.run(factories.server(box, "glm-5", engine="vllm", image="vllm/vllm-openai"))
 
 
-def said(tokens: int, *, running: int = 1, first: int = 0) -> Serving:
+def said(tokens: int, *, running: int = 1, first: int = 0) -> StatusProbe:
     text = (
         f"vllm:num_requests_running {running}\nvllm:num_requests_waiting 0\n"
         f"vllm:generation_tokens_total {tokens}\nvllm:kv_cache_usage_perc 0.5\n"
@@ -53,11 +53,11 @@ def said(tokens: int, *, running: int = 1, first: int = 0) -> Serving:
     )
     book = figurebook.by_engine()["vllm"]
     exposed = read(text, book.names, book.histograms)
-    return Serving(health=Health.OK, at=time.monotonic(), exposed=exposed)
+    return StatusProbe(health=HealthAnswer.OK, at=time.monotonic(), exposed=exposed)
 
 
-def nothing() -> Serving:
-    return Serving(health=Health.OK, at=time.monotonic())
+def nothing() -> StatusProbe:
+    return StatusProbe(health=HealthAnswer.OK, at=time.monotonic())
 
 
 def points(box: Box, step: int = 10) -> dict[int, Point]:
@@ -69,7 +69,7 @@ def points(box: Box, step: int = 10) -> dict[int, Point]:
 
 
 def test_a_busy_engine_is_told_at_once_and_kept_every_ten_seconds(
-    box: Box, run: Run, clock: Clock
+    box: Box, run: Run, clock: WatcherClock
 ) -> None:
     figures = EngineFigures(box)
     assert live.figures_of(run) is None
@@ -99,7 +99,7 @@ def test_a_busy_engine_is_told_at_once_and_kept_every_ten_seconds(
     assert points(box, 60)[NOON]["generation_max"] == 500
 
 
-def test_pages_are_told_of_what_has_changed_alone(box: Box, run: Run, clock: Clock) -> None:
+def test_pages_are_told_of_what_has_changed_alone(box: Box, run: Run, clock: WatcherClock) -> None:
     figures = EngineFigures(box)
     idle = [figures.heard(run, said(100, running=0), others=0, is_ours=False) for _n in range(4)]
     assert idle == [True, False, False, False]
@@ -107,7 +107,7 @@ def test_pages_are_told_of_what_has_changed_alone(box: Box, run: Run, clock: Clo
     assert figures.heard(run, said(100, running=2), others=2, is_ours=False)
 
 
-def test_a_question_of_our_own_is_nobodys_use(box: Box, run: Run, clock: Clock) -> None:
+def test_a_question_of_our_own_is_nobodys_use(box: Box, run: Run, clock: WatcherClock) -> None:
     figures = EngineFigures(box)
     for tokens, running in ((0, 0), (20, 1), (64, 1), (64, 0)):
         figures.heard(run, said(tokens, running=running, first=1), others=0, is_ours=True)
@@ -124,7 +124,7 @@ def test_a_question_of_our_own_is_nobodys_use(box: Box, run: Run, clock: Clock) 
 
 
 def test_an_engine_that_was_started_anew_inside_begins_anew(
-    box: Box, run: Run, clock: Clock
+    box: Box, run: Run, clock: WatcherClock
 ) -> None:
     figures = EngineFigures(box)
     for tokens in (5000, 5100, 10, 30):
@@ -137,13 +137,13 @@ def test_an_engine_that_was_started_anew_inside_begins_anew(
 
 
 def test_silence_makes_what_was_told_old_and_pages_hear_of_it_once(
-    box: Box, run: Run, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    box: Box, run: Run, clock: WatcherClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nudges: list[int] = []
     monkeypatch.setattr(live, "server_changed", nudges.append)
     figures = EngineFigures(box)
     figures.heard(run, said(100), others=1, is_ours=False)
-    silent = Serving(health=Health.SILENT, at=time.monotonic())
+    silent = StatusProbe(health=HealthAnswer.SILENT, at=time.monotonic())
 
     for _second in range(20):
         clock.now += 2
@@ -157,7 +157,9 @@ def test_silence_makes_what_was_told_old_and_pages_hear_of_it_once(
     assert figures.heard(run, said(100), others=1, is_ours=False)
 
 
-def test_figures_of_a_run_that_has_ended_are_not_told(box: Box, run: Run, clock: Clock) -> None:
+def test_figures_of_a_run_that_has_ended_are_not_told(
+    box: Box, run: Run, clock: WatcherClock
+) -> None:
     EngineFigures(box).heard(run, said(100), others=1, is_ours=False)
     Run.objects.filter(pk=run.pk).update(state="stopped")
 
@@ -165,7 +167,7 @@ def test_figures_of_a_run_that_has_ended_are_not_told(box: Box, run: Run, clock:
 
 
 def test_an_engine_whose_metrics_are_off_is_read_by_its_log(
-    box: Box, run: Run, clock: Clock
+    box: Box, run: Run, clock: WatcherClock
 ) -> None:
     figures = EngineFigures(box)
     assert not figures.heard(run, nothing(), others=None, is_ours=False)
@@ -195,7 +197,7 @@ def test_an_engine_whose_metrics_are_off_is_read_by_its_log(
 
 
 def test_one_look_without_metrics_is_no_reason_to_read_the_log(
-    box: Box, run: Run, clock: Clock
+    box: Box, run: Run, clock: WatcherClock
 ) -> None:
     figures = EngineFigures(box)
     figures.heard(run, said(100), others=1, is_ours=False)

@@ -10,10 +10,10 @@ import pytest
 from django.test import Client
 
 from servers.lifecycle import checkpoints, creation, downloading
-from servers.lifecycle.downloading import Wish
+from servers.lifecycle.downloading import DownloadRequest
 from servers.models import Box, Role, Stock, StoredCheckpoint, User
-from servers.models.run import State as RunState
-from servers.watcher.stock import Stocktaking
+from servers.models.run import RunState as RunState
+from servers.watcher.stock import ModelScan
 from tests import factories
 from tests.cases import Cases
 from tests.files import hostile
@@ -55,7 +55,7 @@ def model(folder: Path) -> Path:
 
 def look(box: Box) -> None:
     Stock.objects.filter(box=box).update(looked_at=None)
-    hostile.promptly(lambda: Stocktaking(box).look(go_on=lambda: True))
+    hostile.promptly(lambda: ModelScan(box).look(go_on=lambda: True))
 
 
 def page_of(name: str, viewer: Client) -> str:
@@ -170,7 +170,7 @@ def hub(settings: Any) -> Iterator[ModelHub]:
 FILES = {"config.json": b'{"architectures": []}', "secret": b"not the old one"}
 
 
-def settled(box: Box, root: Path, victims: Path, wish: Wish) -> str:
+def settled(box: Box, root: Path, victims: Path, wish: DownloadRequest) -> str:
     """A download to its end; what it says. Whatever lies there, the victims stay as they are."""
     before = hostile.state_of(victims)
     by = User.objects.get_or_create(username="ada", role=Role.OPERATOR)[0]
@@ -207,7 +207,7 @@ def test_downloads_write_through_no_link(
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.symlink_to(victims / to)
                 into = "" if path.is_relative_to(root / CACHE) else "/mnt"
-                settled(box, root, victims, Wish(repository=NAME, into=into))
+                settled(box, root, victims, DownloadRequest(repository=NAME, into=into))
             for each in (top, top.parent / ".locks", root / "mnt/Qwen"):
                 _gone(each)
 
@@ -227,5 +227,5 @@ def test_a_cache_that_leads_out_takes_no_download(
 ) -> None:
     (root / CACHE / "hub").rmdir()
     (root / CACHE / "hub").symlink_to(victims)
-    said = settled(box, root, victims, Wish(repository=NAME))
+    said = settled(box, root, victims, DownloadRequest(repository=NAME))
     assert "outside" in said or "may mount nothing" in said

@@ -152,10 +152,10 @@ class Touch:
 
 def touches(source: str) -> list[Touch]:
     tree = ast.parse(source)
-    return sorted(_Reader(tree).found(), key=lambda each: (each.line, each.what))
+    return sorted(_TouchReader(tree).found(), key=lambda each: (each.line, each.what))
 
 
-class _Reader:
+class _TouchReader:
     def __init__(self, tree: ast.Module) -> None:
         self._tree = tree
         self._modules: dict[str, str] = {}  # by the name here, "os.path" and the like

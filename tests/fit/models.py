@@ -3,8 +3,8 @@
 from typing import Any
 
 from servers.engines.launch import Launch
-from servers.judge.room import Room
-from servers.judge.subject import BoxKind, Gpu, Subject
+from servers.judge.room import GpuRoom
+from servers.judge.subject import BoxKind, Subject, TargetGpu
 
 GIB = 2**30
 GB = 10**9
@@ -108,7 +108,7 @@ def subject(
         launch=Launch(engine=engine, flags=flags, **says),
         engine_version={"vllm": "0.33.0", "sglang": "0.5.23"}.get(engine, ""),
         gpus=tuple(
-            Gpu(index=index, name=name, compute_capability=capability, memory=total)
+            TargetGpu(index=index, name=name, compute_capability=capability, memory=total)
             for index in range(count)
         ),
         box_kind=kind,
@@ -116,7 +116,7 @@ def subject(
         checkpoint_config=config,
         weights=None if weights is None else int(weights),
         rooms=tuple(
-            Room(
+            GpuRoom(
                 index=index,
                 total=total,
                 free=None if size is None else int(size * GIB),

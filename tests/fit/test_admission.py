@@ -6,14 +6,14 @@ from datetime import date
 import pytest
 
 from servers.judge.admission import NOW
-from servers.judge.experience import Worked, weigh
+from servers.judge.experience import LastGoodRun, weigh
 from servers.judge.fit.estimate import estimate
 from servers.judge.lint import lint
-from servers.judge.subject import Finding, Subject
+from servers.judge.subject import LintFinding, Subject
 from tests.fit.models import GIB, subject
 
 
-def refusals(asked: Subject) -> list[Finding]:
+def refusals(asked: Subject) -> list[LintFinding]:
     return [each for each in lint(asked) if each.rule in NOW]
 
 
@@ -94,7 +94,7 @@ def test_sglangs_check_may_be_switched_off() -> None:
 
 def test_that_it_worked_yesterday_frees_no_memory_today() -> None:
     asked = subject("vllm", free=(40.0,))
-    worked = Worked(launch=asked.launch, version=1, day=date(2026, 11, 20))
+    worked = LastGoodRun(launch=asked.launch, version=1, day=date(2026, 11, 20))
 
     [found] = weigh(refusals(asked), asked.launch, worked)
 

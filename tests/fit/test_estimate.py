@@ -7,13 +7,13 @@ from itertools import pairwise
 import pytest
 
 from servers.judge.fit.estimate import estimate
-from servers.judge.fit.told import Estimate, Past
+from servers.judge.fit.told import Estimate, PastMeasurement
 from servers.judge.subject import Subject
 from tests.fit import models
 from tests.fit.models import GB, GIB, subject
 
 
-def judged(asked: Subject, past: Past | None = None) -> Estimate:
+def judged(asked: Subject, past: PastMeasurement | None = None) -> Estimate:
     found = estimate(asked, past)
     assert found is not None
     return found
@@ -144,7 +144,7 @@ def test_what_the_last_good_start_took_outranks_the_formula() -> None:
     asked = subject(
         "sglang", config=models.LLAMA_8B, weights=16.1 * GB, free=(40.0,), card=models.H100
     )
-    past = Past(peak=72 * GIB, day=date(2026, 11, 20), run=7)
+    past = PastMeasurement(peak=72 * GIB, day=date(2026, 11, 20), run=7)
 
     found = judged(asked, past)
 

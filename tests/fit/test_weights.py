@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from servers.judge.facts import Facts
+from servers.judge.facts import LaunchFacts
 from servers.judge.fit import weights
 from tests.fit import models
 from tests.fit.models import GB, GIB, subject
@@ -12,7 +12,7 @@ from tests.fit.models import GB, GIB, subject
 
 def gib(engine: str, *flags: str, size: float, config: dict[str, Any], count: int = 8) -> float:
     asked = subject(engine, *flags, config=config, weights=size, count=count)
-    found = weights.share(Facts(asked))
+    found = weights.share(LaunchFacts(asked))
     assert found is not None
     return found / GIB
 
@@ -86,6 +86,6 @@ def test_what_stays_in_main_memory_is_not_on_the_gpu() -> None:
 )
 def test_a_draft_model_is_said_not_to_be_counted(flags: tuple[str, ...]) -> None:
     engine = "vllm" if "config" in flags[0] else "sglang"
-    assert weights.unknown(Facts(subject(engine, *flags))) == ("the draft model's weights",)
+    assert weights.unknown(LaunchFacts(subject(engine, *flags))) == ("the draft model's weights",)
     mtp = ("--speculative-config", '{"method": "mtp", "num_speculative_tokens": 1}')
-    assert weights.unknown(Facts(subject("vllm", *mtp))) == ()
+    assert weights.unknown(LaunchFacts(subject("vllm", *mtp))) == ()

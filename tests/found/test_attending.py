@@ -6,17 +6,17 @@ from pathlib import Path
 import pytest
 
 from servers.host.docker_facts import Container
-from servers.host.foreign import Other
+from servers.host.foreign import ExternalContainer
 from servers.host.kernel import Kernel
 from servers.judge.origin import Origin
-from servers.watcher.attending import NOBODY, Attendant, Attending
+from servers.watcher.attending import NOBODY, SystemdOwner, SystemdOwners
 from tests import proc
 from tests.cases import table
 
 UNIT = "0::/system.slice/vllm.service"
 
 
-def other(name: str, **labels: str) -> Other:
+def other(name: str, **labels: str) -> ExternalContainer:
     inspected = {
         "Id": name * 8,
         "Name": f"/{name}",
@@ -28,7 +28,7 @@ def other(name: str, **labels: str) -> Other:
         "Config": {"Labels": labels, "Env": [], "Image": "vllm/vllm-openai"},
         "HostConfig": {},
     }  # fmt: skip
-    return Other(container=Container.of(inspected), inspected=inspected)
+    return ExternalContainer(container=Container.of(inspected), inspected=inspected)
 
 
 @table(
@@ -50,7 +50,7 @@ def test_the_client_of_a_unit_names_its_container(
     root = proc.root(tmp_path)
     proc.process(root, 4711, name=words[0][-15:], cmdline=words, cgroup=cgroup)
 
-    found = Attending(Kernel(root=root)).units([other("llm")])
+    found = SystemdOwners(Kernel(root=root)).units([other("llm")])
 
     assert found.get("llm" * 8, NOBODY).unit == unit
 
@@ -87,9 +87,9 @@ def test_the_file_of_a_unit_names_its_container(says: str, is_its: bool, tmp_pat
     (folder / "llm.service").write_text(f"[Service]\nType=oneshot\n{says}\n")
     (folder / "multi-user.target.wants/llm.service").symlink_to("../llm.service")
 
-    found = Attending(Kernel(root=tmp_path)).units([other("llm", **SPEECH)])
+    found = SystemdOwners(Kernel(root=tmp_path)).units([other("llm", **SPEECH)])
 
-    assert found == ({"llm" * 8: Attendant("llm.service")} if is_its else {})
+    assert found == ({"llm" * 8: SystemdOwner("llm.service")} if is_its else {})
 
 
 @pytest.mark.parametrize(
@@ -116,23 +116,23 @@ def test_a_unit_that_nobody_can_read_hides_no_other(says: str, tmp_path: Path) -
         link = folder / f"default.target.wants/{name}.service"
         link.symlink_to(f"../{name}.service")
 
-    found = Attending(Kernel(root=tmp_path)).units([other("llm")])
+    found = SystemdOwners(Kernel(root=tmp_path)).units([other("llm")])
 
-    assert found == {"llm" * 8: Attendant("llm.service")}
+    assert found == {"llm" * 8: SystemdOwner("llm.service")}
 
 
 def test_a_unit_that_is_off_brings_nothing_back(tmp_path: Path) -> None:
     folder = tmp_path / "home/ada/.config/systemd/user"
     folder.mkdir(parents=True)
     (folder / "llm.service").write_text("[Service]\nExecStart=docker start -a llm\n")
-    assert Attending(Kernel(root=tmp_path)).units([other("llm")]) == {}
+    assert SystemdOwners(Kernel(root=tmp_path)).units([other("llm")]) == {}
 
     active = tmp_path / "run/user/1000/systemd/units"
     active.mkdir(parents=True)
     (active / "invocation:llm.service").symlink_to("0123")
 
-    told = Attending(Kernel(root=tmp_path)).units([other("llm")])
-    assert told == {"llm" * 8: Attendant("user: llm.service")}
+    told = SystemdOwners(Kernel(root=tmp_path)).units([other("llm")])
+    assert told == {"llm" * 8: SystemdOwner("user: llm.service")}
 
 
 def enabled(root: Path, says: str) -> Path:
@@ -144,8 +144,8 @@ def enabled(root: Path, says: str) -> Path:
     return folder
 
 
-def attended(root: Path) -> Attendant | None:
-    return Attending(Kernel(root=root)).units([other("llm", **SPEECH)]).get("llm" * 8)
+def attended(root: Path) -> SystemdOwner | None:
+    return SystemdOwners(Kernel(root=root)).units([other("llm", **SPEECH)]).get("llm" * 8)
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def test_a_drop_in_of_a_unit_has_the_last_word(
     told = attended(tmp_path)
 
     via = "/etc/systemd/system/llm.service.d/override.conf"
-    assert told == (Attendant("llm.service", via) if is_its else None)
+    assert told == (SystemdOwner("llm.service", via) if is_its else None)
 
 
 RUNS = """#!/usr/bin/env bash
@@ -207,7 +207,7 @@ def test_the_script_of_a_unit_names_its_container(
 
     told = attended(tmp_path)
 
-    assert told == (Attendant("llm.service", "/opt/start.sh") if is_its else None)
+    assert told == (SystemdOwner("llm.service", "/opt/start.sh") if is_its else None)
 
 
 def test_a_script_that_is_a_pipe_holds_nobody_up(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from servers.commandline.comparison import MASK, Row, of_container, of_process
+from servers.commandline.comparison import MASK, ComparedField, of_container, of_process
 from servers.commandline.inspect import draft_of
 from servers.commandline.process import draft_of_process
 from servers.engines import placement
@@ -75,7 +75,7 @@ def compared(
     container: dict[str, Any] = CONTAINER,
     image: dict[str, Any] = IMAGE,
     entrypoint: tuple[str, ...] = ENTRYPOINT,
-) -> dict[str, Row]:
+) -> dict[str, ComparedField]:
     made = draft_of(container, image)
     spec = placement.spec(
         made.launch,
@@ -155,7 +155,7 @@ def test_secrets_are_compared_and_not_shown() -> None:
     assert not any(
         "hush" in text or "qqq" in text for row in rows.values() for text in row.to_json()
     )
-    assert Row.from_json(rows["--api-key"].to_json()) == rows["--api-key"]
+    assert ComparedField.from_json(rows["--api-key"].to_json()) == rows["--api-key"]
 
 
 def test_another_token_differs_without_being_shown() -> None:

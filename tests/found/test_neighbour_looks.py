@@ -4,24 +4,24 @@ from collections.abc import Callable
 
 import pytest
 
-from servers.host.containers import Docker
-from servers.host.foreign import Other
+from servers.host.containers import DockerContainers
+from servers.host.foreign import ExternalContainer
 from servers.lifecycle import creation
-from servers.watcher.neighbour_looks import NeighbourLooks
+from servers.watcher.neighbour_looks import ContainerCache
 from tests.watched.hands import Hands
 
 pytestmark = pytest.mark.docker
 
 
-class Counted:
+class CountedDocker:
     """Docker, and which containers it was asked to describe."""
 
-    def __init__(self, asked: Docker, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, asked: DockerContainers, monkeypatch: pytest.MonkeyPatch) -> None:
         self.described: list[str] = []
         self.meanwhile: Callable[[str], None] = lambda _container: None
         really = asked.other
 
-        def other(container: str) -> Other | None:
+        def other(container: str) -> ExternalContainer | None:
             self.described.append(container)
             found = really(container)
             self.meanwhile(container)
@@ -31,18 +31,18 @@ class Counted:
 
 
 @pytest.fixture
-def counted(asking: Docker, monkeypatch: pytest.MonkeyPatch) -> Counted:
-    return Counted(creation.docker(), monkeypatch)
+def counted(asking: DockerContainers, monkeypatch: pytest.MonkeyPatch) -> CountedDocker:
+    return CountedDocker(creation.docker(), monkeypatch)
 
 
-def name_of(container: str, found: list[Other]) -> str | None:
+def name_of(container: str, found: list[ExternalContainer]) -> str | None:
     return next((each.container.name for each in found if each.container.id == container), None)
 
 
 def test_a_container_to_which_nothing_happens_is_described_once(
-    hands: Hands, counted: Counted
+    hands: Hands, counted: CountedDocker
 ) -> None:
-    container, looks = hands.run("quiet"), NeighbourLooks()
+    container, looks = hands.run("quiet"), ContainerCache()
 
     first = name_of(container, looks.running())
     second = name_of(container, looks.running())
@@ -51,8 +51,8 @@ def test_a_container_to_which_nothing_happens_is_described_once(
     assert counted.described.count(container) == 1
 
 
-def test_what_happened_to_one_is_seen(hands: Hands, counted: Counted) -> None:
-    container, looks = hands.run("old"), NeighbourLooks()
+def test_what_happened_to_one_is_seen(hands: Hands, counted: CountedDocker) -> None:
+    container, looks = hands.run("old"), ContainerCache()
     looks.running()
     hands.client.rename(container, hands.name("new"))
 
@@ -64,9 +64,9 @@ def test_what_happened_to_one_is_seen(hands: Hands, counted: Counted) -> None:
 
 
 def test_what_happens_while_docker_answers_is_seen_the_next_time(
-    hands: Hands, counted: Counted
+    hands: Hands, counted: CountedDocker
 ) -> None:
-    container, looks = hands.run("during"), NeighbourLooks()
+    container, looks = hands.run("during"), ContainerCache()
     counted.meanwhile = looks.forget
 
     looks.running()
@@ -75,8 +75,8 @@ def test_what_happens_while_docker_answers_is_seen_the_next_time(
     assert counted.described.count(container) == 2
 
 
-def test_after_news_were_lost_all_are_looked_at_again(hands: Hands, counted: Counted) -> None:
-    container, looks = hands.run("lost"), NeighbourLooks()
+def test_after_news_were_lost_all_are_looked_at_again(hands: Hands, counted: CountedDocker) -> None:
+    container, looks = hands.run("lost"), ContainerCache()
     looks.running()
 
     looks.forget_all()

@@ -10,13 +10,13 @@ import pytest
 from servers.host import ending
 from servers.host.ending import EndingError
 from servers.host.kernel import Kernel
-from servers.host.lives import Life
-from servers.judge.found import Found
+from servers.host.lives import ProcessId
+from servers.judge.found import DiscoveredEngine
 from servers.judge.origin import Origin
 from servers.lifecycle import strangers, takeover
 from servers.lifecycle.takeover import TakeOverError
 from servers.models import Action, Server
-from servers.models.action import Kind
+from servers.models.action import ActionKind
 from tests import factories
 from tests.waiting import PATIENCE
 
@@ -32,21 +32,21 @@ def process(*words: str) -> Iterator[subprocess.Popen[bytes]]:
         started.communicate()
 
 
-def found(pid: int, *others: int, **values: Any) -> Found:
+def found(pid: int, *others: int, **values: Any) -> DiscoveredEngine:
     kernel = Kernel()
     life = kernel.life(pid)
     assert life is not None
-    key = str(Life.of(pid, life.start, kernel))
-    return Found(
+    key = str(ProcessId.of(pid, life.start, kernel))
+    return DiscoveredEngine(
         container=key, name=f"process {pid}", image="", engine="vllm", answer="serves",
         pid=pid, pids=(pid, *others), command="vllm serve a/b", **values,
     )  # fmt: skip
 
 
-def action(of: Found) -> Action:
+def action(of: DiscoveredEngine) -> Action:
     strangers.saw([of])
     return Action.objects.create(
-        box=factories.box(), kind=Kind.TAKE_OVER, what=of.name, asked_by=factories.person(),
+        box=factories.box(), kind=ActionKind.TAKE_OVER, what=of.name, asked_by=factories.person(),
         details={"container": of.container, "started_at": of.started_at},
     )  # fmt: skip
 

@@ -2,15 +2,15 @@
 
 import pytest
 
-from servers.models.run import State
-from tests.chaos.place import Place
+from servers.models.run import RunState
+from tests.chaos.place import ChaosSite
 
 pytestmark = pytest.mark.docker
 
 WORDS = ("vllm", "serve", "a/b", "--host", "0.0.0.0", "--port", "9000")
 
 
-def test_any_program_with_a_port_and_a_path_runs(place: Place) -> None:
+def test_any_program_with_a_port_and_a_path_runs(place: ChaosSite) -> None:
     place.watcher()
     place.worker()
     server = place.server(
@@ -18,7 +18,7 @@ def test_any_program_with_a_port_and_a_path_runs(place: Place) -> None:
     )
 
     run = place.start(server)
-    place.waits_for_state(run, State.READY)
+    place.waits_for_state(run, RunState.READY)
 
     (container,) = place.containers(run)
     assert "HF_TOKEN" not in container.env
@@ -26,4 +26,4 @@ def test_any_program_with_a_port_and_a_path_runs(place: Place) -> None:
     assert (run.served_name, run.engine_version, run.first_answer) == ("", "", {})
     place.waits_for_more_than(1, run)
     place.stop(run)
-    place.waits_for_state(run, State.STOPPED)
+    place.waits_for_state(run, RunState.STOPPED)

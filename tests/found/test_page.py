@@ -10,12 +10,12 @@ from django.test import Client
 from django.utils import timezone
 
 from servers import live
-from servers.judge.found import Found
+from servers.judge.found import DiscoveredEngine
 from servers.judge.origin import Origin
 from servers.lifecycle import actions, takeover
 from servers.models import Action, Box, Likeness, Neighbours, Role, Server, Stock, Supplies
-from servers.models.action import Kind
-from servers.models.run import State
+from servers.models.action import ActionKind
+from servers.models.run import RunState
 from servers.models.user import User
 from servers.watcher import neighbours
 from tests import factories, samples, shelves
@@ -59,7 +59,7 @@ def neighbour(name: str, **values: Any) -> dict[str, Any]:
     }
 
 
-def ended(**values: Any) -> Found:
+def ended(**values: Any) -> DiscoveredEngine:
     now = timezone.now().timestamp()
     usual = {
         "container": ENDED, "name": "sglang-server", "image": "lmsysorg/sglang:v0.5.12-cu130",
@@ -70,7 +70,7 @@ def ended(**values: Any) -> Found:
     return rows.found(**usual | values)
 
 
-def bare(**values: Any) -> Found:
+def bare(**values: Any) -> DiscoveredEngine:
     origin = Origin(unit="vllm.service", user="svc")
     usual = {
         "container": "pid-4711-99", "name": "process 4711", "image": "", "answer": "unasked",
@@ -235,7 +235,7 @@ def test_docker_that_cannot_be_asked_is_said(box: Box) -> None:
 
 def test_once_something_was_done_the_page_claims_nothing_else(box: Box) -> None:
     around(box)
-    factories.run(factories.server(box), State.READY)
+    factories.run(factories.server(box), RunState.READY)
 
     assert "read-only scan" not in page()
 
@@ -304,9 +304,9 @@ def test_a_take_over_ends_with_a_link_and_the_way_back(
     server = factories.server(box, "speech-llm")
     back = "docker start speech-llm-1"
 
-    def take_over(_box: Box, action: Action, *, tell: object) -> takeover.TakenOver:
+    def take_over(_box: Box, action: Action, *, tell: object) -> takeover.TakeOver:
         action.details["server"] = server.slug
-        return takeover.TakenOver(said="speech-llm takes over from it.", way_back=back)
+        return takeover.TakeOver(said="speech-llm takes over from it.", way_back=back)
 
     monkeypatch.setattr(takeover, "take_over", take_over)
     address = f"/boxes/rtx8/others/{rows.CONTAINER[:12]}/takeover/"
@@ -328,7 +328,7 @@ def test_a_take_over_that_comes_to_nothing_leads_to_its_profile(box: Box) -> Non
     rows.sighted(box)
     around(box)
     wish = Action.objects.create(
-        box=box, kind=Kind.TAKE_OVER, target=rows.CONTAINER[:12], what="speech-llm-1",
+        box=box, kind=ActionKind.TAKE_OVER, target=rows.CONTAINER[:12], what="speech-llm-1",
         state=Action.State.DOING, command="docker start speech-llm-1",
     )  # fmt: skip
 
@@ -366,7 +366,7 @@ def test_a_profile_of_what_is_gone_is_not_asked_for(box: Box) -> None:
     assert client().post(f"/boxes/rtx8/others/{ENDED[:12]}/profile/").status_code == 409
     rows.sighted(box, ended())
     assert client().post(f"/boxes/rtx8/others/{ENDED[:12]}/profile/").status_code == 204
-    assert Action.objects.get().kind == Kind.PROFILE
+    assert Action.objects.get().kind == ActionKind.PROFILE
 
 
 def test_an_ended_engine_is_no_stranger_that_runs(box: Box) -> None:
@@ -404,7 +404,7 @@ def test_the_comparison_is_shown_by_what_differs(box: Box) -> None:
 
 
 def test_a_server_that_took_over_says_the_way_back(box: Box) -> None:
-    run = factories.run(factories.server(box), State.FAILED)
+    run = factories.run(factories.server(box), RunState.FAILED)
     old = {
         "name": "speech-llm-1", "container": rows.CONTAINER, "command": "docker start speech-llm-1",
         "revived_by": "Docker.", "keeps_away": "docker update --restart=no speech-llm-1",

@@ -6,7 +6,7 @@ import pytest
 from django.test import Client
 
 from servers.models import Server, Sighting
-from servers.models.run import State
+from servers.models.run import RunState
 from tests import factories
 from tests.watched.rows import found
 
@@ -22,7 +22,7 @@ def test_only_a_life_since_then_runs_again(
 ) -> None:
     """The box's last look may still know the life that was ended for this server."""
     server = factories.server(factories.box())
-    factories.run(server, State.FAILED)
+    factories.run(server, RunState.FAILED)
     old = found(started_at=AT.timestamp() + started)
     Sighting.objects.renew(server.box, [old])
     Server.objects.filter(pk=server.pk).update(

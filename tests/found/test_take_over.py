@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from servers.engines.change import Change
-from servers.judge.found import Found
+from servers.engines.change import LaunchChange
+from servers.judge.found import DiscoveredEngine
 from servers.lifecycle import actions, likenesses
 from servers.models import Action, Entry, Likeness, Profile, Role, Run, Secret, Server, User
-from servers.models.run import State
+from servers.models.run import RunState
 from tests import factories
-from tests.chaos.place import Place
+from tests.chaos.place import ChaosSite
 from tests.found.bare import bare
 from tests.images import ENGINE
 from tests.ports import free_port
@@ -31,12 +31,12 @@ def before(hands: Hands, container: str) -> dict[str, Any]:
     return {part: found[part] for part in KEPT}
 
 
-def takes_over(place: Place, found: Found, by: User | None = None) -> Action:
+def takes_over(place: ChaosSite, found: DiscoveredEngine, by: User | None = None) -> Action:
     assert actions.ask_to_take_over(place.box, found, by=by or factories.person())
     return wish(place, "takeover")
 
 
-def wish(place: Place, kind: str) -> Action:
+def wish(place: ChaosSite, kind: str) -> Action:
     def is_over() -> bool:
         return Action.objects.filter(kind=kind).latest("pk").is_over
 
@@ -48,7 +48,7 @@ def runs(hands: Hands, container: str) -> bool:
     return bool(hands.client.inspect_container(container)["State"]["Running"])
 
 
-def profile_of(place: Place, container: str) -> Profile:
+def profile_of(place: ChaosSite, container: str) -> Profile:
     found = likenesses.profile_of(place.box, container)
     assert found is not None
     return found
@@ -59,10 +59,10 @@ def latest(server: Server) -> Run:
 
 
 def changed(profile: Profile, **fields: Any) -> None:
-    profile.save_version(Change(fields=fields).apply(profile.launch), by=None)
+    profile.save_version(LaunchChange(fields=fields).apply(profile.launch), by=None)
 
 
-def test_a_container_that_ended_becomes_a_profile_untouched(place: Place, hands: Hands) -> None:
+def test_a_container_that_ended_becomes_a_profile_untouched(place: ChaosSite, hands: Hands) -> None:
     place.watcher()
     token = "hf_" + "q" * 34
     container = hands.run("ended", env={"HF_TOKEN": token})
@@ -92,7 +92,7 @@ def test_a_container_that_ended_becomes_a_profile_untouched(place: Place, hands:
 
 
 @pytest.mark.takes(40)
-def test_what_is_watched_becomes_ours(place: Place, hands: Hands) -> None:
+def test_what_is_watched_becomes_ours(place: ChaosSite, hands: Hands) -> None:
     place.watcher()
     place.worker()
     container = hands.run("theirs", publish=8000, restart_policy={"Name": "unless-stopped"})
@@ -107,10 +107,10 @@ def test_what_is_watched_becomes_ours(place: Place, hands: Hands) -> None:
     assert said.command == f"docker start {hands.name('theirs')}"
     assert (server.is_watched, server.run_id != watched.pk) == (False, True)
     ours = latest(server)
-    place.waits_for_state(ours, State.READY)
+    place.waits_for_state(ours, RunState.READY)
     assert ours.image_id == hands.client.inspect_container(container)["Image"]
     watched.refresh_from_db()
-    assert (watched.state, watched.failure) == (State.STOPPED, "")
+    assert (watched.state, watched.failure) == (RunState.STOPPED, "")
     assert not runs(hands, container)
     assert before(hands, container) == was, "it is stopped, and nothing else"
     name = hands.name("theirs")
@@ -122,7 +122,7 @@ def test_what_is_watched_becomes_ours(place: Place, hands: Hands) -> None:
 
 
 @pytest.mark.takes(60)
-def test_what_would_be_refused_stops_nothing(place: Place, hands: Hands) -> None:
+def test_what_would_be_refused_stops_nothing(place: ChaosSite, hands: Hands) -> None:
     place.watcher()
     container = hands.run("mounts", binds=["/etc:/etc-of-box:ro"])
     found = hands.sees(container)
@@ -170,7 +170,7 @@ def test_what_would_be_refused_stops_nothing(place: Place, hands: Hands) -> None
 
 
 @pytest.mark.takes(60)
-def test_a_start_that_fails_leaves_the_way_back(place: Place, hands: Hands) -> None:
+def test_a_start_that_fails_leaves_the_way_back(place: ChaosSite, hands: Hands) -> None:
     place.watcher()
     place.worker()
     container = hands.run("way-back")
@@ -197,7 +197,7 @@ def test_a_start_that_fails_leaves_the_way_back(place: Place, hands: Hands) -> N
 
 
 @pytest.mark.takes(40)
-def test_one_that_removes_itself_leaves_its_command(place: Place, hands: Hands) -> None:
+def test_one_that_removes_itself_leaves_its_command(place: ChaosSite, hands: Hands) -> None:
     place.watcher()
     place.worker()
     container = hands.run("passing", auto_remove=True, env={"TEAM_KEY": "open-sesame"})
@@ -212,7 +212,9 @@ def test_one_that_removes_itself_leaves_its_command(place: Place, hands: Hands) 
     assert hands.name("passing") in way_back
 
 
-def test_a_process_becomes_a_profile_and_ours(place: Place, hands: Hands, tmp_path: Path) -> None:
+def test_a_process_becomes_a_profile_and_ours(
+    place: ChaosSite, hands: Hands, tmp_path: Path
+) -> None:
     place.watcher()
     place.worker()
     token = "hf_" + "z" * 34
@@ -221,7 +223,7 @@ def test_a_process_becomes_a_profile_and_ours(place: Place, hands: Hands, tmp_pa
     with bare(tmp_path, *flags, HF_TOKEN=token, VLLM_LOGGING_LEVEL="DEBUG") as process:
         key = f"pid-{process.pid}-"
 
-        def found() -> Found | None:
+        def found() -> DiscoveredEngine | None:
             seen = place.box.sightings.filter(container_id__startswith=key).first()
             return seen.what if seen else None
 
@@ -243,7 +245,7 @@ def test_a_process_becomes_a_profile_and_ours(place: Place, hands: Hands, tmp_pa
         assert said.state == "done", said.said
         assert process.wait(timeout=PATIENCE) != 0
         server = Server.objects.get(profile=profile)
-        place.waits_for_state(latest(server), State.READY)
+        place.waits_for_state(latest(server), RunState.READY)
         assert latest(server).port == port
         # Its words may name files by where it was started in.
         assert server.took_over["command"].startswith(f"cd {Path.cwd()} && ")

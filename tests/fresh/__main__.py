@@ -21,7 +21,7 @@ import redis
 
 from tests.fresh import bare
 from tests.ports import free_port
-from tests.terminal import Started
+from tests.terminal import TerminalProgram
 from tests.waiting import PATIENCE, wait_until
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -91,7 +91,9 @@ def inside(root: Path, command: str, **settings: str) -> list[str]:
 def comes_up(root: Path, port: int, title: str) -> None:
     started_at = time.monotonic()
     # The shell waits for make: as the first process of its own it would ignore Ctrl-C.
-    up = Started(inside(root, "make up; true", PORT=str(port)), {}, patience=INSTALLS_WITHIN)
+    up = TerminalProgram(
+        inside(root, "make up; true", PORT=str(port)), {}, patience=INSTALLS_WITHIN
+    )
     try:
         up.waits_for(f"ready at http://127.0.0.1:{port}")
         took = time.monotonic() - started_at
@@ -110,7 +112,7 @@ def comes_up(root: Path, port: int, title: str) -> None:
     print(f"{title}: ready after {took:.1f} s; Ctrl-C ended it in {stop:.1f} s", flush=True)
 
 
-def wait_for_worker(root: Path, up: Started) -> None:
+def wait_for_worker(root: Path, up: TerminalProgram) -> None:
     """A worker that lacks a package dies after web is ready: it is there when its queue is."""
     queues = redis.Redis(unix_socket_path=str(root / CHECKOUT / "var/redis/redis.sock"))
     wait_until(lambda: queues.keys("_kombu.binding.box.*"), lambda: f"a worker listens:\n{up.said}")

@@ -69,13 +69,13 @@ async def heard(events: AsyncGenerator[bytes], until: str = "") -> str:
 def hold_redis(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
     """Redis hears of no answer before this is set."""
     may_enter = asyncio.Event()
-    enter = answers.Arriving._enter
+    enter = answers.StreamingAnswer._enter
 
-    async def enter_late(self: answers.Arriving, client: redis_client.asyncio.Redis) -> None:
+    async def enter_late(self: answers.StreamingAnswer, client: redis_client.asyncio.Redis) -> None:
         await may_enter.wait()
         await enter(self, client)
 
-    monkeypatch.setattr(answers.Arriving, "_enter", enter_late)
+    monkeypatch.setattr(answers.StreamingAnswer, "_enter", enter_late)
     return may_enter
 
 

@@ -16,17 +16,17 @@ from django.utils import timezone
 from servers.gateway import Gateway, capture
 from servers.host import connections
 from servers.models import Capture, Exchange, Key, Request, Role, User
-from servers.models.run import State
+from servers.models.run import RunState
 from servers.models.secret import MASK
 from tests import factories
 from tests.gateway.test_gateway import CHAT, ask
-from tests.scripted_engine import Script, ScriptedEngine
+from tests.scripted_engine import EngineScript, ScriptedEngine
 
 TOKEN = "hf_" + "a1B2" * 9
 pytestmark = pytest.mark.asyncio
 
 
-class Program:
+class CapturingProgram:
     """Asks the gateway as an ASGI server passes requests on."""
 
     def __init__(self, token: str) -> None:
@@ -35,10 +35,10 @@ class Program:
 
     async def ask(
         self, said: Any, path: str = CHAT, *, leaves_after: bytes = b"\0", method: str = "POST"
-    ) -> "Answer":
+    ) -> "CapturedAnswer":
         """`leaves_after`: hangs up when it has heard that."""
         body = said if isinstance(said, bytes) else json.dumps(said).encode()
-        answer, gone = Answer(), asyncio.Event()
+        answer, gone = CapturedAnswer(), asyncio.Event()
         incoming = [{"type": "http.request", "body": body}]
 
         async def receive() -> Any:
@@ -61,7 +61,7 @@ class Program:
         return answer
 
 
-class Answer:
+class CapturedAnswer:
     def __init__(self) -> None:
         self.status, self.body = 0, b""
         self.headers: dict[bytes, bytes] = {}
@@ -89,16 +89,16 @@ def ada(transactional_db: None, own_redis: object) -> User:
 
 
 @pytest_asyncio.fixture
-async def program(ada: User, engine: ScriptedEngine) -> AsyncIterator[Program]:
+async def program(ada: User, engine: ScriptedEngine) -> AsyncIterator[CapturingProgram]:
     def made() -> str:
         server = factories.server(factories.box(settings.BOX), "tiny")
         server.run = factories.run(
-            server, State.READY, address="127.0.0.1", port=engine.port, served_name="tiny-qwen"
+            server, RunState.READY, address="127.0.0.1", port=engine.port, served_name="tiny-qwen"
         )
         server.save()
         return Key.make(ada, "chat program", Role.OPERATOR, expires_at=None, only_asks=True)[1]
 
-    yield Program(await sync_to_async(made)())
+    yield CapturingProgram(await sync_to_async(made)())
     await connections.forget(asyncio.get_running_loop())
 
 
@@ -119,11 +119,11 @@ def at(monkeypatch: pytest.MonkeyPatch, moment: datetime) -> None:
 
 
 async def test_a_stream_is_kept_as_its_text_with_who_asked_and_passed_on_as_ever(
-    program: Program, ada: User, engine: ScriptedEngine
+    program: CapturingProgram, ada: User, engine: ScriptedEngine
 ) -> None:
     # The token comes in two pieces, which are none.
     pieces = [{"content": f"It is {TOKEN[:20]}"}, {"content": f"{TOKEN[20:]}, Zoë."}]
-    engine.plan = lambda _body: Script(deltas=pieces)
+    engine.plan = lambda _body: EngineScript(deltas=pieces)
     said = ask("hello", user=TOKEN)
     off = await program.ask(said)
     assert (off.told, await kept()) == ("", [])
@@ -154,7 +154,7 @@ async def test_a_stream_is_kept_as_its_text_with_who_asked_and_passed_on_as_ever
 
 
 async def test_answers_in_one_piece_long_ones_pictures_and_sound(
-    program: Program, ada: User, engine: ScriptedEngine
+    program: CapturingProgram, ada: User, engine: ScriptedEngine
 ) -> None:
     await on(ada)
     whole = {"choices": [{"message": {"content": "Zoë"}}]}
@@ -197,7 +197,9 @@ async def test_answers_in_one_piece_long_ones_pictures_and_sound(
     assert len(await kept()) == 5
 
 
-async def test_what_breaks_off_is_kept_as_far_as_it_came(program: Program, ada: User) -> None:
+async def test_what_breaks_off_is_kept_as_far_as_it_came(
+    program: CapturingProgram, ada: User
+) -> None:
     await on(ada)
     dies = await program.ask(ask({"deltas": [{"content": "half"}], "then": "drop"}))
     assert b"engine_lost" in dies.body
@@ -213,7 +215,7 @@ async def test_what_breaks_off_is_kept_as_far_as_it_came(program: Program, ada: 
 
 
 async def test_it_ends_by_its_time_and_when_an_admin_ends_it(
-    program: Program, ada: User, monkeypatch: pytest.MonkeyPatch
+    program: CapturingProgram, ada: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = timezone.now()
     switched = await on(ada, until=now + timedelta(minutes=15))
@@ -235,7 +237,7 @@ async def test_it_ends_by_its_time_and_when_an_admin_ends_it(
     assert not (await program.ask(ask("hello"))).told
 
 
-async def test_of_one_server_alone(program: Program, ada: User) -> None:
+async def test_of_one_server_alone(program: CapturingProgram, ada: User) -> None:
     await on(ada, only="glm-5")
     assert not (await program.ask(ask("hello"))).told
     assert await kept() == []
@@ -251,7 +253,7 @@ async def test_requests_that_nobody_keeps_do_not_each_look_for_it(
 ) -> None:
     looks: list[int] = []
 
-    def look() -> list[capture.Switched]:
+    def look() -> list[capture.CaptureSwitch]:
         looks.append(1)
         return []
 
@@ -267,7 +269,7 @@ async def test_requests_that_nobody_keeps_do_not_each_look_for_it(
 
 
 async def test_a_full_one_ends(
-    program: Program, ada: User, monkeypatch: pytest.MonkeyPatch
+    program: CapturingProgram, ada: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("servers.models.capture.MOST", 100)
     await on(ada)

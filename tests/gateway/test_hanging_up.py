@@ -11,7 +11,7 @@ from servers.gateway.question import GoneError
 from tests.waiting import PATIENCE
 
 
-class Client:
+class AsgiClient:
     """As an ASGI server tells of it."""
 
     def __init__(self) -> None:
@@ -28,7 +28,7 @@ class Client:
             self.gone.set()  # the answer is whole
 
 
-def speaking(client: Client) -> _Speaking:
+def speaking(client: AsgiClient) -> _Speaking:
     async def send(message: Any) -> None:
         await client.send({"more_body": False, **message})
 
@@ -37,7 +37,7 @@ def speaking(client: Client) -> _Speaking:
 
 @pytest.mark.asyncio
 async def test_who_has_heard_everything_has_not_hung_up() -> None:
-    client = Client()
+    client = AsgiClient()
     said = speaking(client)
     cleaned = False
 
@@ -53,7 +53,7 @@ async def test_who_has_heard_everything_has_not_hung_up() -> None:
 
 @pytest.mark.asyncio
 async def test_who_hangs_up_in_the_middle_ends_it() -> None:
-    client = Client()
+    client = AsgiClient()
     said = speaking(client)
 
     async def hang_up() -> None:

@@ -9,9 +9,9 @@ import pytest
 from django.conf import settings
 from django.test import Client
 
-from servers.gateway.door import Door
+from servers.gateway.door import LegacyPortListener
 from servers.models import Box, Entry, OldPort, Role, User
-from servers.models.run import State
+from servers.models.run import RunState
 from tests import factories
 from tests.gateway.conftest import Address
 from tests.gateway.test_gateway import CHAT, ask
@@ -201,7 +201,7 @@ def test_an_admin_opens_and_closes_one_and_it_is_in_the_activity(client: Client)
 @pytest.mark.django_db
 def test_a_port_that_an_engine_has_is_kept_and_its_holder_is_named(client: Client) -> None:
     box = Box.objects.get()
-    run = factories.run(factories.server(box, "coder", model="qwen3-8b"), State.READY)
+    run = factories.run(factories.server(box, "coder", model="qwen3-8b"), RunState.READY)
     rows.sighted(box, rows.found(port=8123))
 
     mine = client.post("/gateway/ports/", {"port": str(run.port)}, follow=True).content.decode()
@@ -235,11 +235,16 @@ def test_nobody_is_let_in_for_somebody_who_may_not_chat_any_more() -> None:
         box=factories.box(), port=8000, sources=["192.0.2.0/24"], made_by=ada
     )
     scope = {"client": ("192.0.2.9", 1234), "headers": []}
-    assert Door.of(made).caller(scope) is not None
-    assert Door.of(made).caller({"client": ("::ffff:192.0.2.9", 1), "headers": []}) is not None
-    assert Door.of(made).caller({"client": ("198.51.100.1", 1), "headers": []}) is None
+    assert LegacyPortListener.of(made).caller(scope) is not None
+    assert (
+        LegacyPortListener.of(made).caller({"client": ("::ffff:192.0.2.9", 1), "headers": []})
+        is not None
+    )
+    assert (
+        LegacyPortListener.of(made).caller({"client": ("198.51.100.1", 1), "headers": []}) is None
+    )
 
     ada.role = Role.VIEWER
-    assert Door.of(made).caller(scope) is None
+    assert LegacyPortListener.of(made).caller(scope) is None
     ada.role, ada.is_active = Role.ADMIN, False
-    assert Door.of(made).caller(scope) is None
+    assert LegacyPortListener.of(made).caller(scope) is None

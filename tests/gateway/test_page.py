@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from servers import live
 from servers.models import Key, Request, Role, Run, Server, User
-from servers.models.run import State
+from servers.models.run import RunState
 from tests import factories
 
 pytestmark = pytest.mark.django_db
@@ -55,7 +55,7 @@ def test_the_lines_name_what_is_ready(client: Client) -> None:
     server = factories.server(factories.box(settings.BOX), "qwen3-8b")
     assert server.profile.current is not None
     Run.objects.create(
-        server=server, version=server.profile.current, state=State.READY, address="127.0.0.1",
+        server=server, version=server.profile.current, state=RunState.READY, address="127.0.0.1",
         port=8000, served_name="Qwen3",
     )  # fmt: skip
     server.run = Run.objects.get()
@@ -82,7 +82,7 @@ def test_the_lines_are_tested_with_what_is_ready_or_a_request_starts(client: Cli
     factories.server(box, "stays-off")
     factories.server(box, "on-demand", start_on_request=True, aliases=("quick",))
     server = factories.server(box, "qwen3-8b")
-    factories.run(server, State.READY, served_name="Qwen3", port=8000)
+    factories.run(server, RunState.READY, served_name="Qwen3", port=8000)
     said = text_of(client)
 
     assert offered(said) == {
@@ -141,9 +141,9 @@ def test_an_open_page_looks_again_when_other_names_may_be_asked_for(
     server = factories.server(factories.box(settings.BOX), "coder")
     marks = [mark_of(text_of(client))]
 
-    run = factories.run(server, State.STARTING, served_name="Qwen3", port=8000)
+    run = factories.run(server, RunState.STARTING, served_name="Qwen3", port=8000)
     marks.append(told(ada, server.pk))
-    Run.objects.filter(pk=run.pk).update(state=State.READY)
+    Run.objects.filter(pk=run.pk).update(state=RunState.READY)
     marks.append(told(ada, server.pk))
     Server.objects.filter(pk=server.pk).update(held_back_by=ada)
     marks.append(told(ada, server.pk))

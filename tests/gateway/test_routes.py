@@ -5,13 +5,13 @@ from django.conf import settings
 
 from servers.gateway.routes import look
 from servers.models import Secret, Server
-from servers.models.run import State
+from servers.models.run import RunState
 from tests import factories
 
 pytestmark = pytest.mark.django_db
 
 
-def watched(state: State) -> Server:
+def watched(state: RunState) -> Server:
     made = factories.server(factories.box(settings.BOX), "speech-llm")
     Server.objects.filter(pk=made.pk).update(watches={"command": "vllm serve", "user": "ben"})
     factories.run(made, state, is_watched=True, served_name="Qwen3", started_by=None)
@@ -19,7 +19,7 @@ def watched(state: State) -> Server:
 
 
 def test_what_is_only_watched_is_asked_by_its_name_like_any_other(own_redis: None) -> None:
-    watched(State.READY)
+    watched(RunState.READY)
 
     (route,), absences = look()
 
@@ -28,7 +28,7 @@ def test_what_is_only_watched_is_asked_by_its_name_like_any_other(own_redis: Non
 
 
 def test_what_is_only_watched_and_not_running_is_started_by_no_request(own_redis: None) -> None:
-    watched(State.STOPPED)
+    watched(RunState.STOPPED)
 
     routes, (absence,) = look()
 

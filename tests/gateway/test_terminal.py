@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from inferdash.terminal.answer import SPEAKS, THINKS, Answer
+from inferdash.terminal.answer import SPEAKS, THINKS, ChatAnswer
 from tests.gateway.conftest import Address
-from tests.scripted_engine import Script, ScriptedEngine
-from tests.terminal import Started
+from tests.scripted_engine import EngineScript, ScriptedEngine
+from tests.terminal import TerminalProgram
 from tests.waiting import PATIENCE
 
 COMMAND = [sys.executable, "-m", "inferdash.terminal", "chat"]
@@ -58,7 +58,7 @@ def test_a_key_that_asks_models_only_chats_and_does_nothing_else(
 
 
 @contextmanager
-def planned(engine: ScriptedEngine, script: Script) -> Iterator[None]:
+def planned(engine: ScriptedEngine, script: EngineScript) -> Iterator[None]:
     before, engine.plan = engine.plan, lambda _body: script
     yield
     engine.plan = before
@@ -79,12 +79,14 @@ def test_a_script_gets_the_answer_alone(chat: Chat, address: Address) -> None:
 def test_json_is_the_whole_answer(chat: Chat, address: Address) -> None:
     whole = {"choices": [{"message": {"content": "Yes"}}], "usage": {"completion_tokens": 1}}
     with planned(
-        address.engines[0], Script(deltas=[], content_type="application/json", error=whole)
+        address.engines[0], EngineScript(deltas=[], content_type="application/json", error=whole)
     ):
         said = chat("tiny", "well?", "--json")
     assert json.loads(said.stdout) == whole
     assert "stream" not in address.engines[0].requests[-1]
-    with planned(address.engines[0], Script(deltas=[], content_type="text/html", error="<p>")):
+    with planned(
+        address.engines[0], EngineScript(deltas=[], content_type="text/html", error="<p>")
+    ):
         said = chat("tiny", "well?", "--json")
     assert (said.returncode, "no JSON" in said.stderr) == (5, True)
 
@@ -119,7 +121,7 @@ def test_an_answer_that_breaks_off_says_so_below_what_came(chat: Chat) -> None:
 
 def test_a_person_talks_stops_an_answer_and_goes_on(env: dict[str, str], address: Address) -> None:
     engine = address.engines[0]
-    talk = Started([*COMMAND, "tiny", "--system", "Be short."], env)
+    talk = TerminalProgram([*COMMAND, "tiny", "--system", "Be short."], env)
     talk.waits_for("tiny> ")
 
     def type_in(line: str) -> None:
@@ -165,7 +167,7 @@ def test_ctrl_c_ends_a_single_question_at_the_engine_too(
 ) -> None:
     while not address.engines[0].outcomes.empty():
         address.engines[0].outcomes.get()
-    asked = Started([*COMMAND, "tiny", scripted({"content": "Well"}, then="hang")], env)
+    asked = TerminalProgram([*COMMAND, "tiny", scripted({"content": "Well"}, then="hang")], env)
     asked.waits_for("Well")
     asked.press_ctrl_c()
     assert asked.ends() == 130
@@ -178,7 +180,7 @@ def heard(*contents: str) -> list[tuple[str, str]]:
         b"data: " + json.dumps({"choices": [{"delta": {"content": text}}]}).encode() + b"\n"
         for text in contents
     ]
-    return list(Answer().pieces([*lines, b"data: [DONE]\n"]))  # type: ignore[arg-type]
+    return list(ChatAnswer().pieces([*lines, b"data: [DONE]\n"]))  # type: ignore[arg-type]
 
 
 def test_reasoning_is_found_in_the_text_itself() -> None:

@@ -11,7 +11,7 @@ from django.utils import timezone
 from servers.gateway import calls
 from servers.judge.usechart import chart
 from servers.models import Key, Request, Role, Usage, User
-from servers.models.run import State
+from servers.models.run import RunState
 from tests import factories
 from tests.streamed import whole_of
 
@@ -80,7 +80,7 @@ def test_a_model_is_one_row_whatever_it_was_asked_for_as(
     client: Client, ada: User, own_redis: None
 ) -> None:
     server = factories.server(factories.box(), "coder-1")
-    factories.run(server, State.STOPPED, age=10 * 24 * 3600, served_name="qwen-2")
+    factories.run(server, RunState.STOPPED, age=10 * 24 * 3600, served_name="qwen-2")
     factories.run(server, served_name="qwen-3")
     asked: list[tuple[str, dict[str, Any]]] = [
         ("qwen-3", {"prompt_tokens": 100}),

@@ -8,7 +8,7 @@ import pytest
 from servers.gateway import holding
 from servers.gateway.callers import Caller
 from servers.gateway.refusal import Refusal
-from servers.gateway.routes import Absence, Route, Routes
+from servers.gateway.routes import NoRoute, Route, Routes
 from servers.host.probes import Endpoint
 
 pytestmark = pytest.mark.asyncio
@@ -24,21 +24,21 @@ def route(server: str, run: int, busy: int) -> Route:
     )  # fmt: skip
 
 
-def absence(server: str, *, is_coming: bool = False, hold: int = 0) -> Absence:
+def absence(server: str, *, is_coming: bool = False, hold: int = 0) -> NoRoute:
     names = ("twin", server)
-    return Absence(
+    return NoRoute(
         pk=1, server=server, names=names, listed=names, owner="vllm", says=f"{server} is starting.",
         brief="", advice="", is_coming=is_coming, left=None, may_start=True, hold=hold,
     )  # fmt: skip
 
 
-def those(*known: Route | Absence) -> Routes:
+def those(*known: Route | NoRoute) -> Routes:
     """As they are found at every look."""
 
     class Found(Routes):
         async def look(self, *, anew: bool = False) -> None:
             self._routes = [each for each in known if isinstance(each, Route)]
-            self._absences = [each for each in known if isinstance(each, Absence)]
+            self._absences = [each for each in known if isinstance(each, NoRoute)]
 
     return Found()
 
@@ -63,7 +63,7 @@ async def test_a_key_starts_one_that_it_may_ask_and_not_the_one_that_comes_soone
 ) -> None:
     started: list[str] = []
 
-    async def start(which: Absence, *_others: object) -> bool:
+    async def start(which: NoRoute, *_others: object) -> bool:
         started.append(which.server)
         return False
 

@@ -8,17 +8,22 @@ from typing import Any
 
 from servers.host.collector import Collector
 from tests import proc
-from tests.nvml import Machine, StandIn
+from tests.nvml import SimulatedMachine, StandIn
 from tests.waiting import wait_until
 
 KMSG = "dev/kmsg"
 
 
-class Watched:
+class WatchedMachine:
     """A machine and the samples of a collector that looks at it."""
 
     def __init__(
-        self, folder: Path, machine: Machine, *, log: str | None = "", patience: float = 5.0
+        self,
+        folder: Path,
+        machine: SimulatedMachine,
+        *,
+        log: str | None = "",
+        patience: float = 5.0,
     ) -> None:
         """`log`: lines of the kernel's log, as /dev/kmsg has them; None: there is none."""
         self.machine = machine
@@ -48,7 +53,7 @@ class Watched:
 
         return wait_until(found, "a sample that is as wanted", every=0)
 
-    def __enter__(self) -> "Watched":
+    def __enter__(self) -> "WatchedMachine":
         self._collector.start()
         return self
 
@@ -57,9 +62,9 @@ class Watched:
 
 
 @contextmanager
-def watched(folder: Path, machine: Machine, **options: Any) -> Iterator[Watched]:
+def watched(folder: Path, machine: SimulatedMachine, **options: Any) -> Iterator[WatchedMachine]:
     """With Watched's options."""
-    with Watched(folder, machine, **options) as found:
+    with WatchedMachine(folder, machine, **options) as found:
         yield found
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from servers.judge.hardware import Finding, Hardware
+from servers.judge.hardware import HardwareFinding, HardwareJudge
 
 GIB = 2**30
 T = 1_790_000_000.0
@@ -54,12 +54,12 @@ def disk(free: float, total: float, path: str = "/data/hf", device: int = 1) -> 
     return {"path": path, "free": int(free * GIB), "total": int(total * GIB), "device": device}
 
 
-class Scene:
+class HardwareScene:
     """A box; `pass_` lets time go by and tells what is found at its end."""
 
     def __init__(self, *cards: dict[str, Any]) -> None:
         self.t = T
-        self.judge = Hardware()
+        self.judge = HardwareJudge()
         self.cards = list(cards) or [card()]
         self.values: dict[str, Any] = {
             "boot_id": "one", "uptime_s": 5000.0, "driver": "580.95.05", "driver_params": {},
@@ -75,7 +75,7 @@ class Scene:
     def sample(self) -> dict[str, Any]:
         return {"t": self.t, **self.values, "gpus": self.cards}
 
-    def pass_(self, seconds: float = 1.0) -> list[Finding]:
+    def pass_(self, seconds: float = 1.0) -> list[HardwareFinding]:
         found = self.judge.step(self.sample())
         for _second in range(int(seconds)):
             self.t += 1

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from servers.judge.hardware import Finding
-from tests.hardware.scenes import GIB, Scene, T, card, disk, gb10
+from servers.judge.hardware import HardwareFinding
+from tests.hardware.scenes import GIB, HardwareScene, T, card, disk, gb10
 
 MIB = 2**20
 
@@ -20,7 +20,7 @@ MIB = 2**20
     ],
 )
 def test_a_driver_that_cannot_be_used(kind: str, severity: str, words: str) -> None:
-    scene = Scene()
+    scene = HardwareScene()
     scene.pass_(5)
     scene.cards = []
     scene.values |= {"error_kind": kind, "error": "NVML answers “no”.", "collector_ok": False}
@@ -34,18 +34,18 @@ def test_a_driver_that_cannot_be_used(kind: str, severity: str, words: str) -> N
 
 
 def test_a_box_without_nvidias_library_has_nothing_wrong() -> None:
-    scene = Scene()
+    scene = HardwareScene()
     scene.cards = []
     scene.values |= {"error_kind": "no_library", "error": "No GPU …", "collector_ok": False}
     assert scene.pass_(120) == []
 
 
 def test_a_driver_that_hangs_is_told_and_takes_nothing_back_of_what_was_known() -> None:
-    scene = Scene(card(throttle=["hw_thermal"]))
+    scene = HardwareScene(card(throttle=["hw_thermal"]))
     assert scene.rules(60) == [("thermal", "critical")]
     since = scene.t
     scene.values |= {"collector_ok": False, "error": "NVML hangs."}
-    found: list[Finding] = []
+    found: list[HardwareFinding] = []
     for stale in range(5, 30):  # the time of the sample stands still
         scene.values["stale_s"] = float(stale)
         found = scene.judge.step(scene.sample())
@@ -64,7 +64,7 @@ def test_memory_that_the_driver_did_not_get_is_critical_where_it_is_shared() -> 
     event = {"what": "no_memory", "number": None, "gpu": None, "pci": None, "count": 2,
              "first": T, "last": T, "said": "NVRM: Out of memory", "sources": ["kernel"]}  # fmt: skip
     for cards, severity in (([gb10()], "critical"), ([card()], "warning")):
-        scene = Scene(*cards)
+        scene = HardwareScene(*cards)
         scene.values["happened"] = [event]
         assert scene.rules() == [("driver_memory", severity)]
         scene.t += 3700
@@ -72,7 +72,7 @@ def test_memory_that_the_driver_did_not_get_is_critical_where_it_is_shared() -> 
 
 
 def test_programs_that_wait_for_memory() -> None:
-    scene = Scene()
+    scene = HardwareScene()
     scene.values["pressure"] = {"some": 40.0, "full": 2.0}
     assert scene.pass_(10) == []
     found = scene.pass_(15)
@@ -89,7 +89,7 @@ def test_programs_that_wait_for_memory() -> None:
 
 
 def test_a_model_that_is_read_makes_programs_wait_for_a_moment_only() -> None:
-    scene = Scene()
+    scene = HardwareScene()
     for _time in range(5):
         scene.values["pressure"] = {"some": 30.0, "full": 8.0}
         assert scene.pass_(12) == []
@@ -101,7 +101,7 @@ def test_a_model_that_is_read_makes_programs_wait_for_a_moment_only() -> None:
     ("of", "severity"), [(card(), "info"), (gb10(), "warning")], ids=["discrete", "unified"]
 )
 def test_swap_in_use(of: dict[str, Any], severity: str) -> None:
-    scene = Scene(of)
+    scene = HardwareScene(of)
     scene.values["meminfo"] |= {"SwapFree": 15.5 * GIB}
     assert scene.pass_(120) == []
     scene.values["meminfo"] |= {"SwapFree": 12 * GIB}
@@ -112,9 +112,9 @@ def test_swap_in_use(of: dict[str, Any], severity: str) -> None:
 
 
 def test_a_storm_of_swapping() -> None:
-    scene = Scene(gb10())
+    scene = HardwareScene(gb10())
     scene.pass_(10)
-    found: list[Finding] = []
+    found: list[HardwareFinding] = []
     for second in range(20):
         scene.values["swap"] = {"in": second * 150 * MIB, "out": second * 150 * MIB}
         found = scene.pass_(1)
@@ -123,12 +123,12 @@ def test_a_storm_of_swapping() -> None:
     assert scene.rules(60) == []
 
 
-def put(scene: Scene, name: str, **told: Any) -> None:
+def put(scene: HardwareScene, name: str, **told: Any) -> None:
     scene.values["disks"] = scene.values["disks"] | {name: disk(**told)}
 
 
 def test_a_disk_that_fills_up_is_told_by_its_size_and_ends_when_there_is_room() -> None:
-    scene = Scene()
+    scene = HardwareScene()
     put(scene, "cache", free=80, total=9000)
     found = scene.pass_(10)
     assert [(each.rule, each.severity, each.subject) for each in found] == [
@@ -152,13 +152,13 @@ def test_a_disk_that_fills_up_is_told_by_its_size_and_ends_when_there_is_room() 
     (120, 10_000, []), (4, 30, ["warning"]), (7, 30, []),
 ])  # fmt: skip
 def test_what_is_little_goes_by_the_disk(free: float, total: float, expected: list[str]) -> None:
-    scene = Scene()
+    scene = HardwareScene()
     put(scene, "images", free=free, total=total, path="/var/lib/docker", device=9)
     assert [each.severity for each in scene.pass_(10)] == expected
 
 
 def test_two_folders_on_one_disk_are_one_finding() -> None:
-    scene = Scene()
+    scene = HardwareScene()
     put(scene, "images", free=10, total=900, path="/var/lib/docker", device=7)
     put(scene, "cache", free=10, total=900, path="/home/ada/hf", device=7)
     found = scene.pass_(5)
@@ -169,9 +169,9 @@ def test_two_folders_on_one_disk_are_one_finding() -> None:
 
 
 def test_a_disk_that_will_be_full_soon_is_told_before_it_is() -> None:
-    scene = Scene()
+    scene = HardwareScene()
     free = 200.0
-    found: list[Finding] = []
+    found: list[HardwareFinding] = []
     for _look in range(12):
         put(scene, "cache", free=free, total=900)
         found = scene.pass_(10)
@@ -186,7 +186,7 @@ def test_a_disk_that_will_be_full_soon_is_told_before_it_is() -> None:
 
 
 def test_shared_memory_that_is_nearly_used_up() -> None:
-    scene = Scene()
+    scene = HardwareScene()
     put(scene, "shm", free=3, total=64, path="/dev/shm", device=3)  # noqa: S108
     found = scene.pass_(5)
     assert [(each.rule, each.severity) for each in found] == [("disk", "warning")]
@@ -194,12 +194,12 @@ def test_shared_memory_that_is_nearly_used_up() -> None:
 
 
 def test_what_is_worse_stands_first() -> None:
-    scene = Scene(card(persistence=False, throttle=["hw_thermal"]))
+    scene = HardwareScene(card(persistence=False, throttle=["hw_thermal"]))
     put(scene, "cache", free=80, total=9000)
     found = [each.severity for each in scene.pass_(60)]
     assert found == ["critical", "warning", "info"]
 
 
 def test_a_finding_survives_its_json() -> None:
-    found = Scene(card(persistence=False)).pass_(60)[0]
-    assert Finding.from_json(found.to_json() | {"of a later version": 1}) == found
+    found = HardwareScene(card(persistence=False)).pass_(60)[0]
+    assert HardwareFinding.from_json(found.to_json() | {"of a later version": 1}) == found

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.hardware.scenes import UUID, Scene, T, card, gb10, idle, xid
+from tests.hardware.scenes import UUID, HardwareScene, T, card, gb10, idle, xid
 
 
 @pytest.mark.parametrize(
@@ -16,11 +16,11 @@ from tests.hardware.scenes import UUID, Scene, T, card, gb10, idle, xid
     ],
 )  # fmt: skip
 def test_work_and_idleness_are_no_faults(well: dict[str, Any]) -> None:
-    assert Scene(well).pass_(600) == []
+    assert HardwareScene(well).pass_(600) == []
 
 
 def test_a_lost_card_is_told_after_some_seconds_and_ends_when_it_is_back() -> None:
-    scene = Scene(card(), card(index=1, uuid="GPU-two"))
+    scene = HardwareScene(card(), card(index=1, uuid="GPU-two"))
     assert scene.pass_(10) == []
     lost = dict.fromkeys(card()) | {
         "index": 1,
@@ -43,7 +43,7 @@ def test_a_lost_card_is_told_after_some_seconds_and_ends_when_it_is_back() -> No
 
 
 def test_a_card_that_the_driver_no_longer_lists_is_lost_until_the_next_boot() -> None:
-    scene = Scene(card(), card(index=1, uuid="GPU-two"))
+    scene = HardwareScene(card(), card(index=1, uuid="GPU-two"))
     scene.pass_(10)
     del scene.cards[1]
     assert scene.rules(10) == [("gpu_lost", "critical")]
@@ -52,16 +52,20 @@ def test_a_card_that_the_driver_no_longer_lists_is_lost_until_the_next_boot() ->
 
 
 def test_a_card_that_tells_its_uuid_late_is_not_missed() -> None:
-    scene = Scene(dict.fromkeys(card()) | {"index": 0, "fault": "Lost.", "fault_kind": "lost"})
+    scene = HardwareScene(
+        dict.fromkeys(card()) | {"index": 0, "fault": "Lost.", "fault_kind": "lost"}
+    )
     assert scene.rules(10) == [("gpu_lost", "critical")]
     scene.cards = [card()]
     assert scene.pass_(20) == []
 
 
 def test_a_reset_that_is_asked_for_and_an_odd_answer_are_faults_of_their_own() -> None:
-    scene = Scene(card(fault="It needs a reset.", fault_kind="reset", total=None))
+    scene = HardwareScene(card(fault="It needs a reset.", fault_kind="reset", total=None))
     assert scene.rules(10) == [("gpu_reset", "critical")]
-    scene = Scene(card(fault="This GPU does not tell its power: Unknown Error.", fault_kind="odd"))
+    scene = HardwareScene(
+        card(fault="This GPU does not tell its power: Unknown Error.", fault_kind="odd")
+    )
     assert scene.rules(20) == []
     found = scene.pass_(20)
     assert (found[0].rule, found[0].severity) == ("gpu_answer", "warning")
@@ -71,11 +75,11 @@ def test_a_reset_that_is_asked_for_and_an_odd_answer_are_faults_of_their_own() -
 def test_a_recording_without_the_kind_of_a_fault_is_read_as_well() -> None:
     old = card(fault="This GPU no longer answers.", total=None)
     del old["fault_kind"]
-    assert Scene(old).rules(10) == [("gpu_lost", "critical")]
+    assert HardwareScene(old).rules(10) == [("gpu_lost", "critical")]
 
 
 def test_an_older_recording_accuses_nobody() -> None:
-    scene = Scene()
+    scene = HardwareScene()
     kept = ("index", "uuid", "kind", "total", "util")
     scene.cards = [{name: card()[name] for name in kept}]
     scene.values = {"boot_id": None}
@@ -83,15 +87,15 @@ def test_an_older_recording_accuses_nobody() -> None:
 
 
 def test_persistence_mode_off_is_worth_a_word_on_a_card_but_not_on_the_chip() -> None:
-    found = Scene(idle(persistence=False)).pass_(40)
+    found = HardwareScene(idle(persistence=False)).pass_(40)
     assert [(each.rule, each.severity) for each in found] == [("persistence", "info")]
     assert "nvidia-smi -pm 1" in found[0].advice
-    assert Scene(gb10(persistence=False)).pass_(40) == []
-    assert Scene(idle(persistence=None)).pass_(40) == []
+    assert HardwareScene(gb10(persistence=False)).pass_(40) == []
+    assert HardwareScene(idle(persistence=None)).pass_(40) == []
 
 
 def test_a_link_is_slow_only_under_load_and_stays_so_until_a_load_shows_better() -> None:
-    scene = Scene(idle())
+    scene = HardwareScene(idle())
     assert scene.pass_(60) == []
     scene.cards = [card(pcie_gen=1, pcie_width=8)]
     assert scene.pass_(10) == []
@@ -112,13 +116,13 @@ def test_a_link_is_slow_only_under_load_and_stays_so_until_a_load_shows_better()
     ],
 )  # fmt: skip
 def test_half_the_lanes_are_what_many_boards_give(link: dict[str, int], severity: str) -> None:
-    found = Scene(card(**link)).pass_(40)
+    found = HardwareScene(card(**link)).pass_(40)
     assert [(each.rule, each.severity) for each in found] == [("pcie_link", severity)]
     assert ("Many boards" in found[0].advice) == (severity == "info")
 
 
 def test_a_link_that_wakes_with_the_first_work_is_no_slow_link() -> None:
-    scene = Scene(idle())
+    scene = HardwareScene(idle())
     for _burst in range(20):
         scene.cards = [card(pcie_gen=1)]
         scene.pass_(2)
@@ -129,7 +133,7 @@ def test_a_link_that_wakes_with_the_first_work_is_no_slow_link() -> None:
 
 
 def test_many_replays_within_minutes_are_a_bad_link_and_old_ones_are_not() -> None:
-    scene = Scene(card(pcie_replays=9000))
+    scene = HardwareScene(card(pcie_replays=9000))
     assert scene.pass_(60) == []
     for count in range(9000, 9060, 2):
         scene.cards = [card(pcie_replays=count)]
@@ -151,7 +155,7 @@ def test_many_replays_within_minutes_are_a_bad_link_and_old_ones_are_not() -> No
 def test_a_card_near_its_own_limits_is_too_hot(
     values: dict[str, Any], severity: str, words: str
 ) -> None:
-    scene = Scene(card(**values))
+    scene = HardwareScene(card(**values))
     scene.pass_(1)
     found = scene.pass_(25)
     assert [(each.rule, each.severity) for each in found] == [("thermal", severity)]
@@ -163,13 +167,15 @@ def test_a_card_near_its_own_limits_is_too_hot(
 
 
 def test_a_moment_of_heat_is_none() -> None:
-    scene = Scene(card(margin_c=0))
+    scene = HardwareScene(card(margin_c=0))
     assert scene.pass_(10) == []
     scene.cards = [card()]
     assert scene.pass_(60) == []
 
 
-def flickering(scene: Scene, reasons: list[str], *, so: int, of: int, rounds: int) -> list[Any]:
+def flickering(
+    scene: HardwareScene, reasons: list[str], *, so: int, of: int, rounds: int
+) -> list[Any]:
     found: list[Any] = []
     for _round in range(rounds):
         scene.cards = [scene.cards[0] | {"throttle": reasons}]
@@ -180,7 +186,7 @@ def flickering(scene: Scene, reasons: list[str], *, so: int, of: int, rounds: in
 
 
 def test_brakes_that_come_and_go_are_told_and_a_single_one_is_not() -> None:
-    scene = Scene(card())
+    scene = HardwareScene(card())
     scene.pass_(120)
     assert flickering(scene, ["hw_thermal", "hw_slowdown"], so=1, of=60, rounds=3) == []
     found = flickering(scene, ["hw_thermal", "hw_slowdown"], so=2, of=10, rounds=8)
@@ -194,13 +200,13 @@ def test_brakes_that_come_and_go_are_told_and_a_single_one_is_not() -> None:
 
 @pytest.mark.parametrize("reason", ["hw_power_brake", "hw_slowdown"])
 def test_a_power_brake_is_the_power_supplys(reason: str) -> None:
-    found = Scene(card(throttle=[reason])).pass_(60)
+    found = HardwareScene(card(throttle=[reason])).pass_(60)
     assert [(each.rule, each.severity) for each in found] == [("power_brake", "critical")]
     assert "580 of 600 W" in found[0].because
 
 
 def test_a_gentle_slow_down_is_told_when_it_goes_on() -> None:
-    scene = Scene(card(throttle=["sw_thermal"]))
+    scene = HardwareScene(card(throttle=["sw_thermal"]))
     assert scene.pass_(200) == []
     found = scene.pass_(100)
     assert [(each.rule, each.severity) for each in found] == [("thermal", "warning")]
@@ -209,7 +215,7 @@ def test_a_gentle_slow_down_is_told_when_it_goes_on() -> None:
 
 def test_a_gb10_that_is_held_down_is_told_from_one_that_is_deadlocked() -> None:
     stuck = gb10(sm_mhz=799, power_w=19.5)
-    scene = Scene(stuck)
+    scene = HardwareScene(stuck)
     assert scene.pass_(30) == []
     found = scene.pass_(60)
     assert [(each.rule, each.severity) for each in found] == [("low_power", "warning")]
@@ -220,16 +226,16 @@ def test_a_gb10_that_is_held_down_is_told_from_one_that_is_deadlocked() -> None:
     scene.cards = [gb10()]
     assert scene.rules(90) == []
 
-    assert Scene(gb10(sm_mhz=2418, power_w=16.0)).pass_(600) == []
-    assert Scene(gb10(sm_mhz=900, power_w=30.0, throttle=["sw_thermal"])).pass_(120) == []
-    assert Scene(card(sm_mhz=600, power_w=30.0)).pass_(600) == []
+    assert HardwareScene(gb10(sm_mhz=2418, power_w=16.0)).pass_(600) == []
+    assert HardwareScene(gb10(sm_mhz=900, power_w=30.0, throttle=["sw_thermal"])).pass_(120) == []
+    assert HardwareScene(card(sm_mhz=600, power_w=30.0)).pass_(600) == []
 
 
 def test_an_uncorrected_error_is_critical_while_it_is_new() -> None:
     def ecc(count: int) -> dict[str, Any]:
         return card(ecc={"corrected": 0, "uncorrected": count, "uncorrected_ever": count + 1})
 
-    scene = Scene(ecc(1))
+    scene = HardwareScene(ecc(1))
     assert scene.rules(5) == [("ecc_uncorrected", "warning")]  # from before anybody looked
     scene.cards = [ecc(2)]
     found = scene.pass_(5)
@@ -244,7 +250,7 @@ def test_an_uncorrected_error_is_critical_while_it_is_new() -> None:
 
 
 def test_errors_that_were_corrected_are_told_only_when_they_are_many() -> None:
-    scene = Scene(card())
+    scene = HardwareScene(card())
     scene.pass_(5)
     for count in (5, 60, 99):
         scene.cards = [card(ecc={"corrected": count, "uncorrected": 0})]
@@ -263,10 +269,12 @@ def test_errors_that_were_corrected_are_told_only_when_they_are_many() -> None:
 )
 def test_rows_that_were_replaced(rows: dict[str, Any], severity: str, words: str) -> None:
     whole = card()["rows"] | {"corrected": 4, "uncorrected": 1} | rows
-    found = Scene(card(rows=whole)).pass_(1)
+    found = HardwareScene(card(rows=whole)).pass_(1)
     assert [(each.rule, each.severity) for each in found] == [("row_remapping", severity)]
     assert words in found[0].title
-    assert Scene(card(rows=card()["rows"] | {"corrected": 9, "uncorrected": 2})).pass_(5) == []
+    assert (
+        HardwareScene(card(rows=card()["rows"] | {"corrected": 9, "uncorrected": 2})).pass_(5) == []
+    )
 
 
 @pytest.mark.parametrize(
@@ -275,13 +283,13 @@ def test_rows_that_were_replaced(rows: dict[str, Any], severity: str, words: str
 )
 def test_pages_that_were_retired(pages: int, pending: bool, expected: list[str]) -> None:
     old = card(rows=None, retired={"pages": pages, "pending": pending})
-    found = Scene(old).pass_(1)
+    found = HardwareScene(old).pass_(1)
     assert [each.severity for each in found] == expected
     assert {each.rule for each in found} <= {"retired_pages"}
 
 
 def test_xids_are_told_by_what_they_mean_and_for_as_long_as_they_matter() -> None:
-    scene = Scene(card())
+    scene = HardwareScene(card())
     scene.values["happened"] = [xid(13, count=3)]
     found = scene.pass_(1)
     assert [(each.rule, each.severity, each.subject) for each in found] == [("xid", "info", UUID)]
@@ -302,7 +310,7 @@ def test_xids_are_told_by_what_they_mean_and_for_as_long_as_they_matter() -> Non
 
 
 def test_several_xids_of_a_card_are_one_finding_led_by_the_worst() -> None:
-    scene = Scene(card())
+    scene = HardwareScene(card())
     scene.values["happened"] = [xid(13), xid(31), xid(48), xid(13, gpu="GPU-elsewhere")]
     found = scene.pass_(1)
     assert [(each.rule, each.severity, each.subject) for each in found] == [
@@ -313,7 +321,7 @@ def test_several_xids_of_a_card_are_one_finding_led_by_the_worst() -> None:
 
 
 def test_a_recovery_that_needs_nothing_any_more_is_not_told() -> None:
-    scene = Scene(card())
+    scene = HardwareScene(card())
     words = "GPU recovery action changed from 0x{} to 0x{}"
     scene.values["happened"] = [xid(154, said=words.format("0 (None)", "1 (GPU Reset Required)"))]
     found = scene.pass_(1)
@@ -324,7 +332,7 @@ def test_a_recovery_that_needs_nothing_any_more_is_not_told() -> None:
 
 
 def test_an_unknown_xid_says_that_it_is_unknown() -> None:
-    scene = Scene(card())
+    scene = HardwareScene(card())
     scene.values["happened"] = [xid(9999)]
     found = scene.pass_(1)
     assert [(each.rule, each.severity) for each in found] == [("xid", "warning")]
@@ -333,7 +341,7 @@ def test_an_unknown_xid_says_that_it_is_unknown() -> None:
 
 
 def test_a_restart_of_the_box_ends_what_was_said() -> None:
-    scene = Scene(card(throttle=["hw_thermal"]))
+    scene = HardwareScene(card(throttle=["hw_thermal"]))
     assert scene.rules(60) == [("thermal", "critical")]
     scene.values["boot_id"] = "two"
     scene.cards = [card()]

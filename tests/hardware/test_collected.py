@@ -8,17 +8,17 @@ import pytest
 
 from tests import nvml
 from tests.hardware.machines import KMSG, record, watched, xid_line
-from tests.nvml import Card, Machine, profiles
+from tests.nvml import SimulatedMachine, StandInCard, profiles
 from tests.test_gpus import only_card, sample
 
 
 @pytest.fixture
-def card() -> Card:
+def card() -> StandInCard:
     return profiles.h200(1).cards[0]
 
 
 def test_errors_of_the_memory_are_counted_for_the_boot_and_for_ever(
-    tmp_path: Path, card: Card
+    tmp_path: Path, card: StandInCard
 ) -> None:
     card.numbers |= {
         "ecc_corrected": 7, "ecc_uncorrected": 1, "ecc_corrected_ever": 90,
@@ -36,7 +36,7 @@ def test_errors_of_the_memory_are_counted_for_the_boot_and_for_ever(
     assert gpu["retired"] is None
 
 
-def test_an_older_card_retires_pages_instead_of_rows(tmp_path: Path, card: Card) -> None:
+def test_an_older_card_retires_pages_instead_of_rows(tmp_path: Path, card: StandInCard) -> None:
     for name in [name for name in card.numbers if name.startswith("rows_")]:
         del card.numbers[name]
     assert only_card(tmp_path, card)["retired"] is None
@@ -57,7 +57,7 @@ def test_a_gpu_on_the_chip_has_no_link_no_ecc_and_no_rows(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("code", "kind"), [(nvml.GPU_IS_LOST, "lost"), (nvml.RESET_REQUIRED, "reset")]
 )
-def test_a_fault_has_a_kind(tmp_path: Path, card: Card, code: int, kind: str) -> None:
+def test_a_fault_has_a_kind(tmp_path: Path, card: StandInCard, code: int, kind: str) -> None:
     card.errors["nvmlDeviceGetPowerUsage"] = code
     assert only_card(tmp_path, card)["fault_kind"] == kind
     card.errors["nvmlDeviceGetPowerUsage"] = nvml.UNKNOWN
@@ -70,7 +70,7 @@ def test_a_fault_has_a_kind(tmp_path: Path, card: Card, code: int, kind: str) ->
     "query", ["nvmlDeviceGetMarginTemperature", "nvmlDeviceGetTemperatureThreshold"]
 )
 def test_a_driver_that_does_not_know_a_question_makes_no_fault_of_the_card(
-    tmp_path: Path, card: Card, query: str
+    tmp_path: Path, card: StandInCard, query: str
 ) -> None:
     card.errors[query] = nvml.INVALID_ARGUMENT
     gpu = only_card(tmp_path, card)
@@ -209,7 +209,7 @@ def test_a_lost_card_does_not_make_the_others_deaf(tmp_path: Path) -> None:
 
 
 def test_waiting_for_events_never_holds_a_sample_up(tmp_path: Path) -> None:
-    machine = Machine(cards=profiles.h200(1).cards)
+    machine = SimulatedMachine(cards=profiles.h200(1).cards)
     machine.errors["nvmlEventSetWait_v2"] = nvml.UNKNOWN
     with watched(tmp_path, machine) as seen:
         found = seen.until(lambda found: "nvml_xids" in found["unseen"])

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from servers.judge.hardware import looked
-from tests.hardware.scenes import Scene, card, gb10
+from tests.hardware.scenes import HardwareScene, card, gb10
 
 LOG = "The kernel's log is not here."
 
@@ -15,11 +15,11 @@ def unseen(sample: dict[str, Any]) -> dict[str, str]:
 
 
 def test_a_box_that_tells_everything_hides_nothing() -> None:
-    assert unseen(Scene(card(), card(index=1, uuid="GPU-two")).sample()) == {}
+    assert unseen(HardwareScene(card(), card(index=1, uuid="GPU-two")).sample()) == {}
 
 
 def test_a_gb10_says_what_it_does_not_report() -> None:
-    assert unseen(Scene(gb10()).sample()) == {
+    assert unseen(HardwareScene(gb10()).sample()) == {
         "errors of GPU memory (ECC)": "The GPU does not tell.",
         "replaced rows and pages": "The GPU does not tell.",
         "PCIe links": "A GPU on the chip has none.",
@@ -27,7 +27,7 @@ def test_a_gb10_says_what_it_does_not_report() -> None:
 
 
 def test_the_card_that_does_not_tell_is_named() -> None:
-    sample = Scene(card(), card(index=1, uuid="GPU-two", ecc=None)).sample()
+    sample = HardwareScene(card(), card(index=1, uuid="GPU-two", ecc=None)).sample()
     assert unseen(sample) == {"errors of GPU memory (ECC)": "GPU 1 does not tell."}
 
 
@@ -47,13 +47,13 @@ def test_the_card_that_does_not_tell_is_named() -> None:
     ],
 )
 def test_where_xids_are_heard_of(reasons: dict[str, str], words: str | None) -> None:
-    scene = Scene()
+    scene = HardwareScene()
     scene.values["unseen"] = reasons
     assert unseen(scene.sample()).get("XID errors") == words
 
 
 def test_what_the_machine_does_not_tell() -> None:
-    scene = Scene()
+    scene = HardwareScene()
     scene.values |= {"pressure": None, "swap": None, "disks": None}
     assert unseen(scene.sample()) == {
         "memory pressure": "The kernel does not measure it.",
@@ -63,7 +63,7 @@ def test_what_the_machine_does_not_tell() -> None:
 
 
 def test_a_box_without_a_gpu_is_not_said_to_have_a_driver_that_is_well() -> None:
-    scene = Scene()
+    scene = HardwareScene()
     scene.cards = []
     scene.values |= {"error_kind": "no_library", "error": "No GPU …", "collector_ok": False}
     assert unseen(scene.sample()) == {

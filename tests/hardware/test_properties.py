@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from servers.judge.hardware import RULES, Hardware, looked
+from servers.judge.hardware import RULES, HardwareJudge, looked
 from tests.hardware.scenes import UUID, T, card, gb10, xid
 
 PARTS = {
@@ -60,7 +60,7 @@ def samples(draw: st.DrawFn) -> list[dict[str, Any]]:
 @settings(max_examples=100)
 @given(samples())
 def test_a_finding_is_whole_and_none_is_told_twice(sequence: list[dict[str, Any]]) -> None:
-    judge = Hardware()
+    judge = HardwareJudge()
     for sample in sequence:
         found = judge.step(sample)
         looked(sample)

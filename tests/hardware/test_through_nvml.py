@@ -11,22 +11,22 @@ from typing import Any
 import pytest
 
 from servers.host import outfit
-from servers.judge.hardware import RULES, Finding, Hardware
+from servers.judge.hardware import RULES, HardwareFinding, HardwareJudge
 from tests import nvml, proc
 from tests.hardware.machines import record, watched, xid_line
-from tests.nvml import Machine, profiles
+from tests.nvml import SimulatedMachine, profiles
 from tests.test_gpus import sample
 
 GIB = 2**30
 WHILE = 400  # seconds; the slowest rule waits for five minutes
 
-type Change = Callable[[Machine, Path], None]
+type Change = Callable[[SimulatedMachine, Path], None]
 
 
-def judged(*samples: dict[str, Any]) -> list[Finding]:
+def judged(*samples: dict[str, Any]) -> list[HardwareFinding]:
     """The last of the samples, after all of them have lasted."""
-    judge, t = Hardware(), samples[0]["t"]
-    found: list[Finding] = []
+    judge, t = HardwareJudge(), samples[0]["t"]
+    found: list[HardwareFinding] = []
     for each in samples:
         for _second in range(WHILE):
             t += 1
@@ -35,14 +35,14 @@ def judged(*samples: dict[str, Any]) -> list[Finding]:
 
 
 def numbers(**values: int) -> Change:
-    def change(machine: Machine, _root: Path) -> None:
+    def change(machine: SimulatedMachine, _root: Path) -> None:
         machine.cards[0].numbers |= values
 
     return change
 
 
 def without(*prefixes: str, **values: int) -> Change:
-    def change(machine: Machine, _root: Path) -> None:
+    def change(machine: SimulatedMachine, _root: Path) -> None:
         kept = machine.cards[0].numbers
         machine.cards[0].numbers = {
             name: value for name, value in kept.items() if not name.startswith(prefixes)
@@ -52,28 +52,28 @@ def without(*prefixes: str, **values: int) -> Change:
 
 
 def answer(code: int) -> Change:
-    def change(machine: Machine, _root: Path) -> None:
+    def change(machine: SimulatedMachine, _root: Path) -> None:
         machine.cards[0].errors["nvmlDeviceGetPowerUsage"] = code
 
     return change
 
 
 def start(code: int) -> Change:
-    def change(machine: Machine, _root: Path) -> None:
+    def change(machine: SimulatedMachine, _root: Path) -> None:
         machine.errors["nvmlInitWithFlags"] = code
 
     return change
 
 
 def kernel(text: str) -> Change:
-    def change(_machine: Machine, root: Path) -> None:
+    def change(_machine: SimulatedMachine, root: Path) -> None:
         proc.write(root, "dev/kmsg", record(text))
 
     return change
 
 
 def file(place: str, text: str) -> Change:
-    def change(_machine: Machine, root: Path) -> None:
+    def change(_machine: SimulatedMachine, root: Path) -> None:
         proc.write(root, place, text)
 
     return change
@@ -85,7 +85,7 @@ PRESSURE = (
 BUSY = {"util": 97, "mem_util": 60, "power": 560_000, "sm_clock": 1980}
 H200, GB10 = profiles.h200, profiles.gb10
 
-CASES: dict[str, tuple[Callable[[], Machine], Change, str, str]] = {
+CASES: dict[str, tuple[Callable[[], SimulatedMachine], Change, str, str]] = {
     "gpu_lost": (H200, answer(nvml.GPU_IS_LOST), "critical", "GPU 0 no longer answers"),
     "gpu_reset": (H200, answer(nvml.RESET_REQUIRED), "critical", "GPU 0 needs a reset"),
     "gpu_answer": (H200, answer(nvml.UNKNOWN), "warning", "GPU 0 gives an answer"),
@@ -112,7 +112,7 @@ CASES: dict[str, tuple[Callable[[], Machine], Change, str, str]] = {
 }  # fmt: skip
 
 
-def told(folder: Path, machine: Machine, change: Change) -> dict[str, Any]:
+def told(folder: Path, machine: SimulatedMachine, change: Change) -> dict[str, Any]:
     root = proc.root(folder / "root")
     change(machine, root)
     return sample(folder, machine, root)
@@ -130,7 +130,9 @@ def test_a_fault_is_told_and_nothing_else(tmp_path: Path, rule: str) -> None:
 
 
 @pytest.mark.parametrize("make", [H200, GB10, profiles.rtx_pro_6000, profiles.gb300_station])
-def test_idle_machines_have_nothing_wrong(tmp_path: Path, make: Callable[[], Machine]) -> None:
+def test_idle_machines_have_nothing_wrong(
+    tmp_path: Path, make: Callable[[], SimulatedMachine]
+) -> None:
     assert judged(told(tmp_path, make(), numbers())) == []
 
 

@@ -13,12 +13,12 @@ from django.utils import timezone
 
 from servers.judge import attention, holders
 from servers.judge.alerts.boxes import of_sample
-from servers.judge.attention import BoxState, Told
+from servers.judge.attention import AttentionAlert, BoxState
 from servers.models import Box, Supplies
 from servers.watcher import boxes, snapshots
-from servers.watcher.hardware import DISKS_KEEP, Hardware
+from servers.watcher.hardware import DISKS_KEEP, HardwareMonitor
 from tests import factories, samples
-from tests.hardware.scenes import Scene, card, disk, idle, xid
+from tests.hardware.scenes import HardwareScene, card, disk, idle, xid
 
 pytestmark = pytest.mark.django_db
 
@@ -35,9 +35,9 @@ def keep(box: Box, **disks: Any) -> None:
 
 def test_a_judged_sample_carries_its_findings_and_its_disks(box: Box) -> None:
     keep(box, cache=disk(2, 900))
-    sample = Scene().sample() | {"verdicts": []}
+    sample = HardwareScene().sample() | {"verdicts": []}
 
-    judged = Hardware(box).judged(sample)
+    judged = HardwareMonitor(box).judged(sample)
 
     assert judged["verdicts"] == []
     assert judged["disks"]["cache"]["path"] == "/data/hf"
@@ -48,19 +48,22 @@ def test_a_judged_sample_carries_its_findings_and_its_disks(box: Box) -> None:
 
 
 def test_disks_that_nobody_has_looked_at_for_long_accuse_nobody(box: Box) -> None:
-    sample = {key: value for key, value in Scene().sample().items() if key != "disks"}
-    assert Hardware(box).judged(sample)["findings"] == []
+    sample = {key: value for key, value in HardwareScene().sample().items() if key != "disks"}
+    assert HardwareMonitor(box).judged(sample)["findings"] == []
     keep(box, cache=disk(2, 900))
     Supplies.objects.update(seen_at=timezone.now() - DISKS_KEEP - timedelta(seconds=5))
 
-    judged = Hardware(box).judged(sample)
+    judged = HardwareMonitor(box).judged(sample)
 
     assert (judged["disks"], judged["findings"]) == (None, [])
 
 
 def test_a_box_whose_hardware_has_a_fault_needs_attention(box: Box) -> None:
     assert box.health == "ok"
-    broken, odd = Scene(card(throttle=["hw_thermal"])), Scene(idle(persistence=False))
+    broken, odd = (
+        HardwareScene(card(throttle=["hw_thermal"])),
+        HardwareScene(idle(persistence=False)),
+    )
     for scene, health in ((broken, "attention"), (odd, "ok")):
         findings = [each.to_json() for each in scene.pass_(60)]
         assert findings
@@ -81,7 +84,7 @@ def replay(path: Path, *options: str) -> list[str]:
 
 
 def recorded(path: Path) -> Path:
-    scene = Scene(card())
+    scene = HardwareScene(card())
     lines = [scene.sample()]
     for second in range(240):
         scene.t += 1
@@ -126,7 +129,7 @@ def test_a_recording_of_an_earlier_version_accuses_nobody(tmp_path: Path) -> Non
 
 
 def test_what_is_found_and_the_alert_that_tells_of_it_are_one_notice() -> None:
-    scene = Scene(card(throttle=["hw_thermal"], persistence=False))
+    scene = HardwareScene(card(throttle=["hw_thermal"], persistence=False))
     findings = [each.to_json() for each in scene.pass_(60)]
     problems = (("No GPU is seen", "Reboot."), ("Docker cannot be used", "Start it."))
     state = BoxState(
@@ -142,7 +145,7 @@ def test_what_is_found_and_the_alert_that_tells_of_it_are_one_notice() -> None:
         "No GPU is seen", "Docker cannot be used", "GPU 0 is too hot",
     ]  # fmt: skip
     (case,) = (each for each in of_sample("here", state.sample).cases if each.kind == "thermal")
-    told = Told(
+    told = AttentionAlert(
         pk=7,
         box="here",
         server="",
@@ -159,7 +162,7 @@ def test_what_is_found_and_the_alert_that_tells_of_it_are_one_notice() -> None:
 
 
 def test_what_the_driver_s_own_finding_says_is_not_said_twice() -> None:
-    scene = Scene()
+    scene = HardwareScene()
     scene.cards = []
     scene.values |= {"error_kind": "driver_mismatch", "error": "Reboot.", "collector_ok": False}
     findings = [each.to_json() for each in scene.pass_(30)]

@@ -10,7 +10,7 @@ import pytest
 
 from servers.judge.hardware import RULES
 from tests import migrated
-from tests.nvml import Machine, StandIn, profiles
+from tests.nvml import SimulatedMachine, StandIn, profiles
 from tests.terminal import ROOT
 from tests.waiting import PATIENCE, wait_until
 
@@ -23,12 +23,12 @@ print(json.dumps([[len(box.gpus or []), box.facts.get("faults")] for box in Box.
 
 
 @pytest.fixture
-def machine() -> Machine:
+def machine() -> SimulatedMachine:
     return profiles.h200(2)
 
 
 @pytest.fixture
-def env(tmp_path: Path, machine: Machine) -> Iterator[dict[str, str]]:
+def env(tmp_path: Path, machine: SimulatedMachine) -> Iterator[dict[str, str]]:
     standin = StandIn(tmp_path)
     standin.show(machine)
     env = standin.env | {
@@ -53,7 +53,9 @@ def rows(env: dict[str, str]) -> list[tuple[int, list[str] | None]]:
     return [tuple(each) for each in json.loads(done.stdout)]
 
 
-def test_an_xid_reaches_the_boxs_row(tmp_path: Path, machine: Machine, env: dict[str, str]) -> None:
+def test_an_xid_reaches_the_boxs_row(
+    tmp_path: Path, machine: SimulatedMachine, env: dict[str, str]
+) -> None:
     def faults() -> list[str] | None:
         """None until both cards and what is wrong with the box are known."""
         return next((found for gpus, found in rows(env) if gpus == 2), None)

@@ -6,7 +6,7 @@ import pytest
 import redis
 
 from servers import lifecycle
-from servers.host.containers import Docker
+from servers.host.containers import DockerContainers
 from servers.models import Box, Run, Server
 from tests import factories
 from tests.images import ENGINE
@@ -14,7 +14,9 @@ from tests.lifecycle.starts import wait_until_ended
 
 
 @pytest.fixture(autouse=True)
-def _worker(worker: Docker, own_redis: redis.Redis, settings: Any, tmp_path: Path) -> None:
+def _worker(
+    worker: DockerContainers, own_redis: redis.Redis, settings: Any, tmp_path: Path
+) -> None:
     """This process is the worker of a box that allows tmp_path to be mounted."""
     settings.BOX_FILE.write_text(f'mount_roots = ["{tmp_path}"]\n')
 
@@ -34,7 +36,7 @@ def server(box: Box) -> Callable[..., Server]:
 
 
 @pytest.fixture
-def ended(docker: Docker) -> Callable[[Run], Run]:
+def ended(docker: DockerContainers) -> Callable[[Run], Run]:
     """Let the container end, and observe it as the watcher does."""
 
     def observe(run: Run) -> Run:

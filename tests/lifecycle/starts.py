@@ -1,5 +1,5 @@
 from servers import lifecycle
-from servers.host.containers import Docker
+from servers.host.containers import DockerContainers
 from servers.models import Run, Server
 from tests import factories
 
@@ -12,6 +12,6 @@ def started(server: Server) -> Run:
     return run
 
 
-def wait_until_ended(docker: Docker, run: Run) -> None:
+def wait_until_ended(docker: DockerContainers, run: Run) -> None:
     for _line in docker.logs(run.container_id, follow=True):
         pass

@@ -7,10 +7,10 @@ import pytest
 from django.utils import timezone
 
 from servers import lifecycle
-from servers.host.containers import Docker
+from servers.host.containers import DockerContainers
 from servers.live import store
 from servers.models import Run, Server
-from servers.models.run import State, Wanted
+from servers.models.run import DesiredState, RunState
 from tests import factories
 from tests.lifecycle.starts import started
 
@@ -31,7 +31,7 @@ def test_a_restart_is_followed_by_the_next_run(
     one.refresh_from_db()
     assert one.run_id != first.pk
     assert one.run is not None
-    assert one.run.state == State.STARTING
+    assert one.run.state == RunState.STARTING
     assert str(one.run.started_by) == "ben"
 
 
@@ -40,7 +40,7 @@ def test_a_start_past_its_profiles_limit_is_stopped_and_has_failed(
 ) -> None:
     run = started(server(ready_limit=1200, env={"ENGINE_SECONDS": "600"}))
     lifecycle.check_limit(run)
-    assert run.wanted == Wanted.RUNNING, "it has time"
+    assert run.wanted == DesiredState.RUNNING, "it has time"
 
     long_ago = timezone.now() - timedelta(minutes=21)
     Run.objects.filter(pk=run.pk).update(started_at=long_ago)
@@ -51,7 +51,7 @@ def test_a_start_past_its_profiles_limit_is_stopped_and_has_failed(
     lifecycle.advance(run)
 
     run = ended(run)
-    assert run.state == State.FAILED
+    assert run.state == RunState.FAILED
     assert run.failure.startswith("It was not ready within 20m")
 
 
@@ -65,7 +65,7 @@ def test_a_start_may_take_for_ever_unless_its_profile_says_otherwise(
     lifecycle.advance(run)
 
     run.refresh_from_db()
-    assert (run.state, run.wanted) == (State.STARTING, Wanted.RUNNING)
+    assert (run.state, run.wanted) == (RunState.STARTING, DesiredState.RUNNING)
 
 
 def test_a_running_server_cannot_be_removed(server: Callable[..., Server]) -> None:
@@ -76,7 +76,7 @@ def test_a_running_server_cannot_be_removed(server: Callable[..., Server]) -> No
 
 
 def test_removing_clears_the_container(
-    server: Callable[..., Server], docker: Docker, ended: Callable[[Run], Run]
+    server: Callable[..., Server], docker: DockerContainers, ended: Callable[[Run], Run]
 ) -> None:
     one = server(env={"ENGINE_SCRIPT": "crash"})
     ended(started(one))
@@ -98,4 +98,4 @@ def test_no_message_is_needed_while_redis_is_away(
     gone = store.connect(f"unix://{tmp_path}/none.sock")
     monkeypatch.setattr("servers.live.store.client", gone)
 
-    assert started(one).state == State.STARTING
+    assert started(one).state == RunState.STARTING

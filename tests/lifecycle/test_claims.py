@@ -11,7 +11,7 @@ from servers.lifecycle import claims, demand
 from servers.lifecycle.claims import ClaimError
 from servers.lifecycle.demand import NotStartedError
 from servers.models import Box, Claim, Entry, Role, Run, Server, User
-from servers.models.run import State, Wanted
+from servers.models.run import DesiredState, RunState
 from tests import factories, samples
 from tests.samples import GIB
 from tests.test_checks import browser
@@ -78,7 +78,7 @@ def test_nobody_is_asked_about_what_is_not_claimed(box: Box, ben: User) -> None:
 def test_the_claim_stands_where_people_look(box: Box, ben: User) -> None:
     factories.tell(box, samples.sample([samples.card(at, []) for at in range(4)], []))
     server = factories.server(box, "coder", model="qwen3-8b", gpus="1")
-    factories.run(server, State.READY, gpus="1")
+    factories.run(server, RunState.READY, gpus="1")
     claimed(box, ben, 0, 1, note="evaluation")
     ada = browser(Role.OPERATOR)
 
@@ -98,7 +98,7 @@ def test_no_idleness_and_no_request_touches_what_is_claimed(box: Box, ben: User)
     idle = factories.server(box, "idle", gpus="0", **on_request)
     other = factories.server(box, "other", gpus="0", **on_request)
     run = factories.run(
-        idle, State.READY, gpus="0", on_request=True, ready_at=hour, last_request_at=hour
+        idle, RunState.READY, gpus="0", on_request=True, ready_at=hour, last_request_at=hour
     )
     claim = claimed(box, ben, 0)
 
@@ -107,11 +107,11 @@ def test_no_idleness_and_no_request_touches_what_is_claimed(box: Box, ben: User)
         demand.ask(other, by=factories.person(), passing=())
 
     run.refresh_from_db()
-    assert run.wanted == Wanted.RUNNING
+    assert run.wanted == DesiredState.RUNNING
     assert claims.release(claim, by=ben)
     demand.stop_idle(box)
     run.refresh_from_db()
-    assert run.wanted == Wanted.DRAINED
+    assert run.wanted == DesiredState.DRAINED
 
 
 def test_cards_that_others_have_claimed_are_chosen_last(box: Box, ben: User) -> None:

@@ -10,7 +10,7 @@ from servers import lifecycle
 from servers.lifecycle import demand
 from servers.lifecycle.demand import NotStartedError
 from servers.models import Box, Entry, Role, Run, Server
-from servers.models.run import State, Wanted
+from servers.models.run import DesiredState, RunState
 from tests import factories, samples
 from tests.samples import GIB
 from tests.test_checks import browser
@@ -52,7 +52,7 @@ def test_a_request_starts_it_once_and_in_its_callers_name(box: Box) -> None:
     run = asked(server)
 
     assert run is not None
-    assert (run.on_request, run.waits, run.state) == (True, True, State.QUEUED)
+    assert (run.on_request, run.waits, run.state) == (True, True, RunState.QUEUED)
     assert run.started_by == factories.person()
     assert Entry.objects.get(action="start").detail["for"] == "a request"
     assert asked(server) is None
@@ -72,7 +72,7 @@ def test_whoever_stops_it_by_hand_holds_it_back_until_somebody_lets_it(box: Box)
     run = asked(server)
     assert run is not None
     lifecycle.stop(run, by=factories.person())
-    Run.objects.update(state=State.STOPPED, ended_at=timezone.now())
+    Run.objects.update(state=RunState.STOPPED, ended_at=timezone.now())
 
     with pytest.raises(NotStartedError, match="ada has stopped coder"):
         asked(server)
@@ -92,10 +92,10 @@ def test_what_was_idle_for_as_long_as_its_profile_says_is_stopped(box: Box) -> N
 
     demand.stop_idle(box)
 
-    assert wanted(over) == Wanted.DRAINED
+    assert wanted(over) == DesiredState.DRAINED
     assert over.outlook == "Stopped after 10m without a request; one starts it."
     assert Entry.objects.get(action="stop").detail["why"] == over.outlook
-    assert wanted(used) == wanted(mine) == Wanted.RUNNING
+    assert wanted(used) == wanted(mine) == DesiredState.RUNNING
     idle.refresh_from_db()
     assert idle.held_back_by is None
 
@@ -107,7 +107,7 @@ def test_an_engine_that_says_nothing_is_kept_by_what_is_passed_on_to_it(box: Box
     demand.note_serving([run.pk])
     demand.stop_idle(box)
 
-    assert wanted(run) == Wanted.RUNNING
+    assert wanted(run) == DesiredState.RUNNING
 
 
 def test_room_is_made_by_stopping_what_requests_have_started(box: Box) -> None:
@@ -116,7 +116,7 @@ def test_room_is_made_by_stopping_what_requests_have_started(box: Box) -> None:
 
     assert asked(second) is not None
 
-    assert wanted(run) == Wanted.DRAINED
+    assert wanted(run) == DesiredState.DRAINED
     assert run.outlook == "Stopped to make room for second, which a request has asked for."
 
 
@@ -125,10 +125,10 @@ def test_it_waits_for_one_that_serves_and_stops_it_when_it_is_done(box: Box) -> 
     run = factories.run(first, on_request=True, ready_at=ago(60), last_request_at=ago(1))
 
     assert asked(second, passing=(run.pk,)) is not None
-    assert wanted(run) == Wanted.RUNNING
+    assert wanted(run) == DesiredState.RUNNING
 
     assert asked(second) is None  # it is queued; who waits for it asks again
-    assert wanted(run) == Wanted.DRAINED
+    assert wanted(run) == DesiredState.DRAINED
     # On its way out it is in nobody's way.
     assert asked(second) is None
 
@@ -140,7 +140,7 @@ def test_what_a_person_has_started_is_not_stopped_and_the_refusal_names_them(box
     with pytest.raises(NotStartedError, match=r"second needs GPU 0, held by first \(ada\)"):
         asked(second)
 
-    assert wanted(run) == Wanted.RUNNING
+    assert wanted(run) == DesiredState.RUNNING
     assert not second.runs.exists()
 
 
@@ -153,7 +153,7 @@ def test_keep_running_makes_it_somebodys_own(box: Box) -> None:
     assert ben.post("/servers/coder/keep/").status_code == 204
 
     demand.stop_idle(box)
-    assert wanted(run) == Wanted.RUNNING
+    assert wanted(run) == DesiredState.RUNNING
     assert run.started_by != factories.person()
     assert "has started it" not in ben.get("/servers/coder/").content.decode()
 
@@ -164,8 +164,8 @@ def test_after_two_failed_starts_requests_start_it_no_more_until_its_profile_cha
     server = on_request(box, "coder")
     for _ in range(2):
         assert asked(server) is not None
-        server.runs.filter(state=State.QUEUED).update(
-            state=State.FAILED, failure="CUDA out of memory.", ended_at=timezone.now()
+        server.runs.filter(state=RunState.QUEUED).update(
+            state=RunState.FAILED, failure="CUDA out of memory.", ended_at=timezone.now()
         )
 
     with pytest.raises(NotStartedError, match="2 times in a row: CUDA out of memory"):

@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from servers.host.containers import Container
 from servers.lifecycle import byhand, ends
-from servers.models.run import State, Wanted
+from servers.models.run import DesiredState, RunState
 from tests import factories
 
 ENDED = Container(
@@ -16,7 +16,7 @@ ENDED = Container(
     error="", started_at=None, finished_at=None,
 )  # fmt: skip
 READY = datetime(2026, 11, 23, tzinfo=UTC)
-STOPPED, FAILED = State.STOPPED, State.FAILED
+STOPPED, FAILED = RunState.STOPPED, RunState.FAILED
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_an_end_is_judged_by_who_asked_for_it_and_by_its_code(
     code: int,
     asked: bool | None,
     ready_at: datetime | None,
-    state: State,
+    state: RunState,
     is_sure: bool,
     words: str,
 ) -> None:
@@ -54,9 +54,9 @@ def test_what_docker_stopped_as_it_ended_itself_is_started_again(
 ) -> None:
     server = factories.server(factories.box(), restart="always")
     run = factories.run(
-        server, State.STOPPED, ended_at=timezone.now(), ready_at=timezone.now(),
+        server, RunState.STOPPED, ended_at=timezone.now(), ready_at=timezone.now(),
         stopped_by=factories.person() if by_person else None,
-        wanted=Wanted.STOPPED if by_person else Wanted.RUNNING,
+        wanted=DesiredState.STOPPED if by_person else DesiredState.RUNNING,
     )  # fmt: skip
 
     byhand.note_end_of_docker(server.box)

@@ -7,11 +7,11 @@ import pytest
 
 from servers import lifecycle
 from servers.host import trial
-from servers.host.containers import ContainerError, Docker, Spec
+from servers.host.containers import ContainerError, DockerContainers, Spec
 from servers.judge import hardening as judge
 from servers.lifecycle import hardening
 from servers.models import Run, Server
-from servers.models.run import State
+from servers.models.run import RunState
 from tests.lifecycle.starts import started
 
 pytestmark = [pytest.mark.docker, pytest.mark.django_db(transaction=True)]
@@ -68,7 +68,7 @@ def test_a_profile_may_ask_for_more_and_box_toml_decides(
     asked = {"cap_add": ("NET_RAW",), "security_opt": ("no-new-privileges:false",)}
 
     run = started(attacker(server, name="asks", **asked))
-    assert run.state == State.FAILED
+    assert run.state == RunState.FAILED
     assert "allow capability NET_RAW`" in run.failure
     assert "allow security_opt no-new-privileges:false`" in run.failure
 
@@ -84,13 +84,13 @@ def test_a_profile_may_ask_for_more_and_box_toml_decides(
 
 
 def test_what_docker_refuses_is_left_out_and_named(
-    docker: Docker, monkeypatch: pytest.MonkeyPatch
+    docker: DockerContainers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As under snap's Docker, where no program starts with no-new-privileges."""
     tried: list[Spec] = []
     real = trial.status
 
-    def refuses(at: Docker, spec: Spec, **more: Any) -> dict[str, str]:
+    def refuses(at: DockerContainers, spec: Spec, **more: Any) -> dict[str, str]:
         tried.append(spec)
         if judge.NO_NEW_PRIVILEGES in spec.security_opt:
             raise ContainerError("It was not started.", detail="operation not permitted")
@@ -118,7 +118,7 @@ def test_what_docker_refuses_is_left_out_and_named(
 
 
 def test_a_docker_that_cannot_be_asked_is_asked_again(
-    docker: Docker, monkeypatch: pytest.MonkeyPatch
+    docker: DockerContainers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hardening, "_known", {})
 
@@ -134,7 +134,7 @@ def test_a_docker_that_cannot_be_asked_is_asked_again(
 
 
 def test_a_right_that_docker_only_says_to_take_is_told(
-    docker: Docker, monkeypatch: pytest.MonkeyPatch
+    docker: DockerContainers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hardening, "_known", {})
     all_rights = {"CapBnd": "00000000a80425fb", "NoNewPrivs": "0"}
@@ -144,7 +144,7 @@ def test_a_right_that_docker_only_says_to_take_is_told(
 
 
 def test_a_box_whose_own_shell_runs_in_no_container_is_tried_without_a_program(
-    docker: Docker, monkeypatch: pytest.MonkeyPatch
+    docker: DockerContainers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As where programs lie in a place of the distribution's own."""
     monkeypatch.setattr(hardening, "_known", {})

@@ -7,9 +7,9 @@ import pytest
 from django.core.management import call_command
 
 from servers import lifecycle
-from servers.host.containers import Docker
+from servers.host.containers import DockerContainers
 from servers.models import Run, Secret, Server
-from servers.models.run import State
+from servers.models.run import RunState
 from tests import ports
 from tests.lifecycle.starts import started
 
@@ -17,13 +17,13 @@ pytestmark = [pytest.mark.docker, pytest.mark.django_db(transaction=True)]
 
 
 def test_a_folder_outside_the_boxs_limits_is_refused_also_behind_a_link(
-    server: Callable[..., Server], docker: Docker, tmp_path: Path
+    server: Callable[..., Server], docker: DockerContainers, tmp_path: Path
 ) -> None:
     (tmp_path / "innocent").symlink_to("/etc")
 
     run = started(server(volumes=(f"{tmp_path}/innocent:/x:ro",)))
 
-    assert run.state == State.FAILED
+    assert run.state == RunState.FAILED
     assert "in truth /etc" in run.failure
     assert docker.list_ours() == []
 
@@ -40,17 +40,17 @@ def test_a_folder_outside_the_boxs_limits_is_refused_also_behind_a_link(
     ],
 )
 def test_what_the_box_does_not_allow_is_refused_whatever_the_database_says(
-    server: Callable[..., Server], docker: Docker, launch: dict[str, Any], says: str
+    server: Callable[..., Server], docker: DockerContainers, launch: dict[str, Any], says: str
 ) -> None:
     run = started(server(**launch))
 
-    assert run.state == State.FAILED
+    assert run.state == RunState.FAILED
     assert says in run.failure
     assert docker.list_ours() == []
 
 
 def test_a_volume_of_others_is_not_mounted(
-    server: Callable[..., Server], docker: Docker, settings: Any
+    server: Callable[..., Server], docker: DockerContainers, settings: Any
 ) -> None:
     name = f"of-postgres-{docker.install}"
     docker._api.create_volume(name)
@@ -66,15 +66,15 @@ def test_a_volume_of_others_is_not_mounted(
 
     settings.BOX_FILE.write_text(f'volumes = ["{name}"]')
     run = started(server(name="mounts-what-the-box-allows", volumes=(f"{name}:/x",)))
-    assert run.state == State.STARTING
+    assert run.state == RunState.STARTING
 
 
 def test_a_volume_is_made_for_profiles_and_used_again(
-    server: Callable[..., Server], docker: Docker
+    server: Callable[..., Server], docker: DockerContainers
 ) -> None:
     for name in ("writes", "reads"):
         run = started(server(name=name, volumes=(f"shared-{docker.install}:/x",)))
-        assert run.state == State.STARTING, run.failure
+        assert run.state == RunState.STARTING, run.failure
 
 
 def test_the_data_folder_is_mounted_by_nobody(
@@ -89,7 +89,7 @@ def test_the_data_folder_is_mounted_by_nobody(
 
 
 def test_a_network_without_ports_leads_nowhere_a_person_typed(
-    server: Callable[..., Server], docker: Docker
+    server: Callable[..., Server], docker: DockerContainers
 ) -> None:
     """The cloud's metadata service answers on such an address, and Redis on such a port."""
     run = started(server(network="none", host_address="169.254.169.254", host_port=80))
@@ -104,13 +104,13 @@ def test_the_address_is_the_one_that_docker_has_bound(
 ) -> None:
     run = started(server(host_address="0.0.0.0", env={"ENGINE_SECONDS": "30"}))
 
-    assert run.state == State.STARTING
+    assert run.state == RunState.STARTING
     assert run.address == "127.0.0.1"
     assert run.port in settings.ENGINE_PORTS
 
 
 def test_on_the_boxs_network_nobody_else_passes_for_the_engine(
-    server: Callable[..., Server], docker: Docker
+    server: Callable[..., Server], docker: DockerContainers
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
@@ -122,7 +122,7 @@ def test_on_the_boxs_network_nobody_else_passes_for_the_engine(
 
 
 def test_a_running_engine_keeps_the_hosts_network_and_the_next_start_is_told_the_line(
-    server: Callable[..., Server], docker: Docker, settings: Any
+    server: Callable[..., Server], docker: DockerContainers, settings: Any
 ) -> None:
     """An older box.toml goes on to allow it; whoever tightens it stops nobody."""
     settings.MANAGE = "inferdash-manage"
@@ -130,19 +130,19 @@ def test_a_running_engine_keeps_the_hosts_network_and_the_next_start_is_told_the
     wanted = {"network": "host", "env": {"ENGINE_SECONDS": "30"}}
 
     run = started(server(name="old", flags=("--port", str(ports.free_port())), **wanted))
-    assert run.state == State.STARTING, run.failure
+    assert run.state == RunState.STARTING, run.failure
     call_command("forbid", "host_network")
     lifecycle.observe(run)
     run.refresh_from_db()
     later = started(server(name="new", flags=("--port", str(ports.free_port())), **wanted))
 
-    assert run.state == State.STARTING
+    assert run.state == RunState.STARTING
     assert docker.inspect(run.container_id).state == "running"  # type: ignore[union-attr]
     assert "`inferdash-manage allow host_network`" in later.failure
 
     call_command("allow", "host_network")
     again = started(server(name="newer", flags=("--port", str(ports.free_port())), **wanted))
-    assert again.state == State.STARTING, again.failure
+    assert again.state == RunState.STARTING, again.failure
 
 
 def test_secrets_reach_the_container_and_nothing_else(

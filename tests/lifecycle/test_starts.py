@@ -10,9 +10,9 @@ from django.db import connections
 from django.utils import timezone
 
 from servers import lifecycle
-from servers.host.containers import Docker
+from servers.host.containers import DockerContainers
 from servers.models import Run, Server
-from servers.models.run import State
+from servers.models.run import RunState
 from tests import factories
 from tests.lifecycle.starts import started
 
@@ -20,11 +20,11 @@ pytestmark = [pytest.mark.docker, pytest.mark.django_db(transaction=True)]
 
 
 def test_a_start_makes_a_container_with_what_a_tag_cannot_say(
-    server: Callable[..., Server], docker: Docker
+    server: Callable[..., Server], docker: DockerContainers
 ) -> None:
     run = started(server())
 
-    assert run.state == State.STARTING
+    assert run.state == RunState.STARTING
     container = docker.inspect(run.container_id)
     assert container is not None
     assert container.labels["inferdash.run"] == str(run.pk)
@@ -46,7 +46,7 @@ def test_a_second_start_starts_nothing(server: Callable[..., Server]) -> None:
 
 
 def test_worker_and_watcher_at_once_make_one_container(
-    server: Callable[..., Server], docker: Docker
+    server: Callable[..., Server], docker: DockerContainers
 ) -> None:
     run = lifecycle.start(server(), by=factories.person())
     assert run is not None
@@ -66,21 +66,21 @@ def test_worker_and_watcher_at_once_make_one_container(
         thread.join()
 
     run.refresh_from_db()
-    assert run.state == State.STARTING
+    assert run.state == RunState.STARTING
     assert len(docker.list_ours()) == 1
 
 
 def test_a_worker_that_died_while_creating_is_taken_over(
-    server: Callable[..., Server], docker: Docker
+    server: Callable[..., Server], docker: DockerContainers
 ) -> None:
     run = lifecycle.start(server(), by=factories.person())
     assert run is not None
     long_ago = timezone.now() - timedelta(minutes=5)
-    Run.objects.filter(pk=run.pk).update(state=State.CREATING, moved_at=long_ago)
+    Run.objects.filter(pk=run.pk).update(state=RunState.CREATING, moved_at=long_ago)
     run.refresh_from_db()
 
     lifecycle.advance(run)
 
     run.refresh_from_db()
-    assert run.state == State.STARTING
+    assert run.state == RunState.STARTING
     assert len(docker.list_ours()) == 1

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from servers import lifecycle
-from servers.host.containers import Docker
+from servers.host.containers import DockerContainers
 from servers.lifecycle import creation
 from servers.models import Run, Server
-from servers.models.run import State, Wanted
+from servers.models.run import DesiredState, RunState
 from tests import factories
 from tests.lifecycle.starts import started
 from tests.waiting import wait_until
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.docker, pytest.mark.django_db(transaction=True)]
 
 
 def test_a_stop_before_the_container_makes_none(
-    server: Callable[..., Server], docker: Docker
+    server: Callable[..., Server], docker: DockerContainers
 ) -> None:
     run = lifecycle.start(server(), by=factories.person())
     assert run is not None
@@ -27,7 +27,7 @@ def test_a_stop_before_the_container_makes_none(
     lifecycle.advance(run)
 
     run.refresh_from_db()
-    assert run.state == State.STOPPED
+    assert run.state == RunState.STOPPED
     assert docker.list_ours() == []
 
 
@@ -41,8 +41,8 @@ def test_a_stop_sends_sigterm_and_says_how_it_ended(
     lifecycle.advance(run)
 
     run.refresh_from_db()
-    assert run.state in (State.STOPPING, State.STOPPED)
-    assert ended(run).state == State.STOPPED
+    assert run.state in (RunState.STOPPING, RunState.STOPPED)
+    assert ended(run).state == RunState.STOPPED
     assert run.failure == ""
     assert run.time_to_stop is not None
 
@@ -59,7 +59,7 @@ def test_a_stop_while_somebody_looks_at_the_run_is_no_failure(
     lifecycle.observe(before)
 
     run.refresh_from_db()
-    assert run.state == State.STOPPED
+    assert run.state == RunState.STOPPED
     assert run.failure == ""
 
 
@@ -70,19 +70,19 @@ def _has_ended(run: Run) -> bool:
 
 def test_a_drained_stop_waits_for_the_requests(server: Callable[..., Server]) -> None:
     run = started(server())
-    Run.objects.filter(pk=run.pk).update(state=State.READY, requests_running=2)
+    Run.objects.filter(pk=run.pk).update(state=RunState.READY, requests_running=2)
     lifecycle.stop(run, by=factories.person(), after_requests=True)
     run.refresh_from_db()
 
     lifecycle.advance(run)
     run.refresh_from_db()
-    assert run.state == State.READY
+    assert run.state == RunState.READY
 
     Run.objects.filter(pk=run.pk).update(requests_running=0)
     run.refresh_from_db()
     lifecycle.advance(run)
     run.refresh_from_db()
-    assert run.state in (State.STOPPING, State.STOPPED)
+    assert run.state in (RunState.STOPPING, RunState.STOPPED)
 
 
 def test_stop_now_overrides_a_drained_stop_and_not_the_reverse(
@@ -96,7 +96,7 @@ def test_stop_now_overrides_a_drained_stop_and_not_the_reverse(
     assert not lifecycle.stop(run, by=by, after_requests=True)
 
     run.refresh_from_db()
-    assert run.wanted == Wanted.STOPPED
+    assert run.wanted == DesiredState.STOPPED
 
 
 def test_an_end_that_nobody_wanted_is_a_failure_with_its_last_lines(
@@ -104,14 +104,14 @@ def test_an_end_that_nobody_wanted_is_a_failure_with_its_last_lines(
 ) -> None:
     run = ended(started(server(env={"ENGINE_SCRIPT": "crash"})))
 
-    assert run.state == State.FAILED
+    assert run.state == RunState.FAILED
     assert run.exit_code == 1
     assert "before it was ready" in run.failure
     assert run.last_lines
 
 
 def test_a_container_that_somebody_removed_is_told(
-    server: Callable[..., Server], docker: Docker
+    server: Callable[..., Server], docker: DockerContainers
 ) -> None:
     run = started(server())
     docker.remove(run.container_id)
@@ -119,21 +119,24 @@ def test_a_container_that_somebody_removed_is_told(
     lifecycle.observe(run)
 
     run.refresh_from_db()
-    assert (run.state, run.failure) == (State.STOPPED, "")
+    assert (run.state, run.failure) == (RunState.STOPPED, "")
     assert "removed outside inferdash" in run.outlook
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_nothing_is_claimed_while_docker_is_away(
-    server: Callable[..., Server], docker: Docker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    server: Callable[..., Server],
+    docker: DockerContainers,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
     run = started(server())
-    away = Docker(docker.install, f"unix://{tmp_path}/none.sock")
+    away = DockerContainers(docker.install, f"unix://{tmp_path}/none.sock")
     monkeypatch.setattr(creation, "docker", lambda: away)
 
     lifecycle.observe(run)
 
     run.refresh_from_db()
-    assert run.state == State.STARTING
+    assert run.state == RunState.STARTING
     # docker-py leaves the socket of a failed connection to the collector.
     gc.collect()

@@ -5,8 +5,8 @@ import shlex
 from typing import Any
 
 from servers.engines.launch import Launch
-from servers.judge.room import Room
-from servers.judge.subject import Gpu, Subject
+from servers.judge.room import GpuRoom
+from servers.judge.subject import Subject, TargetGpu
 
 GIB = 2**30
 IMAGES = {
@@ -56,19 +56,19 @@ def subject(said: dict[str, Any]) -> Subject:
     )
 
 
-def rooms(there: tuple[Gpu, ...], free: list[float]) -> tuple[Room, ...]:
+def rooms(there: tuple[TargetGpu, ...], free: list[float]) -> tuple[GpuRoom, ...]:
     return tuple(
-        Room(index=gpu.index, total=gpu.memory or 0, free=int(size * GIB))
+        GpuRoom(index=gpu.index, total=gpu.memory or 0, free=int(size * GIB))
         for gpu, size in zip(there, free, strict=True)
     )
 
 
-def gpus(box: str) -> tuple[Gpu, ...]:
-    found: list[Gpu] = []
+def gpus(box: str) -> tuple[TargetGpu, ...]:
+    found: list[TargetGpu] = []
     for count, capability in re.findall(r"(\d+)x(\d+\.\d)", box):
         name, memory = GPUS[capability]
         for _ in range(int(count)):
             found.append(
-                Gpu(index=len(found), name=name, compute_capability=capability, memory=memory)
+                TargetGpu(index=len(found), name=name, compute_capability=capability, memory=memory)
             )
     return tuple(found)

@@ -7,8 +7,8 @@ import pytest
 import yaml
 
 from servers.judge.conditions import ConditionError, compiled
-from servers.judge.facts import Facts
-from servers.judge.rulebook import RuleError, load
+from servers.judge.facts import LaunchFacts
+from servers.judge.rulebook import LintRuleError, load
 from tests.cases import table
 from tests.lint.subjects import subject
 
@@ -18,7 +18,7 @@ UNKNOWN: dict[str, Any] = {"sm": "12.0"}
 
 
 def judged(when: Any, **said: Any) -> bool | None:
-    return compiled(when)(Facts(subject(said)))
+    return compiled(when)(LaunchFacts(subject(said)))
 
 
 @table(
@@ -202,7 +202,7 @@ def test_a_rule_that_cannot_be_used_is_named(
     (tmp_path / "sources.yaml").write_text("s: {title: somewhere}\n")
     (tmp_path / "mine.yaml").write_text(yaml.safe_dump([rule]))
 
-    with pytest.raises(RuleError) as raised:
+    with pytest.raises(LintRuleError) as raised:
         load(tmp_path)
 
     assert f"mine.yaml: {message}" in str(raised.value)
@@ -222,7 +222,7 @@ def test_a_file_that_is_no_list_of_rules_is_named(tmp_path: Path, text: str, mes
     (tmp_path / "sources.yaml").write_text("s: {title: somewhere}\n")
     (tmp_path / "mine.yaml").write_text(text)
 
-    with pytest.raises(RuleError, match=message):
+    with pytest.raises(LintRuleError, match=message):
         load(tmp_path)
 
 
@@ -232,8 +232,8 @@ def test_a_rule_speaks_more_quietly_while_something_is_not_known(tmp_path: Path)
     (tmp_path / "mine.yaml").write_text(yaml.safe_dump([rule]))
     (only,) = load(tmp_path)
 
-    blind = only.judge(Facts(subject({})))
-    sure = only.judge(Facts(subject({"version": "0.4.9", "box": "1x12.0"})))
+    blind = only.judge(LaunchFacts(subject({})))
+    sure = only.judge(LaunchFacts(subject({"version": "0.4.9", "box": "1x12.0"})))
 
     assert blind is not None
     assert sure is not None
@@ -241,4 +241,4 @@ def test_a_rule_speaks_more_quietly_while_something_is_not_known(tmp_path: Path)
     assert blind.unknown == ("the engine's version", "the GPUs")
     assert blind.says == "No. It depends on the engine's version and the GPUs: not known."
     assert sure.unknown == ()
-    assert only.judge(Facts(subject({"version": "0.5.1"}))) is None
+    assert only.judge(LaunchFacts(subject({"version": "0.5.1"}))) is None

@@ -6,19 +6,19 @@ from datetime import date
 import pytest
 
 from servers.engines.launch import Launch
-from servers.judge.experience import Worked, weigh
-from servers.judge.subject import Finding
+from servers.judge.experience import LastGoodRun, weigh
+from servers.judge.subject import LintFinding
 
 LAUNCH = Launch(
     engine="sglang", image="lmsysorg/sglang:v0.5.12", checkpoint="zai-org/GLM-5",
     flags=("--kv-cache-dtype", "fp8_e4m3"), env={"NCCL_P2P_LEVEL": "SYS"}, reasons={"--tp": "x"},
 )  # fmt: skip
-ERROR = Finding(rule="r", severity="error", says="It fails.", about="--kv-cache-dtype")
+ERROR = LintFinding(rule="r", severity="error", says="It fails.", about="--kv-cache-dtype")
 
 
-def worked(**changed: object) -> Worked:
+def worked(**changed: object) -> LastGoodRun:
     launch = replace(LAUNCH, **changed)  # type: ignore[arg-type]
-    return Worked(launch=launch, version=3, day=date(2026, 11, 12))
+    return LastGoodRun(launch=launch, version=3, day=date(2026, 11, 12))
 
 
 def test_without_a_good_start_nothing_is_weighed() -> None:
@@ -62,8 +62,8 @@ def test_of_what_is_missing_another_launch_says_nothing() -> None:
 
 
 def test_what_became_no_error_stands_below_what_is_one() -> None:
-    note = Finding(rule="n", severity="warning", says="It is slow.", about="ipc")
-    info = Finding(rule="i", severity="info", says="Good.", about="ipc")
+    note = LintFinding(rule="n", severity="warning", says="It is slow.", about="ipc")
+    info = LintFinding(rule="i", severity="info", says="Good.", about="ipc")
 
     found = weigh([ERROR, note, info], LAUNCH, worked())
 

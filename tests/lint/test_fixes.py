@@ -1,23 +1,23 @@
 """A fix in the words of the launch: what stands there in another spelling, or several times."""
 
-from servers.engines.change import Change
+from servers.engines.change import LaunchChange
 from servers.engines.flaglist import newest
 from servers.engines.launch import Launch
-from servers.judge.facts import Facts
+from servers.judge.facts import LaunchFacts
 from servers.judge.fixes import Fix, fitted
 from servers.judge.subject import Subject
 
 
 def mended(engine: str, fix: Fix, *flags: str) -> tuple[str, ...]:
     launch = Launch(engine=engine, image="image", checkpoint="m", flags=flags)
-    facts = Facts(Subject(launch=launch, flaglist=newest(engine)))
+    facts = LaunchFacts(Subject(launch=launch, flaglist=newest(engine)))
     change = fitted(fix, facts, reason="")
     assert change is not None
     return change.apply(launch).flags
 
 
 def test_an_entry_is_added_beside_those_in_another_spelling() -> None:
-    fix = Fix(change=Change(set_flags={"--override-tensor": "exps=CPU"}))
+    fix = Fix(change=LaunchChange(set_flags={"--override-tensor": "exps=CPU"}))
 
     flags = mended("llamacpp", fix, "-ot", "a=CPU", "--override-tensor", "b=CPU")
 
@@ -25,7 +25,7 @@ def test_an_entry_is_added_beside_those_in_another_spelling() -> None:
 
 
 def test_a_flag_that_holds_no_entries_is_still_set_once() -> None:
-    fix = Fix(change=Change(set_flags={"--tensor-parallel-size": "2"}))
+    fix = Fix(change=LaunchChange(set_flags={"--tensor-parallel-size": "2"}))
 
     assert mended("vllm", fix, "-tp", "4", "--tensor-parallel-size", "8") == ("-tp", "2")
 

@@ -12,12 +12,12 @@ from servers.engines import ENGINES, SERVING
 from servers.engines.flaglist import newest
 from servers.engines.versions import of_image
 from servers.judge.lint import lint
-from servers.judge.subject import Finding
+from servers.judge.subject import LintFinding
 from tests.cases import table
 from tests.lint.subjects import subject
 
 
-def found(**said: Any) -> dict[str, Finding]:
+def found(**said: Any) -> dict[str, LintFinding]:
     return {finding.rule: finding for finding in lint(subject(said))}
 
 

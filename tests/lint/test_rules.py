@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from servers.judge.lint import lint, rules
-from servers.judge.subject import SEVERITIES, Finding, Subject
+from servers.judge.subject import SEVERITIES, LintFinding, Subject
 from tests.cases import table
 from tests.lint.subjects import subject
 
@@ -38,7 +38,7 @@ def silent(case: dict[str, Any]) -> Subject:
     return subject({key: value for key, value in both.items() if value is not None})
 
 
-def of(rule: str, found: list[Finding]) -> list[Finding]:
+def of(rule: str, found: list[LintFinding]) -> list[LintFinding]:
     return [finding for finding in found if finding.rule == rule]
 
 

@@ -1,8 +1,8 @@
 from typing import Any
 
-from servers.host.containers import Docker, Spec
+from servers.host.containers import DockerContainers, Spec
 from servers.models import LogChunk, Run
-from servers.models.log import Line
+from servers.models.log import StoredLine
 from tests.images import BASE
 
 AT = "2026-11-21T08:00:00.000000001Z"
@@ -13,7 +13,7 @@ def stamped(number: int, second: float = 0.0) -> bytes:
     return f"2026-11-21T08:00:{int(whole):02d}.{int(part * 1e9) + number:09d}Z o {number}".encode()
 
 
-def stored(run: Run) -> list[Line]:
+def stored(run: Run) -> list[StoredLine]:
     return LogChunk.objects.lines(run.pk, 0, 1_000_000)
 
 
@@ -25,7 +25,7 @@ def append(run: Run, count: int, after: int = 0, text: str = "line {}") -> int:
     return LogChunk.objects.append(run.pk, after, batch)
 
 
-def container(docker: Docker, program: str, **fields: Any) -> str:
+def container(docker: DockerContainers, program: str, **fields: Any) -> str:
     """A container that runs this Python program."""
     spec = Spec(
         image=BASE,

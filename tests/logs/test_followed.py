@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from servers.host import logstream
-from servers.host.containers import Container, Docker
+from servers.host.containers import Container, DockerContainers
 from servers.models import LogChunk, Run
 from servers.models.log import NOTE
 from servers.models.secret import MASK
@@ -18,7 +18,7 @@ from tests.cutting_proxy import CuttingProxy
 from tests.logs.store import append, container, stored
 
 
-def follow(run: Run, container_id: str, docker: Docker, *masks: str) -> Run:
+def follow(run: Run, container_id: str, docker: DockerContainers, *masks: str) -> Run:
     Follower(run.pk, container_id, masks=masks, docker=docker).follow()
     run.refresh_from_db()
     return run
@@ -50,7 +50,7 @@ def test_followers_that_are_done_are_not_kept(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.docker
-def test_a_containers_log_is_stored_whole(run: Run, docker: Docker) -> None:
+def test_a_containers_log_is_stored_whole(run: Run, docker: DockerContainers) -> None:
     made = container(
         docker,
         "import sys\n"
@@ -70,7 +70,7 @@ def test_a_containers_log_is_stored_whole(run: Run, docker: Docker) -> None:
 
 
 @pytest.mark.docker
-def test_a_line_without_end_is_handed_on_before_its_end(docker: Docker) -> None:
+def test_a_line_without_end_is_handed_on_before_its_end(docker: DockerContainers) -> None:
     """A program that never prints a newline must not fill the watcher's memory."""
     program = "import os, time; os.write(1, b'x' * 3_000_000); time.sleep(60)"
     stream = docker.logs(container(docker, program), follow=True)
@@ -85,7 +85,7 @@ def test_a_line_without_end_is_handed_on_before_its_end(docker: Docker) -> None:
 
 
 @pytest.mark.docker
-def test_the_parts_of_a_line_make_the_line(run: Run, docker: Docker) -> None:
+def test_the_parts_of_a_line_make_the_line(run: Run, docker: DockerContainers) -> None:
     size = 2 * logstream.LONGEST
     program = f"import os\nfor end in (b'', b'\\n', b'y\\n'): os.write(1, b'x' * {size} + end)"
 
@@ -97,7 +97,7 @@ def test_the_parts_of_a_line_make_the_line(run: Run, docker: Docker) -> None:
 
 
 @pytest.mark.docker
-def test_a_flood_of_long_lines_is_stored_whole(run: Run, docker: Docker) -> None:
+def test_a_flood_of_long_lines_is_stored_whole(run: Run, docker: DockerContainers) -> None:
     made = container(docker, "for n in range(60): print(n, 'x' * 300_000)")
 
     follow(run, made, docker)
@@ -110,13 +110,13 @@ def test_a_flood_of_long_lines_is_stored_whole(run: Run, docker: Docker) -> None
 
 @pytest.mark.docker
 def test_no_line_is_lost_or_doubled_when_the_connection_to_docker_breaks(
-    run: Run, docker: Docker, tmp_path: Path
+    run: Run, docker: DockerContainers, tmp_path: Path
 ) -> None:
     made = container(docker, "for n in range(60000): print(n)")
     cuts = [300_000, 1_000_000, 700_001]
 
     with CuttingProxy(tmp_path / "docker.sock", docker.host, cuts=cuts) as proxy:
-        through = Docker(docker.install, proxy.host)
+        through = DockerContainers(docker.install, proxy.host)
         follow(run, made, through)
         through.close()
 
@@ -132,13 +132,13 @@ def test_no_line_is_lost_or_doubled_when_the_connection_to_docker_breaks(
     ids=["while it is followed", "while it is compared too"],
 )
 def test_a_connection_that_breaks_in_the_middle_of_a_line_leaves_no_half_of_it(
-    run: Run, docker: Docker, short_path: Path, cuts: list[int]
+    run: Run, docker: DockerContainers, short_path: Path, cuts: list[int]
 ) -> None:
     made = container(docker, "for n in range(10): print(n, 'x' * 300_000)\nprint('end', end='')")
     wait_for_end(docker, made)
 
     with CuttingProxy(short_path / "docker.sock", docker.host, cuts=cuts) as proxy:
-        through = Docker(docker.install, proxy.host)
+        through = DockerContainers(docker.install, proxy.host)
         follow(run, made, through)
         through.close()
 
@@ -151,7 +151,7 @@ def test_a_connection_that_breaks_in_the_middle_of_a_line_leaves_no_half_of_it(
 
 @pytest.mark.docker
 def test_rotation_doubles_no_line_and_loses_none_of_a_reader_who_keeps_up(
-    run: Run, docker: Docker
+    run: Run, docker: DockerContainers
 ) -> None:
     made = container(
         docker,
@@ -169,7 +169,9 @@ def test_rotation_doubles_no_line_and_loses_none_of_a_reader_who_keeps_up(
 
 
 @pytest.mark.docker
-def test_lines_that_were_rotated_away_meanwhile_leave_a_note(run: Run, docker: Docker) -> None:
+def test_lines_that_were_rotated_away_meanwhile_leave_a_note(
+    run: Run, docker: DockerContainers
+) -> None:
     made = container(
         docker,
         "import time\n"
@@ -195,7 +197,7 @@ def test_lines_that_were_rotated_away_meanwhile_leave_a_note(run: Run, docker: D
     assert lines[-1].text == "a line of the log 5999"
 
 
-class RemovedAtItsEnd(Docker):
+class RemovedAtItsEnd(DockerContainers):
     """Somebody has removed the container when the follower has read all of its log."""
 
     looks = 0
@@ -207,7 +209,7 @@ class RemovedAtItsEnd(Docker):
 
 @pytest.mark.docker
 def test_the_last_words_of_a_container_that_is_removed_at_its_end_are_kept(
-    run: Run, docker: Docker
+    run: Run, docker: DockerContainers
 ) -> None:
     made = container(docker, "print('first')\nprint('last words of hf_sesame', end='')")
     wait_for_end(docker, made)
@@ -223,7 +225,7 @@ def test_the_last_words_of_a_container_that_is_removed_at_its_end_are_kept(
 
 @pytest.mark.docker
 def test_last_words_that_are_stored_are_not_stored_again_when_the_container_goes(
-    run: Run, docker: Docker
+    run: Run, docker: DockerContainers
 ) -> None:
     made = container(docker, "print('first')\nprint('last words', end='')")
     wait_for_end(docker, made)
@@ -240,7 +242,7 @@ def test_last_words_that_are_stored_are_not_stored_again_when_the_container_goes
 
 @pytest.mark.docker
 def test_a_container_that_somebody_removed_ends_its_log_with_a_note(
-    run: Run, docker: Docker
+    run: Run, docker: DockerContainers
 ) -> None:
     append(run, 3)
 

@@ -3,7 +3,7 @@ from datetime import UTC, datetime
 
 from servers.models.secret import MASK
 from servers.watcher import loglines
-from servers.watcher.loglines import LONGEST, Order, missing, records, secrets_pattern
+from servers.watcher.loglines import LONGEST, RecordOrder, missing, records, secrets_pattern
 from tests.logs.store import AT, stamped
 
 OPENED = datetime(2026, 11, 21, 8, 0, tzinfo=UTC)
@@ -35,7 +35,7 @@ def test_an_endless_line_becomes_several_that_can_be_told_apart() -> None:
 
 def test_long_lines_are_known_without_being_kept() -> None:
     endless = [stamped(number) + b"x" * LONGEST for number in range(50)]
-    order = Order([], OPENED)
+    order = RecordOrder([], OPENED)
 
     tracemalloc.start()
     new, _is_out_of_step = order.new(endless, OPENED)
@@ -51,7 +51,7 @@ def test_long_lines_are_known_without_being_kept() -> None:
 
 
 def test_what_docker_repeats_is_dropped() -> None:
-    order = Order([stamped(1), stamped(2)], OPENED)
+    order = RecordOrder([stamped(1), stamped(2)], OPENED)
 
     first = order.new([stamped(2), stamped(3), stamped(4)], OPENED)
     again = order.new([stamped(3), stamped(4), stamped(5)], OPENED)
@@ -61,7 +61,7 @@ def test_what_docker_repeats_is_dropped() -> None:
 
 
 def test_lines_of_two_streams_may_come_in_another_order_than_their_stamps() -> None:
-    order = Order([], OPENED)
+    order = RecordOrder([], OPENED)
 
     assert order.new([stamped(5), stamped(3), stamped(4)], OPENED) == (
         [stamped(5), stamped(3), stamped(4)],
@@ -70,7 +70,7 @@ def test_lines_of_two_streams_may_come_in_another_order_than_their_stamps() -> N
 
 
 def test_a_stream_that_goes_back_beyond_memory_is_opened_anew() -> None:
-    order = Order([stamped(50), stamped(51)], OPENED)
+    order = RecordOrder([stamped(50), stamped(51)], OPENED)
 
     assert order.new([stamped(52), stamped(7), stamped(53)], OPENED) == ([stamped(52)], True)
 
@@ -79,10 +79,10 @@ def test_a_pause_is_suspect_only_to_a_reader_that_is_behind() -> None:
     late = OPENED.replace(second=40)
     batch = [stamped(1, 10), stamped(2, 11)]
 
-    assert Order([], OPENED).new(batch, late) == ([stamped(1, 10)], True)
-    assert Order([], OPENED).new(batch, OPENED.replace(second=11)) == (batch, False)
+    assert RecordOrder([], OPENED).new(batch, late) == ([stamped(1, 10)], True)
+    assert RecordOrder([], OPENED).new(batch, OPENED.replace(second=11)) == (batch, False)
     # Right after it was opened at that very place there is nothing more to find.
-    assert Order([stamped(1, 10)], OPENED).new(batch, late) == ([stamped(2, 11)], False)
+    assert RecordOrder([stamped(1, 10)], OPENED).new(batch, late) == ([stamped(2, 11)], False)
 
 
 def test_what_the_stream_left_out_is_found() -> None:

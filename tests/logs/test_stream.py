@@ -13,7 +13,7 @@ from servers.host.logstream import LogStream
 AT = "2026-11-21T08:00:00.000000001Z"
 OUT, ERR = 1, 2
 
-type Serve = Callable[[bytes], "Docker"]
+type Serve = Callable[[bytes], "OneReplyDocker"]
 
 
 def frame(text: bytes, kind: int = OUT) -> bytes:
@@ -21,7 +21,7 @@ def frame(text: bytes, kind: int = OUT) -> bytes:
     return struct.pack(">BxxxL", kind, len(body)) + body
 
 
-class Docker:
+class OneReplyDocker:
     """Answers one request with these bytes, and goes on listening until it is ended."""
 
     def __init__(self, path: Path, body: bytes) -> None:
@@ -55,10 +55,10 @@ class Docker:
 
 @pytest.fixture
 def serve(short_path: Path) -> Iterator[Serve]:
-    made: list[Docker] = []
+    made: list[OneReplyDocker] = []
 
-    def start(body: bytes) -> Docker:
-        made.append(Docker(short_path / "docker.sock", body))
+    def start(body: bytes) -> OneReplyDocker:
+        made.append(OneReplyDocker(short_path / "docker.sock", body))
         return made[-1]
 
     yield start

@@ -1,7 +1,7 @@
 import pytest
 
 from servers.models import LogChunk, Run
-from servers.models.log import CHUNK_LINES, Moved
+from servers.models.log import CHUNK_LINES, LogMovedError
 from servers.watcher.loglines import LONGEST
 from tests.logs.store import append, stamped, stored
 
@@ -68,7 +68,7 @@ def test_the_tail_is_the_end(run: Run) -> None:
 def test_a_second_writer_is_refused(run: Run) -> None:
     append(run, 10)
 
-    with pytest.raises(Moved):
+    with pytest.raises(LogMovedError):
         append(run, 5, after=3)
     assert len(stored(run)) == 10
 

@@ -10,7 +10,7 @@ OURS = "a" * 64
 
 
 @dataclass
-class Scene:
+class MemoryScene:
     """A box with one GPU, as it is now; `for_` lets time pass."""
 
     kind: str = "unified"
@@ -53,7 +53,7 @@ class Scene:
             {"id": name, "run": 7, "ours": True, "state": state, "stopped_at": stopped_at}
         ]
 
-    def for_(self, seconds: float, step: float = 5.0) -> "Scene":
+    def for_(self, seconds: float, step: float = 5.0) -> "MemoryScene":
         until = self.t + seconds
         while self.t < until:
             self.made.append(self.snapshot())
@@ -113,7 +113,7 @@ def _node(meminfo: dict[str, int]) -> dict[str, int]:
     return {name: meminfo[name] for name in kept} | {"FilePages": meminfo["Cached"]}
 
 
-def served(scene: Scene, gib: float = 90.0, seconds: float = 600) -> Scene:
+def served(scene: MemoryScene, gib: float = 90.0, seconds: float = 600) -> MemoryScene:
     """A box that was idle, and then served with an engine of ours."""
     scene.for_(300)
     scene.container("running")
@@ -121,7 +121,7 @@ def served(scene: Scene, gib: float = 90.0, seconds: float = 600) -> Scene:
     return scene.for_(seconds)
 
 
-def crashed(scene: Scene, lost: float = 0.0, gib: float = 90.0) -> Scene:
+def crashed(scene: MemoryScene, lost: float = 0.0, gib: float = 90.0) -> MemoryScene:
     """The same, after the engine has ended and left so much behind."""
     served(scene, gib)
     scene.end(100)

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 from django.core.management import call_command
 
-from servers.models.run import State
+from servers.models.run import RunState
 from servers.watcher import snapshots
 from tests import factories
 from tests.cases import table
-from tests.memory.scenes import GIB, Scene, crashed
+from tests.memory.scenes import GIB, MemoryScene, crashed
 
 
-def written(scene: Scene, path: Path) -> Path:
+def written(scene: MemoryScene, path: Path) -> Path:
     path.write_text("".join(json.dumps(each) + "\n" for each in scene))
     return path
 
@@ -34,7 +34,7 @@ def line(**of: Any) -> str:
 
 
 def test_a_recording_is_judged_a_line_a_gpu_a_step(tmp_path: Path) -> None:
-    scene = crashed(Scene(), lost=33.0).for_(400)
+    scene = crashed(MemoryScene(), lost=33.0).for_(400)
 
     lines = [json.loads(line) for line in replay(written(scene, tmp_path / "r"), "--json")]
 
@@ -52,7 +52,7 @@ def test_a_recording_is_judged_a_line_a_gpu_a_step(tmp_path: Path) -> None:
 
 
 def test_people_read_only_what_changes(tmp_path: Path) -> None:
-    scene = crashed(Scene(), lost=33.0).for_(400)
+    scene = crashed(MemoryScene(), lost=33.0).for_(400)
 
     lines = replay(written(scene, tmp_path / "r"))
 
@@ -103,7 +103,7 @@ def test_what_is_no_recording_is_refused_with_its_line(
 
 
 def test_a_last_line_that_was_cut_off_is_left_out_and_that_is_said(tmp_path: Path) -> None:
-    path = written(Scene().for_(20), tmp_path / "r")
+    path = written(MemoryScene().for_(20), tmp_path / "r")
     path.write_text(path.read_text()[:-30])
     out, err = StringIO(), StringIO()
 
@@ -114,7 +114,7 @@ def test_a_last_line_that_was_cut_off_is_left_out_and_that_is_said(tmp_path: Pat
 
 
 def test_a_zipped_recording_is_read_too(tmp_path: Path) -> None:
-    path = written(Scene().for_(20), tmp_path / "r")
+    path = written(MemoryScene().for_(20), tmp_path / "r")
     zipped = tmp_path / "r.gz"
     zipped.write_bytes(gzip.compress(path.read_bytes()))
     assert replay(zipped, "--json") == replay(path, "--json")
@@ -125,7 +125,7 @@ def test_a_zipped_recording_is_read_too(tmp_path: Path) -> None:
 
 
 def test_whoever_has_seen_enough_may_go(tmp_path: Path) -> None:
-    path = written(Scene().for_(5000), tmp_path / "r")
+    path = written(MemoryScene().for_(5000), tmp_path / "r")
     command = f"{sys.executable} manage.py box replay --json {path} | head -n 1"
     done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)  # noqa: S602
     assert json.loads(done.stdout)["verdict"] == "ok"
@@ -150,8 +150,8 @@ def test_a_recording_of_this_machine_can_be_replayed(tmp_path: Path) -> None:
 @pytest.mark.django_db
 def test_a_snapshot_knows_this_install_s_containers() -> None:
     box = factories.box()
-    factories.run(factories.server(box, "runs"), State.READY)
-    factories.run(factories.server(box, "ended"), State.STOPPED)
+    factories.run(factories.server(box, "runs"), RunState.READY)
+    factories.run(factories.server(box, "ended"), RunState.STOPPED)
 
     said: list[dict[str, Any]] = snapshots.containers(box)
 

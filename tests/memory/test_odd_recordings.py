@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from servers.judge.memory import Judge, Verdict
-from tests.memory.scenes import BEGAN, GIB, OURS, Scene, crashed, served
+from servers.judge.memory import Judge, MemoryVerdict
+from tests.memory.scenes import BEGAN, GIB, OURS, MemoryScene, crashed, served
 
 type Snapshot = dict[str, Any]
 
 
-def judged(snapshots: list[Snapshot]) -> list[Verdict]:
+def judged(snapshots: list[Snapshot]) -> list[MemoryVerdict]:
     judge = Judge()
     return [each for snapshot in snapshots for each in judge.step(snapshot)]
 
@@ -24,7 +24,9 @@ def order(snapshots: list[Snapshot]) -> list[str]:
     return found
 
 
-def later(scene: Scene, change: Callable[[Snapshot], object], seconds: float) -> list[Snapshot]:
+def later(
+    scene: MemoryScene, change: Callable[[Snapshot], object], seconds: float
+) -> list[Snapshot]:
     """What was made of the scene, and so many seconds more in which each snapshot is changed."""
     before = len(scene.made)
     scene.for_(seconds)
@@ -39,7 +41,7 @@ def set_clock(by: float) -> Callable[[Snapshot], object]:
 
 @pytest.mark.parametrize("by", [-3600.0, 3600.0])
 def test_a_clock_that_is_set_neither_hides_a_loss_nor_hurries_it(by: float) -> None:
-    scene = crashed(Scene(), lost=33.0).for_(10)
+    scene = crashed(MemoryScene(), lost=33.0).for_(10)
 
     found = judged(later(scene, set_clock(by), 300))
 
@@ -50,7 +52,7 @@ def test_a_clock_that_is_set_neither_hides_a_loss_nor_hurries_it(by: float) -> N
 
 
 def test_a_clock_that_is_set_forward_makes_no_loss_of_what_is_coming_back() -> None:
-    scene = crashed(Scene(kind="discrete", total=96.0), lost=60.0, gib=80.0).for_(5)
+    scene = crashed(MemoryScene(kind="discrete", total=96.0), lost=60.0, gib=80.0).for_(5)
     later(scene, set_clock(3600), 15)
     scene.lost = 0
     assert order(later(scene, set_clock(3600), 300)) == ["ok", "settling", "ok"]
@@ -58,7 +60,7 @@ def test_a_clock_that_is_set_forward_makes_no_loss_of_what_is_coming_back() -> N
 
 def test_an_end_is_told_in_the_time_of_a_clock_that_was_set() -> None:
     """Docker says when, by the clock that is right now; the judge's own time goes on as it was."""
-    scene = served(Scene(kind="discrete", total=96.0))
+    scene = served(MemoryScene(kind="discrete", total=96.0))
     later(scene, set_clock(-3600), 10)
     scene.end(100)
     scene.lost = 60.0
@@ -68,7 +70,7 @@ def test_an_end_is_told_in_the_time_of_a_clock_that_was_set() -> None:
 
 
 def test_somebody_s_container_that_has_ended_ends_only_once() -> None:
-    scene = Scene(kind="discrete", total=96.0, lost=20.0).for_(5)
+    scene = MemoryScene(kind="discrete", total=96.0, lost=20.0).for_(5)
     scene.containers = [{"id": "c", "ours": False, "state": "exited", "stopped_at": BEGAN}]
 
     assert order(later(scene, set_clock(-3600), 300))[-1] == "leaked"
@@ -76,7 +78,7 @@ def test_somebody_s_container_that_has_ended_ends_only_once() -> None:
 
 @pytest.mark.parametrize("uptime", [50_000.0, None])
 def test_an_uptime_that_does_not_go_on_stops_no_clock(uptime: float | None) -> None:
-    scene = crashed(Scene(), lost=33.0).for_(400)
+    scene = crashed(MemoryScene(), lost=33.0).for_(400)
     for each in scene.made:
         each["uptime_s"] = uptime
     assert order(scene.made)[-1] == "reclaimable"
@@ -90,11 +92,11 @@ def test_containers_that_are_not_known_for_a_while_have_not_ended(what: str) -> 
         else:
             snapshot["containers"] = [each | {"state": None} for each in snapshot["containers"]]
 
-    assert order(later(served(Scene()), hide, 900)) == ["ok"]
+    assert order(later(served(MemoryScene()), hide, 900)) == ["ok"]
 
 
 def test_a_boot_without_its_name_is_the_same_boot() -> None:
-    scene = crashed(Scene(kind="discrete", total=96.0), lost=33.0, gib=60.0).for_(200)
+    scene = crashed(MemoryScene(kind="discrete", total=96.0), lost=33.0, gib=60.0).for_(200)
 
     found = judged(later(scene, lambda snapshot: snapshot.update(boot_id=None), 10))
 
@@ -102,7 +104,7 @@ def test_a_boot_without_its_name_is_the_same_boot() -> None:
 
 
 def test_a_boot_that_never_has_a_name_is_known_by_its_uptime() -> None:
-    scene = crashed(Scene(kind="discrete", total=96.0), lost=33.0, gib=60.0).for_(200)
+    scene = crashed(MemoryScene(kind="discrete", total=96.0), lost=33.0, gib=60.0).for_(200)
     scene.uptime, scene.containers, scene.lost = 30.0, [], 0.0
     scene.for_(20)
     for each in scene.made:
@@ -112,7 +114,7 @@ def test_a_boot_that_never_has_a_name_is_known_by_its_uptime() -> None:
 
 
 def test_what_a_hung_collector_shows_does_not_count_afterwards() -> None:
-    scene = served(Scene())
+    scene = served(MemoryScene())
 
     def hang(snapshot: Snapshot) -> None:
         snapshot.update(collector_ok=False, processes=None)
@@ -127,14 +129,14 @@ def test_what_a_hung_collector_shows_does_not_count_afterwards() -> None:
 
 @pytest.mark.parametrize("mapped", [None, False])
 def test_shared_memory_that_nobody_can_look_at_is_not_accused(mapped: bool | None) -> None:
-    scene = Scene(cached=40.0, sees=mapped is None)
+    scene = MemoryScene(cached=40.0, sees=mapped is None)
     scene.shm = [{"path": "/dev/shm/psm_1", "bytes": 30 * GIB, "mapped": mapped}]
     assert not any(each.alarm for each in judged(scene.for_(400).made))
 
 
 def test_an_engine_of_somebody_else_s_is_nobody_s_orphan_after_115_days_either() -> None:
     """From then on the kernel counts more ticks than there were seconds since 1970 in 2001."""
-    scene = Scene(uptime=200 * 86_400.0)
+    scene = MemoryScene(uptime=200 * 86_400.0)
     scene.container("running")
     scene.process(100, 60.0, container=OURS)
     scene.for_(300)
@@ -147,7 +149,7 @@ def test_an_engine_of_somebody_else_s_is_nobody_s_orphan_after_115_days_either()
 
 @pytest.mark.parametrize("name", ["AnonPages", "Cached"])
 def test_main_memory_that_is_not_told_apart_is_not_lost(name: str) -> None:
-    scene = Scene(cached=30.0, anonymous=30.0).for_(400)
+    scene = MemoryScene(cached=30.0, anonymous=30.0).for_(400)
     scene.events = [{"type": "reclaim", "level": 2}]
     scene.for_(200)
     for each in scene.made:
@@ -158,12 +160,12 @@ def test_main_memory_that_is_not_told_apart_is_not_lost(name: str) -> None:
 
 
 def test_a_reclaim_that_helped_in_part_is_known_from_few_samples_too() -> None:
-    scene = crashed(Scene(), lost=78.0).for_(600, 30)
+    scene = crashed(MemoryScene(), lost=78.0).for_(600, 30)
     scene.lost, scene.events = 20.0, [{"type": "reclaim", "level": 2}]
     assert not any(each.alarm for each in judged(scene.for_(300, 30).made))
 
 
-def crash_loop(scene: Scene, rounds: int = 10) -> Scene:
+def crash_loop(scene: MemoryScene, rounds: int = 10) -> MemoryScene:
     """Others of our containers, started and failed again every 80 s."""
     before = scene.containers
     for number in range(rounds):
@@ -177,7 +179,7 @@ def crash_loop(scene: Scene, rounds: int = 10) -> Scene:
     return scene
 
 
-def within_five_minutes(scene: Scene, began: float) -> set[str]:
+def within_five_minutes(scene: MemoryScene, began: float) -> set[str]:
     """What was said in the fifth minute after that moment."""
     found = [each for each in judged(scene.made) if 240 < each.t - began <= 300]
     return {each.verdict for each in found}
@@ -186,7 +188,7 @@ def within_five_minutes(scene: Scene, began: float) -> set[str]:
 @pytest.mark.parametrize("kind", ["unified", "discrete"])
 def test_a_crash_loop_hides_no_orphan(kind: str) -> None:
     """The orphan is why each further start fails, and each ends anew."""
-    scene = served(Scene(kind=kind), gib=90.0)
+    scene = served(MemoryScene(kind=kind), gib=90.0)
     scene.container("exited", scene.t)
     began = scene.t
 
@@ -194,7 +196,7 @@ def test_a_crash_loop_hides_no_orphan(kind: str) -> None:
 
 
 def test_a_crash_loop_hides_no_process_that_only_the_driver_still_knows() -> None:
-    scene = served(Scene())
+    scene = served(MemoryScene())
     scene.container("exited", scene.t)
     scene.known.pop(100)
     began = scene.t
@@ -204,14 +206,14 @@ def test_a_crash_loop_hides_no_process_that_only_the_driver_still_knows() -> Non
 
 @pytest.mark.parametrize(("kind", "verdict"), [("unified", "reclaimable"), ("discrete", "leaked")])
 def test_a_crash_loop_hides_no_loss(kind: str, verdict: str) -> None:
-    scene = crashed(Scene(kind=kind), lost=33.0).for_(5)
+    scene = crashed(MemoryScene(kind=kind), lost=33.0).for_(5)
     began = scene.t
     scene.for_(20)  # the first look at what is missing with nobody there
     assert verdict in within_five_minutes(crash_loop(scene), began)
 
 
 def test_a_short_look_at_the_gpu_each_minute_hides_no_loss() -> None:
-    scene = crashed(Scene(), lost=78.0)
+    scene = crashed(MemoryScene(), lost=78.0)
     began = scene.t
     for number in range(12):
         scene.for_(50)
@@ -227,7 +229,7 @@ def test_a_short_look_at_the_gpu_each_minute_hides_no_loss() -> None:
 
 
 def test_an_engine_that_ends_after_an_earlier_loss_is_given_its_time() -> None:
-    scene = crashed(Scene(kind="discrete", total=96.0), lost=10.0, gib=40.0).for_(400)
+    scene = crashed(MemoryScene(kind="discrete", total=96.0), lost=10.0, gib=40.0).for_(400)
     scene.container("running", name="d" * 64)
     scene.process(300, 60.0, container="d" * 64)
     scene.for_(100)
@@ -240,7 +242,7 @@ def test_an_engine_that_ends_after_an_earlier_loss_is_given_its_time() -> None:
 
 
 def test_managed_memory_of_an_engine_that_has_ended_is_given_its_time() -> None:
-    scene = Scene(kind="discrete", total=96.0).for_(400)
+    scene = MemoryScene(kind="discrete", total=96.0).for_(400)
     scene.process(300, 0.3, name="llama-server")
     scene.lost = 60.0
     scene.for_(600)
@@ -254,7 +256,7 @@ def test_an_orphan_of_which_the_driver_tells_no_size_is_ended_all_the_same() -> 
     def hide(snapshot: Snapshot) -> None:
         snapshot["gpus"][0]["processes"] = [{"pid": 100, "used": None}]
 
-    scene = served(Scene())
+    scene = served(MemoryScene())
     scene.container("exited", scene.t)
     found = judged(later(scene, hide, 400))
 
@@ -271,7 +273,7 @@ def test_an_orphan_of_which_the_driver_tells_no_size_is_ended_all_the_same() -> 
 
 def test_huge_pages_of_a_node_are_no_loss() -> None:
     """A node's list counts them, and has no size of one nor a sum."""
-    scene = Scene(kind="numa", total=280.0).for_(400)
+    scene = MemoryScene(kind="numa", total=280.0).for_(400)
     for each in scene.made:
         node = each["gpus"][0]["node_meminfo"]
         node |= {"MemFree": node["MemFree"] - 60 * GIB, "HugePages_Total": 30_720}
@@ -283,7 +285,7 @@ def test_huge_pages_of_a_node_are_no_loss() -> None:
 @pytest.mark.parametrize("engine", ["vllm", "tensorrt-llm"])
 def test_page_cache_on_a_card_that_is_a_node_is_told_to_every_engine(engine: str) -> None:
     """CUDA counts only what is free of the node; the machine's own memory has no part in it."""
-    scene = Scene(kind="numa", total=280.0, cached=200.0)
+    scene = MemoryScene(kind="numa", total=280.0, cached=200.0)
     scene.pending = {"engine": engine, "needs": 250 * GIB}
     found = judged(scene.for_(60).made)[-1]
     assert found.verdict == "page_cache"
@@ -293,33 +295,33 @@ def test_page_cache_on_a_card_that_is_a_node_is_told_to_every_engine(engine: str
 
 
 def test_an_engine_s_name_is_known_in_any_spelling() -> None:
-    scene = Scene(cached=80.0, pending={"engine": "vLLM", "needs": 90 * GIB})
+    scene = MemoryScene(cached=80.0, pending={"engine": "vLLM", "needs": 90 * GIB})
     assert order(scene.for_(60).made) == ["ok"]
 
 
 def test_a_card_that_claims_to_have_no_memory_is_not_judged() -> None:
-    scene = Scene(kind="discrete")
+    scene = MemoryScene(kind="discrete")
     for each in scene.for_(60).made:
         each["gpus"][0] |= {"total": 0, "free": 0}
     assert order(scene.made) == ["unknown"]
 
 
 def test_a_compute_capability_may_be_a_number() -> None:
-    scene = crashed(Scene(), lost=50.0).for_(400)
+    scene = crashed(MemoryScene(), lost=50.0).for_(400)
     for each in scene.made:
         each["gpus"][0] |= {"kind": None, "name": "NVIDIA", "total": 0, "compute_capability": 12.1}
     assert order(scene.made)[-1] == "reclaimable"
 
 
 def test_nobody_is_told_to_end_what_takes_no_signal() -> None:
-    scene = served(Scene(kind="discrete", total=96.0), gib=80.0)
+    scene = served(MemoryScene(kind="discrete", total=96.0), gib=80.0)
     scene.known[100]["state"] = "D"
     scene.container("exited", scene.t)
     assert order(scene.for_(200).made) == ["ok", "settling", "leaked"]
 
 
 def test_what_has_come_back_is_not_said_to_be_on_its_way() -> None:
-    scene = crashed(Scene(), lost=33.0).for_(400)
+    scene = crashed(MemoryScene(), lost=33.0).for_(400)
     scene.lost = 0.0
     found = judged(scene.for_(20).made)[-1]
     assert (found.verdict, found.unattributed) == ("settling", 0)
@@ -328,7 +330,7 @@ def test_what_has_come_back_is_not_said_to_be_on_its_way() -> None:
 
 
 def test_an_engine_that_uses_the_pool_again_is_not_asked_about_it() -> None:
-    scene = crashed(Scene(pools=529), lost=78.0).for_(400)
+    scene = crashed(MemoryScene(pools=529), lost=78.0).for_(400)
     scene.container("running", name="b" * 64)
     scene.process(500, 80.0, container="b" * 64)
     scene.lost = 0.0
@@ -339,7 +341,7 @@ def test_an_engine_that_uses_the_pool_again_is_not_asked_about_it() -> None:
 @pytest.mark.parametrize("kind", ["unified", "discrete", "numa"])
 def test_a_driver_that_lists_no_processes_proves_no_loss(kind: str) -> None:
     """NVML answers so under WSL, in virtual machines, and where MIG hides them."""
-    scene = served(Scene(kind=kind), gib=80.0)
+    scene = served(MemoryScene(kind=kind), gib=80.0)
 
     def hide(snapshot: Snapshot) -> None:
         snapshot["gpus"][0]["processes"] = None
@@ -350,12 +352,12 @@ def test_a_driver_that_lists_no_processes_proves_no_loss(kind: str) -> None:
     assert order(made) == ["ok", "unknown", "ok"]
     said = {each.reason for each in judged(made) if each.verdict == "unknown"}
     assert len(said) == 1 and "does not list" in said.pop()  # noqa: PT018
-    scene = Scene(kind=kind, total=96.0)
+    scene = MemoryScene(kind=kind, total=96.0)
     assert order(later(scene, hide, 600)) == ["ok"], "an empty GPU needs no list"
 
 
 def test_cards_without_a_uuid_are_told_apart() -> None:
-    scene = crashed(Scene(kind="discrete", total=96.0), lost=40.0, gib=60.0).for_(200)
+    scene = crashed(MemoryScene(kind="discrete", total=96.0), lost=40.0, gib=60.0).for_(200)
     for each in scene.made:
         (card,) = each["gpus"]
         card["uuid"] = None

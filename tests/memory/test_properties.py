@@ -3,17 +3,17 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from servers.judge.memory import Judge, Verdict
-from tests.memory.scenes import GIB, OURS, Scene, crashed
+from servers.judge.memory import Judge, MemoryVerdict
+from tests.memory.scenes import GIB, OURS, MemoryScene, crashed
 
 KINDS = st.sampled_from(["unified", "discrete", "numa"])
 SIZES = st.floats(min_value=0, max_value=60, allow_nan=False)
 
 
 @st.composite
-def lives(draw: st.DrawFn) -> Scene:
+def lives(draw: st.DrawFn) -> MemoryScene:
     """A box on which engines come and go, memory is lost and found, and things are hidden."""
-    scene = Scene(kind=draw(KINDS), uptime=draw(st.sampled_from([5.0, 90_000.0])))
+    scene = MemoryScene(kind=draw(KINDS), uptime=draw(st.sampled_from([5.0, 90_000.0])))
     scene.sees = draw(st.booleans()) or draw(st.booleans())
     for _ in range(draw(st.integers(1, 8))):
         match draw(st.sampled_from(["start", "end", "lose", "cache", "reclaim", "crash", "boot"])):
@@ -40,14 +40,14 @@ def lives(draw: st.DrawFn) -> Scene:
     return scene
 
 
-def judged(scene: Scene) -> list[tuple[dict[str, object], Verdict]]:
+def judged(scene: MemoryScene) -> list[tuple[dict[str, object], MemoryVerdict]]:
     judge = Judge()
     return [(snapshot, each) for snapshot in scene for each in judge.step(snapshot)]
 
 
 @given(lives())
 @settings(max_examples=150)
-def test_a_share_is_never_negative_and_never_more_than_there_is(scene: Scene) -> None:
+def test_a_share_is_never_negative_and_never_more_than_there_is(scene: MemoryScene) -> None:
     for _snapshot, found in judged(scene):
         assert 0 <= found.unattributed <= scene.total * GIB
         assert found.reason
@@ -55,7 +55,7 @@ def test_a_share_is_never_negative_and_never_more_than_there_is(scene: Scene) ->
 
 @given(lives())
 @settings(max_examples=150)
-def test_nothing_is_lost_while_processes_that_live_explain_it(scene: Scene) -> None:
+def test_nothing_is_lost_while_processes_that_live_explain_it(scene: MemoryScene) -> None:
     scene.lost = 0.0
     for _snapshot, found in judged(scene):
         if found.verdict == "leaked":
@@ -65,7 +65,7 @@ def test_nothing_is_lost_while_processes_that_live_explain_it(scene: Scene) -> N
 @given(st.lists(SIZES, min_size=1, max_size=12), st.sampled_from(["unified", "numa"]))
 @settings(max_examples=60)
 def test_page_cache_alone_never_alarms(sizes: list[float], kind: str) -> None:
-    scene = Scene(kind=kind).for_(200)
+    scene = MemoryScene(kind=kind).for_(200)
     for size in sizes:
         scene.cached = size
         scene.for_(100, step=10)
@@ -75,7 +75,7 @@ def test_page_cache_alone_never_alarms(sizes: list[float], kind: str) -> None:
 
 @given(lives())
 @settings(max_examples=100)
-def test_it_settles_once_its_cause_is_gone(scene: Scene) -> None:
+def test_it_settles_once_its_cause_is_gone(scene: MemoryScene) -> None:
     scene.clients, scene.known, scene.containers = {}, {}, []
     scene.lost, scene.events, scene.sees, scene.cached = 0.0, [], True, 10.0
     scene.for_(900, step=10)
@@ -86,6 +86,6 @@ def test_it_settles_once_its_cause_is_gone(scene: Scene) -> None:
 @given(KINDS, st.floats(min_value=9, max_value=60))
 @settings(max_examples=40)
 def test_a_loss_is_never_passed_over(kind: str, lost: float) -> None:
-    scene = crashed(Scene(kind=kind), lost=lost, gib=40.0).for_(400)
+    scene = crashed(MemoryScene(kind=kind), lost=lost, gib=40.0).for_(400)
 
     assert judged(scene)[-1][1].verdict in ("reclaimable", "leaked")

@@ -8,7 +8,7 @@ import pytest
 
 from servers.judge.memory import Judge
 from tests.cases import table
-from tests.memory.scenes import BEGAN, GIB, Scene, served
+from tests.memory.scenes import BEGAN, GIB, MemoryScene, served
 
 type Snapshot = dict[str, Any]
 
@@ -106,7 +106,7 @@ def test_processes_that_are_not_told_accuse_nobody() -> None:
     }
 
 
-SERVES = served(Scene(kind="unified")).made[-1]
+SERVES = served(MemoryScene(kind="unified")).made[-1]
 FIELDS = [name for name in SERVES if name != "t"]
 FIELDS += [f"gpu {name}" for name in SERVES["gpus"][0]]
 

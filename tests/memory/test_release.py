@@ -6,10 +6,10 @@ import pytest
 
 from servers.judge import release, released
 from servers.judge.release import Before, Release
-from tests.memory.scenes import GIB, OURS, Scene
+from tests.memory.scenes import GIB, OURS, MemoryScene
 
 
-def at_work(scene: Scene, gib: float | None = 60.0, **process: Any) -> Before:
+def at_work(scene: MemoryScene, gib: float | None = 60.0, **process: Any) -> Before:
     """A box that was idle, and on which our engine then runs."""
     found = release.before(scene.snapshot(), "all", now=scene.t)
     assert found is not None
@@ -19,7 +19,7 @@ def at_work(scene: Scene, gib: float | None = 60.0, **process: Any) -> Before:
 
 
 def followed(
-    before: Before, scene: Scene, *, held: float | None = 60.0, began: float | None = None
+    before: Before, scene: MemoryScene, *, held: float | None = 60.0, began: float | None = None
 ) -> list[Release]:
     """What is said at each moment of the scene, which begins with the engine's end."""
     moments = list(scene)
@@ -34,13 +34,13 @@ def followed(
     return said
 
 
-def words(found: Release, scene: Scene) -> str:
+def words(found: Release, scene: MemoryScene) -> str:
     return released.sentence(found, now=scene.t)
 
 
 @pytest.mark.parametrize("kind", ["discrete", "unified", "numa"])
 def test_memory_that_comes_back_is_counted_down_and_then_told(kind: str) -> None:
-    scene = Scene(kind=kind)
+    scene = MemoryScene(kind=kind)
     before = at_work(scene)
     scene.end(100)
     scene.lost = 33.0
@@ -57,7 +57,7 @@ def test_memory_that_comes_back_is_counted_down_and_then_told(kind: str) -> None
 
 
 def test_memory_that_is_back_as_soon_as_somebody_looks() -> None:
-    scene = Scene(kind="discrete")
+    scene = MemoryScene(kind="discrete")
     before = at_work(scene)
     scene.end(100)
 
@@ -67,7 +67,7 @@ def test_memory_that_is_back_as_soon_as_somebody_looks() -> None:
 
 
 def test_an_engine_that_held_none_is_not_spoken_of() -> None:
-    scene = Scene(kind="discrete")
+    scene = MemoryScene(kind="discrete")
     before = at_work(scene, 0.0)
     scene.end(100)
 
@@ -77,7 +77,7 @@ def test_an_engine_that_held_none_is_not_spoken_of() -> None:
 
 
 def test_a_process_that_keeps_it_is_named_and_what_it_gave_back_later_too() -> None:
-    scene = Scene(kind="discrete", total=96)
+    scene = MemoryScene(kind="discrete", total=96)
     before = at_work(scene)
     scene.process(101, 20.0, "VLLM::Worker_TP1", container=OURS, ppid=1)
     scene.end(100)
@@ -100,7 +100,7 @@ def test_a_process_that_keeps_it_is_named_and_what_it_gave_back_later_too() -> N
 
 
 def test_what_a_process_holds_is_not_waited_for_as_long() -> None:
-    scene = Scene(kind="unified")
+    scene = MemoryScene(kind="unified")
     before = at_work(scene)
     scene.process(101, 60.0, "/usr/bin/python3 -m sglang.launch_server", container=OURS)
     scene.end(100)
@@ -112,7 +112,7 @@ def test_what_a_process_holds_is_not_waited_for_as_long() -> None:
 
 
 def test_memory_that_nobody_holds_is_left_to_the_verdict_after_the_grace() -> None:
-    scene = Scene(kind="unified")
+    scene = MemoryScene(kind="unified")
     before = at_work(scene)
     scene.end(100)
     scene.lost = 33.0
@@ -126,7 +126,7 @@ def test_memory_that_nobody_holds_is_left_to_the_verdict_after_the_grace() -> No
 
 
 def test_the_grace_is_longer_while_memory_still_comes() -> None:
-    scene = Scene(kind="discrete", total=96)
+    scene = MemoryScene(kind="discrete", total=96)
     before = at_work(scene)
     scene.end(100)
     for left in (50, 45, 40, 35, 30, 25, 20, 15, 10, 5, 0):
@@ -139,7 +139,7 @@ def test_the_grace_is_longer_while_memory_still_comes() -> None:
 
 
 def test_the_memory_of_another_program_is_not_waited_for() -> None:
-    scene = Scene(kind="discrete", total=96)
+    scene = MemoryScene(kind="discrete", total=96)
     before = at_work(scene)
     scene.end(100)
     scene.process(200, 40.0, "python3", container="b" * 64)
@@ -150,7 +150,7 @@ def test_the_memory_of_another_program_is_not_waited_for() -> None:
 
 
 def test_on_shared_memory_another_program_makes_the_figure_uncertain() -> None:
-    scene = Scene(kind="unified")
+    scene = MemoryScene(kind="unified")
     before = at_work(scene)
     scene.end(100)
     scene.process(200, 40.0, "python3", container="b" * 64)
@@ -166,7 +166,7 @@ def test_on_shared_memory_another_program_makes_the_figure_uncertain() -> None:
 
 
 def test_what_is_back_beside_another_program_is_told_without_a_figure() -> None:
-    scene = Scene(kind="unified")
+    scene = MemoryScene(kind="unified")
     before = at_work(scene)
     scene.end(100)
     scene.process(200, 40.0, "python3", container="b" * 64)
@@ -177,7 +177,7 @@ def test_what_is_back_beside_another_program_is_told_without_a_figure() -> None:
 
 
 def test_a_program_whose_memory_the_driver_does_not_tell_is_not_blamed() -> None:
-    scene = Scene(kind="discrete", total=96)
+    scene = MemoryScene(kind="discrete", total=96)
     before = at_work(scene)
     scene.end(100)
     scene.process(200, None, "python3", container="b" * 64)
@@ -190,14 +190,14 @@ def test_a_program_whose_memory_the_driver_does_not_tell_is_not_blamed() -> None
 
 
 def test_hidden_processes_leave_only_the_whole_to_be_told() -> None:
-    scene = Scene(kind="discrete", total=96, sees=False)
+    scene = MemoryScene(kind="discrete", total=96, sees=False)
     before = at_work(scene)
     scene.end(100)
 
     (found,) = followed(before, scene.for_(1, step=1))
     assert words(found, scene) == "No more GPU memory is in use than before its start."
 
-    scene = Scene(kind="discrete", total=96, sees=False, lost=0)
+    scene = MemoryScene(kind="discrete", total=96, sees=False, lost=0)
     before = at_work(scene)
     scene.end(100)
     scene.lost = 20
@@ -205,7 +205,7 @@ def test_hidden_processes_leave_only_the_whole_to_be_told() -> None:
 
 
 def test_a_driver_that_lists_no_processes_proves_no_loss() -> None:
-    scene = Scene(kind="discrete", total=96)
+    scene = MemoryScene(kind="discrete", total=96)
     before = at_work(scene)
     scene.end(100)
     scene.lost = 20
@@ -220,7 +220,7 @@ def test_a_driver_that_lists_no_processes_proves_no_loss() -> None:
 
 
 def test_shared_memory_that_is_left_is_named_where_it_is_the_gpus() -> None:
-    scene = Scene(kind="unified")
+    scene = MemoryScene(kind="unified")
     before = at_work(scene)
     scene.end(100)
     scene.shm = [{"path": "/dev/shm/psm_1", "bytes": 18 * GIB, "mapped": False}]
@@ -233,7 +233,7 @@ def test_shared_memory_that_is_left_is_named_where_it_is_the_gpus() -> None:
 
 
 def test_a_collector_that_tells_nothing_proves_nothing() -> None:
-    scene = Scene(kind="discrete", total=96)
+    scene = MemoryScene(kind="discrete", total=96)
     before = at_work(scene)
     scene.end(100)
     scene.is_well = False
@@ -245,7 +245,7 @@ def test_a_collector_that_tells_nothing_proves_nothing() -> None:
 
 
 def test_a_restart_of_the_box_ends_the_question() -> None:
-    scene = Scene(kind="discrete", total=96)
+    scene = MemoryScene(kind="discrete", total=96)
     before = at_work(scene)
     scene.end(100)
     scene.boot = "two"
@@ -256,7 +256,7 @@ def test_a_restart_of_the_box_ends_the_question() -> None:
 
 
 def test_an_end_that_nobody_saw_coming_is_counted_from_the_first_look() -> None:
-    scene = Scene(kind="discrete", total=96)
+    scene = MemoryScene(kind="discrete", total=96)
     before = at_work(scene)
     scene.end(100)
     scene.lost = 12
@@ -269,7 +269,7 @@ def test_an_end_that_nobody_saw_coming_is_counted_from_the_first_look() -> None:
 
 
 def test_a_worker_left_to_the_first_process_is_the_engines_if_it_began_in_its_time() -> None:
-    scene = Scene(kind="discrete", total=96)
+    scene = MemoryScene(kind="discrete", total=96)
     before = at_work(scene)
     began = scene.t
     scene.t += 300
@@ -283,7 +283,7 @@ def test_a_worker_left_to_the_first_process_is_the_engines_if_it_began_in_its_ti
 
 
 def test_memory_of_an_earlier_engine_that_still_comes_back_is_none_of_this_ones() -> None:
-    scene = Scene(kind="unified")
+    scene = MemoryScene(kind="unified")
     earlier = release.before(scene.snapshot(), "all", now=scene.t)
     scene.lost = 60.0
     now = release.before(scene.snapshot(), "all", now=scene.t)
@@ -295,7 +295,7 @@ def test_memory_of_an_earlier_engine_that_still_comes_back_is_none_of_this_ones(
 
 
 def test_an_old_or_empty_sample_is_no_measure() -> None:
-    scene = Scene()
+    scene = MemoryScene()
     sample = scene.snapshot()
 
     assert release.before(None, "all", now=scene.t) is None
@@ -306,7 +306,7 @@ def test_an_old_or_empty_sample_is_no_measure() -> None:
 
 
 def test_a_process_that_only_the_driver_still_knows_is_the_engines_if_it_was() -> None:
-    scene = Scene(kind="discrete", total=96)
+    scene = MemoryScene(kind="discrete", total=96)
     before = at_work(scene)
     del scene.known[100]
     (snapshot,) = scene.for_(1, step=1)

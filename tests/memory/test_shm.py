@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from servers.host import shm
-from servers.host.shm import Segment, segments
+from servers.host.shm import SharedSegment, segments
 
 
 @pytest.fixture
@@ -25,8 +25,8 @@ def test_a_segment_is_somebody_s_while_it_is_mapped_and_nobody_s_afterwards(box:
     path.write_bytes(b"x" * 8192)
     try:
         with path.open("r+b") as file, mmap.mmap(file.fileno(), 8192):
-            assert Segment(path=str(path), bytes=8192, mapped=True) in segments(box)
-        assert Segment(path=str(path), bytes=8192, mapped=False) in segments(box)
+            assert SharedSegment(path=str(path), bytes=8192, mapped=True) in segments(box)
+        assert SharedSegment(path=str(path), bytes=8192, mapped=False) in segments(box)
     finally:
         path.unlink()
     assert not any(each.path == str(path) for each in segments(box))
@@ -50,8 +50,8 @@ def test_a_file_that_is_only_open_is_used_too(box: Path) -> None:
     path.write_bytes(b"x" * 8192)
     try:
         with path.open("rb"):
-            assert Segment(path=str(path), bytes=8192, mapped=True) in segments(box)
-        assert Segment(path=str(path), bytes=8192, mapped=False) in segments(box)
+            assert SharedSegment(path=str(path), bytes=8192, mapped=True) in segments(box)
+        assert SharedSegment(path=str(path), bytes=8192, mapped=False) in segments(box)
     finally:
         path.unlink()
 

@@ -5,12 +5,12 @@ from django.core.exceptions import ImproperlyConfigured
 
 from inferdash.settings import memory_thresholds
 from servers.judge.memory import Judge
-from servers.judge.thresholds import GIB, Thresholds, read
-from tests.memory.scenes import Scene, crashed
+from servers.judge.thresholds import GIB, MemoryThresholds, read
+from tests.memory.scenes import MemoryScene, crashed
 
 
 def test_what_is_not_named_is_as_usual() -> None:
-    assert read("") == Thresholds()
+    assert read("") == MemoryThresholds()
     found = read("grace.unified=120, bad=8.5  enter_after=5")
 
     assert found.grace == {"unified": 120.0, "discrete": 30.0, "numa": 240.0}
@@ -29,11 +29,11 @@ def test_what_is_no_threshold_stops_the_start_with_a_sentence(text: str) -> None
 
 
 def test_the_judge_goes_by_them() -> None:
-    scene = crashed(Scene(kind="discrete", total=96.0), lost=40.0).for_(20)
+    scene = crashed(MemoryScene(kind="discrete", total=96.0), lost=40.0).for_(20)
 
-    def last(thresholds: Thresholds) -> str:
+    def last(thresholds: MemoryThresholds) -> str:
         judge = Judge(thresholds)
         return [judge.step(snapshot)[0].verdict for snapshot in scene][-1]
 
-    assert last(Thresholds()) == "settling"
+    assert last(MemoryThresholds()) == "settling"
     assert last(read("grace=2 enter_after=5")) == "leaked"

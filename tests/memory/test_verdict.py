@@ -4,24 +4,24 @@ from typing import Any
 
 import pytest
 
-from servers.judge.memory import Judge, Verdict
-from tests.memory.scenes import GIB, OURS, Scene, crashed, served
+from servers.judge.memory import Judge, MemoryVerdict
+from tests.memory.scenes import GIB, OURS, MemoryScene, crashed, served
 
 
-def judged(scene: Scene, judge: Judge | None = None) -> list[Verdict]:
+def judged(scene: MemoryScene, judge: Judge | None = None) -> list[MemoryVerdict]:
     judge = judge or Judge()
     return [each for snapshot in scene for each in judge.step(snapshot)]
 
 
-def last(scene: Scene) -> Verdict:
+def last(scene: MemoryScene) -> MemoryVerdict:
     return judged(scene)[-1]
 
 
-def alarms(scene: Scene) -> list[Verdict]:
+def alarms(scene: MemoryScene) -> list[MemoryVerdict]:
     return [each for each in judged(scene) if each.alarm]
 
 
-def order(scene: Scene) -> list[str]:
+def order(scene: MemoryScene) -> list[str]:
     """The verdicts in their order, each once."""
     found: list[str] = []
     for each in judged(scene):
@@ -31,13 +31,13 @@ def order(scene: Scene) -> list[str]:
 
 
 def test_a_serving_engine_and_an_idle_box_are_fine() -> None:
-    assert order(served(Scene())) == ["ok"]
-    assert order(served(Scene(kind="discrete", total=96.0))) == ["ok"]
-    assert order(served(Scene(kind="numa", total=270.0))) == ["ok"]
+    assert order(served(MemoryScene())) == ["ok"]
+    assert order(served(MemoryScene(kind="discrete", total=96.0))) == ["ok"]
+    assert order(served(MemoryScene(kind="numa", total=270.0))) == ["ok"]
 
 
 def test_memory_that_comes_back_slowly_settles() -> None:
-    scene = crashed(Scene(), lost=80.0)
+    scene = crashed(MemoryScene(), lost=80.0)
     while scene.lost > 0:
         scene.for_(10)
         scene.lost = max(0.0, scene.lost - 5)
@@ -47,7 +47,7 @@ def test_memory_that_comes_back_slowly_settles() -> None:
 
 
 def test_the_driver_s_pool_is_reclaimable_and_no_alarm() -> None:
-    scene = crashed(Scene(driver="590.48.01", pools=529), lost=78.46).for_(600)
+    scene = crashed(MemoryScene(driver="590.48.01", pools=529), lost=78.46).for_(600)
 
     assert order(scene) == ["ok", "settling", "reclaimable"]
     found = last(scene)
@@ -57,7 +57,7 @@ def test_the_driver_s_pool_is_reclaimable_and_no_alarm() -> None:
 
 
 def test_within_five_minutes_of_a_crash_it_is_known() -> None:
-    scene = crashed(Scene(), lost=33.0)
+    scene = crashed(MemoryScene(), lost=33.0)
     ended = scene.t
     scene.for_(400)
 
@@ -66,7 +66,7 @@ def test_within_five_minutes_of_a_crash_it_is_known() -> None:
 
 
 def test_a_reclaim_that_helps_ends_it() -> None:
-    scene = crashed(Scene(driver="590.48.01", pools=529), lost=78.46).for_(400)
+    scene = crashed(MemoryScene(driver="590.48.01", pools=529), lost=78.46).for_(400)
     scene.events = [{"type": "reclaim", "level": 2}]
     scene.lost = 0.2
     scene.for_(300)
@@ -76,7 +76,7 @@ def test_a_reclaim_that_helps_ends_it() -> None:
 
 
 def test_a_reclaim_that_does_not_help_means_a_restart() -> None:
-    scene = crashed(Scene(), lost=33.0).for_(400)
+    scene = crashed(MemoryScene(), lost=33.0).for_(400)
     scene.events = [{"type": "reclaim", "level": 3}]
     scene.for_(200)
 
@@ -90,14 +90,14 @@ def test_a_reclaim_that_does_not_help_means_a_restart() -> None:
 
 
 def test_flushing_the_page_cache_alone_is_no_reclaim() -> None:
-    scene = crashed(Scene(), lost=33.0).for_(400)
+    scene = crashed(MemoryScene(), lost=33.0).for_(400)
     scene.events = [{"type": "reclaim", "level": 1}]
 
     assert order(scene.for_(200))[-1] == "reclaimable"
 
 
 def test_a_reclaim_for_an_earlier_loss_says_nothing_of_a_later_one() -> None:
-    scene = crashed(Scene(), lost=33.0).for_(400)
+    scene = crashed(MemoryScene(), lost=33.0).for_(400)
     scene.events = [{"type": "reclaim", "level": 3}]
     scene.lost = 0.0
     scene.for_(100)
@@ -113,14 +113,14 @@ def test_a_reclaim_for_an_earlier_loss_says_nothing_of_a_later_one() -> None:
 
 @pytest.mark.parametrize("pending", [None, {"engine": "vllm", "needs": 100 * GIB}])
 def test_page_cache_alone_is_fine(pending: dict[str, Any] | None) -> None:
-    scene = Scene().for_(200)
+    scene = MemoryScene().for_(200)
     scene.cached, scene.pending = 72.0, pending
 
     assert order(scene.for_(600)) == ["ok"]
 
 
 def test_page_cache_is_told_when_an_engine_that_cannot_see_past_it_waits() -> None:
-    scene = Scene(cached=72.0).for_(200)
+    scene = MemoryScene(cached=72.0).for_(200)
     scene.pending = {"engine": "max", "needs": 60 * GIB}
     scene.for_(60)
 
@@ -131,7 +131,7 @@ def test_page_cache_is_told_when_an_engine_that_cannot_see_past_it_waits() -> No
 
 
 def test_a_worker_that_outlived_its_container_is_residual() -> None:
-    scene = served(Scene(), gib=101.8)
+    scene = served(MemoryScene(), gib=101.8)
     scene.known[100] |= {"ppid": 1}
     scene.container("exited", scene.t)
     scene.for_(400)
@@ -146,7 +146,7 @@ def test_a_worker_that_outlived_its_container_is_residual() -> None:
 
 @pytest.mark.parametrize("container", [None, "c" * 64])
 def test_an_orphan_that_left_its_container_s_cgroup_is_residual_too(container: str | None) -> None:
-    scene = served(Scene(kind="discrete", total=96.0))
+    scene = served(MemoryScene(kind="discrete", total=96.0))
     scene.end(100)
     scene.process(101, 22.0, "VLLM::Worker_TP0", ppid=1, container=container)
     scene.containers = []  # docker rm -f
@@ -155,7 +155,7 @@ def test_an_orphan_that_left_its_container_s_cgroup_is_residual_too(container: s
 
 
 def test_somebody_else_s_engine_is_nobody_s_orphan() -> None:
-    scene = Scene().for_(200)
+    scene = MemoryScene().for_(200)
     scene.process(300, 60.0, "python3", ppid=1)
     scene.process(301, 30.0, "VLLM::EngineCore", ppid=300)
 
@@ -163,7 +163,7 @@ def test_somebody_else_s_engine_is_nobody_s_orphan() -> None:
 
 
 def test_an_engine_with_managed_memory_is_not_accused() -> None:
-    scene = served(Scene(), gib=2.0)
+    scene = served(MemoryScene(), gib=2.0)
     scene.lost = 40.0
     scene.for_(600)
 
@@ -172,7 +172,7 @@ def test_an_engine_with_managed_memory_is_not_accused() -> None:
 
 
 def test_an_engine_whose_memory_the_driver_does_not_tell_is_not_accused() -> None:
-    scene = Scene().for_(300)
+    scene = MemoryScene().for_(300)
     scene.process(100, None)
     scene.lost = 40.0
 
@@ -180,7 +180,7 @@ def test_an_engine_whose_memory_the_driver_does_not_tell_is_not_accused() -> Non
 
 
 def test_without_the_box_s_processes_nobody_is_accused() -> None:
-    scene = Scene(sees=False).for_(200)
+    scene = MemoryScene(sees=False).for_(200)
     scene.lost = 70.0
     scene.for_(600)
 
@@ -189,14 +189,14 @@ def test_without_the_box_s_processes_nobody_is_accused() -> None:
 
 
 def test_a_collector_that_hangs_knows_nothing() -> None:
-    scene = Scene().for_(100)
+    scene = MemoryScene().for_(100)
     scene.is_well = False
 
     assert order(scene.for_(100)) == ["ok", "unknown"]
 
 
 def test_a_gpu_without_figures_is_not_judged() -> None:
-    snapshot = Scene().snapshot()
+    snapshot = MemoryScene().snapshot()
     snapshot["gpus"][0] |= {"kind": "discrete", "total": None, "free": None}
 
     (found,) = Judge().step(snapshot)
@@ -204,7 +204,7 @@ def test_a_gpu_without_figures_is_not_judged() -> None:
 
 
 def test_little_drifts_are_fine() -> None:
-    scene = Scene()
+    scene = MemoryScene()
     for number in range(40):
         scene.lost = 0.3 * (number % 5)
         scene.for_(30)
@@ -214,7 +214,7 @@ def test_little_drifts_are_fine() -> None:
 
 @pytest.mark.parametrize("name", ["Xorg", "/usr/lib/xorg/Xorg vt2 -displayfd 3", "gnome-shell"])
 def test_a_desktop_on_a_card_is_fine_and_hides_no_loss(name: str) -> None:
-    scene = Scene(kind="discrete", total=96.0)
+    scene = MemoryScene(kind="discrete", total=96.0)
     scene.process(50, 0.06, name, ppid=1)
     scene.for_(600)
     assert order(scene) == ["ok"]
@@ -224,7 +224,7 @@ def test_a_desktop_on_a_card_is_fine_and_hides_no_loss(name: str) -> None:
 
 
 def test_a_card_that_holds_memory_for_nobody_has_lost_it() -> None:
-    scene = crashed(Scene(kind="discrete", total=141.0), lost=70.0)
+    scene = crashed(MemoryScene(kind="discrete", total=141.0), lost=70.0)
     ended = scene.t
     scene.for_(300)
 
@@ -234,14 +234,16 @@ def test_a_card_that_holds_memory_for_nobody_has_lost_it() -> None:
 
 
 def test_a_loss_before_the_first_look_is_not_taken_for_normal() -> None:
-    scene = Scene(kind="discrete", total=141.0, lost=70.0).for_(400)
+    scene = MemoryScene(kind="discrete", total=141.0, lost=70.0).for_(400)
     assert order(scene)[-1] == "leaked"
 
-    assert order(Scene(lost=78.0, driver="590.48.01", pools=529).for_(400))[-1] == "reclaimable"
+    assert (
+        order(MemoryScene(lost=78.0, driver="590.48.01", pools=529).for_(400))[-1] == "reclaimable"
+    )
 
 
 def test_a_worker_in_the_driver_for_ever_needs_a_restart() -> None:
-    scene = served(Scene(), gib=60.0)
+    scene = served(MemoryScene(), gib=60.0)
     scene.known[100] |= {"state": "D"}
     scene.container("exited", scene.t)
     scene.for_(400)
@@ -251,7 +253,7 @@ def test_a_worker_in_the_driver_for_ever_needs_a_restart() -> None:
 
 
 def test_a_worker_that_reads_a_slow_disk_is_no_loss() -> None:
-    scene = served(Scene(), gib=60.0)
+    scene = served(MemoryScene(), gib=60.0)
     for state in "DDSDDDDSDD":
         scene.known[100] |= {"state": state}
         scene.for_(50)
@@ -260,7 +262,7 @@ def test_a_worker_that_reads_a_slow_disk_is_no_loss() -> None:
 
 
 def test_a_process_that_only_the_driver_still_knows_is_lost() -> None:
-    scene = served(Scene(), gib=60.0)
+    scene = served(MemoryScene(), gib=60.0)
     del scene.known[100]
     scene.container("exited", scene.t)
     scene.for_(400)
@@ -270,7 +272,7 @@ def test_a_process_that_only_the_driver_still_knows_is_lost() -> None:
 
 
 def test_orphaned_shared_memory_is_named() -> None:
-    scene = Scene().for_(100)
+    scene = MemoryScene().for_(100)
     scene.shm = [
         {"path": "/dev/shm/psm_1", "bytes": 18 * GIB, "mapped": False},
         {"path": "/dev/shm/used", "bytes": 30 * GIB, "mapped": True},
@@ -285,7 +287,7 @@ def test_orphaned_shared_memory_is_named() -> None:
 
 
 def test_programs_of_the_box_are_told_and_no_alarm() -> None:
-    scene = Scene().for_(300)
+    scene = MemoryScene().for_(300)
     scene.anonymous = 30.0
     scene.for_(300)
 
@@ -294,7 +296,7 @@ def test_programs_of_the_box_are_told_and_no_alarm() -> None:
 
 
 def test_a_box_that_has_just_started_is_given_time() -> None:
-    scene = Scene(uptime=5.0, lost=30.0).for_(100)
+    scene = MemoryScene(uptime=5.0, lost=30.0).for_(100)
     scene.lost = 0.0
 
     assert order(scene.for_(200)) == ["ok"]
@@ -302,18 +304,18 @@ def test_a_box_that_has_just_started_is_given_time() -> None:
 
 def test_a_boot_with_less_memory_than_earlier_ones_is_seen() -> None:
     judge = Judge()
-    judged(Scene().for_(300), judge)
+    judged(MemoryScene().for_(300), judge)
 
-    later = Scene(boot="two", lost=26.0).for_(300)
+    later = MemoryScene(boot="two", lost=26.0).for_(300)
 
     assert judged(later, judge)[-1].verdict == "reclaimable"
 
 
 def test_what_was_missing_from_the_start_is_not_blamed_on_engines() -> None:
     judge = Judge()
-    judged(Scene().for_(300), judge)
+    judged(MemoryScene().for_(300), judge)
 
-    later = Scene(boot="two", lost=26.0, uptime=20.0).for_(400)
+    later = MemoryScene(boot="two", lost=26.0, uptime=20.0).for_(400)
     found = judged(later, judge)[-1]
 
     assert found.verdict == "reclaimable"
@@ -327,9 +329,9 @@ def test_what_was_missing_from_the_start_is_not_blamed_on_engines() -> None:
 @pytest.mark.parametrize("uptime", [20.0, 50_000.0])
 def test_what_engines_have_lost_is_not_blamed_on_the_start(uptime: float) -> None:
     judge = Judge()
-    judged(Scene().for_(300), judge)
+    judged(MemoryScene().for_(300), judge)
 
-    later = crashed(Scene(boot="two", uptime=uptime, lost=26.0 * (uptime > 600)), lost=33.0)
+    later = crashed(MemoryScene(boot="two", uptime=uptime, lost=26.0 * (uptime > 600)), lost=33.0)
     found = judged(later.for_(400), judge)[-1]
 
     assert found.verdict == "reclaimable"
@@ -338,16 +340,16 @@ def test_what_engines_have_lost_is_not_blamed_on_the_start(uptime: float) -> Non
 
 def test_the_best_of_earlier_boots_lowers_what_counts_as_normal() -> None:
     best: dict[str, int] = {}
-    judged(Scene().for_(300), Judge(best=best))
+    judged(MemoryScene().for_(300), Judge(best=best))
     (kept,) = best.values()
     assert abs(kept / GIB - 0.5) < 0.01
 
-    found = judged(Scene(boot="two", lost=5.0).for_(300), Judge(best=best))[-1]
+    found = judged(MemoryScene(boot="two", lost=5.0).for_(300), Judge(best=best))[-1]
     assert abs(found.unattributed / GIB - 3.0) < 0.1, "0.5 GiB and 2 GiB more count as normal"
 
 
 def test_the_loss_has_to_last_a_minute() -> None:
-    scene = Scene().for_(300)
+    scene = MemoryScene().for_(300)
     for _ in range(10):
         scene.lost = 30.0
         scene.for_(50)
@@ -359,7 +361,7 @@ def test_the_loss_has_to_last_a_minute() -> None:
 
 
 def test_a_start_on_the_same_gpu_after_a_loss_is_not_alarmed() -> None:
-    scene = crashed(Scene(driver="590.48.01", pools=529), lost=60.0).for_(400)
+    scene = crashed(MemoryScene(driver="590.48.01", pools=529), lost=60.0).for_(400)
     scene.process(500, 50.0, container="d" * 64)
     scene.containers.append(
         {"id": "d" * 64, "run": 8, "ours": True, "state": "running", "stopped_at": None}

@@ -29,7 +29,7 @@ UNKNOWN = 999
 
 
 @dataclass(kw_only=True)
-class Card:
+class StandInCard:
     """What is not in `numbers` is not supported: see nvml.c for the keys."""
 
     uuid: str
@@ -55,8 +55,8 @@ class Card:
 
 
 @dataclass(kw_only=True)
-class Machine:
-    cards: list[Card]
+class SimulatedMachine:
+    cards: list[StandInCard]
     driver: str = "580.95.05"
     errors: dict[str, int] = field(default_factory=dict)
     sleeps: dict[str, float] = field(default_factory=dict)
@@ -68,14 +68,14 @@ class StandIn:
     def __init__(self, folder: Path) -> None:
         self._state = folder / "nvml-standin"
         self.env = {**os.environ, **self.variables}
-        self.shown: list[Machine] = []
+        self.shown: list[SimulatedMachine] = []
 
     @property
     def variables(self) -> dict[str, str]:
         """What a program's environment needs for its nvidia-ml-py to load the stand-in."""
         return {"LD_LIBRARY_PATH": str(library().parent), "NVML_STANDIN": str(self._state)}
 
-    def show(self, machine: Machine) -> None:
+    def show(self, machine: SimulatedMachine) -> None:
         """From its next call on the library answers for this machine."""
         self.shown.append(machine)
         new = self._state.with_suffix(".new")
@@ -83,7 +83,7 @@ class StandIn:
         new.replace(self._state)
 
 
-def env(machine: Machine, folder: Path) -> dict[str, str]:
+def env(machine: SimulatedMachine, folder: Path) -> dict[str, str]:
     """The environment of a program that shall see this machine, with our own variables."""
     standin = StandIn(folder)
     standin.show(machine)
@@ -107,7 +107,7 @@ def library() -> Path:
 _keep: list[tempfile.TemporaryDirectory[str]] = []
 
 
-def _lines(machine: Machine) -> list[str]:
+def _lines(machine: SimulatedMachine) -> list[str]:
     lines = [f"driver {machine.driver}", *_faults(machine)]
     for card in machine.cards:
         lines += ["card", f"text uuid {card.uuid}", f"text name {card.name}", *_faults(card)]
@@ -121,7 +121,7 @@ def _lines(machine: Machine) -> list[str]:
     return lines
 
 
-def _faults(of: Machine | Card) -> list[str]:
+def _faults(of: SimulatedMachine | StandInCard) -> list[str]:
     return [
         *(f"error {symbol} {code}" for symbol, code in of.errors.items()),
         *(f"sleep {symbol} {seconds}" for symbol, seconds in of.sleeps.items()),

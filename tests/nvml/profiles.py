@@ -1,21 +1,21 @@
 """Machines that inferdash is made for, as their idle cards describe themselves to NVML."""
 
-from tests.nvml import Card, Machine
+from tests.nvml import SimulatedMachine, StandInCard
 
 MIB = 1024**2
 
 
-def rtx_pro_6000(cards: int = 8) -> Machine:
-    return Machine(cards=[_rtx_pro_6000(index) for index in range(cards)])
+def rtx_pro_6000(cards: int = 8) -> SimulatedMachine:
+    return SimulatedMachine(cards=[_rtx_pro_6000(index) for index in range(cards)])
 
 
-def h200(cards: int = 8) -> Machine:
-    return Machine(cards=[_h200(index) for index in range(cards)])
+def h200(cards: int = 8) -> SimulatedMachine:
+    return SimulatedMachine(cards=[_h200(index) for index in range(cards)])
 
 
-def gb300_station() -> Machine:
+def gb300_station() -> SimulatedMachine:
     """A DGX Station: one GPU whose memory is a NUMA node, and one ordinary card."""
-    gb300 = Card(
+    gb300 = StandInCard(
         uuid=_uuid(0x300),
         name="NVIDIA GB300",
         pci="00000009:01:00.0",
@@ -29,12 +29,12 @@ def gb300_station() -> Machine:
             "persistence": 1, "ecc_corrected": 0, "ecc_uncorrected": 0,
         },
     )  # fmt: skip
-    return Machine(cards=[gb300, _rtx_pro_6000(0)])
+    return SimulatedMachine(cards=[gb300, _rtx_pro_6000(0)])
 
 
-def gb10() -> Machine:
+def gb10() -> SimulatedMachine:
     """A DGX Spark: no memory of its own, no fan, no memory clock, no power limit."""
-    card = Card(
+    card = StandInCard(
         uuid=_uuid(0x10),
         name="NVIDIA GB10",
         pci="0000000F:01:00.0",
@@ -45,11 +45,11 @@ def gb10() -> Machine:
             "pcie_gen": 1, "pcie_gen_max": 1, "pcie_width": 1, "pcie_width_max": 1,
         },
     )  # fmt: skip
-    return Machine(cards=[card], driver="580.95.05")
+    return SimulatedMachine(cards=[card], driver="580.95.05")
 
 
-def _rtx_pro_6000(index: int) -> Card:
-    return Card(
+def _rtx_pro_6000(index: int) -> StandInCard:
+    return StandInCard(
         uuid=_uuid(0x6000 + index),
         name="NVIDIA RTX PRO 6000 Blackwell Server Edition",
         pci=f"00000000:{0x11 + 0x10 * index:02X}:00.0",
@@ -68,8 +68,8 @@ def _rtx_pro_6000(index: int) -> Card:
     )  # fmt: skip
 
 
-def _h200(index: int) -> Card:
-    return Card(
+def _h200(index: int) -> StandInCard:
+    return StandInCard(
         uuid=_uuid(0x200 + index),
         name="NVIDIA H200",
         pci=f"00000000:{0x18 + 0x10 * index:02X}:00.0",

@@ -10,10 +10,10 @@ from django.utils import timezone
 from servers.judge import oom
 from servers.lifecycle import diagnoses
 from servers.models import Run
-from servers.models.run import State
-from servers.watcher.oom import OomKilled
+from servers.models.run import RunState
+from servers.watcher.oom import OomMonitor
 from tests import factories
-from tests.chaos.place import Place
+from tests.chaos.place import ChaosSite
 from tests.watched.hands import Hands
 
 HOG = "x = bytearray(1 << 30)"
@@ -21,7 +21,9 @@ LIMIT = 256 << 20
 
 
 @pytest.mark.docker
-def test_a_part_of_an_engine_that_is_killed_explains_its_end(place: Place, hands: Hands) -> None:
+def test_a_part_of_an_engine_that_is_killed_explains_its_end(
+    place: ChaosSite, hands: Hands
+) -> None:
     """Docker's OOMKilled stays false, or not: nobody needs it."""
     place.watcher()
     container = hands.run("hungry", mem_limit=LIMIT)
@@ -34,7 +36,7 @@ def test_a_part_of_an_engine_that_is_killed_explains_its_end(place: Place, hands
     made = hands.client.exec_create(container, ["python3", "-c", HOG])
     hands.client.exec_start(made["Id"])
     place.waits_for("the kill is noted", lambda: bool(fresh().oom))
-    assert run.state == State.READY, "the engine itself lives"
+    assert run.state == RunState.READY, "the engine itself lives"
 
     hands.kills_engine(container)
 
@@ -49,15 +51,15 @@ def test_the_counter_alone_makes_it_likely_and_the_kernels_line_sure(
     box = factories.box("rtx8")
     now = timezone.now()
     run = factories.run(
-        factories.server(box, "glm-5"), State.FAILED, container_id="c" * 64, exit_code=137,
+        factories.server(box, "glm-5"), RunState.FAILED, container_id="c" * 64, exit_code=137,
         started_at=now - timedelta(minutes=9), ended_at=now - timedelta(seconds=4),
         log_complete=True,
     )  # fmt: skip
     calm = factories.run(
-        factories.server(box, "calm"), State.FAILED, container_id="d" * 64, exit_code=3,
+        factories.server(box, "calm"), RunState.FAILED, container_id="d" * 64, exit_code=3,
         started_at=now - timedelta(minutes=9), ended_at=now - timedelta(minutes=3),
     )  # fmt: skip
-    watcher = OomKilled(box)
+    watcher = OomMonitor(box)
     at = time.time() - 5
     move = {"t": at, "count": 1, "largest": [["dockerd", 2 * 2**30]]}
     killed: dict[str, Any] = {

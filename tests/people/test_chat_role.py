@@ -9,7 +9,7 @@ from servers import live
 from servers.models import Key, Permission, Role, User
 from servers.models.request import Request
 from servers.models.role import PERMISSIONS, name_roles
-from servers.models.run import State
+from servers.models.run import RunState
 from tests import factories
 from tests.cases import Cases
 from tests.people.desk import as_, join
@@ -57,8 +57,8 @@ def test_nothing_of_the_box_is_on_their_pages(carl: User) -> None:
     """Of a server that runs, and of one whose start has failed with a line of its log."""
     box = factories.box("rtx8")
     runs = [
-        factories.run(factories.server(box, "up"), State.READY),
-        factories.run(factories.server(box, "down"), State.FAILED),
+        factories.run(factories.server(box, "up"), RunState.READY),
+        factories.run(factories.server(box, "down"), RunState.FAILED),
     ]
     for run in runs:
         run.failure = "CUDA error in /opt/secret/start.py"

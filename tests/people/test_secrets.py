@@ -5,7 +5,7 @@ import pytest
 from django.urls import reverse
 
 from servers.models import Box, Run, Secret, User
-from servers.models.run import State
+from servers.models.run import RunState
 from tests import factories
 from tests.people.desk import as_, said
 
@@ -94,6 +94,6 @@ def test_a_secret_that_runs_in_an_earlier_version_is_not_deleted(ada: User) -> N
 
     assert "VLLM_API_KEY is used by coder as it runs now" in said(response)
     assert Secret.objects.get() == secret
-    Run.objects.filter(pk=run.pk).update(state=State.STOPPED)
+    Run.objects.filter(pk=run.pk).update(state=RunState.STOPPED)
     as_(ada).post(reverse("secret_delete", args=[secret.pk]))
     assert not Secret.objects.exists()

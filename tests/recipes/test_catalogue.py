@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from servers.engines.change import Change
+from servers.engines.change import LaunchChange
 from servers.recipes.catalogue import catalogue
 
 PROFILE = "name: Mine\nengine: vllm\nimage: vllm/vllm-openai:v0.20.2\ncheckpoint: Qwen/Qwen3-8B\n"
@@ -63,7 +63,7 @@ def test_overlays_of_ones_own_lie_in_a_folder_below(tmp_path: Path) -> None:
     found = catalogue(write(tmp_path, overlays__long=text))
 
     assert found.overlays[-1].id == "long"
-    assert found.overlays[-1].change == Change(set_flags={"--max-model-len": "131072"})
+    assert found.overlays[-1].change == LaunchChange(set_flags={"--max-model-len": "131072"})
     assert found.broken == ()
 
 

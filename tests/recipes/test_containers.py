@@ -12,7 +12,7 @@ from docker import APIClient
 from servers.engines import placement
 from servers.engines.launch import Launch
 from servers.engines.placement import Site
-from servers.host.containers import Docker
+from servers.host.containers import DockerContainers
 from servers.host.docker_request import creation
 from servers.judge.hardening import PIDS, harden
 from servers.recipes.catalogue import catalogue
@@ -48,7 +48,7 @@ def launches() -> Iterator[Any]:
 
 
 @pytest.fixture
-def api(docker: Docker) -> Iterator[APIClient]:
+def api(docker: DockerContainers) -> Iterator[APIClient]:
     with closing(APIClient(docker.host, version="auto")) as client:
         yield client
         for container in docker.list_ours():
@@ -59,7 +59,7 @@ def api(docker: Docker) -> Iterator[APIClient]:
 
 @pytest.mark.parametrize("launch", list(launches()))
 def test_the_created_container_is_what_the_recipe_says(
-    docker: Docker, api: APIClient, tmp_path: Path, launch: Launch
+    docker: DockerContainers, api: APIClient, tmp_path: Path, launch: Launch
 ) -> None:
     bare = created(docker, api, tmp_path, Launch(engine="vllm", image="", checkpoint="c"), "bare")
     launch = there(docker, launch, tmp_path)
@@ -93,7 +93,7 @@ def test_the_created_container_is_what_the_recipe_says(
 
 
 def created(
-    docker: Docker, api: APIClient, folder: Path, launch: Launch, name: str
+    docker: DockerContainers, api: APIClient, folder: Path, launch: Launch, name: str
 ) -> dict[str, Any]:
     """Created, not started; the fixture removes it."""
     image = docker.image(ENGINE)
@@ -118,7 +118,7 @@ def created(
     return found
 
 
-def there(docker: Docker, launch: Launch, folder: Path) -> Launch:
+def there(docker: DockerContainers, launch: Launch, folder: Path) -> Launch:
     """The launch with bind mounts from a folder that exists, and volumes that nobody else has."""
     parts = [text.partition(":") for text in launch.volumes]
     return replace(

@@ -11,7 +11,7 @@ from servers.engines import ENGINES
 from servers.engines.launch import Launch
 from servers.host import durations, sizes
 from servers.recipes import notation
-from servers.recipes.document import KEYS, Document, DocumentError, Source, read, write
+from servers.recipes.document import KEYS, Document, DocumentError, RecipeSource, read, write
 from tests.cases import table
 
 LEAST = "name: a\nengine: vllm\nimage: vllm/vllm-openai:v0.20.2\ncheckpoint: Qwen/Qwen3-8B\n"
@@ -84,7 +84,7 @@ documents = st.builds(
     name=texts.filter(str.strip),
     launch=launches,
     notes=texts,
-    source=st.builds(Source, title=texts, url=texts.map("https://".__add__) | st.just("")),
+    source=st.builds(RecipeSource, title=texts, url=texts.map("https://".__add__) | st.just("")),
     tags=st.lists(texts, max_size=3).map(tuple),
     boxes=st.integers(1, 4),
     secrets=st.lists(names.map("SECRET_".__add__), max_size=2, unique=True).map(tuple),

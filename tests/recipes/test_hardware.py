@@ -3,7 +3,7 @@ import pytest
 from servers.engines.launch import Launch
 from servers.recipes import hardware
 from servers.recipes.document import Document
-from servers.recipes.hardware import Gpu, Hardware, fits
+from servers.recipes.hardware import Gpu, GpuRequirement, fits
 from tests.cases import table
 
 PRO: Gpu = ("NVIDIA RTX PRO 6000 Blackwell Server Edition", "12.0")
@@ -20,16 +20,16 @@ def document(hardware: str = "", *, boxes: int = 1, gpus: str = "all") -> Docume
 @pytest.mark.parametrize(
     ("text", "read"),
     [
-        ("4x RTX PRO 6000", Hardware(count=4, name="RTX PRO 6000")),
-        (" 1 × sm_120 ", Hardware(count=1, name="sm_120")),
-        ("8X H200", Hardware(count=8, name="H200")),
+        ("4x RTX PRO 6000", GpuRequirement(count=4, name="RTX PRO 6000")),
+        (" 1 × sm_120 ", GpuRequirement(count=1, name="sm_120")),
+        ("8X H200", GpuRequirement(count=8, name="H200")),
         ("RTX PRO 6000", None),
         ("0x H200", None),
         ("4x", None),
         ("", None),
     ],
 )
-def test_hardware_is_a_count_and_a_name(text: str, read: Hardware | None) -> None:
+def test_hardware_is_a_count_and_a_name(text: str, read: GpuRequirement | None) -> None:
     assert hardware.parse(text) == read
 
 
@@ -57,7 +57,7 @@ def test_hardware_is_a_count_and_a_name(text: str, read: Hardware | None) -> Non
 def test_a_gpu_is_known_by_its_name_or_its_compute_capability(
     name: str, gpu: Gpu, is_so: bool
 ) -> None:
-    assert Hardware(count=1, name=name).fits(gpu) is is_so
+    assert GpuRequirement(count=1, name=name).fits(gpu) is is_so
 
 
 @table(

@@ -26,7 +26,7 @@ BOOT = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Machine:
+class ServiceMachine:
     host: str  # DOCKER_HOST
     name: str
 
@@ -74,11 +74,11 @@ def _docker(host: str, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 @contextmanager
-def machine(host: str) -> Iterator[Machine]:
+def machine(host: str) -> Iterator[ServiceMachine]:
     """One that has booted, and sees this Docker Engine as its own."""
     images.build_base(host, SUITE, IMAGE, PACKAGES)
     socket = Path(host.removeprefix("unix://"))
-    made = Machine(host=host, name=f"inferdash-test-systemd-{uuid.uuid4().hex[:8]}")
+    made = ServiceMachine(host=host, name=f"inferdash-test-systemd-{uuid.uuid4().hex[:8]}")
     words = ["--detach", "--name", made.name, "--stop-signal", "SIGRTMIN+3"]
     words += [f"--cap-add={each}" for each in CAPABILITIES]
     for each in ("seccomp", "apparmor", "systempaths"):

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from servers.host.containers import Docker
+from servers.host.containers import DockerContainers
 from tests.images import ENGINE
-from tests.service.machine import Machine, machine
+from tests.service.machine import ServiceMachine, machine
 from tests.terminal import ROOT
 
 pytestmark = [pytest.mark.docker, pytest.mark.service, pytest.mark.takes(150)]
@@ -70,7 +70,7 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def box(docker_host: str, bundle: Path) -> Iterator[Machine]:
+def box(docker_host: str, bundle: Path) -> Iterator[ServiceMachine]:
     """With the bundle unpacked in /root/inferdash, and nothing installed."""
     with machine(docker_host) as made:
         made.takes(bundle, "/root/bundle.tar.gz")
@@ -79,16 +79,16 @@ def box(docker_host: str, bundle: Path) -> Iterator[Machine]:
         _remove_engines(docker_host, made)
 
 
-def _remove_engines(docker_host: str, made: Machine) -> None:
+def _remove_engines(docker_host: str, made: ServiceMachine) -> None:
     if not made.asks("test -f /root/install.id"):
         return
-    docker = Docker(made.run("cat /root/install.id").strip(), docker_host)
+    docker = DockerContainers(made.run("cat /root/install.id").strip(), docker_host)
     for container in docker.list_ours():
         docker.remove(container.id)
     docker.close()
 
 
-def ask(box: Machine, code: str) -> str:
+def ask(box: ServiceMachine, code: str) -> str:
     """What the code prints that the installed inferdash runs, with the models at hand."""
     whole = f"from servers.models import *\n{code}"
     box.run(f"cat > /tmp/code.py <<'END'\n{whole}\nEND\nchmod 644 /tmp/code.py")
@@ -110,12 +110,12 @@ FACTS = rows("select facts from servers_box")
 TABLES = rows("select name from sqlite_master")
 
 
-def newest_migration(box: Machine) -> str:
+def newest_migration(box: ServiceMachine) -> str:
     names = box.run("ls /root/inferdash/servers/migrations").split()
     return max(name for name in names if name[:4].isdecimal()).removesuffix(".py")
 
 
-def test_it_installs_without_internet_and_all_its_services_run(box: Machine) -> None:
+def test_it_installs_without_internet_and_all_its_services_run(box: ServiceMachine) -> None:
     box.run("systemd-run --unit taken python3 -m http.server 8470 --bind 127.0.0.1")
     box.waits_until("python3 -c \"import socket; socket.create_connection(('127.0.0.1', 8470))\"")
     assert "port 8470 is taken" in box.run("cd /root/inferdash && ./install.sh", fails=True)
@@ -133,7 +133,7 @@ def test_it_installs_without_internet_and_all_its_services_run(box: Machine) -> 
     assert box.run("stat -c '%U %G %a' /etc/inferdash/box.toml").strip() == "root inferdash 640"
 
 
-def test_the_web_process_has_no_way_to_docker_and_the_others_have(box: Machine) -> None:
+def test_the_web_process_has_no_way_to_docker_and_the_others_have(box: ServiceMachine) -> None:
     def sees(service: str) -> bool:
         pid = box.run(f"systemctl show -P MainPID inferdash-{service}").strip()
         group = box.run("stat -c %g /run/docker.sock").strip()
@@ -146,7 +146,7 @@ def test_the_web_process_has_no_way_to_docker_and_the_others_have(box: Machine) 
     box.waits_until(f"{FACTS} | grep -q version")
 
 
-def test_what_dies_comes_back(box: Machine) -> None:
+def test_what_dies_comes_back(box: ServiceMachine) -> None:
     before = box.run("systemctl show -P MainPID inferdash-worker").strip()
 
     box.run(f"kill -9 {before}")
@@ -156,7 +156,9 @@ def test_what_dies_comes_back(box: Machine) -> None:
     )
 
 
-def test_an_engine_is_started_and_a_restart_of_the_machine_brings_all_back(box: Machine) -> None:
+def test_an_engine_is_started_and_a_restart_of_the_machine_brings_all_back(
+    box: ServiceMachine,
+) -> None:
     ask(box, START)
     box.waits_until(f"{RUNS} | grep -q starting")
     before = box.run(RUNS)
@@ -169,7 +171,7 @@ def test_an_engine_is_started_and_a_restart_of_the_machine_brings_all_back(box: 
         box.waits_until(f"systemctl is-active inferdash-{service}")
 
 
-def test_the_line_that_a_refusal_prints_is_in_effect_at_once(box: Machine) -> None:
+def test_the_line_that_a_refusal_prints_is_in_effect_at_once(box: ServiceMachine) -> None:
     ask(box, ON_HOST_NETWORK)
     box.waits_until(f"{FAILURES} | grep -q host_network")
     line = re.search(r"`(?:sudo )?(inferdash-manage allow host_network)`", box.run(FAILURES))
@@ -186,7 +188,7 @@ def test_the_line_that_a_refusal_prints_is_in_effect_at_once(box: Machine) -> No
     assert "host_network = false" in box.run("cat /etc/inferdash/box.toml")
 
 
-def test_an_upgrade_copies_the_database_and_a_rollback_brings_it_back(box: Machine) -> None:
+def test_an_upgrade_copies_the_database_and_a_rollback_brings_it_back(box: ServiceMachine) -> None:
     first = box.run("readlink /opt/inferdash/current")
     text = MIGRATION.format(after=newest_migration(box), sql="CREATE TABLE newer (x integer)")
     migration = "/root/inferdash/servers/migrations/9998_newer.py"
@@ -209,7 +211,7 @@ def test_an_upgrade_copies_the_database_and_a_rollback_brings_it_back(box: Machi
     box.run(f"rm {migration}")
 
 
-def test_a_line_in_the_settings_has_the_services_speak_tls(box: Machine) -> None:
+def test_a_line_in_the_settings_has_the_services_speak_tls(box: ServiceMachine) -> None:
     box.run("echo TLS=self >>/etc/inferdash/inferdash.env && systemctl restart inferdash.target")
 
     box.waits_until(UP_BY_TLS)
@@ -227,7 +229,7 @@ def test_a_line_in_the_settings_has_the_services_speak_tls(box: Machine) -> None
     assert f"fingerprint is {told[1]}" in said
 
 
-def test_a_certificate_that_cannot_be_served_stops_nothing(box: Machine) -> None:
+def test_a_certificate_that_cannot_be_served_stops_nothing(box: ServiceMachine) -> None:
     settings = "/etc/inferdash/inferdash.env"
     box.run(f"sed -i 's|^TLS=self$|TLS_CERT=/nowhere.crt\\nTLS_KEY=/nowhere.key|' {settings}")
 
@@ -239,7 +241,7 @@ def test_a_certificate_that_cannot_be_served_stops_nothing(box: Machine) -> None
     box.waits_until(UP)
 
 
-def test_an_upgrade_that_fails_leaves_what_was_there_running(box: Machine) -> None:
+def test_an_upgrade_that_fails_leaves_what_was_there_running(box: ServiceMachine) -> None:
     first = box.run("readlink /opt/inferdash/current")
     text = MIGRATION.format(after=newest_migration(box), sql="CREATE NONSENSE")
     migration = "/root/inferdash/servers/migrations/9999_broken.py"
@@ -256,7 +258,7 @@ def test_an_upgrade_that_fails_leaves_what_was_there_running(box: Machine) -> No
     box.run(f"rm {migration}")
 
 
-def test_uninstall_leaves_data_and_engines(box: Machine, docker_host: str) -> None:
+def test_uninstall_leaves_data_and_engines(box: ServiceMachine, docker_host: str) -> None:
     engine = ast.literal_eval(box.run(RUNS))[0][0]
 
     said = box.run("cd /root/inferdash && make uninstall")
@@ -264,14 +266,14 @@ def test_uninstall_leaves_data_and_engines(box: Machine, docker_host: str) -> No
     assert "engines keep running: docker ps --filter label=inferdash.install=" in said
     assert box.run("ls /etc/systemd/system").count("inferdash") == 0
     assert not box.asks(UP)
-    docker = Docker(box.run("cat /root/install.id").strip(), docker_host)
+    docker = DockerContainers(box.run("cat /root/install.id").strip(), docker_host)
     found = docker.inspect(engine)
     docker.close()
     assert found is not None
     assert not found.has_ended
 
 
-def test_data_and_settings_stay_until_somebody_purges_them(box: Machine) -> None:
+def test_data_and_settings_stay_until_somebody_purges_them(box: ServiceMachine) -> None:
     for path in ("/var/lib/inferdash/inferdash.sqlite3", "/etc/inferdash/box.toml"):
         assert box.asks(f"test -f {path}")
     assert not box.asks("test -e /opt/inferdash")

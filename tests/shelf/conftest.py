@@ -8,7 +8,7 @@ import pytest
 from docker import APIClient
 from docker.errors import APIError, ImageNotFound
 
-from servers.host.containers import Docker
+from servers.host.containers import DockerContainers
 from servers.lifecycle import creation
 from servers.lifecycle.images import logins
 from servers.models import Box
@@ -17,14 +17,14 @@ from tests.registry import Registry, registry
 
 
 @pytest.fixture(autouse=True)
-def _worker(docker: Docker, settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def _worker(docker: DockerContainers, settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     settings.INSTALL = docker.install
     docker.logins = logins.kept
     monkeypatch.setattr(creation, "docker", lambda: docker)
 
 
 @pytest.fixture
-def store(docker: Docker) -> Iterator[Registry]:
+def store(docker: DockerContainers) -> Iterator[Registry]:
     """A registry; whatever was pulled from it is removed again, whichever name it has then."""
     with registry(docker.facts().architecture, layers=3) as made:
         yield made

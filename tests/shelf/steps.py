@@ -1,6 +1,6 @@
 """What the tests of images do over and over."""
 
-from servers.host.containers import Docker
+from servers.host.containers import DockerContainers
 from servers.lifecycle.images import jobs, pruning
 from servers.models import Box, ImageJob
 from tests import shelves
@@ -16,12 +16,12 @@ def done(job: ImageJob | None) -> ImageJob:
     return job
 
 
-def look(box: Box, docker: Docker) -> None:
+def look(box: Box, docker: DockerContainers) -> None:
     pruning.look(box, docker, with_sizes=True)
     shelves.shelf(box)
 
 
-def newer(store: Registry, docker: Docker) -> str:
+def newer(store: Registry, docker: DockerContainers) -> str:
     """Another image under the same tag; the layers of the one before are gone."""
     with registry(docker.facts().architecture, layers=2) as made:
         store.blobs, store.manifest = made.blobs, made.manifest

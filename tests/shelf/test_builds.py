@@ -10,11 +10,11 @@ import pytest
 from docker import APIClient
 
 from servers.engines.launch import Launch
-from servers.host.containers import Docker
-from servers.host.images import Stream
+from servers.host.containers import DockerContainers
+from servers.host.images import DockerStream
 from servers.lifecycle import creation
 from servers.lifecycle.images import built, jobs, shelf
-from servers.lifecycle.secrets import Refused
+from servers.lifecycle.secrets import SecretsError
 from servers.models import (
     Box,
     ImageJob,
@@ -22,7 +22,7 @@ from servers.models import (
     Server,
     StoredImage,
 )
-from servers.models.run import State
+from servers.models.run import RunState
 from tests import factories
 from tests.hostile_server import hostile_server
 from tests.images import BASE
@@ -54,7 +54,9 @@ def build(server: Server) -> ImageJob:
     return done(jobs.ask_to_build(server.box, tag, version, by=factories.person()))
 
 
-def test_a_patched_image_is_built_from_the_profiles_dockerfile(box: Box, docker: Docker) -> None:
+def test_a_patched_image_is_built_from_the_profiles_dockerfile(
+    box: Box, docker: DockerContainers
+) -> None:
     server = patched(
         box, f"FROM {BASE}\nCOPY fix.sh /fix.sh\nRUN /fix.sh {TOKEN}\n",
         fix_sh="#!/bin/sh\necho patched $1 > /patched\ncat /patched\n",
@@ -96,7 +98,9 @@ def test_a_build_that_fails_says_where(box: Box) -> None:
     assert "ADD is not taken" in refused.said
 
 
-def test_what_a_base_image_adds_to_a_build_is_read_before_it(box: Box, docker: Docker) -> None:
+def test_what_a_base_image_adds_to_a_build_is_read_before_it(
+    box: Box, docker: DockerContainers
+) -> None:
     """Its ONBUILD would have the daemon fetch from the box's own network."""
     name = f"onbuild-{uuid.uuid4().hex[:8]}:1"
     with hostile_server() as inside, closing(APIClient(docker.host, version="auto")) as client:
@@ -126,12 +130,12 @@ def inspected(client: APIClient, name: str) -> tuple[str, list[str]]:
 
 
 def test_a_build_begins_with_the_very_image_that_was_looked_at(
-    box: Box, docker: Docker, monkeypatch: pytest.MonkeyPatch
+    box: Box, docker: DockerContainers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its name is moved in between, to one whose ONBUILD would be refused."""
     moved = f"moved-{uuid.uuid4().hex[:8]}"
     name = f"{moved}:1"
-    building = Docker.building
+    building = DockerContainers.building
     with hostile_server() as inside, closing(APIClient(docker.host, version="auto")) as client:
         inside.otherwise = lambda talk: talk.send("200 OK", b"LOOPBACK-SECRET")
         text = f"FROM {BASE}\nONBUILD ADD {inside.url}/meta /stolen\n"
@@ -140,11 +144,11 @@ def test_a_build_begins_with_the_very_image_that_was_looked_at(
         client.tag(BASE, moved, "1")
         looked_at, layers = inspected(client, BASE)
 
-        def after_a_move(self: Docker, *args: Any, **more: Any) -> Stream:
+        def after_a_move(self: DockerContainers, *args: Any, **more: Any) -> DockerStream:
             client.tag(f"other-{name}", moved, "1")
             return building(self, *args, **more)
 
-        monkeypatch.setattr(Docker, "building", after_a_move)
+        monkeypatch.setattr(DockerContainers, "building", after_a_move)
         try:
             job = build(patched(box, f"ARG B={name}\nFROM $B AS a\nFROM a\nRUN : {name}\n"))
             assert job.state == "done", job.said
@@ -159,7 +163,7 @@ def test_a_build_begins_with_the_very_image_that_was_looked_at(
     assert not inside.asked
 
 
-def test_a_build_is_cancelled(box: Box, docker: Docker) -> None:
+def test_a_build_is_cancelled(box: Box, docker: DockerContainers) -> None:
     # Unlike any before it: what Docker has in its cache is not built again.
     server = patched(
         box,
@@ -195,6 +199,6 @@ def test_a_profile_whose_image_was_not_built_does_not_ask_a_registry(box: Box) -
     tag = built.tag(server.profile.slug, launch)
     server.profile.save_version(replace(launch, image=tag), by=None)
     server.profile.refresh_from_db()
-    run = factories.run(server, State.QUEUED)
-    with pytest.raises(Refused, match="Build it on the page of"):
+    run = factories.run(server, RunState.QUEUED)
+    with pytest.raises(SecretsError, match="Build it on the page of"):
         creation.image(run)

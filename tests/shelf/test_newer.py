@@ -6,7 +6,7 @@ import pytest
 from django.utils import timezone
 
 from servers.engines.flaglist import Flag, FlagList
-from servers.host.containers import Docker
+from servers.host.containers import DockerContainers
 from servers.lifecycle.images import jobs, news, shelf
 from servers.models import (
     Box,
@@ -31,7 +31,7 @@ def flags(*names: str) -> FlagList:
 
 
 def test_a_newer_build_is_checked_before_the_tag_moves_and_can_be_left_again(
-    box: Box, store: Registry, docker: Docker
+    box: Box, store: Registry, docker: DockerContainers
 ) -> None:
     ada = factories.person()
     first = done(jobs.ask_to_pull(box, store.image, by=ada)).image_id

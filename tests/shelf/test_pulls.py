@@ -3,8 +3,8 @@
 import pytest
 
 from servers.host import registry as remote
-from servers.host.containers import Docker
-from servers.host.docker_client import Login
+from servers.host.containers import DockerContainers
+from servers.host.docker_client import RegistryAuth
 from servers.host.registry import RegistryError
 from servers.judge import images as judge
 from servers.lifecycle.images import jobs, logins
@@ -13,7 +13,7 @@ from servers.models import (
     Entry,
     ImageJob,
 )
-from servers.watcher.shelf import Shelves
+from servers.watcher.shelf import ImageInventories
 from tests import factories, shelves
 from tests.registry import Registry, registry
 from tests.shelf.steps import done
@@ -26,7 +26,9 @@ pytestmark = [
 ]
 
 
-def test_a_pull_is_told_by_layer_and_in_all(box: Box, store: Registry, docker: Docker) -> None:
+def test_a_pull_is_told_by_layer_and_in_all(
+    box: Box, store: Registry, docker: DockerContainers
+) -> None:
     ada = factories.person()
     job = done(jobs.ask_to_pull(box, store.image, by=ada))
 
@@ -52,7 +54,9 @@ def begun(job: ImageJob) -> bool:
     return any(each["state"] == "downloading" for each in job.layers)
 
 
-def test_a_pull_is_cancelled_and_begun_again(box: Box, store: Registry, docker: Docker) -> None:
+def test_a_pull_is_cancelled_and_begun_again(
+    box: Box, store: Registry, docker: DockerContainers
+) -> None:
     ada = factories.person()
     store.hold = True
     job = jobs.ask_to_pull(box, store.image, by=ada)
@@ -89,7 +93,9 @@ def test_what_a_dead_watcher_left_is_said_and_can_be_begun_again(box: Box, store
     assert done(jobs.ask_again(cut, by=factories.person())).state == "done"
 
 
-def test_what_cannot_be_pulled_says_why(box: Box, store: Registry, docker: Docker) -> None:
+def test_what_cannot_be_pulled_says_why(
+    box: Box, store: Registry, docker: DockerContainers
+) -> None:
     ada = factories.person()
 
     def said(reference: str) -> str:
@@ -102,7 +108,7 @@ def test_what_cannot_be_pulled_says_why(box: Box, store: Registry, docker: Docke
 
 
 def test_a_pull_that_speaks_against_itself_waits_for_a_person(
-    box: Box, docker: Docker, monkeypatch: pytest.MonkeyPatch
+    box: Box, docker: DockerContainers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ada = factories.person()
     other = "aarch64" if docker.facts().architecture == "x86_64" else "x86_64"
@@ -130,7 +136,7 @@ BY = pytest.mark.parametrize("by_token", [False, True], ids=["by password", "by 
 
 @BY
 def test_a_log_in_that_is_kept_opens_a_registry(
-    box: Box, store: Registry, docker: Docker, by_token: bool
+    box: Box, store: Registry, docker: DockerContainers, by_token: bool
 ) -> None:
     ada = factories.person()
     store.by_token = by_token
@@ -156,17 +162,21 @@ def test_a_log_in_that_is_kept_opens_a_registry(
     login.keep("wrong-password")
     login.save()
     logins.ask_for_test(login, by=ada)
-    Shelves(box).step()
+    ImageInventories(box).step()
     login.refresh_from_db()
     assert "does not take this name and password" in login.error
     kept = " ".join([login.error, *(str(each.detail) for each in Entry.objects.all())])
     assert "wrong-password" not in kept
     assert "ghp_" not in kept
-    assert "ghp_" not in repr(logins.kept() + [Login(registry="x", username="y", password="ghp_z")])
+    assert "ghp_" not in repr(
+        logins.kept() + [RegistryAuth(registry="x", username="y", password="ghp_z")]
+    )
 
 
 @BY
-def test_the_size_is_asked_of_the_registry(store: Registry, docker: Docker, by_token: bool) -> None:
+def test_the_size_is_asked_of_the_registry(
+    store: Registry, docker: DockerContainers, by_token: bool
+) -> None:
     store.by_token = by_token
     architecture = judge.ARCHITECTURES[docker.facts().architecture]
     found = remote.size(store.image, architecture)
@@ -175,7 +185,7 @@ def test_the_size_is_asked_of_the_registry(store: Registry, docker: Docker, by_t
     store.login = "ada:secret"
     with pytest.raises(RegistryError, match="wants a log-in|lets nobody in"):
         remote.size(store.image, architecture)
-    mine = Login(registry=f"127.0.0.1:{store.port}", username="ada", password="secret")
+    mine = RegistryAuth(registry=f"127.0.0.1:{store.port}", username="ada", password="secret")
     assert remote.size(store.image, architecture, mine) == found
     with pytest.raises(RegistryError, match="does not answer"):
         remote.size("127.0.0.1:1/x:1", architecture)

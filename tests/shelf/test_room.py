@@ -7,7 +7,7 @@ import pytest
 from django.utils import timezone
 from docker import APIClient
 
-from servers.host.containers import Docker
+from servers.host.containers import DockerContainers
 from servers.judge import images as judge
 from servers.lifecycle.images import jobs, shelf
 from servers.models import (
@@ -18,8 +18,8 @@ from servers.models import (
     Shelf,
     StoredImage,
 )
-from servers.models.run import State
-from servers.watcher.shelf import Shelves
+from servers.models.run import RunState
+from servers.watcher.shelf import ImageInventories
 from tests import factories, shelves
 from tests.registry import Registry, registry
 from tests.shelf.steps import done, look
@@ -31,11 +31,13 @@ pytestmark = [
 ]
 
 
-def test_room_is_made_without_what_is_needed(box: Box, store: Registry, docker: Docker) -> None:
+def test_room_is_made_without_what_is_needed(
+    box: Box, store: Registry, docker: DockerContainers
+) -> None:
     ada = factories.person()
     needed = done(jobs.ask_to_pull(box, store.image, by=ada)).image_id
     server = factories.server(box, "glm-5", image="lmsysorg/sglang:v1")
-    factories.run(server, State.STOPPED, image_id=needed)
+    factories.run(server, RunState.STOPPED, image_id=needed)
     with registry(docker.facts().architecture, layers=1, size=3 << 20) as other:
         unused = done(jobs.ask_to_pull(box, other.image, by=ada)).image_id
     look(box, docker)
@@ -58,20 +60,20 @@ def test_room_is_made_without_what_is_needed(box: Box, store: Registry, docker: 
 
 
 def test_a_prune_that_is_cancelled_says_what_it_has_removed(
-    box: Box, store: Registry, docker: Docker, monkeypatch: pytest.MonkeyPatch
+    box: Box, store: Registry, docker: DockerContainers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ada = factories.person()
     pulled = [done(jobs.ask_to_pull(box, store.image, by=ada)).image_id]
     with registry(docker.facts().architecture, layers=1) as other:
         pulled.append(done(jobs.ask_to_pull(box, other.image, by=ada)).image_id)
     look(box, docker)
-    drop = Docker.drop_image
+    drop = DockerContainers.drop_image
 
-    def dropped(self: Docker, image_id: str) -> bool:
+    def dropped(self: DockerContainers, image_id: str) -> bool:
         ImageJob.objects.filter(kind="prune").update(is_unwanted=True)
         return drop(self, image_id)
 
-    monkeypatch.setattr(Docker, "drop_image", dropped)
+    monkeypatch.setattr(DockerContainers, "drop_image", dropped)
     job = done(jobs.ask_to_prune(box, pulled, by=ada))
     assert job.state == "cancelled"
     assert job.said.startswith("Removed 1 image; ")
@@ -81,7 +83,7 @@ def test_a_prune_that_is_cancelled_says_what_it_has_removed(
 
 
 def test_what_a_container_of_others_was_made_from_stays(
-    box: Box, store: Registry, docker: Docker
+    box: Box, store: Registry, docker: DockerContainers
 ) -> None:
     pulled = done(jobs.ask_to_pull(box, store.image, by=factories.person())).image_id
     with closing(APIClient(docker.host, version="auto")) as client:
@@ -98,9 +100,11 @@ def test_what_a_container_of_others_was_made_from_stays(
     docker.drop_image(pulled)
 
 
-def test_the_watcher_writes_down_what_lies_there(box: Box, store: Registry, docker: Docker) -> None:
+def test_the_watcher_writes_down_what_lies_there(
+    box: Box, store: Registry, docker: DockerContainers
+) -> None:
     docker.pull(store.image, lambda progress: True)
-    shelves_of = Shelves(box)
+    shelves_of = ImageInventories(box)
     shelves_of.step()
 
     stored = next(each for each in StoredImage.objects.all() if store.image in each.tags)

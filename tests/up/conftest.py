@@ -4,17 +4,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.terminal import Started
+from tests.terminal import TerminalProgram
 
 
 @pytest.fixture
-def start() -> Iterator[Callable[..., Started]]:
-    running: list[Started] = []
+def start() -> Iterator[Callable[..., TerminalProgram]]:
+    running: list[TerminalProgram] = []
 
     def start(
         command: list[str], environment: dict[str, str], pass_fds: tuple[int, ...] = ()
-    ) -> Started:
-        running.append(Started(command, environment, pass_fds=pass_fds))
+    ) -> TerminalProgram:
+        running.append(TerminalProgram(command, environment, pass_fds=pass_fds))
         return running[-1]
 
     yield start

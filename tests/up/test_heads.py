@@ -17,7 +17,7 @@ from tests.waiting import PATIENCE, wait_until_async
 HEAD = b"POST /x HTTP/1.1\r\nHost: box\r\nContent-Length: 4\r\n\r\n"
 
 
-class Clock:
+class ProtocolClock:
     """The time by which the protocol loses its patience: it passes when a test says so."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,10 +44,10 @@ class Clock:
                 handle._run()
 
 
-class Box:
+class HeadsServer:
     """A web process, what it has heard so far, and its clock."""
 
-    def __init__(self, clock: Clock, port: int) -> None:
+    def __init__(self, clock: ProtocolClock, port: int) -> None:
         self.clock = clock
         self.port = port
         self.connections = self.heard = 0
@@ -88,10 +88,10 @@ class Box:
 
 
 @pytest_asyncio.fixture
-async def box(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Box]:
-    clock = Clock(monkeypatch)
+async def box(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[HeadsServer]:
+    clock = ProtocolClock(monkeypatch)
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        box = Box(clock, listening.getsockname()[1])
+        box = HeadsServer(clock, listening.getsockname()[1])
         config = uvicorn.Config(
             box.application, http=box.protocol(), interface="asgi3", lifespan="off", log_level="error",
             timeout_keep_alive=3600, timeout_graceful_shutdown=1,
@@ -109,7 +109,7 @@ async def box(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Box]:
     [b"", b"GET / HTTP/1.1\r\nHost: b", HEAD, HEAD + b"ab", b"\r\n"],
     ids=["nothing", "half a head", "no body", "half a body", "an empty line"],
 )
-async def test_who_stops_in_the_middle_is_hung_up_on(box: Box, said: bytes) -> None:
+async def test_who_stops_in_the_middle_is_hung_up_on(box: HeadsServer, said: bytes) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", box.port)
     await wait_until_async(lambda: box.connections == 1, "it is connected")
     box.clock.passes(heads.WITHIN - 1)
@@ -124,7 +124,7 @@ async def test_who_stops_in_the_middle_is_hung_up_on(box: Box, said: bytes) -> N
 
 @pytest.mark.asyncio
 @pytest.mark.parametrize("said", [HEAD[:20], b"\r\n"], ids=["half a head", "an empty line"])
-async def test_half_a_second_request_does_not_stay_either(box: Box, said: bytes) -> None:
+async def test_half_a_second_request_does_not_stay_either(box: HeadsServer, said: bytes) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", box.port)
     writer.write(HEAD + b"abcd")
     answer = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), PATIENCE)
@@ -139,7 +139,7 @@ async def test_half_a_second_request_does_not_stay_either(box: Box, said: bytes)
 
 
 @pytest.mark.asyncio
-async def test_a_socket_may_be_silent(box: Box) -> None:
+async def test_a_socket_may_be_silent(box: HeadsServer) -> None:
     async with connect(f"ws://127.0.0.1:{box.port}/", open_timeout=PATIENCE) as socket:
         box.clock.passes(3 * heads.WITHIN)
         await socket.send("still there?")
@@ -148,7 +148,9 @@ async def test_a_socket_may_be_silent(box: Box) -> None:
 
 
 @pytest.mark.asyncio
-async def test_who_says_all_of_it_in_pieces_is_answered_however_long_that_takes(box: Box) -> None:
+async def test_who_says_all_of_it_in_pieces_is_answered_however_long_that_takes(
+    box: HeadsServer,
+) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", box.port)
     writer.write(HEAD)
     await box.hears(len(HEAD))
@@ -166,7 +168,7 @@ async def test_who_says_all_of_it_in_pieces_is_answered_however_long_that_takes(
 @pytest.mark.asyncio
 @pytest.mark.parametrize("offer", ["h2c", "TLS/1.2"])
 async def test_what_is_said_with_an_offer_of_another_protocol_is_heard(
-    box: Box, offer: str
+    box: HeadsServer, offer: str
 ) -> None:
     asked = HEAD.replace(
         b"Host",

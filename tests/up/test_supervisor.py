@@ -9,16 +9,16 @@ import psutil
 import pytest
 
 from inferdash.up import plan
-from inferdash.up.plan import Plan, Program
-from tests.terminal import Started
+from inferdash.up.plan import Program, SupervisorPlan
+from tests.terminal import TerminalProgram
 from tests.up.programs import ROOT, alive
 from tests.waiting import PATIENCE, wait_until
 
 
 @pytest.fixture
-def supervise(start: Callable[..., Started]) -> Callable[..., Started]:
-    def supervise(*programs: Program, **environment: str) -> Started:
-        whole = Plan(
+def supervise(start: Callable[..., TerminalProgram]) -> Callable[..., TerminalProgram]:
+    def supervise(*programs: Program, **environment: str) -> TerminalProgram:
+        whole = SupervisorPlan(
             address="http://127.0.0.1:9",
             loopback="http://127.0.0.1:9",
             admin_link="",
@@ -43,7 +43,7 @@ def shell(name: str, script: str, *, is_last_to_stop: bool = False) -> Program:
     )
 
 
-def test_pauses_grow_and_the_exit_code_is_told(supervise: Callable[..., Started]) -> None:
+def test_pauses_grow_and_the_exit_code_is_told(supervise: Callable[..., TerminalProgram]) -> None:
     up = supervise(shell("web", "echo last words >&2; exit 7"))
 
     up.waits_for(r"web ended with exit code 7; starting it again in 2 s")
@@ -54,7 +54,7 @@ def test_pauses_grow_and_the_exit_code_is_told(supervise: Callable[..., Started]
 
 
 def test_a_program_that_ignores_sigterm_is_killed_with_all_it_started(
-    supervise: Callable[..., Started],
+    supervise: Callable[..., TerminalProgram],
 ) -> None:
     up = supervise(shell("web", "trap '' TERM; sh -c 'trap \"\" TERM; echo up; sleep 600' & wait"))
     up.waits_for("web .*up")
@@ -68,7 +68,7 @@ def test_a_program_that_ignores_sigterm_is_killed_with_all_it_started(
     wait_until(lambda: not alive(family), "all that it started has ended")
 
 
-def test_a_second_ctrl_c_does_not_wait(supervise: Callable[..., Started]) -> None:
+def test_a_second_ctrl_c_does_not_wait(supervise: Callable[..., TerminalProgram]) -> None:
     up = supervise(shell("web", "trap '' TERM; echo up; while :; do sleep 600; done"))
     up.waits_for("web .*up")
 
@@ -81,7 +81,7 @@ def test_a_second_ctrl_c_does_not_wait(supervise: Callable[..., Started]) -> Non
     assert up.ends() == 0
 
 
-def test_redis_is_the_last_to_stop(supervise: Callable[..., Started]) -> None:
+def test_redis_is_the_last_to_stop(supervise: Callable[..., TerminalProgram]) -> None:
     says_so = "trap 'echo gone; exit' TERM; echo up; while :; do sleep 0.01; done"
     up = supervise(
         shell("redis", says_so, is_last_to_stop=True),
@@ -96,7 +96,7 @@ def test_redis_is_the_last_to_stop(supervise: Callable[..., Started]) -> None:
     assert re.findall(r"(worker|redis) +\|\S* gone", up.said) == ["worker", "redis"]
 
 
-def test_the_log_is_coloured_on_a_terminal_only(supervise: Callable[..., Started]) -> None:
+def test_the_log_is_coloured_on_a_terminal_only(supervise: Callable[..., TerminalProgram]) -> None:
     coloured = supervise(shell("web", "echo hello; exec sleep 600"))
     plain = supervise(shell("web", "echo hello; exec sleep 600"), NO_COLOR="1")
 
@@ -106,7 +106,7 @@ def test_the_log_is_coloured_on_a_terminal_only(supervise: Callable[..., Started
 
 
 def test_what_a_program_says_cannot_write_to_the_terminal(
-    supervise: Callable[..., Started],
+    supervise: Callable[..., TerminalProgram],
 ) -> None:
     script = r"printf 'a\033]0;title\007b\033[2Jc\n'; exec sleep 600"
     up = supervise(shell("web", script), NO_COLOR="1")
@@ -115,7 +115,9 @@ def test_what_a_program_says_cannot_write_to_the_terminal(
     assert "\x1b" not in up.said
 
 
-def test_a_long_line_and_one_without_an_end_arrive(supervise: Callable[..., Started]) -> None:
+def test_a_long_line_and_one_without_an_end_arrive(
+    supervise: Callable[..., TerminalProgram],
+) -> None:
     up = supervise(shell("web", "head -c 100000 /dev/zero | tr '\\0' x; printf '\\nno end'"))
 
     up.waits_for(r"\|\S* no end")
@@ -125,7 +127,7 @@ def test_a_long_line_and_one_without_an_end_arrive(supervise: Callable[..., Star
 def test_a_terminal_that_takes_nothing_stops_no_program(tmp_path: Path) -> None:
     done = tmp_path / "done"
     script = f"seq 200000; touch {done}; exec sleep 600"
-    whole = Plan(
+    whole = SupervisorPlan(
         address="http://127.0.0.1:9",
         loopback="http://127.0.0.1:9",
         admin_link="",

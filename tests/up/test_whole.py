@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from tests.ports import free_port
-from tests.terminal import Started
+from tests.terminal import TerminalProgram
 from tests.tls.certificates import make
 from tests.up.programs import alive, settings, status
 from tests.waiting import PATIENCE, wait_until
@@ -25,7 +25,7 @@ UP = [sys.executable, "-m", "inferdash.up"]
 
 @pytest.mark.takes(60)
 def test_make_up_answers_and_ctrl_c_leaves_nothing(
-    start: Callable[..., Started], data: Path
+    start: Callable[..., TerminalProgram], data: Path
 ) -> None:
     port = free_port()
     up = start(["make", "up"], settings(data, port, SSH_CONNECTION="10.1.1.2 5000 10.1.1.1 22"))
@@ -47,7 +47,7 @@ def test_make_up_answers_and_ctrl_c_leaves_nothing(
 
 @pytest.mark.takes(60)
 def test_a_killed_program_comes_back_and_the_log_says_so(
-    start: Callable[..., Started], data: Path
+    start: Callable[..., TerminalProgram], data: Path
 ) -> None:
     port = free_port()
     up = start(UP, settings(data, port))
@@ -64,7 +64,9 @@ def test_a_killed_program_comes_back_and_the_log_says_so(
     wait_until(lambda: set(up.children()) == set(killed), lambda: f"all are back, not {up.said}")
 
 
-def test_nothing_outlives_a_killed_supervisor(start: Callable[..., Started], data: Path) -> None:
+def test_nothing_outlives_a_killed_supervisor(
+    start: Callable[..., TerminalProgram], data: Path
+) -> None:
     up = start(UP, settings(data, free_port()))
     up.waits_for("ready at")
     children = psutil.Process(up.process.pid).children(recursive=True)
@@ -77,7 +79,7 @@ def test_nothing_outlives_a_killed_supervisor(start: Callable[..., Started], dat
 
 @pytest.mark.takes(60)
 def test_a_second_make_up_says_where_the_first_one_is(
-    start: Callable[..., Started], data: Path
+    start: Callable[..., TerminalProgram], data: Path
 ) -> None:
     port, other = free_port(), free_port()
     first = start(UP, settings(data, port))
@@ -95,7 +97,7 @@ def test_a_second_make_up_says_where_the_first_one_is(
 
 
 def test_a_taken_port_is_told_with_its_holder_and_another_to_take(
-    start: Callable[..., Started], data: Path
+    start: Callable[..., TerminalProgram], data: Path
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -107,7 +109,7 @@ def test_a_taken_port_is_told_with_its_holder_and_another_to_take(
         assert up.ends() == 1
 
 
-def test_a_redis_of_ones_own_must_answer(start: Callable[..., Started], data: Path) -> None:
+def test_a_redis_of_ones_own_must_answer(start: Callable[..., TerminalProgram], data: Path) -> None:
     port = free_port()
     up = start(UP, settings(data, port, REDIS_URL=f"redis://:geheim@127.0.0.1:{port}/0"))
 
@@ -142,7 +144,7 @@ def test_a_redis_of_ones_own_must_answer(start: Callable[..., Started], data: Pa
     ],
 )
 def test_nonsense_ends_with_a_sentence_and_no_traceback(
-    start: Callable[..., Started], data: Path, setting: dict[str, str], sentence: str
+    start: Callable[..., TerminalProgram], data: Path, setting: dict[str, str], sentence: str
 ) -> None:
     up = start(UP, settings(data, free_port()) | setting)
 
@@ -153,7 +155,7 @@ def test_nonsense_ends_with_a_sentence_and_no_traceback(
 
 @pytest.mark.takes(60)
 def test_tls_of_its_own_is_made_and_told_with_the_authoritys_fingerprint(
-    start: Callable[..., Started], data: Path
+    start: Callable[..., TerminalProgram], data: Path
 ) -> None:
     port = free_port()
     up = start(["make", "up", "TLS=self"], settings(data, port, HOST="0.0.0.0"))
@@ -175,7 +177,7 @@ def test_tls_of_its_own_is_made_and_told_with_the_authoritys_fingerprint(
 
 @pytest.mark.takes(60)
 def test_a_certificate_for_a_name_is_served_and_the_first_link_is_at_it(
-    start: Callable[..., Started], data: Path, tmp_path: Path
+    start: Callable[..., TerminalProgram], data: Path, tmp_path: Path
 ) -> None:
     port = free_port()
     pair = make(tmp_path, hosts=("rtx8.example.org",), ends=timedelta(days=9))
@@ -190,7 +192,7 @@ def test_a_certificate_for_a_name_is_served_and_the_first_link_is_at_it(
 
 @pytest.mark.takes(60)
 def test_for_the_team_the_admins_link_is_on_loopback_and_tls_is_missed(
-    start: Callable[..., Started], data: Path
+    start: Callable[..., TerminalProgram], data: Path
 ) -> None:
     port = free_port()
     up = start(UP, settings(data, port, HOST="0.0.0.0"))

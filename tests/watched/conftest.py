@@ -8,12 +8,12 @@ import pytest
 from docker.errors import NotFound
 
 from tests.chaos.conftest import place  # noqa: F401 - a fixture
-from tests.chaos.place import Place
+from tests.chaos.place import ChaosSite
 from tests.watched.hands import Hands
 
 
 @pytest.fixture
-def hands(place: Place) -> Iterator[Hands]:  # noqa: F811
+def hands(place: ChaosSite) -> Iterator[Hands]:  # noqa: F811
     client = docker.APIClient(place.docker.host, version="auto", timeout=60)
     made = Hands(place=place, client=client)
     try:

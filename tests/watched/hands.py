@@ -5,12 +5,12 @@ from typing import Any
 
 import docker
 
-from servers.judge.found import Found
+from servers.judge.found import DiscoveredEngine
 from servers.lifecycle import actions
 from servers.models import Action, Run, Sighting
-from servers.models.run import State
+from servers.models.run import RunState
 from tests import factories
-from tests.chaos.place import Place
+from tests.chaos.place import ChaosSite
 from tests.dying import let_die
 from tests.images import ENGINE
 
@@ -20,7 +20,7 @@ MOMENT = {"ENGINE_SECONDS": "0.1"}
 
 @dataclass(kw_only=True)
 class Hands:
-    place: Place
+    place: ChaosSite
     client: docker.APIClient
     made: list[str] = field(default_factory=list)
 
@@ -58,11 +58,11 @@ class Hands:
         self.client.start(container)
         return container
 
-    def found(self, container: str) -> Found | None:
+    def found(self, container: str) -> DiscoveredEngine | None:
         sighting = Sighting.objects.filter(container_id=container).first()
         return sighting.what if sighting else None
 
-    def sees(self, container: str, answer: str = "serves") -> Found:
+    def sees(self, container: str, answer: str = "serves") -> DiscoveredEngine:
         """Wait until its box's watcher has seen it."""
 
         def is_seen() -> bool:
@@ -113,7 +113,7 @@ class Hands:
         return runs.filter(container_id=container).latest("pk")
 
     def is_ready(self, run: Run) -> Run:
-        self.place.waits_for_state(run, State.READY)
+        self.place.waits_for_state(run, RunState.READY)
         return self.run_of(run.container_id)
 
     def next_run(self, after: Run) -> Run:

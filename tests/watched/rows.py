@@ -4,17 +4,17 @@ from typing import Any
 
 from django.utils import timezone
 
-from servers.judge.found import Found
+from servers.judge.found import DiscoveredEngine
 from servers.judge.origin import Origin
 from servers.models import Box, Run, Server, Sighting
-from servers.models.run import State
+from servers.models.run import RunState
 from tests import factories
 
 CONTAINER = "c0ffee0123456789" * 4
 SPEECH = Origin(project="speech", service="llm", number="1", folder="/srv/speech", policy="always")
 
 
-def found(**values: Any) -> Found:
+def found(**values: Any) -> DiscoveredEngine:
     usual: dict[str, Any] = {
         "container": CONTAINER,
         "name": "speech-llm-1",
@@ -28,14 +28,16 @@ def found(**values: Any) -> Found:
         "started_at": timezone.now().timestamp() - 27 * 86400,
         "origin": SPEECH,
     }
-    return Found(**usual | values)
+    return DiscoveredEngine(**usual | values)
 
 
-def sighted(on: Box, *all_of_them: Found) -> None:
+def sighted(on: Box, *all_of_them: DiscoveredEngine) -> None:
     Sighting.objects.renew(on, all_of_them or [found()])
 
 
-def watched(on: Box, name: str = "speech-llm", state: State = State.READY, **values: Any) -> Run:
+def watched(
+    on: Box, name: str = "speech-llm", state: RunState = RunState.READY, **values: Any
+) -> Run:
     """The run of a server that is watched."""
     server = factories.server(on, name, model="minimax-m2.7")
     Server.objects.filter(pk=server.pk).update(

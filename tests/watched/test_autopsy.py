@@ -4,7 +4,7 @@ import pytest
 
 from servers import live
 from servers.live import messages
-from tests.chaos.place import Place
+from tests.chaos.place import ChaosSite
 from tests.watched.hands import WORDS, Hands
 
 pytestmark = pytest.mark.docker
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.docker
 SECRET = "hf_abcdefghijklmnopqrstuvwxyz0123"
 
 
-def test_the_page_says_why_and_how_many_requests_there_are(place: Place, hands: Hands) -> None:
+def test_the_page_says_why_and_how_many_requests_there_are(place: ChaosSite, hands: Hands) -> None:
     place.watcher()
     crashes = {"ENGINE_SCRIPT": "crash", "ENGINE_FITS": "0.5", "HF_TOKEN": SECRET}
     failed = hands.run("oom", *WORDS, "--gpu-memory-utilization", "0.9", env=crashes)

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from servers.host.kernel import Kernel
-from servers.host.lives import Life
+from servers.host.lives import ProcessId
 from servers.host.units import unit
-from servers.judge.found import Found
+from servers.judge.found import DiscoveredEngine
 from servers.judge.origin import Origin
-from servers.watcher.bare import Bare
+from servers.watcher.bare import BareEngines
 
 # Says that it is there, and forks as engines do.
 PROGRAM = """
@@ -51,8 +51,8 @@ def venv(tmp_path: Path) -> Iterator["subprocess.Popen[bytes]"]:
     process.stdout.close()
 
 
-def of(pid: int) -> Found:
-    return next(each for each in Bare().found() if each.pid == pid)
+def of(pid: int) -> DiscoveredEngine:
+    return next(each for each in BareEngines().found() if each.pid == pid)
 
 
 def test_a_process_of_a_venv_is_found_with_its_descendants(
@@ -66,14 +66,14 @@ def test_a_process_of_a_venv_is_found_with_its_descendants(
     assert "hush" not in found.command
     assert "--api-key •••" in found.command
     assert found.origin.user == Path(f"/proc/{venv.pid}").owner()
-    assert Found.from_json(found.to_json()) == found
+    assert DiscoveredEngine.from_json(found.to_json()) == found
 
 
 def test_what_only_speaks_of_an_engine_is_none(tmp_path: Path) -> None:
     process = subprocess.Popen(["sleep", "600"])
     try:
-        assert all(each.pid != process.pid for each in Bare().found())
-        assert all(each.pid != os.getpid() for each in Bare().found())
+        assert all(each.pid != process.pid for each in BareEngines().found())
+        assert all(each.pid != os.getpid() for each in BareEngines().found())
     finally:
         process.kill()
         process.wait()
@@ -121,12 +121,12 @@ def test_a_worker_of_ray_is_told_with_its_head(tmp_path: Path) -> None:
     assert process.stdout is not None
     assert process.stdin is not None
     process.stdout.readline()
-    bare = Bare()
+    bare = BareEngines()
     try:
         assert all(each.pid != process.pid for each in bare.found()), "it is no engine"
         (worker,) = (each for each in bare.workers if each.pid == process.pid)
         assert worker.head == "10.0.0.1:6379"
-        assert Life.parse(worker.key) is not None
+        assert ProcessId.parse(worker.key) is not None
     finally:
         process.stdin.close()
         process.wait()

@@ -8,9 +8,9 @@ import pytest
 
 from servers import live
 from servers.host.kernel import Kernel
-from servers.host.lives import Life
+from servers.host.lives import ProcessId
 from servers.models import Box
-from servers.watcher.belonging import Belonging
+from servers.watcher.belonging import ProcessTree
 from tests import factories, samples
 from tests.watched import rows
 
@@ -25,10 +25,10 @@ time.sleep(600)
 """
 
 
-def of(pid: int) -> Life:
+def of(pid: int) -> ProcessId:
     said = Kernel().life(pid)
     assert said is not None
-    return Life.of(pid, said.start, Kernel())
+    return ProcessId.of(pid, said.start, Kernel())
 
 
 def test_a_worker_counts_as_its_engine_also_when_that_has_ended() -> None:
@@ -38,7 +38,7 @@ def test_a_worker_counts_as_its_engine_also_when_that_has_ended() -> None:
     worker = of(int(engine.stdout.readline()))
     key = str(of(engine.pid))
     run = rows.watched(box, container_id=key, origin={"is_process": True, "name": "process 1"})
-    belonging = Belonging(lambda: None)
+    belonging = ProcessTree(lambda: None)
     belonging.follow(box)
     process = samples.process(worker.pid, None) | {"start": worker.start}
     stranger = samples.process(1, None) | {"start": 1}

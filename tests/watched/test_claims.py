@@ -4,9 +4,9 @@ import pytest
 from django.test import Client
 
 from servers.lifecycle import checks
-from servers.lifecycle.knowledge import Knowledge, Start
+from servers.lifecycle.knowledge import Knowledge, LaunchOnBox
 from servers.models import Box, record
-from servers.models.run import State
+from servers.models.run import RunState
 from tests import factories
 from tests.watched import rows
 
@@ -34,11 +34,11 @@ def test_a_start_is_claimed_by_who_made_it(box: Box, is_watched: bool) -> None:
     assert (found.starts, found.ready) == ((0, 0) if is_watched else (1, 1))
     assert ("starts that worked" in page) is not is_watched
     assert "60.0 GiB" in page, "what it holds was seen all the same"
-    start = Start(launch=profile.launch, box=box, profile=profile)
+    start = LaunchOnBox(launch=profile.launch, box=box, profile=profile)
     assert (checks.worked(start, Knowledge([start])) is None) is is_watched
 
 
 def test_a_life_of_others_that_failed_is_no_start_of_ours(box: Box) -> None:
-    run = rows.watched(box, state=State.FAILED, saw_start=True)
+    run = rows.watched(box, state=RunState.FAILED, saw_start=True)
 
     assert record.of(run.server.profile).starts == 0

@@ -10,7 +10,7 @@ from servers.commandline import ray
 from servers.engines.launch import Launch
 from servers.judge import clusters
 from servers.models import Neighbours, Role, Run, Server, Supplies
-from servers.models.run import State
+from servers.models.run import RunState
 from tests import factories
 from tests.cases import table
 from tests.watched import rows
@@ -65,7 +65,7 @@ def test_what_runs_alone_or_does_not_say_so_is_no_rank(engine: str, flags: str) 
     assert clusters.rank(launch(engine, flags)) is None
 
 
-def member(box: str, name: str, number: int, state: State) -> Run:
+def member(box: str, name: str, number: int, state: RunState) -> Run:
     run = rows.watched(
         factories.box(box), name, state, container_id=f"{number + 1:064x}", ready_at=None
     )
@@ -81,7 +81,7 @@ def member(box: str, name: str, number: int, state: State) -> Run:
 @pytest.mark.django_db
 @pytest.mark.usefixtures("own_redis")
 def test_the_follower_stands_on_the_card_of_its_head() -> None:
-    follower = member("spark-2", "glm-rank-1", 1, State.STARTING)
+    follower = member("spark-2", "glm-rank-1", 1, RunState.STARTING)
     client = Client()
     client.force_login(factories.person(role=Role.EDITOR))
 
@@ -89,7 +89,7 @@ def test_the_follower_stands_on_the_card_of_its_head() -> None:
     assert "nobody watches here" in alone
     assert f'id="server-{follower.server_id}" class="card is-up"' in alone
 
-    head = member("spark-1", "glm", 0, State.READY)
+    head = member("spark-1", "glm", 0, RunState.READY)
     told = client.get("/").content.decode()
 
     assert "Rank 0 of 2 of a cluster" in told

@@ -6,12 +6,12 @@ import threading
 
 import pytest
 
-from servers.watcher.identify import Heard, identify
+from servers.watcher.identify import EngineIdentity, identify
 from tests.ports import free_port
 from tests.scripted_engine import ScriptedEngine
 
 
-def heard(engine: ScriptedEngine, *, hint: str = "", key: str = "") -> Heard:
+def heard(engine: ScriptedEngine, *, hint: str = "", key: str = "") -> EngineIdentity:
     return identify([[("127.0.0.1", engine.port)]], hint=hint, key=key, is_its=lambda port: True)
 
 
@@ -102,7 +102,7 @@ def test_who_speaks_no_http_is_no_engine_and_hears_one_line() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(10)
         port = server.getsockname()[1]
-        found = Heard()
+        found = EngineIdentity()
 
         def answer() -> None:
             with server.accept()[0] as connection:

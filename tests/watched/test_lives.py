@@ -6,8 +6,8 @@ import pytest
 
 from servers.lifecycle.watched import LOOP, LOOPS
 from servers.models import Run
-from servers.models.run import State
-from tests.chaos.place import Place
+from servers.models.run import RunState
+from tests.chaos.place import ChaosSite
 from tests.watched.hands import WORDS, Hands
 
 pytestmark = pytest.mark.docker
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.docker
 
 @pytest.mark.takes(60)
 def test_one_that_is_restarted_by_hand_has_a_new_run_with_its_own_log(
-    place: Place, hands: Hands
+    place: ChaosSite, hands: Hands
 ) -> None:
     place.watcher()
     container = hands.run("again")
@@ -26,9 +26,9 @@ def test_one_that_is_restarted_by_hand_has_a_new_run_with_its_own_log(
 
     second = hands.next_run(first)
     hands.is_ready(second)
-    place.waits_for_state(first, State.STOPPED)
+    place.waits_for_state(first, RunState.STOPPED)
     hands.client.stop(container, timeout=5)
-    place.waits_for_state(second, State.STOPPED)
+    place.waits_for_state(second, RunState.STOPPED)
     place.waits_until_whole(first)
     place.waits_until_whole(second)
     one, two = place.lines(first), place.lines(second)
@@ -42,7 +42,7 @@ def test_one_that_is_restarted_by_hand_has_a_new_run_with_its_own_log(
 
 @pytest.mark.takes(60)
 def test_one_that_dies_has_failed_with_a_reason_and_is_followed_when_docker_starts_it(
-    place: Place, hands: Hands
+    place: ChaosSite, hands: Hands
 ) -> None:
     place.watcher()
     container = hands.run("dies", publish=8000, restart_policy={"Name": "on-failure"})
@@ -50,7 +50,7 @@ def test_one_that_dies_has_failed_with_a_reason_and_is_followed_when_docker_star
 
     hands.kills_engine(container)
 
-    place.waits_for_state(first, State.FAILED)
+    place.waits_for_state(first, RunState.FAILED)
 
     # Docker starts it again at once: the watcher saw the end itself, or says that nobody did.
     assert re.search("exit code 3|restart policy .* ended in between", first.failure)
@@ -62,7 +62,7 @@ def test_one_that_dies_has_failed_with_a_reason_and_is_followed_when_docker_star
 
 @pytest.mark.takes(60)
 def test_the_news_that_a_window_was_resized_is_no_wish_for_an_end(
-    place: Place, hands: Hands
+    place: ChaosSite, hands: Hands
 ) -> None:
     """`docker run` in somebody's terminal hands it on to the container."""
     place.watcher()
@@ -73,7 +73,7 @@ def test_the_news_that_a_window_was_resized_is_no_wish_for_an_end(
     hands.kills_engine(container)
 
     place.waits_for("it has ended", lambda: not _fresh(run).is_active)
-    assert run.state == State.FAILED
+    assert run.state == RunState.FAILED
     assert "exit code 3" in run.failure
 
 
@@ -84,15 +84,15 @@ def _fresh(run: Run) -> Run:
 
 @pytest.mark.takes(60)
 def test_one_that_is_removed_ends_and_one_that_takes_its_place_goes_on(
-    place: Place, hands: Hands
+    place: ChaosSite, hands: Hands
 ) -> None:
     place.watcher()
     container = hands.run("replaced")
     first = hands.is_ready(hands.watches(container))
 
     hands.client.remove_container(container, force=True)
-    place.waits_for_state(first, State.STOPPED, State.FAILED)
-    assert first.state == State.STOPPED, first.failure
+    place.waits_for_state(first, RunState.STOPPED, RunState.FAILED)
+    assert first.state == RunState.STOPPED, first.failure
     other = hands.run("replaced", *WORDS, "--max-model-len", "4096")
 
     second = hands.next_run(first)
@@ -104,7 +104,7 @@ def test_one_that_is_removed_ends_and_one_that_takes_its_place_goes_on(
 
 @pytest.mark.takes(60)
 def test_a_service_of_compose_is_followed_whatever_its_container_is_called(
-    place: Place, hands: Hands
+    place: ChaosSite, hands: Hands
 ) -> None:
     place.watcher()
     labels = {
@@ -123,7 +123,7 @@ def test_a_service_of_compose_is_followed_whatever_its_container_is_called(
 
 
 @pytest.mark.takes(60)
-def test_what_happened_while_no_watcher_ran_is_found_out(place: Place, hands: Hands) -> None:
+def test_what_happened_while_no_watcher_ran_is_found_out(place: ChaosSite, hands: Hands) -> None:
     watcher = place.watcher()
     container = hands.run("missed")
     first = hands.is_ready(hands.watches(container))
@@ -135,12 +135,12 @@ def test_what_happened_while_no_watcher_ran_is_found_out(place: Place, hands: Ha
 
     second = hands.next_run(first)
     hands.is_ready(second)
-    place.waits_for_state(first, State.STOPPED)
+    place.waits_for_state(first, RunState.STOPPED)
     place.waits_until_whole(first)
     assert place.lines(first) == place.dockers_lines(container)[: len(place.lines(first))]
 
 
-def test_one_that_is_paused_is_said_to_be(place: Place, hands: Hands) -> None:
+def test_one_that_is_paused_is_said_to_be(place: ChaosSite, hands: Hands) -> None:
     place.watcher()
     container = hands.run("pauses")
     run = hands.is_ready(hands.watches(container))
@@ -150,11 +150,11 @@ def test_one_that_is_paused_is_said_to_be(place: Place, hands: Hands) -> None:
     hands.client.unpause(container)
 
     place.waits_for("the pause is over", lambda: not _fresh(run).outlook)
-    assert run.state == State.READY
+    assert run.state == RunState.READY
 
 
 @pytest.mark.takes(30)
-def test_one_that_keeps_dying_is_not_followed_for_ever(place: Place, hands: Hands) -> None:
+def test_one_that_keeps_dying_is_not_followed_for_ever(place: ChaosSite, hands: Hands) -> None:
     place.watcher()
     env = {"ENGINE_SCRIPT": "crash", "ENGINE_SECONDS": "2"}
     container = hands.run("loops", env=env, restart_policy={"Name": "always"})
@@ -171,7 +171,7 @@ def test_one_that_keeps_dying_is_not_followed_for_ever(place: Place, hands: Hand
     lately = told[:LOOP]
     # The machine may miss one life before these; then they are counted anew.
     assert len(lately) == LOOP
-    assert all(each.state == State.FAILED and each.failure for each in lately), "\n".join(ends)
+    assert all(each.state == RunState.FAILED and each.failure for each in lately), "\n".join(ends)
 
     # Docker goes on starting it.
     begun = _restarts(hands, container)

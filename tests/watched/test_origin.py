@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from servers.host.containers import Container
-from servers.host.foreign import Other
-from servers.judge.found import Found
+from servers.host.foreign import ExternalContainer
+from servers.judge.found import DiscoveredEngine
 from servers.judge.origin import Origin
 from servers.models.watched import between
 from tests.watched.moments import at
@@ -68,7 +68,7 @@ def test_a_label_may_hold_anything() -> None:
 
 
 def test_what_was_found_survives_its_row() -> None:
-    found = Found(
+    found = DiscoveredEngine(
         container="a" * 64,
         name="coder",
         image="vllm/vllm-openai",
@@ -81,8 +81,8 @@ def test_what_was_found_survives_its_row() -> None:
         origin=Origin.of(COMPOSE, "always"),
     )
 
-    assert Found.from_json(found.to_json()) == found
-    assert Found.from_json(found.to_json() | {"of_a_newer_version": 1}) == found
+    assert DiscoveredEngine.from_json(found.to_json()) == found
+    assert DiscoveredEngine.from_json(found.to_json() | {"of_a_newer_version": 1}) == found
 
 
 def test_a_port_that_is_none_leads_nowhere() -> None:
@@ -99,7 +99,7 @@ def test_a_port_that_is_none_leads_nowhere() -> None:
         started_at=None,
         finished_at=None,
     )
-    other = Other(container=container, inspected=raw)
+    other = ExternalContainer(container=container, inspected=raw)
 
     assert other.ways(8000) == (("127.0.0.1", 8000),)
     assert other.ways(99999) == other.ways(0) == ()

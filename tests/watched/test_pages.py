@@ -6,7 +6,7 @@ from django.test import Client
 from servers import live
 from servers.judge.origin import Origin
 from servers.models import Action, Box, Role
-from servers.models.run import State
+from servers.models.run import RunState
 from tests import factories, samples
 from tests.watched import rows
 
@@ -139,8 +139,10 @@ def test_one_that_is_watched_leads_to_its_server(box: Box) -> None:
     assert "/ask/" not in told
 
 
-@pytest.mark.parametrize("state", [State.READY, State.STARTING, State.FAILED, State.STOPPED])
-def test_no_page_offers_to_touch_it(box: Box, state: State) -> None:
+@pytest.mark.parametrize(
+    "state", [RunState.READY, RunState.STARTING, RunState.FAILED, RunState.STOPPED]
+)
+def test_no_page_offers_to_touch_it(box: Box, state: RunState) -> None:
     run = rows.watched(box, state=state, failure="It died." if state == "failed" else "")
     told = [page("/"), page("/servers/speech-llm/"), page("/profiles/speech-llm/")]
 

@@ -12,7 +12,7 @@ import pytest
 
 from servers.host import lives, printed
 from servers.host.kernel import Kernel
-from servers.host.lives import Life
+from servers.host.lives import ProcessId
 from servers.host.printed import PrintedError
 from servers.host.started import started
 from servers.judge.farewell import is_orderly
@@ -222,15 +222,15 @@ def test_a_changed_row_shows_nothing_of_another_file(row: Any) -> None:
             row = {
                 key: _filled(value, files, as_inode=key == "inode") for key, value in row.items()
             }
-        key = str(Life(pid=life[0], start=life[1]))
+        key = str(ProcessId(pid=life[0], start=life[1]))
         server = Server.objects.first() or factories.server(factories.box())
         run = factories.run(server, container_id=key, log_files={"o": row}, log_lines=0)
-        follower = FileFollower(run.pk, Life(pid=life[0], start=life[1]), masks=())
+        follower = FileFollower(run.pk, ProcessId(pid=life[0], start=life[1]), masks=())
 
         follower.follow()
 
         text = "\n".join(line.text for line in LogChunk.objects.lines(run.pk, 0, 100))
-        end = strangers.process.gone(run, Life(pid=life[0], start=life[1]))
+        end = strangers.process.gone(run, ProcessId(pid=life[0], start=life[1]))
 
     assert "of another" not in f"{text} {end.last_lines}"
     assert Run.objects.get(pk=run.pk).log_complete, "it ends all the same"
@@ -253,22 +253,22 @@ def test_a_life_is_named_for_good() -> None:
     kernel = Kernel()
     said = kernel.life(os.getpid())
     assert said is not None
-    life = Life.of(os.getpid(), said.start, kernel)
+    life = ProcessId.of(os.getpid(), said.start, kernel)
 
-    assert Life.parse(str(life)) == life
+    assert ProcessId.parse(str(life)) == life
     assert life.is_running()
-    assert not Life(pid=life.pid, start=life.start + 1, boot=life.boot).is_running()
-    assert not Life(pid=life.pid, start=life.start, boot="00000000").is_running()
-    assert Life.parse("pid-4711-99") == Life(pid=4711, start=99)
+    assert not ProcessId(pid=life.pid, start=life.start + 1, boot=life.boot).is_running()
+    assert not ProcessId(pid=life.pid, start=life.start, boot="00000000").is_running()
+    assert ProcessId.parse("pid-4711-99") == ProcessId(pid=4711, start=99)
     for other in ("c0ffee" * 10, "pid-x-1", "pid-1", ""):
-        assert Life.parse(other) is None
+        assert ProcessId.parse(other) is None
 
 
 def test_an_end_is_heard_at_once() -> None:
     process = subprocess.Popen(["sleep", "600"])
     said = Kernel().life(process.pid)
     assert said is not None
-    life = Life.of(process.pid, said.start, Kernel())
+    life = ProcessId.of(process.pid, said.start, Kernel())
 
     assert not lives.ends_within(life, 0.01)
     process.kill()

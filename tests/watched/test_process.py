@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from servers.host.lives import Life
+from servers.host.lives import ProcessId
 from servers.lifecycle import actions, untouched, watching
 from servers.models import LogChunk, Run, Server, Sighting
-from servers.models.run import State
+from servers.models.run import RunState
 from tests import factories
-from tests.chaos.place import Place
+from tests.chaos.place import ChaosSite
 from tests.found.bare import engine, llama_server
 from tests.ports import free_port
 from tests.watched.hands import Hands
@@ -30,7 +30,7 @@ class Venv:
 
     def key(self, pid: int) -> str:
         keys = Sighting.objects.values_list("container_id", flat=True)
-        return next((key for key in keys if (life := Life.parse(key)) and life.pid == pid), "")
+        return next((key for key in keys if (life := ProcessId.parse(key)) and life.pid == pid), "")
 
     def sees(self, pid: int) -> str:
         self.place.waits_for(f"process {pid} is seen", lambda: bool(self.key(pid)))
@@ -52,18 +52,18 @@ class Venv:
 
 
 @pytest.fixture
-def venv(place: Place, hands: Hands, tmp_path: Path) -> Venv:
+def venv(place: ChaosSite, hands: Hands, tmp_path: Path) -> Venv:
     place.watcher()
     return Venv(hands, tmp_path)
 
 
 def test_a_process_is_watched_until_it_is_gone_and_followed_when_it_comes_again(
-    venv: Venv, place: Place
+    venv: Venv, place: ChaosSite
 ) -> None:
     key = {"VLLM_API_KEY": SECRET}
     with venv.log.open("wb") as log, engine(venv.folder, venv.port, log=log, **key) as process:
         run = venv.watches(process.pid)
-        place.waits_for_state(run, State.READY)
+        place.waits_for_state(run, RunState.READY)
         run = venv.hands.run_of(run.container_id)
         assert (run.address, run.port, run.served_name) == (
             "127.0.0.1",
@@ -85,13 +85,13 @@ def test_a_process_is_watched_until_it_is_gone_and_followed_when_it_comes_again(
         assert SECRET not in venv.text(run)
         assert len(venv.text(run)) > before
 
-        with pytest.raises(untouched.WatchedError):
+        with pytest.raises(untouched.ExternalRunError):
             untouched.check(run.server)
         assert process.poll() is None
         os.write(
             log.fileno(), b"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB"
         )
-    place.waits_for_state(run, State.FAILED)
+    place.waits_for_state(run, RunState.FAILED)
     run.refresh_from_db()
     assert "With which exit code is not known" in run.failure
     assert run.exit_code is None
@@ -104,34 +104,34 @@ def test_a_process_is_watched_until_it_is_gone_and_followed_when_it_comes_again(
 
     with venv.log.open("ab") as log, engine(venv.folder, venv.port, log=log, **key) as process:
         again = venv.hands.next_run(after=run)
-        place.waits_for_state(again, State.READY)
+        place.waits_for_state(again, RunState.READY)
         assert again.server_id == run.server_id
         assert again.container_id == venv.sees(process.pid)
         watching.unwatch(Server.objects.get(pk=run.server_id), by=factories.person())
         again.refresh_from_db()
         assert (again.state, again.outlook) == (
-            State.STOPPED,
+            RunState.STOPPED,
             "Nobody watches it any more. The process goes on without inferdash.",
         )
         assert process.poll() is None
 
 
-def test_a_log_that_cannot_be_seen_is_said_with_what_shows_it(venv: Venv, place: Place) -> None:
+def test_a_log_that_cannot_be_seen_is_said_with_what_shows_it(venv: Venv, place: ChaosSite) -> None:
     with engine(venv.folder, venv.port) as process:
         run = venv.watches(process.pid)
-        place.waits_for_state(run, State.READY)
+        place.waits_for_state(run, RunState.READY)
         run = venv.hands.run_of(run.container_id)
         assert run.keeps_no_log
         assert run.no_log == "It prints to nowhere (/dev/null, or closed)."
         assert run.log_complete
         process.terminate()
-        place.waits_for_state(run, State.FAILED)
+        place.waits_for_state(run, RunState.FAILED)
 
 
-def test_the_log_file_that_its_words_name_is_its_log(venv: Venv, place: Place) -> None:
+def test_the_log_file_that_its_words_name_is_its_log(venv: Venv, place: ChaosSite) -> None:
     with llama_server(venv.folder, venv.port, "--log-file", "llama.log") as process:
         run = venv.watches(process.pid)
-        place.waits_for_state(run, State.READY)
+        place.waits_for_state(run, RunState.READY)
         venv.says(run, "o engine pid")
         assert f"its words have it write its log to {venv.folder}/llama.log" in venv.text(run)
         assert not venv.hands.run_of(run.container_id).keeps_no_log

@@ -3,7 +3,7 @@
 import pytest
 
 from servers.judge.origin import Origin
-from servers.judge.unseen import Standing, Unseen, together, unseen
+from servers.judge.unseen import MissingPermission, WatcherRights, together, unseen
 
 
 @pytest.mark.parametrize(
@@ -42,16 +42,16 @@ def test_each_of_several_revivers_is_told() -> None:
     ]
 
 
-def standing(**values: object) -> Standing:
+def standing(**values: object) -> WatcherRights:
     usual = {
         "user": "svc",
         "is_root": False,
         "is_in_container": False,
     }
-    return Standing(**(usual | values))  # type: ignore[arg-type]
+    return WatcherRights(**(usual | values))  # type: ignore[arg-type]
 
 
-def names(found: tuple[Unseen, ...]) -> list[str]:
+def names(found: tuple[MissingPermission, ...]) -> list[str]:
     return [each.what.split()[0] for each in found]
 
 
@@ -71,7 +71,15 @@ def test_what_is_not_granted_is_told_with_its_command() -> None:
 
 
 def test_one_command_needs_no_summary() -> None:
-    assert together((Unseen(what="a", why="b", command="c"), Unseen(what="d", why="e"))) == ""
+    assert (
+        together(
+            (
+                MissingPermission(what="a", why="b", command="c"),
+                MissingPermission(what="d", why="e"),
+            )
+        )
+        == ""
+    )
 
 
 def test_a_watcher_in_a_container_says_what_it_misses() -> None:

@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from servers.commandline import inspect
-from servers.commandline.command import Command
+from servers.commandline.command import LaunchCommand
 from servers.engines.llamacpp import LLAMACPP
 from servers.host.docker_facts import Json
 from servers.models import Sighting
 from servers.watcher import ended, foreign
-from servers.watcher.acquaintances import Known
-from servers.watcher.foreign import Foreign
-from tests.chaos.place import Place
+from servers.watcher.acquaintances import DiscoveredLife
+from servers.watcher.foreign import ExternalEngines
+from tests.chaos.place import ChaosSite
 from tests.images import BASE
 from tests.ports import free_port
 from tests.watched.hands import Hands
@@ -32,7 +32,7 @@ http.server.HTTPServer(("", 8000), Counting).serve_forever()
 """
 
 
-def test_an_engine_that_somebody_else_started_is_seen(place: Place, hands: Hands) -> None:
+def test_an_engine_that_somebody_else_started_is_seen(place: ChaosSite, hands: Hands) -> None:
     place.watcher()
     container = hands.run(
         "mine", publish=8000, env={"HF_TOKEN": "hf_" + "s" * 34}, restart_policy={"Name": "always"}
@@ -53,7 +53,7 @@ def test_an_engine_that_somebody_else_started_is_seen(place: Place, hands: Hands
 
 
 def test_one_that_publishes_nothing_is_reached_at_its_own_address(
-    place: Place, hands: Hands
+    place: ChaosSite, hands: Hands
 ) -> None:
     place.watcher()
     container = hands.run(
@@ -81,7 +81,7 @@ def test_one_that_publishes_nothing_is_reached_at_its_own_address(
 
 @pytest.mark.parametrize("told_by", ["a flag", "a variable", "its release"])
 def test_one_on_the_boxs_own_network_is_reached_there(
-    place: Place, hands: Hands, told_by: str
+    place: ChaosSite, hands: Hands, told_by: str
 ) -> None:
     place.watcher()
     port = LLAMACPP.newer_port if told_by == "its release" else free_port()
@@ -98,7 +98,7 @@ def test_one_on_the_boxs_own_network_is_reached_there(
     assert (found.engine, found.address, found.port) == ("llamacpp", "127.0.0.1", port)
 
 
-def test_one_that_still_loads_is_shown_as_such(place: Place, hands: Hands) -> None:
+def test_one_that_still_loads_is_shown_as_such(place: ChaosSite, hands: Hands) -> None:
     place.watcher()
     container = hands.run("loads", env={"ENGINE_SECONDS": "600"})
 
@@ -107,20 +107,20 @@ def test_one_that_still_loads_is_shown_as_such(place: Place, hands: Hands) -> No
     assert (found.engine, found.says) == ("vllm", "does not answer yet")
 
 
-def test_one_of_another_inferdash_is_said_to_be_that(place: Place, hands: Hands) -> None:
+def test_one_of_another_inferdash_is_said_to_be_that(place: ChaosSite, hands: Hands) -> None:
     place.watcher()
     container = hands.run("theirs", labels={"inferdash.install": "1a2b3c4d-0000"})
 
     assert hands.sees(container).origin.started_by == "another inferdash (1a2b3c4d)"
 
 
-def test_what_is_no_engine_is_asked_once_and_not_shown(place: Place, hands: Hands) -> None:
+def test_what_is_no_engine_is_asked_once_and_not_shown(place: ChaosSite, hands: Hands) -> None:
     """Looked at from here: watchers of other tests may ask it, too."""
     entrypoint = ["python3", "-u", "-c", COUNTING]
     other = hands.run("counts", "", image=BASE, entrypoint=entrypoint, publish=8000)
-    looking = Foreign(place.box)
+    looking = ExternalEngines(place.box)
 
-    def known() -> Known | None:
+    def known() -> DiscoveredLife | None:
         looking.look(None)
         known = looking._acquaintances._known
         return next((each for (key, _at), each in known.items() if key == other), None)
@@ -139,7 +139,7 @@ def test_what_is_no_engine_is_asked_once_and_not_shown(place: Place, hands: Hand
     assert hands.found(other) is None
 
 
-def test_what_ended_is_told_as_ended_until_it_is_removed(place: Place, hands: Hands) -> None:
+def test_what_ended_is_told_as_ended_until_it_is_removed(place: ChaosSite, hands: Hands) -> None:
     place.watcher()
     container = hands.run("goes")
     hands.sees(container)
@@ -152,7 +152,9 @@ def test_what_ended_is_told_as_ended_until_it_is_removed(place: Place, hands: Ha
     place.waits_for("it is gone", lambda: hands.found(container) is None)
 
 
-def test_what_is_odd_of_one_keeps_nobody_from_seeing_the_others(place: Place, hands: Hands) -> None:
+def test_what_is_odd_of_one_keeps_nobody_from_seeing_the_others(
+    place: ChaosSite, hands: Hands
+) -> None:
     """Looked at from here: a watcher that breaks over it would be started again for ever."""
     low, high = sorted((free_port(), free_port()))
     # One free port of a range, as `docker run -p 8000-8010:8000` asks for.
@@ -167,7 +169,7 @@ def test_what_is_odd_of_one_keeps_nobody_from_seeing_the_others(place: Place, ha
     hands.made.append(ranged)
     keyed = hands.run("keyed", publish=8000, env={"VLLM_API_KEY": "schlüssel"})
     numbered = hands.run("numbered", "vllm", "serve", "a/b", "--port", "²")
-    looking = Foreign(place.box)
+    looking = ExternalEngines(place.box)
 
     def seen() -> dict[str, str]:
         looking.look(None)
@@ -181,20 +183,23 @@ def test_what_is_odd_of_one_keeps_nobody_from_seeing_the_others(place: Place, ha
 
 
 def test_a_fault_of_ours_over_one_is_logged_and_the_others_are_seen(
-    place: Place, hands: Hands, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    place: ChaosSite,
+    hands: Hands,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     broken, gone = hands.run("broken", publish=8000), hands.run("gone", publish=8000)
     well = hands.run("well", publish=8000)
     hands.client.kill(gone)
 
-    def command_of(container: Json, image: Json | None) -> Command:
+    def command_of(container: Json, image: Json | None) -> LaunchCommand:
         if container["Id"] in (broken, gone):
             raise KeyError("something new of Docker's")
         return inspect.command_of(container, image)
 
     monkeypatch.setattr(foreign, "command_of", command_of)
     monkeypatch.setattr(ended, "command_of", command_of)
-    looking = Foreign(place.box)
+    looking = ExternalEngines(place.box)
 
     def serves() -> bool:
         looking.look(None)

@@ -11,20 +11,20 @@ from docker.types import LogConfig
 from servers import lifecycle
 from servers.host.containers import ContainerError
 from servers.lifecycle import actions, creation, leftbehind, moves
-from servers.lifecycle.secrets import Refused
-from servers.lifecycle.untouched import WatchedError
+from servers.lifecycle.secrets import SecretsError
+from servers.lifecycle.untouched import ExternalRunError
 from servers.models import Box, Entry, Role, Run, Secret, Server, Sighting
-from servers.models.run import State, Wanted
-from servers.watcher.foreign import Foreign
+from servers.models.run import DesiredState, RunState
+from servers.watcher.foreign import ExternalEngines
 from tests import factories
-from tests.chaos.place import Place
+from tests.chaos.place import ChaosSite
 from tests.watched import rows
 from tests.watched.hands import Hands
 
 pytestmark = pytest.mark.docker
 
 
-def test_it_becomes_a_server_without_being_touched(place: Place, hands: Hands) -> None:
+def test_it_becomes_a_server_without_being_touched(place: ChaosSite, hands: Hands) -> None:
     place.watcher()
     container = hands.run("coder", publish=8000)
     before = hands.inspect(container)
@@ -55,7 +55,7 @@ def _fresh(run: Run) -> Run:
     return run
 
 
-def test_its_log_is_whole_with_what_docker_had_before(place: Place, hands: Hands) -> None:
+def test_its_log_is_whole_with_what_docker_had_before(place: ChaosSite, hands: Hands) -> None:
     container = hands.run("talks")
     place.watcher()
     run = hands.is_ready(hands.watches(container))
@@ -67,12 +67,12 @@ def test_its_log_is_whole_with_what_docker_had_before(place: Place, hands: Hands
     assert place.lines(run) == place.dockers_lines(container)
     assert len(place.lines(run)) > 20
     # Its log may be whole before its end is seen.
-    place.waits_for("its end is seen", lambda: _fresh(run).state != State.READY)
+    place.waits_for("its end is seen", lambda: _fresh(run).state != RunState.READY)
     run.refresh_from_db()
-    assert (run.state, run.failure) == (State.STOPPED, ""), "somebody has stopped it"
+    assert (run.state, run.failure) == (RunState.STOPPED, ""), "somebody has stopped it"
 
 
-def test_the_log_of_one_with_a_terminal_is_read_too(place: Place, hands: Hands) -> None:
+def test_the_log_of_one_with_a_terminal_is_read_too(place: ChaosSite, hands: Hands) -> None:
     place.watcher()
     container = hands.run("tty", tty=True)
     run = hands.is_ready(hands.watches(container))
@@ -86,7 +86,7 @@ def test_the_log_of_one_with_a_terminal_is_read_too(place: Place, hands: Hands) 
     assert len(whole) > 20
 
 
-def test_one_of_which_docker_keeps_no_log_says_so(place: Place, hands: Hands) -> None:
+def test_one_of_which_docker_keeps_no_log_says_so(place: ChaosSite, hands: Hands) -> None:
     place.watcher()
     container = hands.run("mute", log_config=LogConfig(type="none"))
 
@@ -100,10 +100,10 @@ def test_one_of_which_docker_keeps_no_log_says_so(place: Place, hands: Hands) ->
 
     hands.client.kill(container)
 
-    place.waits_for_state(run, State.STOPPED)
+    place.waits_for_state(run, RunState.STOPPED)
 
 
-def test_nobody_can_stop_it_here(place: Place, hands: Hands) -> None:
+def test_nobody_can_stop_it_here(place: ChaosSite, hands: Hands) -> None:
     place.watcher()
     container = hands.run("stays")
     before = hands.inspect(container)
@@ -120,28 +120,30 @@ def test_nobody_can_stop_it_here(place: Place, hands: Hands) -> None:
     assert client.post(f"/servers/{slug}/runs/{run.pk}/start/").status_code == 403
 
     for wish in (lifecycle.start, lifecycle.restart, lifecycle.remove, lifecycle.call_off):
-        with pytest.raises(WatchedError):
+        with pytest.raises(ExternalRunError):
             wish(run.server, by=ada)
-    with pytest.raises(WatchedError):
+    with pytest.raises(ExternalRunError):
         lifecycle.stop(run, by=ada)
     # Even a row that says otherwise moves nothing.
-    Run.objects.filter(pk=run.pk).update(wanted=Wanted.STOPPED)
+    Run.objects.filter(pk=run.pk).update(wanted=DesiredState.STOPPED)
     lifecycle.advance(_fresh(run))
     moves.observe(run)
-    assert _fresh(run).state == State.READY
+    assert _fresh(run).state == RunState.READY
 
     for call in (place.docker.start, place.docker.remove):
         with pytest.raises(ContainerError, match="was not made by this inferdash"):
             call(container)
     with pytest.raises(ContainerError, match="was not made by this inferdash"):
         place.docker.signal(container, "SIGKILL")
-    with pytest.raises(Refused):
+    with pytest.raises(SecretsError):
         creation.remove_container(run)
     assert hands.inspect(container) == before
 
 
 @pytest.mark.takes(40)
-def test_its_secrets_are_neither_shown_nor_kept_in_the_clear(place: Place, hands: Hands) -> None:
+def test_its_secrets_are_neither_shown_nor_kept_in_the_clear(
+    place: ChaosSite, hands: Hands
+) -> None:
     place.watcher()
     token, key = "hf_" + "q" * 34, "sk-thisIsNobodysBusiness1"
     container = hands.run(
@@ -175,7 +177,7 @@ def test_its_secrets_are_neither_shown_nor_kept_in_the_clear(place: Place, hands
     assert "--api-key" in " ".join(run.command)
 
 
-def test_watched_no_more_it_goes_on_alone(place: Place, hands: Hands) -> None:
+def test_watched_no_more_it_goes_on_alone(place: ChaosSite, hands: Hands) -> None:
     place.watcher()
     container = hands.run("left-alone")
     run = hands.is_ready(hands.watches(container))
@@ -187,7 +189,7 @@ def test_watched_no_more_it_goes_on_alone(place: Place, hands: Hands) -> None:
 
     server = Server.objects.get(pk=run.server_id)
     assert server.removed_at is not None
-    assert (_fresh(run).state, run.container_id, run.log_complete) == (State.STOPPED, "", True)
+    assert (_fresh(run).state, run.container_id, run.log_complete) == (RunState.STOPPED, "", True)
     assert run.log_lines >= lines
     assert hands.client.inspect_container(container)["State"]["Running"]
     # And again: the same server, a new run.
@@ -196,7 +198,7 @@ def test_watched_no_more_it_goes_on_alone(place: Place, hands: Hands) -> None:
     assert again.version_id == run.version_id, "the same container needs no other version"
 
 
-def test_rows_alone_make_no_container_an_engine(place: Place, hands: Hands) -> None:
+def test_rows_alone_make_no_container_an_engine(place: ChaosSite, hands: Hands) -> None:
     """Whoever can write them could else read what any container is told and says."""
     other = hands.run("database", "600", entrypoint=["sleep"])
     place.watcher()
@@ -212,7 +214,7 @@ def test_rows_alone_make_no_container_an_engine(place: Place, hands: Hands) -> N
     assert not Run.objects.exists()
 
 
-def test_what_docker_starts_again_with_the_box_goes_on(place: Place, hands: Hands) -> None:
+def test_what_docker_starts_again_with_the_box_goes_on(place: ChaosSite, hands: Hands) -> None:
     watcher = place.watcher()
     container = hands.run("with-box", restart_policy={"Name": "always"})
     first = hands.is_ready(hands.watches(container))
@@ -221,14 +223,14 @@ def test_what_docker_starts_again_with_the_box_goes_on(place: Place, hands: Hand
     hands.client.restart(container, timeout=5)
     Box.objects.filter(pk=place.box.pk).update(booted_at=booted_at)
 
-    Foreign(place.box).look(None)
+    ExternalEngines(place.box).look(None)
 
-    assert (_fresh(first).state, first.failure) == (State.STOPPED, "")
+    assert (_fresh(first).state, first.failure) == (RunState.STOPPED, "")
     assert first.outlook == "The box was restarted, and its container started again."
     assert hands.next_run(first).container_id == container
 
 
-def test_a_restart_of_the_box_starts_nothing(place: Place, hands: Hands) -> None:
+def test_a_restart_of_the_box_starts_nothing(place: ChaosSite, hands: Hands) -> None:
     """Its watcher sees a new boot: what was watched and does not run is nobody's failure."""
     watcher = place.watcher()
     container = hands.run("boots", restart_policy={"Name": "always"})
@@ -240,7 +242,7 @@ def test_a_restart_of_the_box_starts_nothing(place: Place, hands: Hands) -> None
     lifecycle.note_boot(place.box, "one", later, seen_before=None)
     lifecycle.note_boot(place.box, "two", later, seen_before=timezone.now())
 
-    assert (_fresh(run).state, run.restart_at) == (State.STOPPED, None)
+    assert (_fresh(run).state, run.restart_at) == (RunState.STOPPED, None)
     assert run.outlook.startswith("The box was restarted. Docker starts it again")
     assert not Run.objects.exclude(pk=run.pk).exists()
     # Other tests' engines end on this machine, too.

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from servers.host.fetch.job import FetchError, Job
-from servers.host.fetch.work import Work
+from servers.host.fetch.work import HubDownload
 
 _speaking = threading.Lock()
 
@@ -22,7 +22,7 @@ def tell(said: Mapping[str, Any]) -> None:
             os._exit(1)  # nobody listens any more
 
 
-def listen(work: Work) -> None:
+def listen(work: HubDownload) -> None:
     """Until whoever has started this ends: then so does this, wherever it is."""
     for line in sys.stdin:
         work.limit(int(json.loads(line)["limit"]))
@@ -32,7 +32,7 @@ def listen(work: Work) -> None:
 def main() -> int:
     os.nice(5)  # engines on the same box come first
     try:
-        work = Work(Job.from_json(json.loads(sys.stdin.readline())), tell)
+        work = HubDownload(Job.from_json(json.loads(sys.stdin.readline())), tell)
         threading.Thread(target=listen, args=[work], daemon=True).start()
         work.run()
     except FetchError as error:

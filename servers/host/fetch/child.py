@@ -16,7 +16,7 @@ _CHECKOUT = Path(__file__).resolve().parents[3]
 _LAST_WORDS = 2000  # characters of what it says on its way out
 
 
-class Child:
+class DownloadChild:
     """A download that goes on until kill(), or until this process ends."""
 
     def __init__(self, job: Job, heard: Callable[[], None] = lambda: None) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from servers.host import llamafiles
-from servers.host.fetch.job import FetchError, File
+from servers.host.fetch.job import FetchError, RepositoryFile
 from servers.host.stored import PART
 
 type Kind = Literal["weights", "gguf", "projector", "about", "other"]
@@ -25,12 +25,12 @@ _DOWN = re.compile(r"(training_args|optimizer|scheduler|rng_state)", re.I)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Group:
+class FileGroup:
     """Files that make sense together only, such as the parts of one quantization."""
 
     kind: Kind
     name: str
-    files: tuple[File, ...]
+    files: tuple[RepositoryFile, ...]
     is_usual: bool  # taken where nobody chooses
 
     @property
@@ -52,12 +52,12 @@ def escaped(name: str) -> str:
     return re.sub(r"([*?[])", r"[\1]", name)
 
 
-def groups(files: Iterable[File]) -> list[Group]:
+def groups(files: Iterable[RepositoryFile]) -> list[FileGroup]:
     """In the order in which people look for them: weights, then everything else."""
-    weights: dict[str, list[File]] = defaultdict(list)
-    ggufs: dict[str, list[File]] = defaultdict(list)
-    about: list[File] = []
-    other: dict[str, list[File]] = defaultdict(list)
+    weights: dict[str, list[RepositoryFile]] = defaultdict(list)
+    ggufs: dict[str, list[RepositoryFile]] = defaultdict(list)
+    about: list[RepositoryFile] = []
+    other: dict[str, list[RepositoryFile]] = defaultdict(list)
     for each in files:
         folder, _slash, base = each.name.rpartition("/")
         kind = _WEIGHTS.get("." + base.rpartition(".")[2], "")
@@ -76,11 +76,11 @@ def groups(files: Iterable[File]) -> list[Group]:
 
 
 def _ordered(
-    weights: dict[str, list[File]],
-    ggufs: dict[str, list[File]],
-    about: list[File],
-    other: dict[str, list[File]],
-) -> list[Group]:
+    weights: dict[str, list[RepositoryFile]],
+    ggufs: dict[str, list[RepositoryFile]],
+    about: list[RepositoryFile],
+    other: dict[str, list[RepositoryFile]],
+) -> list[FileGroup]:
     loaded = next((kind for kind in _LOADED if kind in weights), "")
     if not loaded and not ggufs:
         # Mistral publishes some models in this form alone.
@@ -103,9 +103,9 @@ def _ordered(
     return sorted(found, key=lambda group: order.index(group.kind))
 
 
-def _group(kind: Kind, name: str, files: Sequence[File], is_usual: bool) -> Group:
+def _group(kind: Kind, name: str, files: Sequence[RepositoryFile], is_usual: bool) -> FileGroup:
     ordered = sorted(files, key=lambda each: each.name)
-    return Group(kind=kind, name=name, files=tuple(ordered), is_usual=is_usual)
+    return FileGroup(kind=kind, name=name, files=tuple(ordered), is_usual=is_usual)
 
 
 def _model_of(name: str) -> str:
@@ -115,7 +115,7 @@ def _model_of(name: str) -> str:
     return folder + slash + (split["name"] if split else base.removesuffix(".gguf"))
 
 
-def chosen(files: Sequence[File], patterns: Sequence[str]) -> tuple[File, ...]:
+def chosen(files: Sequence[RepositoryFile], patterns: Sequence[str]) -> tuple[RepositoryFile, ...]:
     """Those that any of the patterns matches; without patterns the usual ones.
 
     A pattern that begins with ":" names a quantization as llama.cpp does, ":Q4_K_M", or a file of
@@ -137,7 +137,7 @@ def chosen(files: Sequence[File], patterns: Sequence[str]) -> tuple[File, ...]:
     return tuple(each for each in files if each.name in found)
 
 
-def _usual(files: Sequence[File]) -> tuple[File, ...]:
+def _usual(files: Sequence[RepositoryFile]) -> tuple[RepositoryFile, ...]:
     found = groups(files)
     taken = {each.name for group in found if group.is_usual for each in group.files}
     models = [group for group in found if group.kind == "gguf"]
@@ -152,7 +152,7 @@ def _usual(files: Sequence[File]) -> tuple[File, ...]:
     return tuple(each for each in files if each.name in taken)
 
 
-def _of_quantization(files: Sequence[File], wanted: str) -> set[str]:
+def _of_quantization(files: Sequence[RepositoryFile], wanted: str) -> set[str]:
     found = set(llamafiles.model((each.name for each in files), wanted))
     beside = {
         each.name

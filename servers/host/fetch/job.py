@@ -26,7 +26,7 @@ class FetchError(Exception):
 
 
 @dataclass(frozen=True, kw_only=True)
-class File:
+class RepositoryFile:
     """One file of a repository. `sha256` is "" for small ones, which git alone knows."""
 
     name: str
@@ -81,7 +81,7 @@ class Job:
     root: str = "/"
     commit: str = ""
     patterns: tuple[str, ...] = ()
-    files: tuple[File, ...] = ()
+    files: tuple[RepositoryFile, ...] = ()
     verified: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     others: tuple[tuple[str, int], ...] = ()
     limit: int = 0
@@ -108,7 +108,7 @@ class Job:
         if said["commit"] and not COMMIT.fullmatch(said["commit"]):
             raise FetchError(f"{said['commit']!r} is no commit of the Hub.")
         given["below"], given["own"] = tuple(said["below"]), tuple(said["own"])
-        given["files"] = tuple(File.checked(each) for each in said["files"])
+        given["files"] = tuple(RepositoryFile.checked(each) for each in said["files"])
         given["patterns"] = tuple(said["patterns"])
         given["others"] = tuple((str(where), int(size)) for where, size in said["others"])
         given["verified"] = {

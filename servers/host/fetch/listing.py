@@ -8,9 +8,9 @@ from urllib.parse import quote
 
 import httpx
 
-from servers.host.bounded import BoundsError, Outside, Received
-from servers.host.fetch.job import COMMIT, REPOSITORY, REVISION, FetchError, File
-from servers.host.fetch.reading import Refused
+from servers.host.bounded import BoundedResponse, BoundsError, Outside
+from servers.host.fetch.job import COMMIT, REPOSITORY, REVISION, FetchError, RepositoryFile
+from servers.host.fetch.reading import HubRefusalError
 from servers.host.hub import knows_no_token
 
 SILENCE = 20.0  # seconds in which nothing comes
@@ -21,10 +21,10 @@ HOPS = 5
 
 
 @dataclass(frozen=True, kw_only=True)
-class Listing:
+class RepositoryListing:
     repository: str  # as the Hub writes it: it knows no upper and lower case
     commit: str
-    files: tuple[File, ...]
+    files: tuple[RepositoryFile, ...]
     is_gated: bool = False  # only who has accepted its licence gets the files
 
 
@@ -42,7 +42,7 @@ def address(endpoint: str, repository: str, commit: str, name: str) -> str:
     return f"{endpoint}/{quote(repository)}/resolve/{quote(commit, safe='')}/{quote(name)}"
 
 
-def ask(hub: Outside, endpoint: str, repository: str, revision: str) -> Listing:
+def ask(hub: Outside, endpoint: str, repository: str, revision: str) -> RepositoryListing:
     """Raises FetchError: no such model, no such revision, or no Hub that answers.
 
     Source: the Hub's API (/api/models/{id}/revision/{revision}?blobs=true), with what it says in
@@ -67,7 +67,7 @@ def ask(hub: Outside, endpoint: str, repository: str, revision: str) -> Listing:
     return _read(got.body, endpoint, repository)
 
 
-def check_access(hub: Outside, endpoint: str, listing: Listing, name: str) -> None:
+def check_access(hub: Outside, endpoint: str, listing: RepositoryListing, name: str) -> None:
     """Whether the files themselves may be had. Raises FetchError as ask() does."""
     url = address(endpoint, listing.repository, listing.commit, name)
     try:
@@ -89,7 +89,12 @@ def unreachable(endpoint: str, error: Exception) -> FetchError:
 
 
 def refusal(
-    answer: Refused | Received, endpoint: str, repository: str, revision: str, *, has_token: bool
+    answer: HubRefusalError | BoundedResponse,
+    endpoint: str,
+    repository: str,
+    revision: str,
+    *,
+    has_token: bool,
 ) -> FetchError:
     """What an answer of 400 or more means, by its X-Error-Code where there is one."""
     code = answer.headers.get("X-Error-Code", "")
@@ -150,7 +155,7 @@ def _has_token(hub: Outside) -> bool:
     return "Authorization" in hub.headers
 
 
-def _read(body: bytes, endpoint: str, repository: str) -> Listing:
+def _read(body: bytes, endpoint: str, repository: str) -> RepositoryListing:
     try:
         said = json.loads(body)
         commit = str(said["sha"])
@@ -165,12 +170,14 @@ def _read(body: bytes, endpoint: str, repository: str) -> Listing:
         raise FetchError(f"{endpoint} names no commit of {repository}.")
     if named.casefold() != repository.casefold() and not REPOSITORY.fullmatch(named):
         named = repository
-    return Listing(repository=named, commit=commit, files=files, is_gated=bool(said.get("gated")))
+    return RepositoryListing(
+        repository=named, commit=commit, files=files, is_gated=bool(said.get("gated"))
+    )
 
 
-def _file(said: Mapping[str, Any]) -> File:
+def _file(said: Mapping[str, Any]) -> RepositoryFile:
     large = said.get("lfs") or {}
-    return File.checked(
+    return RepositoryFile.checked(
         {
             "name": said["rfilename"],
             "size": large.get("size", said.get("size") or 0),

@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 from typing import Protocol
 
 from servers.host.boxfiles import BoxFiles, RefusedFileError
-from servers.host.fetch.job import FetchError, File, Job
+from servers.host.fetch.job import FetchError, Job, RepositoryFile
 
 
 class Places(Protocol):
@@ -20,10 +20,10 @@ class Places(Protocol):
     def files(self) -> BoxFiles: ...
     @property
     def top(self) -> PurePosixPath: ...
-    def final(self, file: File) -> PurePosixPath: ...
-    def part(self, file: File) -> PurePosixPath: ...
-    def lock(self, file: File) -> PurePosixPath: ...
-    def settle(self, file: File) -> None:
+    def final(self, file: RepositoryFile) -> PurePosixPath: ...
+    def part(self, file: RepositoryFile) -> PurePosixPath: ...
+    def lock(self, file: RepositoryFile) -> PurePosixPath: ...
+    def settle(self, file: RepositoryFile) -> None:
         """Once it is whole and in its place."""
 
     def finish(self) -> None:
@@ -35,7 +35,7 @@ class Places(Protocol):
 
 
 @dataclass(frozen=True)
-class Cache:
+class HubCache:
     files: BoxFiles
     hub: PurePosixPath
     repository: str
@@ -48,16 +48,16 @@ class Cache:
     def top(self) -> PurePosixPath:
         return self.hub / ("models--" + self.repository.replace("/", "--"))
 
-    def final(self, file: File) -> PurePosixPath:
+    def final(self, file: RepositoryFile) -> PurePosixPath:
         return self.top / "blobs" / file.etag
 
-    def part(self, file: File) -> PurePosixPath:
+    def part(self, file: RepositoryFile) -> PurePosixPath:
         return self.top / "blobs" / f"{file.etag}.incomplete"
 
-    def lock(self, file: File) -> PurePosixPath:
+    def lock(self, file: RepositoryFile) -> PurePosixPath:
         return self.hub / ".locks" / self.top.name / f"{file.etag}.lock"
 
-    def settle(self, file: File) -> None:
+    def settle(self, file: RepositoryFile) -> None:
         link = self.top / "snapshots" / self.commit / file.name
         target = "../" * (2 + file.name.count("/")) + f"blobs/{file.etag}"
         make_room_for(link, self)
@@ -85,17 +85,17 @@ class Folder:
 
     may_replace = False  # somebody may have changed it by hand
 
-    def final(self, file: File) -> PurePosixPath:
+    def final(self, file: RepositoryFile) -> PurePosixPath:
         return self.top / file.name
 
-    def part(self, file: File) -> PurePosixPath:
+    def part(self, file: RepositoryFile) -> PurePosixPath:
         short = hashlib.sha256(file.name.encode()).hexdigest()[:12]
         return self._aside / f"{short}.{file.etag}.incomplete"
 
-    def lock(self, file: File) -> PurePosixPath:
+    def lock(self, file: RepositoryFile) -> PurePosixPath:
         return self._aside / f"{file.name}.lock"
 
-    def settle(self, file: File) -> None:
+    def settle(self, file: RepositoryFile) -> None:
         """As `hf download` notes it, so that it finds nothing to do here."""
         note = self._aside / f"{file.name}.metadata"
         make_room_for(note, self)
@@ -112,7 +112,7 @@ class Folder:
 def of(job: Job) -> Places:
     files = job.files_of_box()
     if job.layout == "cache":
-        return Cache(files, PurePosixPath(job.folder), job.repository, job.commit, job.revision)
+        return HubCache(files, PurePosixPath(job.folder), job.repository, job.commit, job.revision)
     return Folder(files, PurePosixPath(job.folder), job.commit)
 
 
@@ -150,7 +150,7 @@ def is_taken(path: PurePosixPath, places: Places) -> bool:
     return True
 
 
-def there(file: File, places: Places) -> int:
+def there(file: RepositoryFile, places: Places) -> int:
     """How many of its bytes lie there already."""
     if size_at(places.final(file), places) == file.size:
         return file.size

@@ -11,7 +11,7 @@ from typing import BinaryIO
 import httpx
 
 from servers.host import bounded
-from servers.host.fetch.job import File
+from servers.host.fetch.job import RepositoryFile
 from servers.host.fetch.pace import Pace
 
 # So much is asked for at once: what stands before the Hub's storage serves no endless answers, and
@@ -23,7 +23,7 @@ _BLOCK = 8 << 20
 _RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)")
 
 
-class Again(Exception):
+class RetryError(Exception):
     """It has not worked this time; the text says why. `after` is seconds, if the Hub says."""
 
     def __init__(self, says: str, after: float | None = None) -> None:
@@ -31,7 +31,7 @@ class Again(Exception):
         self.after = after
 
 
-class Refused(Exception):
+class HubRefusalError(Exception):
     """The Hub has answered with an error that does not pass."""
 
     def __init__(self, status: int, headers: httpx.Headers) -> None:
@@ -40,7 +40,7 @@ class Refused(Exception):
         self.headers = headers
 
 
-class Stopped(Exception):
+class StoppedError(Exception):
     """Nobody wants it any more."""
 
 
@@ -48,7 +48,7 @@ def fill(
     client: httpx.Client,
     url: str,
     out: RawIOBase,
-    file: File,
+    file: RepositoryFile,
     *,
     pace: Pace,
     stop: threading.Event,
@@ -72,7 +72,7 @@ def _piece(
     url: str,
     out: RawIOBase,
     at: int,
-    file: File,
+    file: RepositoryFile,
     pace: Pace,
     stop: threading.Event,
     grew: Callable[[int], None],
@@ -88,9 +88,9 @@ def _piece(
             upto = file.size
         for chunk in answer.iter_raw(CHUNK):
             if stop.is_set():
-                raise Stopped
+                raise StoppedError
             if at + len(chunk) > upto:
-                raise Again(f"{file.name} came longer than the Hub says it is.")
+                raise RetryError(f"{file.name} came longer than the Hub says it is.")
             view = memoryview(chunk)
             while view:
                 view = view[out.write(view) or 0 :]
@@ -98,32 +98,32 @@ def _piece(
             grew(at)
             pace.keep(len(chunk), stop)
     if at < upto:
-        raise Again("The connection ended early.")
+        raise RetryError("The connection ended early.")
     return at
 
 
-def _begins(answer: httpx.Response, file: File, hub: str) -> int:
+def _begins(answer: httpx.Response, file: RepositoryFile, hub: str) -> int:
     """The offset of an answer's first byte; `hub` is the host that was asked. Raises Again, Refused."""
     status = answer.status_code
     if status == httpx.codes.PARTIAL_CONTENT:
         told = _RANGE.match(answer.headers.get("Content-Range", ""))
         if told is None or told[3] not in ("*", str(file.size)):
-            raise Again(f"{file.name} came as a part of another file.")
+            raise RetryError(f"{file.name} came as a part of another file.")
         return int(told[1])
     if status == httpx.codes.OK:
         return 0
     if status == httpx.codes.TOO_MANY_REQUESTS or status >= httpx.codes.INTERNAL_SERVER_ERROR:
         after = answer.headers.get("Retry-After", "")
         says = f"{answer.url.host} answers {status}."
-        raise Again(says, float(after) if after.isdecimal() else None)
+        raise RetryError(says, float(after) if after.isdecimal() else None)
     if answer.url.host != hub:
         # Not the Hub but its storage, whose signed addresses end: the next one is signed anew.
-        raise Again(f"{answer.url.host} answers {status}.")
-    raise Refused(status, answer.headers)
+        raise RetryError(f"{answer.url.host} answers {status}.")
+    raise HubRefusalError(status, answer.headers)
 
 
 def digest(
-    opened: BinaryIO, file: File, *, stop: threading.Event, looked: Callable[[int], None]
+    opened: BinaryIO, file: RepositoryFile, *, stop: threading.Event, looked: Callable[[int], None]
 ) -> str:
     """The hash by which the Hub knows it: SHA-256 of a large file, git's of a small one.
 
@@ -143,5 +143,5 @@ def digest(
         left -= count
         looked(count)
         if stop.is_set():
-            raise Stopped
+            raise StoppedError
     return found.hexdigest()

@@ -2,11 +2,11 @@
 
 import os
 
-from servers.host.boxfiles import Room
+from servers.host.boxfiles import DiskRoom
 from servers.host.fetch.job import FetchError
 
 
-def fault(of: Room) -> FetchError | None:
+def fault(of: DiskRoom) -> FetchError | None:
     """None where it may."""
     if of.may_write:
         return None

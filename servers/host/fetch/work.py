@@ -17,9 +17,9 @@ import httpx
 
 from servers.host.boxfiles import RefusedFileError
 from servers.host.fetch import choice, listing, places, reading, room
-from servers.host.fetch.job import FetchError, File, Job
+from servers.host.fetch.job import FetchError, Job, RepositoryFile
 from servers.host.fetch.pace import Pace
-from servers.host.fetch.reading import Again, Refused, Stopped
+from servers.host.fetch.reading import HubRefusalError, RetryError, StoppedError
 
 TELL_EVERY = 0.5  # seconds
 _SILENT = 30.0  # seconds: an answer that has brought nothing for so long is given up
@@ -30,7 +30,7 @@ _GIB = 2**30
 type Tell = Callable[[Mapping[str, Any]], None]
 
 
-class Work:
+class HubDownload:
     """One download. Whatever was killed in its middle goes on from the parts that it has left."""
 
     def __init__(self, job: Job, tell: Tell) -> None:
@@ -68,7 +68,7 @@ class Work:
                     pool.shutdown(cancel_futures=True)
             faults = [each.exception() for each in jobs if not each.cancelled()]
             if fault := next(
-                (each for each in faults if not isinstance(each, Stopped | NoneType)), None
+                (each for each in faults if not isinstance(each, StoppedError | NoneType)), None
             ):
                 raise fault
             where.finish()
@@ -123,7 +123,7 @@ class Work:
                 "Delete what nobody needs (Models says who uses what), or choose another folder.",
             )
 
-    def _file(self, file: File, where: places.Places) -> None:
+    def _file(self, file: RepositoryFile, where: places.Places) -> None:
         final, part = where.final(file), where.part(file)
         for path in (final, part, where.lock(file)):
             places.make_room_for(path, where)
@@ -147,7 +147,7 @@ class Work:
             where.settle(file)
             self._note(final, file, where)
 
-    def _fill(self, file: File, part: PurePosixPath, where: places.Places) -> None:
+    def _fill(self, file: RepositoryFile, part: PurePosixPath, where: places.Places) -> None:
         """Try until it is there, or nothing has come for as long as one waits."""
         job, heard_at, tries = self._job, time.monotonic(), 0
         url = listing.address(job.endpoint, job.repository, job.commit, file.name)
@@ -166,22 +166,22 @@ class Work:
                         self._client, url, out, file, pace=self._pace, stop=self._stop, grew=grew
                     )
                 return
-            except Refused as error:
+            except HubRefusalError as error:
                 has_token = bool(job.token)
                 raise listing.refusal(
                     error, job.endpoint, job.repository, job.commit, has_token=has_token
                 ) from error
-            except (Again, httpx.HTTPError) as error:
+            except (RetryError, httpx.HTTPError) as error:
                 if time.monotonic() - heard_at > job.patience:
                     raise listing.unreachable(job.endpoint, error) from error
                 self._troubles[file.name] = str(error) or type(error).__name__
                 pause = _PAUSES[min(tries, len(_PAUSES) - 1)]
-                asked = error.after if isinstance(error, Again) else None
+                asked = error.after if isinstance(error, RetryError) else None
                 tries += 1
                 if self._stop.wait(min(max(pause, asked or 0.0), job.patience)):
-                    raise Stopped from error
+                    raise StoppedError from error
 
-    def _is_right(self, file: File, path: PurePosixPath, where: places.Places) -> bool:
+    def _is_right(self, file: RepositoryFile, path: PurePosixPath, where: places.Places) -> bool:
         known = self._job.verified.get(file.name)
         seen = where.files.look_at(path)
         if known == (seen.st_size, seen.st_mtime_ns):
@@ -195,7 +195,7 @@ class Work:
         with where.files.opened(path, is_text=True) as opened:
             return reading.digest(opened, file, stop=self._stop, looked=looked) == file.etag
 
-    def _note(self, final: PurePosixPath, file: File, where: places.Places) -> None:
+    def _note(self, final: PurePosixPath, file: RepositoryFile, where: places.Places) -> None:
         seen = where.files.look_at(final)
         self._here[file.name] = file.size
         self._tell(
@@ -203,14 +203,16 @@ class Work:
         )
 
     @contextlib.contextmanager
-    def _alone(self, path: PurePosixPath, file: File, where: places.Places) -> Iterator[None]:
+    def _alone(
+        self, path: PurePosixPath, file: RepositoryFile, where: places.Places
+    ) -> Iterator[None]:
         """An engine that starts now downloads the same; and a child of before may still be ending."""
         handle = where.files.append_to(path)
         try:
             while not _locked(handle):
                 self._troubles[file.name] = f"Another program is downloading {file.name}."
                 if self._stop.wait(_LOOK_AT_LOCK):
-                    raise Stopped
+                    raise StoppedError
             self._troubles.pop(file.name, None)
             yield
         finally:
@@ -237,7 +239,7 @@ class Work:
         )
 
 
-def _first(files: tuple[File, ...]) -> File:
+def _first(files: tuple[RepositoryFile, ...]) -> RepositoryFile:
     """What a licence guards: a large one, where there is one."""
     return next((each for each in files if each.sha256), files[0])
 
@@ -280,7 +282,7 @@ def _of_disk(error: OSError, job: Job) -> FetchError:
     )
 
 
-def _changed(path: PurePosixPath, file: File) -> FetchError:
+def _changed(path: PurePosixPath, file: RepositoryFile) -> FetchError:
     return FetchError(
         f"{path} lies there already and is another file than the Hub's {file.name}.",
         "Nothing of it was touched: somebody may have changed it by hand. Move it away, leave that "
@@ -288,7 +290,7 @@ def _changed(path: PurePosixPath, file: File) -> FetchError:
     )
 
 
-def _wrong(file: File, endpoint: str) -> FetchError:
+def _wrong(file: RepositoryFile, endpoint: str) -> FetchError:
     return FetchError(
         f"{file.name} has arrived twice with another content than the Hub says (its "
         f"{'SHA-256' if file.sha256 else 'hash'} is not {file.etag[:16]}…).",

@@ -9,7 +9,7 @@ import time
 from servers.host.gpus.answers import GpuError
 from servers.host.gpus.session import Nvml
 from servers.host.kernel import Kernel, KernelError
-from servers.host.readings import Reading
+from servers.host.readings import CardReading
 
 GIB = 2**30
 
@@ -40,7 +40,7 @@ def main() -> int:
         return 130
 
 
-def _line(card: Reading) -> str:
+def _line(card: CardReading) -> str:
     used = "–" if card.used is None else f"{card.used / GIB:.1f}"
     total = "–" if card.total is None else f"{card.total / GIB:.1f}"
     util = "–" if card.util is None else f"{card.util} %"

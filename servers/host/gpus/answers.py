@@ -82,7 +82,7 @@ class GpuError(Exception):
         self.kind = kind
 
 
-class Lost(Exception):
+class CardLostError(Exception):
     """The card is beyond answering; carries the sentence."""
 
     def __init__(self, error: pynvml.NVMLError) -> None:
@@ -91,7 +91,7 @@ class Lost(Exception):
         self.kind: Fault = "reset" if needs_reset else "lost"
 
 
-class Asking:
+class NvmlDevice:
     """Asks one card, and remembers what cannot change and what it does not report."""
 
     def __init__(self, kernel: Kernel) -> None:
@@ -110,7 +110,7 @@ class Asking:
         except pynvml.NVMLError as error:
             if error.value in _OVER:
                 raise over(error, self._kernel) from error
-            raise Lost(error) from error
+            raise CardLostError(error) from error
 
     def once(self, what: str, query: Callable[..., Any], *args: Any) -> Any:
         """As ask(); what has been answered is never asked again."""
@@ -143,7 +143,7 @@ class Asking:
             if error.value in _OVER:
                 raise over(error, self._kernel) from error
             if error.value in _LOST:
-                raise Lost(error) from error
+                raise CardLostError(error) from error
             if error.value in _ABSENT:
                 self._absent.add(what)
             elif error.value not in _NOT_NOW:

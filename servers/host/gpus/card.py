@@ -7,10 +7,10 @@ from typing import Any
 import pynvml
 
 from servers.host.gpus import slow
-from servers.host.gpus.answers import Asking, Lost
-from servers.host.gpus.slow import Slow
+from servers.host.gpus.answers import CardLostError, NvmlDevice
+from servers.host.gpus.slow import SlowReadings
 from servers.host.kernel import Kernel
-from servers.host.readings import Holder, Kind, Reading
+from servers.host.readings import CardReading, GpuProcess, Kind
 
 # Integrated GPUs: Orin, Thor, GB10 and its relatives. Their memory is the machine's.
 _UNIFIED_NAMES = ("GB10", "Thor", "Orin", "N1X")
@@ -50,32 +50,34 @@ class _Link:
     width_max: int | None = None
 
 
-class Card:
+class NvmlCard:
     """One card, with what cannot change and what it is known not to report."""
 
     def __init__(self, index: int, kernel: Kernel) -> None:
         self._index = index
         self._kernel = kernel
-        self._asking = Asking(kernel)
+        self._asking = NvmlDevice(kernel)
         self._ask, self._once = self._asking.ask, self._asking.once
-        self._slow: Slow | None = None
+        self._slow: SlowReadings | None = None
         self._slow_fault: str | None = None
         self._limits: dict[str, Any] = {}
         self._rounds = index
         self.handle: Any = None  # None while the card is lost
-        self._last = Reading(index=index, uuid=None, name=None, compute_capability=None, kind=None)
+        self._last = CardReading(
+            index=index, uuid=None, name=None, compute_capability=None, kind=None
+        )
 
-    def read(self, meminfo: Mapping[str, int]) -> Reading:
+    def read(self, meminfo: Mapping[str, int]) -> CardReading:
         """Raises GpuError when an answer shows that NVML as a whole is gone."""
         self._asking.forget_fault()
         try:
             if self.handle is None:
                 self.handle = self._asking.handle(self._index)
             reading = self._reading(meminfo)
-        except Lost as lost:
+        except CardLostError as lost:
             # The same place may get a fresh card after a reset: ask for it anew next time.
             self.handle = self._slow = None
-            return Reading(
+            return CardReading(
                 index=self._index,
                 uuid=self._last.uuid,
                 name=self._last.name,
@@ -89,7 +91,7 @@ class Card:
         self._last = replace(reading, fault=fault, fault_kind="odd" if fault else None)
         return self._last
 
-    def _reading(self, meminfo: Mapping[str, int]) -> Reading:
+    def _reading(self, meminfo: Mapping[str, int]) -> CardReading:
         card = self.handle
         uuid = self._once("uuid", pynvml.nvmlDeviceGetUUID, card)
         name = self._once("name", pynvml.nvmlDeviceGetName, card)
@@ -102,7 +104,7 @@ class Card:
         util = self._ask("utilisation", pynvml.nvmlDeviceGetUtilizationRates, card)
         link = self._link(kind)
         seldom = self._seldom()
-        return Reading(
+        return CardReading(
             index=self._index,
             uuid=uuid,
             name=name,
@@ -148,7 +150,7 @@ class Card:
             retired=seldom.retired,
         )
 
-    def _seldom(self) -> Slow:
+    def _seldom(self) -> SlowReadings:
         asking, before = self._asking, self._asking.fault
         if self._slow is None or self._rounds % _SLOW_EVERY == 0:
             asking.forget_fault()
@@ -211,7 +213,7 @@ class Card:
             width_max=self._once("best width", pynvml.nvmlDeviceGetMaxPcieLinkWidth, card),
         )
 
-    def _processes(self) -> list[Holder] | None:
+    def _processes(self) -> list[GpuProcess] | None:
         lists = [
             self._ask(f"{name} processes", _patiently(listing), self.handle)
             for name, listing in (
@@ -228,7 +230,7 @@ class Card:
             known = used.get(process.pid)
             if known is None or (process.usedGpuMemory or 0) > known:
                 used[process.pid] = process.usedGpuMemory
-        return [Holder(pid=pid, used=used[pid]) for pid in sorted(used)]
+        return [GpuProcess(pid=pid, used=used[pid]) for pid in sorted(used)]
 
 
 def _patiently(listing: Callable[[Any], list[Any]]) -> Callable[[Any], list[Any]]:

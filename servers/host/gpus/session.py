@@ -6,10 +6,10 @@ from collections.abc import Mapping
 import pynvml
 
 from servers.host.gpus.answers import over
-from servers.host.gpus.card import Card
-from servers.host.gpus.xids import Xids
+from servers.host.gpus.card import NvmlCard
+from servers.host.gpus.xids import XidEvents
 from servers.host.kernel import Kernel
-from servers.host.readings import Happened, Reading
+from servers.host.readings import CardReading, GpuEvent
 
 log = logging.getLogger(__name__)
 
@@ -20,15 +20,15 @@ class Nvml:
     def __init__(self, kernel: Kernel) -> None:
         """Raises GpuError when the driver or its library is missing or broken."""
         self._kernel = kernel
-        self._cards: dict[int, Card] = {}
+        self._cards: dict[int, NvmlCard] = {}
         try:
             pynvml.nvmlInitWithFlags(0)
             self.driver: str = pynvml.nvmlSystemGetDriverVersion()
         except pynvml.NVMLError as error:
             raise over(error, self._kernel) from error
-        self._xids = Xids()
+        self._xids = XidEvents()
 
-    def read_all(self, meminfo: Mapping[str, int]) -> list[Reading]:
+    def read_all(self, meminfo: Mapping[str, int]) -> list[CardReading]:
         """Every card. One that is lost says so in `fault` and hides no other.
 
         `meminfo` is /proc/meminfo in bytes: on a GPU without memory of its own it is the memory.
@@ -41,7 +41,7 @@ class Nvml:
         # A card that the driver has dropped from its count is still one that people miss.
         for index in range(count):
             if index not in self._cards:
-                self._cards[index] = Card(index, self._kernel)
+                self._cards[index] = NvmlCard(index, self._kernel)
         readings = [card.read(meminfo) for card in self._cards.values()]
         self._watch()
         return readings
@@ -50,14 +50,14 @@ class Nvml:
         for index, card in self._cards.items():
             self._xids.watch(index, card.handle)
 
-    def happened(self, readings: list[Reading]) -> list[Happened]:
+    def happened(self, readings: list[CardReading]) -> list[GpuEvent]:
         """XID errors that the driver has reported since the last call. Does not wait."""
         cards = {reading.index: reading for reading in readings}
         happened = self._xids.read()
         # Once a card is lost its set is of no use, and there is a new one for the others.
         self._watch()
         return [
-            Happened(
+            GpuEvent(
                 what="xid",
                 t=t,
                 gpu=cards[index].uuid if index in cards else None,

@@ -5,26 +5,26 @@ from typing import Any
 
 import pynvml
 
-from servers.host.gpus.answers import Asking
-from servers.host.readings import Ecc, Retired, Rows
+from servers.host.gpus.answers import NvmlDevice
+from servers.host.readings import EccErrors, RemappedRows, RetiredPages
 
 
 @dataclass(frozen=True, kw_only=True)
-class Slow:
+class SlowReadings:
     """None: not reported."""
 
     persistence: bool | None
     pcie_replays: int | None
-    ecc: Ecc | None
-    rows: Rows | None
-    retired: Retired | None
+    ecc: EccErrors | None
+    rows: RemappedRows | None
+    retired: RetiredPages | None
 
 
-def read(asking: Asking, card: Any) -> Slow:
+def read(asking: NvmlDevice, card: Any) -> SlowReadings:
     """Raises Lost and GpuError as Asking does."""
     mode = asking.ask("persistence mode", pynvml.nvmlDeviceGetPersistenceMode, card)
     rows = _rows(asking, card)
-    return Slow(
+    return SlowReadings(
         persistence=None if mode is None else bool(mode),
         pcie_replays=asking.ask("PCIe replays", pynvml.nvmlDeviceGetPcieReplayCounter, card),
         ecc=_ecc(asking, card),
@@ -40,7 +40,7 @@ def pci_of(card: Any) -> str:
     return f"{found.domain:04x}:{found.bus:02x}:{found.device:02x}"
 
 
-def _ecc(asking: Asking, card: Any) -> Ecc | None:
+def _ecc(asking: NvmlDevice, card: Any) -> EccErrors | None:
     corrected = pynvml.NVML_MEMORY_ERROR_TYPE_CORRECTED
     uncorrected = pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED
     query = pynvml.nvmlDeviceGetTotalEccErrors
@@ -51,7 +51,7 @@ def _ecc(asking: Asking, card: Any) -> Ecc | None:
     ]
     if all(count is None for count in counts):
         return None
-    return Ecc(
+    return EccErrors(
         corrected=counts[0],
         uncorrected=counts[1],
         corrected_ever=counts[2],
@@ -59,12 +59,12 @@ def _ecc(asking: Asking, card: Any) -> Ecc | None:
     )
 
 
-def _rows(asking: Asking, card: Any) -> Rows | None:
+def _rows(asking: NvmlDevice, card: Any) -> RemappedRows | None:
     rows = asking.ask("remapped rows", pynvml.nvmlDeviceGetRemappedRows, card)
     if rows is None:
         return None
     spare = asking.ask("spare rows", pynvml.nvmlDeviceGetRowRemapperHistogram, card)
-    return Rows(
+    return RemappedRows(
         corrected=rows[0],
         uncorrected=rows[1],
         pending=bool(rows[2]),
@@ -73,7 +73,7 @@ def _rows(asking: Asking, card: Any) -> Rows | None:
     )
 
 
-def _retired(asking: Asking, card: Any) -> Retired | None:
+def _retired(asking: NvmlDevice, card: Any) -> RetiredPages | None:
     lists = [
         asking.ask(f"retired pages {cause}", pynvml.nvmlDeviceGetRetiredPages, card, cause)
         for cause in (
@@ -84,7 +84,7 @@ def _retired(asking: Asking, card: Any) -> Retired | None:
     if all(pages is None for pages in lists):
         return None
     query = pynvml.nvmlDeviceGetRetiredPagesPendingStatus
-    return Retired(
+    return RetiredPages(
         pages=sum(len(pages or ()) for pages in lists),
         pending=bool(asking.ask("pages to retire", query, card)),
     )

@@ -16,7 +16,7 @@ _PATIENCE = 5
 _NONE_YET = "No GPU has been read yet."
 
 
-class Xids:
+class XidEvents:
     """An event set of NVML's. Nothing here waits."""
 
     def __init__(self) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from servers.judge import datafolder
-from servers.judge.alerts.case import Case, Key
+from servers.judge.alerts.case import AlertCase, Key
 from servers.judge.alerts.runs import span
 from servers.judge.attention import (
     GIB,
@@ -34,19 +34,19 @@ _UNSURE = ("unknown", "settling")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
+class BoxCases:
     """What a sample tells, and what it does not."""
 
-    cases: tuple[Case, ...] = ()
+    cases: tuple[AlertCase, ...] = ()
     unknown_kinds: frozenset[str] = frozenset()
     unsure: frozenset[Key] = field(default=frozenset())
     refuted: frozenset[Key] = field(default=frozenset())  # seen to be over, not only not seen
 
 
-NOTHING = Found(unknown_kinds=_FROM_FINDINGS | _FROM_VERDICTS | {"floor"})
+NOTHING = BoxCases(unknown_kinds=_FROM_FINDINGS | _FROM_VERDICTS | {"floor"})
 
 
-def of_sample(box: str, sample: Mapping[str, Any] | None, *, is_low: bool = False) -> Found:
+def of_sample(box: str, sample: Mapping[str, Any] | None, *, is_low: bool = False) -> BoxCases:
     """`is_low`: little memory is told already, so that it takes more to be enough."""
     if sample is None:
         return NOTHING
@@ -66,7 +66,7 @@ def of_sample(box: str, sample: Mapping[str, Any] | None, *, is_low: bool = Fals
         if each["verdict"] in _UNSURE
         for kind in _FROM_VERDICTS
     }
-    return Found(
+    return BoxCases(
         cases=tuple(cases),
         unknown_kinds=frozenset(unknown),
         unsure=frozenset(unsure),
@@ -79,7 +79,7 @@ def _shows_gpus(sample: Mapping[str, Any]) -> bool:
     return answers and bool(sample.get("gpus"))
 
 
-def _verdicts(box: str, sample: Mapping[str, Any]) -> Iterator[Case]:
+def _verdicts(box: str, sample: Mapping[str, Any]) -> Iterator[AlertCase]:
     indices = {card.get("uuid"): card.get("index") for card in sample.get("gpus") or ()}
     titles = {"leaked": "has lost memory", "residual": "has memory that an engine left behind"}
     for each in sample.get("verdicts") or ():
@@ -87,7 +87,7 @@ def _verdicts(box: str, sample: Mapping[str, Any]) -> Iterator[Case]:
             index = indices.get(each["gpu"])
             card = "A GPU" if index is None else f"GPU {index}"
             size = each.get("unattributed") or 0
-            yield Case(
+            yield AlertCase(
                 kind=each["verdict"],
                 subject=str(each["gpu"]),
                 severity="critical" if each["verdict"] == "leaked" else "warning",
@@ -98,11 +98,11 @@ def _verdicts(box: str, sample: Mapping[str, Any]) -> Iterator[Case]:
             )
 
 
-def _findings(box: str, findings: Any) -> Iterator[Case]:
+def _findings(box: str, findings: Any) -> Iterator[AlertCase]:
     for each in findings:
         if each["severity"] in ("warning", "critical"):
             kind, subject = of_finding(each)
-            yield Case(
+            yield AlertCase(
                 kind=kind,
                 subject=subject,
                 severity=each["severity"],
@@ -113,7 +113,7 @@ def _findings(box: str, findings: Any) -> Iterator[Case]:
             )
 
 
-def _low(box: str, sample: Mapping[str, Any], is_low: bool) -> Iterator[Case]:
+def _low(box: str, sample: Mapping[str, Any], is_low: bool) -> Iterator[AlertCase]:
     left = (sample.get("meminfo") or {}).get("MemAvailable")
     is_unified = any(card.get("kind") == "unified" for card in sample.get("gpus") or ())
     floor = LOW_UNIFIED if is_unified else LOW_MACHINE
@@ -122,7 +122,7 @@ def _low(box: str, sample: Mapping[str, Any], is_low: bool) -> Iterator[Case]:
     advice = "This is main memory, not GPU memory. Stop what needs most of it."
     if is_unified:
         advice = "GPU and machine share it: stop a server before the machine swaps, and hangs."
-    yield Case(
+    yield AlertCase(
         kind="floor",
         subject="box",
         severity="critical",
@@ -133,7 +133,7 @@ def _low(box: str, sample: Mapping[str, Any], is_low: bool) -> Iterator[Case]:
     )
 
 
-def without_floor_twice(cases: list[Case], told: Collection[Key]) -> list[Case]:
+def without_floor_twice(cases: list[AlertCase], told: Collection[Key]) -> list[AlertCase]:
     """A load that takes a box's last memory tells of it by itself, if nothing did before."""
     by_load = any(each.kind == "floor" and each.key != FLOOR for each in cases)
     if not by_load or FLOOR in told:
@@ -143,12 +143,12 @@ def without_floor_twice(cases: list[Case], told: Collection[Key]) -> list[Case]:
 
 def lacks(
     box: str, problems: list[dict[str, str]], sample: Mapping[str, Any] | None
-) -> Iterator[Case]:
+) -> Iterator[AlertCase]:
     """What the watcher says is missing on its box, but for what a finding of the sample tells."""
     told = {SAME_AS.get(each["rule"]) for each in (sample or {}).get("findings") or ()}
     for each in problems:
         if each["what"] not in told:
-            yield Case(
+            yield AlertCase(
                 kind="box",
                 subject=each["what"][:200],
                 severity="warning",
@@ -157,13 +157,13 @@ def lacks(
             )
 
 
-def data_folder(box: str, free: int, total: int, *, is_told: bool = False) -> Case | None:
+def data_folder(box: str, free: int, total: int, *, is_told: bool = False) -> AlertCase | None:
     """Bytes of the disk that inferdash's data folder lies on; `is_told`: it is told already, so that
     it takes more to be enough."""
     if not datafolder.is_low(free / (ENOUGH if is_told else 1), total):
         return None
     is_full = datafolder.is_full(free, total)
-    return Case(
+    return AlertCase(
         kind="disk",
         subject=DATA_FOLDER[1],
         severity="critical" if is_full else "warning",
@@ -173,12 +173,12 @@ def data_folder(box: str, free: int, total: int, *, is_told: bool = False) -> Ca
     )
 
 
-def silence(box: str, *, seen_at: float, now: float, servers: int = 0) -> Case | None:
+def silence(box: str, *, seen_at: float, now: float, servers: int = 0) -> AlertCase | None:
     """`servers`: how many were running there when it was last heard of."""
     if now - seen_at < SILENT_AFTER:
         return None
     were = "1 server was" if servers == 1 else f"{servers} servers were"
-    return Case(
+    return AlertCase(
         kind="silent",
         subject="box",
         severity="critical",

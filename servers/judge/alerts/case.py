@@ -32,7 +32,7 @@ type Key = tuple[str, str]  # kind and subject
 
 
 @dataclass(frozen=True, kw_only=True)
-class Case:
+class AlertCase:
     """Sentences end with a full stop; `title` has none."""
 
     kind: str  # of KINDS

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from servers.judge.alerts.case import Case
+from servers.judge.alerts.case import AlertCase
 
 # Seconds after the click within which its person is still there, and reads what went wrong.
 STILL_THERE = 60.0
@@ -32,14 +32,14 @@ class Fetch:
     advice: str = ""
 
 
-def cases(fetches: Iterable[Fetch], *, now: float) -> Iterator[Case]:
+def cases(fetches: Iterable[Fetch], *, now: float) -> Iterator[AlertCase]:
     """A try that ended at once is told on its page alone, to who has just pressed the button."""
     for each in fetches:
         if not each.is_failed or each.ended_at is None or now - each.ended_at > NEWS:
             continue
         if each.ended_at - each.asked_at < STILL_THERE:
             continue
-        yield Case(
+        yield AlertCase(
             kind=each.kind,
             subject=each.subject[:200],
             severity="warning",

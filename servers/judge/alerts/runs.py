@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from servers.judge.alerts.case import ENDS, Case
+from servers.judge.alerts.case import ENDS, AlertCase
 
 # Seconds: whoever starts a model and waits no longer than this is still looking.
 LONG_START = 300.0
@@ -49,7 +49,9 @@ class RunFacts:
         return f"{self.server} on {self.box}"
 
 
-def cases(run: RunFacts, *, now: float, open_kinds: frozenset[str] = frozenset()) -> Iterator[Case]:
+def cases(
+    run: RunFacts, *, now: float, open_kinds: frozenset[str] = frozenset()
+) -> Iterator[AlertCase]:
     """`open_kinds`: what is told of this server already."""
     if run.deaths and not run.was_stopped:
         told = open_kinds & ENDS
@@ -69,14 +71,14 @@ def cases(run: RunFacts, *, now: float, open_kinds: frozenset[str] = frozenset()
         yield _strained(run)
 
 
-def event(run: RunFacts, *, now: float) -> Case | None:
+def event(run: RunFacts, *, now: float) -> AlertCase | None:
     """That it became ready after a long start; once, by its subject."""
     if run.ready_at is None or run.state != "ready" or now - run.ready_at > NEWS:
         return None
     took = run.ready_at - run.asked_at
     if took <= LONG_START:
         return None
-    return Case(
+    return AlertCase(
         kind="ready",
         subject=f"run {run.pk}",
         severity="info",
@@ -88,7 +90,7 @@ def event(run: RunFacts, *, now: float) -> Case | None:
     )
 
 
-def restarted(run: RunFacts, *, now: float) -> Case | None:
+def restarted(run: RunFacts, *, now: float) -> AlertCase | None:
     """That a watched one ended unasked although it runs again: `run` is the one before the newest.
 
     None while more is about to be found out, and when it is no news any more.
@@ -107,10 +109,10 @@ def restarted(run: RunFacts, *, now: float) -> Case | None:
     )
 
 
-def _loop(run: RunFacts, kind: str) -> Case:
+def _loop(run: RunFacts, kind: str) -> AlertCase:
     """It is no news that it is ready again for a moment."""
     verb = "dies" if run.has_served else "fails to start"
-    return Case(
+    return AlertCase(
         kind=kind,
         subject=run.server,
         severity="critical",
@@ -122,7 +124,7 @@ def _loop(run: RunFacts, kind: str) -> Case:
     )
 
 
-def _end(run: RunFacts, now: float) -> Case | None:
+def _end(run: RunFacts, now: float) -> AlertCase | None:
     """None while more is about to be found out."""
     ended = run.ended_at if run.ended_at is not None else now
     if now - ended < FINDING_OUT and not (run.is_explained and run.is_memory_settled):
@@ -131,7 +133,7 @@ def _end(run: RunFacts, now: float) -> Case | None:
         kind, title = "failed", f"{run.name} failed to start"
     else:
         kind, title = "died", f"{run.name} died after {span(max(0.0, ended - run.ready_at))}"
-    return Case(
+    return AlertCase(
         kind=kind,
         subject=run.server,
         severity="critical",
@@ -144,9 +146,9 @@ def _end(run: RunFacts, now: float) -> Case | None:
     )
 
 
-def _again(run: RunFacts, kind: str) -> Case:
+def _again(run: RunFacts, kind: str) -> AlertCase:
     """The case of the try before stands, in words that say what goes on."""
-    return Case(
+    return AlertCase(
         kind=kind,
         subject=run.server,
         severity="critical",
@@ -165,10 +167,10 @@ def _next(run: RunFacts) -> str:
     return " ".join(part for part in parts if part) or "Its page shows the log's last lines."
 
 
-def _unhealthy(run: RunFacts) -> Case:
+def _unhealthy(run: RunFacts) -> AlertCase:
     because = f"It {run.stuck}" if run.stuck and not run.unhealthy_because else ""
     word = "stuck" if because else "unhealthy"
-    return Case(
+    return AlertCase(
         kind="unhealthy",
         subject=run.server,
         severity="critical",
@@ -181,8 +183,8 @@ def _unhealthy(run: RunFacts) -> Case:
     )
 
 
-def _strained(run: RunFacts) -> Case:
-    return Case(
+def _strained(run: RunFacts) -> AlertCase:
+    return AlertCase(
         kind="floor",
         subject=run.server,
         severity="critical",

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from servers.judge.alerts.case import Case, Key, is_worse
+from servers.judge.alerts.case import AlertCase, Key, is_worse
 
 # Seconds that a case must be seen for before it is told, by kind; others are at once.
 AFTER = {"floor": 10.0, "box": 60.0, "thermal": 10.0, "hardware": 5.0, "disk": 5.0}
@@ -29,13 +29,13 @@ class Open:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Change:
+class AlertChange:
     what: Literal["raise", "worse", "words", "clear"]
     key: Key
-    case: Case | None = None  # None: clear
+    case: AlertCase | None = None  # None: clear
 
 
-def words(case: Case) -> tuple[str, ...]:
+def words(case: AlertCase) -> tuple[str, ...]:
     return case.title, case.detail, case.memory, case.advice
 
 
@@ -50,13 +50,13 @@ class Steady:
     def step(
         self,
         now: float,
-        cases: Iterable[Case],
+        cases: Iterable[AlertCase],
         open_ones: Mapping[Key, Open],
         *,
         unknown_kinds: Collection[str] = (),
         unsure: Collection[Key] = (),
         refuted: Collection[Key] = (),
-    ) -> list[Change]:
+    ) -> list[AlertChange]:
         """What to write down. Of `unknown_kinds` and `unsure` nothing is known now, so that none
         of them is over; the opposite of `refuted` is seen, so that they are over without a calm
         while. Events are none of this: they are told when they happen."""
@@ -70,34 +70,34 @@ class Steady:
         ]
         return changes + self._over(now, there, open_ones, unknown_kinds, unsure, refuted)
 
-    def _of_case(self, now: float, case: Case, before: Open | None) -> Change | None:
+    def _of_case(self, now: float, case: AlertCase, before: Open | None) -> AlertChange | None:
         key = case.key
         if before is None:
             is_due = now - self._seen[key] >= AFTER.get(case.kind, 0.0)
-            return Change(what="raise", key=key, case=case) if is_due else None
+            return AlertChange(what="raise", key=key, case=case) if is_due else None
         if is_worse(case.severity, before.severity):
-            return Change(what="worse", key=key, case=case)
+            return AlertChange(what="worse", key=key, case=case)
         if words(case) == before.words or now - self._worded.get(key, 0.0) < WORDS_EVERY:
             return None
         self._worded[key] = now
-        return Change(what="words", key=key, case=case)
+        return AlertChange(what="words", key=key, case=case)
 
     def _over(
         self,
         now: float,
-        there: Mapping[Key, Case],
+        there: Mapping[Key, AlertCase],
         open_ones: Mapping[Key, Open],
         unknown_kinds: Collection[str],
         unsure: Collection[Key],
         refuted: Collection[Key],
-    ) -> list[Change]:
+    ) -> list[AlertChange]:
         missing = {key for key in open_ones if key not in there}
         self._gone = {key: self._gone.get(key, now) for key in missing}
         for key in missing:
             if key[0] in unknown_kinds or key in unsure:
                 self._gone[key] = now
         return [
-            Change(what="clear", key=key)
+            AlertChange(what="clear", key=key)
             for key, since in self._gone.items()
             if key[0] not in unknown_kinds
             and key not in unsure

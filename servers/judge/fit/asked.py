@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from servers.judge.conditions import OFF
-from servers.judge.facts import Facts
+from servers.judge.facts import LaunchFacts
 from servers.judge.fit.attention import Config
 from servers.judge.fit.layers import text_config, whole
 
@@ -50,7 +50,7 @@ _VLLM_LARGE = 70 * GIB
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class LaunchDemand:
     """None: neither the flags nor config.json say, or what they say cannot be read."""
 
     context: int | None  # tokens of the longest request
@@ -65,12 +65,12 @@ class Asked:
     most_graphs: int  # the largest batch that a CUDA graph is captured for
 
 
-def asked(facts: Facts, *, memory: int) -> Asked:
+def asked(facts: LaunchFacts, *, memory: int) -> LaunchDemand:
     """Read off the launch. `memory` is that of one GPU in bytes: defaults depend on it."""
     config = facts.subject.checkpoint_config or {}
     sequences, chunk, graphs = _sizes(facts, memory)
     flag = _SEQUENCES_FLAG[facts.engine]
-    return Asked(
+    return LaunchDemand(
         context=_context(facts, config),
         chooses_context=_chooses_context(facts),
         sequences=sequences,
@@ -90,7 +90,7 @@ def tokens(text: str) -> int | None:
     return int(float(found[1]) * _TIMES[found[2]]) or None if found else None
 
 
-def _context(facts: Facts, config: Config) -> int | None:
+def _context(facts: LaunchFacts, config: Config) -> int | None:
     typed = facts.flag(CONTEXT_FLAG[facts.engine])
     if typed is not None and typed.value not in ("0", "auto", "-1"):
         return tokens(typed.value)
@@ -109,7 +109,7 @@ def _stretched(text: Config, said: int) -> int:
     return int(trained * factor) if isinstance(factor, int | float) else 0
 
 
-def _chooses_context(facts: Facts) -> bool:
+def _chooses_context(facts: LaunchFacts) -> bool:
     """vLLM's --max-model-len auto, and llama-server's --fit, which is on unless told otherwise."""
     typed = facts.flag(CONTEXT_FLAG[facts.engine])
     if facts.engine == "vllm":
@@ -119,7 +119,7 @@ def _chooses_context(facts: Facts) -> bool:
     return facts.engine == "llamacpp" and (typed is None or typed.value == "0") and not is_off
 
 
-def _sizes(facts: Facts, memory: int) -> tuple[int, int, int]:
+def _sizes(facts: LaunchFacts, memory: int) -> tuple[int, int, int]:
     """Requests at once, tokens read at once, the largest batch with a CUDA graph."""
     flag = _SEQUENCES_FLAG[facts.engine]
     if facts.engine == "vllm":
@@ -139,7 +139,7 @@ def _sizes(facts: Facts, memory: int) -> tuple[int, int, int]:
     return facts.number(flag) or 1, facts.number("--ubatch-size", default=512) or 512, 0
 
 
-def _share(facts: Facts, memory: int, chunk: int, graphs: int) -> float | None:
+def _share(facts: LaunchFacts, memory: int, chunk: int, graphs: int) -> float | None:
     if facts.engine not in SHARE_FLAG:
         return None
     typed = facts.flag(SHARE_FLAG[facts.engine])
@@ -151,7 +151,7 @@ def _share(facts: Facts, memory: int, chunk: int, graphs: int) -> float | None:
     return max(0.05, round(1 - _set_aside(facts, memory, chunk, graphs) / memory, 3))
 
 
-def _set_aside(facts: Facts, memory: int, chunk: int, graphs: int) -> float:
+def _set_aside(facts: LaunchFacts, memory: int, chunk: int, graphs: int) -> float:
     """Bytes that SGLang leaves to activations and CUDA graphs when no flag says so."""
     size = 512 + chunk * 1.5 + (facts.tp or 1) * (facts.pp or 1) / 8 * 1024
     if _has_graphs(facts):
@@ -163,7 +163,7 @@ def _set_aside(facts: Facts, memory: int, chunk: int, graphs: int) -> float:
     return size * MIB
 
 
-def _cache_bytes(facts: Facts, config: Config) -> float | None:
+def _cache_bytes(facts: LaunchFacts, config: Config) -> float | None:
     name = "--cache-type-k" if facts.engine == "llamacpp" else "--kv-cache-dtype"
     typed = facts.flag(name)
     said = typed.value if typed else "auto"
@@ -188,7 +188,7 @@ def _is_fp8_cached(config: Config) -> bool:
     return named == "FP8" or (isinstance(scheme, dict) and scheme.get("num_bits") == 8)
 
 
-def _has_graphs(facts: Facts) -> bool:
+def _has_graphs(facts: LaunchFacts) -> bool:
     if facts.engine == "vllm":
         return facts.flag("--enforce-eager") is None
     decode = facts.flag("--cuda-graph-backend-decode")

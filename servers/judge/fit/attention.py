@@ -23,7 +23,7 @@ _STATE = 4  # bytes: recurrent states are kept in float32
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cache:
+class KvCacheSize:
     """Bytes in each GPU's memory, all of its layers together.
 
     `token` grows with the context, `window` as well, but only as far as `span` tokens, and
@@ -53,7 +53,7 @@ class Cache:
 
 def cache(
     config: Config, *, dtype: float, tp: int, pp: int, sparse_fp8: bool = False
-) -> Cache | None:
+) -> KvCacheSize | None:
     """What the model keeps of tokens on each GPU; None where config.json does not say enough.
 
     `dtype` is bytes an element of the KV cache, `tp` over how many GPUs attention heads are
@@ -70,7 +70,7 @@ def cache(
     sliding = _cell(text, dtype, tp, is_window=True, sparse_fp8=sparse_fp8)
     if state is None or (kinds.full and full is None) or (kinds.sliding and sliding is None):
         return None
-    return Cache(
+    return KvCacheSize(
         token=-(-kinds.full // pp) * (full or 0),
         window=-(-kinds.sliding // pp) * (sliding or 0),
         span=kinds.span if kinds.sliding else 0,

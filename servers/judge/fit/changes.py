@@ -4,8 +4,8 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
-from servers.engines.change import Change
-from servers.judge.facts import Facts
+from servers.engines.change import LaunchChange
+from servers.judge.facts import LaunchFacts
 from servers.judge.fit.asked import CONTEXT_FLAG, GIB, SHARE_FLAG, asked
 from servers.judge.fit.told import BETTER, Estimate, Verdict
 from servers.judge.fit.used import used
@@ -24,13 +24,13 @@ _FEW = {"vllm": ("--max-num-seqs", 64), "sglang": ("--max-running-requests", 32)
 REASON = "Makes it fit into the GPUs' memory"
 
 
-def changes(subject: Subject, verdict: Verdict, judge: Judge) -> tuple[Change, ...]:
+def changes(subject: Subject, verdict: Verdict, judge: Judge) -> tuple[LaunchChange, ...]:
     """At most three, those first that change least of what the launch can do.
 
     `judge` says what an estimate of the changed launch is.
     """
-    facts = Facts(subject)
-    better: list[tuple[Verdict, Change]] = []
+    facts = LaunchFacts(subject)
+    better: list[tuple[Verdict, LaunchChange]] = []
     for flags in _candidates(facts, judge):
         found = _tried(facts, flags, judge)
         if found is None or BETTER[found[0]] <= BETTER[verdict]:
@@ -47,15 +47,15 @@ def changes(subject: Subject, verdict: Verdict, judge: Judge) -> tuple[Change, .
     return tuple(change for reached, change in better if BETTER[reached] == best)[:MOST]
 
 
-def _tried(facts: Facts, flags: Flags, judge: Judge) -> tuple[Verdict, Change] | None:
-    change = fitted(Fix(change=Change(set_flags=flags)), facts, reason=REASON)
+def _tried(facts: LaunchFacts, flags: Flags, judge: Judge) -> tuple[Verdict, LaunchChange] | None:
+    change = fitted(Fix(change=LaunchChange(set_flags=flags)), facts, reason=REASON)
     if change is None or len(change.set_flags) < len(flags):
         return None  # this engine has not all of them
     found = judge(replace(facts.subject, launch=change.apply(facts.launch)))
     return (found.verdict, change) if found is not None else None
 
 
-def _candidates(facts: Facts, judge: Judge) -> Iterator[Flags]:
+def _candidates(facts: LaunchFacts, judge: Judge) -> Iterator[Flags]:
     """One change alone, then several together, then a shorter context with as few as possible."""
     alone = [each for each in (_share(facts, judge), _fp8_cache(facts), _fewer(facts)) if each]
     yield from alone
@@ -69,7 +69,7 @@ def _candidates(facts: Facts, judge: Judge) -> Iterator[Flags]:
             yield {**together, **context}
 
 
-def _fewer(facts: Facts) -> Flags | None:
+def _fewer(facts: LaunchFacts) -> Flags | None:
     """Fewer requests at once need less beside the weights."""
     flag, few = _FEW.get(facts.engine, ("", 0))
     rooms = used(facts)
@@ -78,7 +78,7 @@ def _fewer(facts: Facts) -> Flags | None:
     return {flag: str(few)} if asked(facts, memory=rooms[0].total).sequences > few else None
 
 
-def _share(facts: Facts, judge: Judge) -> Flags | None:
+def _share(facts: LaunchFacts, judge: Judge) -> Flags | None:
     """The least other part of the GPU that makes it fit; else as much as there is."""
     flag = SHARE_FLAG.get(facts.engine)
     rooms = [room for room in used(facts) if room.free is not None]
@@ -101,7 +101,7 @@ def _share(facts: Facts, judge: Judge) -> Flags | None:
     return {flag: f"{most:.2f}"}
 
 
-def _fp8_cache(facts: Facts) -> Flags | None:
+def _fp8_cache(facts: LaunchFacts) -> Flags | None:
     if facts.engine == "llamacpp":
         names = ("--cache-type-k", "--cache-type-v")
         return None if any(map(facts.flag, names)) else dict.fromkeys(names, "q8_0")
@@ -114,7 +114,7 @@ def _fp8_cache(facts: Facts) -> Flags | None:
     return {"--kv-cache-dtype": _CACHE_FP8[facts.engine]}
 
 
-def _context(facts: Facts, first: Flags, judge: Judge) -> Flags | None:
+def _context(facts: LaunchFacts, first: Flags, judge: Judge) -> Flags | None:
     """The longest context that fits after the other change, in round numbers."""
     flag = CONTEXT_FLAG[facts.engine]
     rooms = used(facts)

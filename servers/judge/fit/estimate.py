@@ -4,15 +4,15 @@ from dataclasses import dataclass, replace
 
 from servers.engines import parameters
 from servers.judge import admission
-from servers.judge.facts import Facts
+from servers.judge.facts import LaunchFacts
 from servers.judge.fit import attention, weights
-from servers.judge.fit.asked import GIB, Asked, asked, tokens
-from servers.judge.fit.attention import Cache, cache
+from servers.judge.fit.asked import GIB, LaunchDemand, asked, tokens
+from servers.judge.fit.attention import KvCacheSize, cache
 from servers.judge.fit.changes import changes
 from servers.judge.fit.overhead import overhead
-from servers.judge.fit.told import Estimate, Number, Part, Past, Verdict, laid_out
+from servers.judge.fit.told import Estimate, FitPart, Number, PastMeasurement, Verdict, laid_out
 from servers.judge.fit.used import used
-from servers.judge.room import Room
+from servers.judge.room import GpuRoom
 from servers.judge.subject import Subject
 
 CONTEXT = int(0.5 * GIB)  # the driver's own on a GPU, there before an engine looks
@@ -32,8 +32,8 @@ class Demand:
 
     weights: int | None
     overhead: int
-    cache: Cache | None
-    asked: Asked
+    cache: KvCacheSize | None
+    asked: LaunchDemand
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +45,7 @@ class _Budget:
     takes: int  # what it will hold in all
 
 
-def demand(facts: Facts, room: Room) -> Demand:
+def demand(facts: LaunchFacts, room: GpuRoom) -> Demand:
     """What the launch will want of a GPU like this."""
     said = asked(facts, memory=room.total)
     config = facts.subject.checkpoint_config
@@ -62,7 +62,7 @@ def demand(facts: Facts, room: Room) -> Demand:
     )
 
 
-def estimate(subject: Subject, past: Past | None = None) -> Estimate | None:
+def estimate(subject: Subject, past: PastMeasurement | None = None) -> Estimate | None:
     """Against what is free now; None for a launch without GPUs, or for a box without any.
 
     What past starts of the same launch took outranks the formula. Nothing is guessed: what is
@@ -76,8 +76,8 @@ def estimate(subject: Subject, past: Past | None = None) -> Estimate | None:
     return replace(found, fixes=tried)
 
 
-def _judged(subject: Subject, past: Past | None) -> Estimate | None:
-    facts = Facts(subject)
+def _judged(subject: Subject, past: PastMeasurement | None) -> Estimate | None:
+    facts = LaunchFacts(subject)
     if facts.launch.gpus == "none" or subject.rooms == () or subject.gpus == ():
         return None
     rooms = used(facts)
@@ -91,7 +91,7 @@ def _judged(subject: Subject, past: Past | None) -> Estimate | None:
     return replace(_of_least(facts, least, past), where=_where(facts, rooms, least))
 
 
-def _of_least(facts: Facts, least: Room, past: Past | None) -> Estimate:
+def _of_least(facts: LaunchFacts, least: GpuRoom, past: PastMeasurement | None) -> Estimate:
     refused = next((hit for check in admission.CHECKS for hit in check.judge(facts)), None)
     if refused is not None and refused.severity == "error":
         found = _measured(least, past) if past else _formula(facts, least)
@@ -99,7 +99,7 @@ def _of_least(facts: Facts, least: Room, past: Past | None) -> Estimate:
     return _measured(least, past) if past else _formula(facts, least)
 
 
-def _formula(facts: Facts, least: Room) -> Estimate:
+def _formula(facts: LaunchFacts, least: GpuRoom) -> Estimate:
     wanted = demand(facts, least)
     unknown = (*_unknown(wanted, least), *weights.unknown(facts))
     if wanted.weights is None:
@@ -113,7 +113,7 @@ def _formula(facts: Facts, least: Room) -> Estimate:
     return _weighed(facts, least, wanted, wanted.weights, unknown)
 
 
-def _unknown(wanted: Demand, room: Room) -> tuple[str, ...]:
+def _unknown(wanted: Demand, room: GpuRoom) -> tuple[str, ...]:
     found = []
     if room.free is None:
         found.append("what is free now")
@@ -126,7 +126,7 @@ def _unknown(wanted: Demand, room: Room) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _budget(facts: Facts, room: Room, wanted: Demand, held: int) -> _Budget:
+def _budget(facts: LaunchFacts, room: GpuRoom, wanted: Demand, held: int) -> _Budget:
     """`held`: the weights. Rules: vLLM's gpu_worker.py, SGLang's model_runner.py."""
     free = room.total if room.free is None else room.free
     share = wanted.asked.share
@@ -148,7 +148,7 @@ def _budget(facts: Facts, room: Room, wanted: Demand, held: int) -> _Budget:
 
 
 def _weighed(
-    facts: Facts, room: Room, wanted: Demand, held: int, unknown: tuple[str, ...]
+    facts: LaunchFacts, room: GpuRoom, wanted: Demand, held: int, unknown: tuple[str, ...]
 ) -> Estimate:
     budget = _budget(facts, room, wanted, held)
     said, kept = wanted.asked, wanted.cache
@@ -166,10 +166,10 @@ def _weighed(
     if verdict != "no":
         shown = max(0, min(shown, budget.room))
     parts = [
-        Part(kind="weights", name="weights", size=held),
-        Part(kind="overhead", name="activations and graphs", size=wanted.overhead),
-        Part(kind="request", name="KV cache of one request", size=shown),
-        Part(kind="cache", name="KV cache for more", size=pool),
+        FitPart(kind="weights", name="weights", size=held),
+        FitPart(kind="overhead", name="activations and graphs", size=wanted.overhead),
+        FitPart(kind="request", name="KV cache of one request", size=shown),
+        FitPart(kind="cache", name="KV cache for more", size=pool),
     ]
     lacking = max(0, (request or 1) - for_tokens) if verdict == "no" else 0
     return Estimate(
@@ -186,8 +186,8 @@ def _weighed(
 
 
 def _verdict(
-    facts: Facts,
-    room: Room,
+    facts: LaunchFacts,
+    room: GpuRoom,
     wanted: Demand,
     budget: _Budget,
     request: int | None,
@@ -248,7 +248,7 @@ def _verdict(
     return "fits", f"{lead}: {_room_for(facts, longest, context, wanted.asked)}"
 
 
-def _room_for(facts: Facts, longest: int, context: int, said: Asked) -> str:
+def _room_for(facts: LaunchFacts, longest: int, context: int, said: LaunchDemand) -> str:
     if facts.engine == "llamacpp":
         return f"weights and {context:,} tokens of KV cache, with room to spare."
     many = longest / context
@@ -259,16 +259,16 @@ def _room_for(facts: Facts, longest: int, context: int, said: Asked) -> str:
     return f"{text}."
 
 
-def _allowed(facts: Facts, wanted: Demand) -> str:
+def _allowed(facts: LaunchFacts, wanted: Demand) -> str:
     share = wanted.asked.share
     return "the free part" if share is None else f"the {share:g} that it may take"
 
 
-def _one(room: Room) -> str:
+def _one(room: GpuRoom) -> str:
     return "this machine" if room.is_unified else f"GPU {room.index}"
 
 
-def _measured(room: Room, past: Past) -> Estimate:
+def _measured(room: GpuRoom, past: PastMeasurement) -> Estimate:
     """What was measured last time, against what is free now."""
     day = f"{past.day:%d %b %Y}"
     free = room.total if room.free is None else room.free
@@ -283,7 +283,7 @@ def _measured(room: Room, past: Past) -> Estimate:
         verdict, says = "tight", f"Tight: {had}, and that leaves {_gib(spare)} GiB to the machine."
     else:
         verdict, says = "fits", f"Fits: {had}, and {_gib(free)} GiB are free."
-    parts = [Part(kind="measured", name="as measured", size=past.peak)]
+    parts = [FitPart(kind="measured", name="as measured", size=past.peak)]
     return Estimate(
         verdict=verdict,
         says=says,
@@ -300,7 +300,7 @@ def _measured(room: Room, past: Past) -> Estimate:
     )
 
 
-def _where(facts: Facts, rooms: tuple[Room, ...], least: Room) -> str:
+def _where(facts: LaunchFacts, rooms: tuple[GpuRoom, ...], least: GpuRoom) -> str:
     """Which GPUs the bar is of: all of them, where nobody would see a difference between theirs."""
     if least.is_unified:
         return least.named
@@ -312,15 +312,15 @@ def _where(facts: Facts, rooms: tuple[Room, ...], least: Room) -> str:
     return f"Each of {named}" if len(shown) == 1 else f"{least.named}, the fullest of {named}"
 
 
-def _around(parts: list[Part], room: Room) -> list[Part]:
+def _around(parts: list[FitPart], room: GpuRoom) -> list[FitPart]:
     name = "other programs and the machine" if room.is_unified else "held by others"
-    around = [Part(kind="others", name=name, size=room.others), *parts]
+    around = [FitPart(kind="others", name=name, size=room.others), *parts]
     left = room.total - sum(part.size for part in around)
-    return [*around, Part(kind="free", name="free", size=max(0, left))]
+    return [*around, FitPart(kind="free", name="free", size=max(0, left))]
 
 
 def _numbers(
-    facts: Facts, room: Room, wanted: Demand, budget: _Budget, longest: int | None
+    facts: LaunchFacts, room: GpuRoom, wanted: Demand, budget: _Budget, longest: int | None
 ) -> tuple[Number, ...]:
     said, kept = wanted.asked, wanted.cache
     count = (facts.tp or 1) * (facts.pp or 1)
@@ -358,7 +358,7 @@ def _numbers(
     return tuple(found)
 
 
-def _is_same_everywhere(facts: Facts) -> bool:
+def _is_same_everywhere(facts: LaunchFacts) -> bool:
     return attention.is_latent(facts.subject.checkpoint_config or {})
 
 

@@ -4,8 +4,8 @@ What logs say: gpt-oss-120b on one H100 80 GB 7.4 GiB (vllm#23278), Qwen3-235B-A
 four 7.8 (vllm#21348), Qwen3-8B on two small GPUs 2.8 (vllm#27313).
 """
 
-from servers.judge.facts import Facts
-from servers.judge.fit.asked import GIB, MIB, Asked
+from servers.judge.facts import LaunchFacts
+from servers.judge.fit.asked import GIB, MIB, LaunchDemand
 from servers.judge.fit.layers import text_config, whole
 
 # The driver's context, libraries' workspaces, and what several GPUs exchange data through.
@@ -18,7 +18,7 @@ _SAMPLER = 20
 _LLAMA_GRAPH = 300 * MIB
 
 
-def overhead(facts: Facts, asked: Asked) -> int:
+def overhead(facts: LaunchFacts, asked: LaunchDemand) -> int:
     """Bytes on each GPU. What config.json does not say is left out."""
     text = text_config(facts.subject.checkpoint_config or {})
     if facts.engine == "llamacpp":
@@ -34,7 +34,7 @@ def overhead(facts: Facts, asked: Asked) -> int:
     return size
 
 
-def activations(facts: Facts, asked: Asked) -> int:
+def activations(facts: LaunchFacts, asked: LaunchDemand) -> int:
     """Bytes between the layers while prompts are read."""
     text = text_config(facts.subject.checkpoint_config or {})
     hidden, inner = whole(text.get("hidden_size")), whole(text.get("intermediate_size"))

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Literal
 
-from servers.engines.change import Change
+from servers.engines.change import LaunchChange
 
 # "no": it does not fit. "unknown": too little is known to say.
 type Verdict = Literal["fits", "tight", "no", "unknown"]
@@ -14,7 +14,7 @@ BETTER: dict[Verdict, int] = {"no": 0, "unknown": 1, "tight": 2, "fits": 3}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
+class FitPart:
     """A part of the bar. `start` and `width` are percent of the whole."""
 
     kind: Kind
@@ -25,7 +25,7 @@ class Part:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Past:
+class PastMeasurement:
     """What the latest good start of the same launch on the same box was seen to hold."""
 
     peak: int  # bytes on each of its GPUs
@@ -51,10 +51,10 @@ class Estimate:
     takes: int | None = None  # bytes that it would hold in the end; None: not known
     lacking: int = 0  # bytes over what there is; 0 unless it does not fit
     limit: int = 0  # bytes on the bar up to which the engine lets itself go; 0: it has none
-    parts: tuple[Part, ...] = ()
+    parts: tuple[FitPart, ...] = ()
     numbers: tuple[Number, ...] = ()
     unknown: tuple[str, ...] = ()  # what is not known, and not counted
-    fixes: tuple[Change, ...] = ()
+    fixes: tuple[LaunchChange, ...] = ()
     is_measured: bool = False
 
     @property
@@ -83,7 +83,7 @@ class Estimate:
         return round(min(size, self._whole) * 100 / self._whole, 3)
 
 
-def laid_out(parts: list[Part], total: int) -> tuple[Part, ...]:
+def laid_out(parts: list[FitPart], total: int) -> tuple[FitPart, ...]:
     """The parts beside each other on a bar as long as `total` or their sum, whichever is more."""
     whole = max(total, sum(part.size for part in parts)) or 1
     found, at = [], 0
@@ -91,7 +91,7 @@ def laid_out(parts: list[Part], total: int) -> tuple[Part, ...]:
         if part.size > 0:
             start, width = round(at * 100 / whole, 3), round(part.size * 100 / whole, 3)
             found.append(
-                Part(kind=part.kind, name=part.name, size=part.size, start=start, width=width)
+                FitPart(kind=part.kind, name=part.name, size=part.size, start=start, width=width)
             )
             at += part.size
     return tuple(found)

@@ -1,11 +1,11 @@
 """Which of the box's GPUs a launch would fill, and with what is free of them."""
 
 from servers.engines import cards
-from servers.judge.facts import Facts
-from servers.judge.room import Room
+from servers.judge.facts import LaunchFacts
+from servers.judge.room import GpuRoom
 
 
-def used(facts: Facts) -> tuple[Room, ...]:
+def used(facts: LaunchFacts) -> tuple[GpuRoom, ...]:
     """The rooms of the GPUs that the engine divides the model over; () where that is not known.
 
     Where a profile says which GPUs and not where ("2x H200"), those with the most free memory.
@@ -30,7 +30,7 @@ def used(facts: Facts) -> tuple[Room, ...]:
     return tuple(found[:needed] if needed else found)
 
 
-def on_this_box(facts: Facts) -> int | None:
+def on_this_box(facts: LaunchFacts) -> int | None:
     """How many GPUs of one machine the flags divide the model over; None where not known."""
     if facts.engine == "llamacpp" or None in (facts.tp, facts.pp, facts.dp) or not facts.nodes:
         return None

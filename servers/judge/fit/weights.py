@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from servers.judge.facts import Facts
+from servers.judge.facts import LaunchFacts
 from servers.judge.fit.layers import text_config, whole
 
 GIB = 2**30
@@ -13,7 +13,7 @@ _MADE = {"fp8": 1.0, "mxfp8": 1.06, "bitsandbytes": 0.56, "mxfp4": 0.53}
 _STORED = {"float32": 4.0, "float": 4.0, "float16": 2.0, "bfloat16": 2.0, "half": 2.0}
 
 
-def share(facts: Facts) -> int | None:
+def share(facts: LaunchFacts) -> int | None:
     """Bytes on each GPU; None where the weights' size or the division is not known.
 
     Tensor parallelism divides nearly every tensor (small ones are repeated), pipeline
@@ -41,14 +41,14 @@ def share(facts: Facts) -> int | None:
     return max(0, int(each) - _offloaded(facts))
 
 
-def replicas(facts: Facts) -> int:
+def replicas(facts: LaunchFacts) -> int:
     """How often SGLang repeats attention inside its tensor-parallel group; 0: it does not."""
     if facts.engine == "sglang" and facts.flag("--attn-dp-size"):
         return facts.number("--attn-dp-size") or 0
     return (facts.dp or 0) if facts.flag("--enable-dp-attention") else 0
 
 
-def unknown(facts: Facts) -> tuple[str, ...]:
+def unknown(facts: LaunchFacts) -> tuple[str, ...]:
     """What would come on top, or be less, and is not counted."""
     found = []
     config = facts.flag("--speculative-config")
@@ -61,7 +61,7 @@ def unknown(facts: Facts) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _shrink(facts: Facts) -> float:
+def _shrink(facts: LaunchFacts) -> float:
     """How much smaller the weights are in memory than on disk."""
     config = facts.subject.checkpoint_config or {}
     text = text_config(config)
@@ -118,7 +118,7 @@ def _dense(text: Mapping[str, Any]) -> int:
     return 3 * whole(text.get("hidden_size")) * whole(text.get("intermediate_size"))
 
 
-def _offloaded(facts: Facts) -> int:
+def _offloaded(facts: LaunchFacts) -> int:
     """Bytes of each GPU's share that stay in main memory."""
     typed = facts.flag("--cpu-offload-gb")
     try:

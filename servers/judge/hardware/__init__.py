@@ -1,17 +1,17 @@
 """Whether a box's hardware is well, by the collector's samples alone. See docs/health.md."""
 
-from servers.judge.hardware.finding import BOX, SEVERITIES, Finding, Severity, worst_first
-from servers.judge.hardware.judge import Hardware
-from servers.judge.hardware.looked import Looked, looked
+from servers.judge.hardware.finding import BOX, SEVERITIES, HardwareFinding, Severity, worst_first
+from servers.judge.hardware.judge import HardwareJudge
+from servers.judge.hardware.looked import CheckedPart, looked
 from servers.judge.hardware.rules import RULES
 
 __all__ = [
     "BOX",
     "RULES",
     "SEVERITIES",
-    "Finding",
-    "Hardware",
-    "Looked",
+    "HardwareFinding",
+    "HardwareJudge",
+    "CheckedPart",
     "Severity",
     "looked",
     "worst_first",

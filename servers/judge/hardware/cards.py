@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import ClassVar
 
-from servers.judge.hardware.finding import Finding
+from servers.judge.hardware.finding import HardwareFinding
 from servers.judge.hardware.lasting import Lasting
-from servers.judge.hardware.moment import Card, Moment, said, uuid
+from servers.judge.hardware.moment import Card, HardwareSample, said, uuid
 
 # A reset takes a card away for some seconds, on purpose.
 _LOST_AFTER = 5.0
@@ -31,7 +31,7 @@ class Answers:
         self._reset = Lasting(enter=_LOST_AFTER, leave=_LOST_AFTER)
         self._odd = Lasting(enter=_ODD_AFTER, leave=_ODD_AFTER)
 
-    def step(self, now: Moment) -> Iterator[Finding]:
+    def step(self, now: HardwareSample) -> Iterator[HardwareFinding]:
         listed = {uuid(card): card for card in now.cards}
         # One that has not told its UUID yet may turn out to be any of the others.
         self._known |= {key: card for key, card in listed.items() if card.get("uuid")}
@@ -81,7 +81,7 @@ class Persistence:
     def __init__(self) -> None:
         self._off = Lasting(enter=_PERSISTENCE_AFTER, leave=0)
 
-    def step(self, now: Moment) -> Iterator[Finding]:
+    def step(self, now: HardwareSample) -> Iterator[HardwareFinding]:
         for card in now.cards:
             mode = card.get("persistence")
             is_off = None if mode is None or card.get("kind") == "unified" else not mode

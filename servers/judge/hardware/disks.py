@@ -4,9 +4,9 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
-from servers.judge.hardware.finding import Finding, Severity
+from servers.judge.hardware.finding import HardwareFinding, Severity
 from servers.judge.hardware.lasting import Lasting
-from servers.judge.hardware.moment import GIB, Moment
+from servers.judge.hardware.moment import GIB, HardwareSample
 
 MIB = 2**20
 
@@ -46,12 +46,14 @@ class Disks:
         self._told = Lasting(enter=0, leave=30.0)
         self._full = Lasting(enter=0, leave=30.0)
 
-    def step(self, now: Moment) -> Iterator[Finding]:
+    def step(self, now: HardwareSample) -> Iterator[HardwareFinding]:
         disks: Mapping[str, Mapping[str, Any]] = now.sample.get("disks") or {}
         for kinds in _by_place(disks):
             yield from self._judge(now, kinds, disks[kinds[0]])
 
-    def _judge(self, now: Moment, kinds: list[str], disk: Mapping[str, Any]) -> Iterator[Finding]:
+    def _judge(
+        self, now: HardwareSample, kinds: list[str], disk: Mapping[str, Any]
+    ) -> Iterator[HardwareFinding]:
         path, free, total = str(disk["path"]), int(disk["free"]), int(disk["total"])
         if total <= 0:
             return
@@ -74,7 +76,7 @@ class Disks:
         soon = ""
         if left is not None and is_soon:
             soon = f", and it fills by {pace / MIB:.0f} MiB/s: full in {_span(left)}"
-        yield Finding(
+        yield HardwareFinding(
             rule="disk",
             subject=path,
             severity=severity,

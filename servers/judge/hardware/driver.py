@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import ClassVar
 
-from servers.judge.hardware.finding import BOX, Finding, Severity
+from servers.judge.hardware.finding import BOX, HardwareFinding, Severity
 from servers.judge.hardware.lasting import Lasting
-from servers.judge.hardware.moment import Moment
+from servers.judge.hardware.moment import HardwareSample
 
 # While a driver is being installed it is away for a moment.
 _AFTER = 5.0
@@ -54,7 +54,7 @@ class Driver:
     def __init__(self) -> None:
         self._broken = Lasting(enter=_AFTER, leave=0)
 
-    def step(self, now: Moment) -> Iterator[Finding]:
+    def step(self, now: HardwareSample) -> Iterator[HardwareFinding]:
         if now.sample.get("stale_s") is not None:
             return
         words = _WORDS.get(str(now.sample.get("error_kind")))
@@ -65,7 +65,7 @@ class Driver:
                 "driver": f"{driver} " if driver else "",
                 "error": now.sample.get("error") or "It gives no reason.",
             }
-            yield Finding(
+            yield HardwareFinding(
                 rule="driver",
                 subject=BOX,
                 severity=severity,
@@ -85,10 +85,10 @@ class Silence:
     def __init__(self) -> None:
         self._silent = Lasting(enter=_SILENT_AFTER, leave=0)
 
-    def step(self, now: Moment) -> Iterator[Finding]:
+    def step(self, now: HardwareSample) -> Iterator[HardwareFinding]:
         stale = now.sample.get("stale_s")
         if self._silent.since(BOX, now.t, stale is not None) and stale is not None:
-            yield Finding(
+            yield HardwareFinding(
                 rule="collector",
                 subject=BOX,
                 severity="critical",

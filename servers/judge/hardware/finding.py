@@ -11,7 +11,7 @@ BOX = "box"  # the subject of what is not about one card or folder
 
 
 @dataclass(frozen=True, kw_only=True)
-class Finding:
+class HardwareFinding:
     """Rule and subject together name it for as long as it lasts."""
 
     rule: str  # a key of RULES
@@ -30,13 +30,13 @@ class Finding:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, said: Mapping[str, Any]) -> "Finding":
+    def from_json(cls, said: Mapping[str, Any]) -> "HardwareFinding":
         """Of to_json(); keys that this version does not know are left out."""
         values = {name: said[name] for name in cls.__dataclass_fields__}
         values["severity"] = cast(Severity, values["severity"])
         return cls(**values)
 
 
-def worst_first(findings: Iterable[Finding]) -> list[Finding]:
+def worst_first(findings: Iterable[HardwareFinding]) -> list[HardwareFinding]:
     """By severity; among equals the newest first."""
     return sorted(findings, key=lambda each: (SEVERITIES.index(each.severity), -each.since))

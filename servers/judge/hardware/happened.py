@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
-from servers.judge.hardware.finding import BOX, SEVERITIES, Finding, Severity
-from servers.judge.hardware.moment import Moment
+from servers.judge.hardware.finding import BOX, SEVERITIES, HardwareFinding, Severity
+from servers.judge.hardware.moment import HardwareSample
 from servers.judge.hardware.xidbook import Xid, xid_of
 
 HOUR = 3600.0
@@ -14,13 +14,13 @@ TOLD_FOR: dict[Severity, float] = {"info": HOUR, "warning": 6 * HOUR, "critical"
 type Event = Mapping[str, Any]
 
 
-class Xids:
+class XidRule:
     """One finding a card: its worst, with the others beside it."""
 
     ids: ClassVar[tuple[str, ...]] = ("xid",)
     needs_cards: ClassVar[bool] = False
 
-    def step(self, now: Moment) -> Iterator[Finding]:
+    def step(self, now: HardwareSample) -> Iterator[HardwareFinding]:
         names = {card.get("uuid"): f"GPU {card.get('index')}" for card in now.cards}
         by_card: dict[str, list[tuple[Xid, Event]]] = {}
         for event in now.sample.get("happened") or []:
@@ -37,13 +37,13 @@ class Xids:
             yield _finding(subject, where, found)
 
 
-def _finding(subject: str, where: str, found: list[tuple[Xid, Event]]) -> Finding:
+def _finding(subject: str, where: str, found: list[tuple[Xid, Event]]) -> HardwareFinding:
     worst, event = found[0]
     often = "" if event["count"] == 1 else f", {event['count']} times"
     kernel = f" The kernel's log: “{event['said'].rstrip(' .')}”." if event.get("said") else ""
     others = [f"XID {xid.number} ({xid.means})" for xid, _event in found[1:]]
     beside = f" Also {', '.join(others)}." if others else ""
-    return Finding(
+    return HardwareFinding(
         rule="xid",
         subject=subject,
         severity=worst.severity,
@@ -60,12 +60,12 @@ class DriverMemory:
     ids: ClassVar[tuple[str, ...]] = ("driver_memory",)
     needs_cards: ClassVar[bool] = False
 
-    def step(self, now: Moment) -> Iterator[Finding]:
+    def step(self, now: HardwareSample) -> Iterator[HardwareFinding]:
         for event in now.sample.get("happened") or []:
             if event["what"] != "no_memory" or now.t - event["last"] > HOUR:
                 continue
             often = "" if event["count"] == 1 else f" {event['count']} times"
-            yield Finding(
+            yield HardwareFinding(
                 rule="driver_memory",
                 subject=BOX,
                 severity="critical" if now.is_unified else "warning",

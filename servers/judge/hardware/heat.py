@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import ClassVar
 
-from servers.judge.hardware.finding import Finding, Severity
+from servers.judge.hardware.finding import HardwareFinding, Severity
 from servers.judge.hardware.lasting import Lasting, Often
-from servers.judge.hardware.moment import Card, Moment, said, uuid
+from servers.judge.hardware.moment import Card, HardwareSample, said, uuid
 
 # Degrees. Near enough to a limit of the card's own to say so.
 _NEAR_SLOWDOWN = 2
@@ -44,7 +44,7 @@ class Thermal:
         self._mostly = Often(window=_WINDOW, enter=_MUCH, leave=_MUCH / 2)
         self._slowed = Often(window=_GENTLE_WINDOW, enter=_GENTLE, leave=_GENTLE / 2)
 
-    def step(self, now: Moment) -> Iterator[Finding]:
+    def step(self, now: HardwareSample) -> Iterator[HardwareFinding]:
         for card in now.cards:
             key, reasons = uuid(card), card.get("throttle") or []
             burning = self._burning.since(key, now.t, _is_burning(card))

@@ -6,23 +6,23 @@ from typing import Any
 from servers.judge.hardware.cards import Answers, Persistence
 from servers.judge.hardware.disks import Disks
 from servers.judge.hardware.driver import Driver, Silence
-from servers.judge.hardware.finding import Finding, worst_first
-from servers.judge.hardware.happened import DriverMemory, Xids
+from servers.judge.hardware.finding import HardwareFinding, worst_first
+from servers.judge.hardware.happened import DriverMemory, XidRule
 from servers.judge.hardware.heat import Thermal
 from servers.judge.hardware.link import Link, Replays
-from servers.judge.hardware.machine import Pressure, Swap
-from servers.judge.hardware.memory_errors import Ecc, Retired, Rows
-from servers.judge.hardware.moment import Moment, Rule
+from servers.judge.hardware.machine import PressureRule, Swap
+from servers.judge.hardware.memory_errors import EccRule, RemappedRowsRule, RetiredPagesRule
+from servers.judge.hardware.moment import HardwareRule, HardwareSample
 from servers.judge.hardware.power import LowPower, PowerBrake
 
-ALL: tuple[Callable[[], Rule], ...] = (
-    *(Answers, Driver, Silence, Xids, DriverMemory, Ecc, Rows, Retired),
+ALL: tuple[Callable[[], HardwareRule], ...] = (
+    *(Answers, Driver, Silence, XidRule, DriverMemory, EccRule, RemappedRowsRule, RetiredPagesRule),
     *(Thermal, PowerBrake, LowPower, Link, Replays, Persistence),
-    *(Pressure, Swap, Disks),
+    *(PressureRule, Swap, Disks),
 )
 
 
-class Hardware:
+class HardwareJudge:
     """Judges a box's samples in their order; one a second is what the rules expect."""
 
     def __init__(self) -> None:
@@ -31,9 +31,9 @@ class Hardware:
 
     def _begin(self) -> None:
         self._rules = [make() for make in ALL]
-        self._said: dict[int, list[Finding]] = {}  # by the rule's place
+        self._said: dict[int, list[HardwareFinding]] = {}  # by the rule's place
 
-    def step(self, sample: Mapping[str, Any]) -> list[Finding]:
+    def step(self, sample: Mapping[str, Any]) -> list[HardwareFinding]:
         """What is wrong now, the worst first. `disks` of the sample are those of Supplies.
 
         A restart of the box begins anew. While nothing is known of the cards, what was said of
@@ -44,7 +44,7 @@ class Hardware:
             if self._boot is not None:
                 self._begin()
             self._boot = boot
-        now = Moment(sample)
+        now = HardwareSample(sample)
         for place, rule in enumerate(self._rules):
             if not (rule.needs_cards and now.is_blind):
                 self._said[place] = list(rule.step(now))

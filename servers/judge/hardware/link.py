@@ -4,9 +4,9 @@ from collections import deque
 from collections.abc import Iterator
 from typing import ClassVar
 
-from servers.judge.hardware.finding import Finding, Severity
+from servers.judge.hardware.finding import HardwareFinding, Severity
 from servers.judge.hardware.lasting import Lasting, Often
-from servers.judge.hardware.moment import Card, Moment, said, uuid
+from servers.judge.hardware.moment import Card, HardwareSample, said, uuid
 
 # An idle link drops to its first generation on purpose. Under load (percent) it may not.
 _LOAD = 50
@@ -38,7 +38,7 @@ class Link:
         self._low = Often(window=_WINDOW, enter=_LOW, leave=_WELL)
         self._seen: dict[str, tuple[Severity, str]] = {}  # at the last load
 
-    def step(self, now: Moment) -> Iterator[Finding]:
+    def step(self, now: HardwareSample) -> Iterator[HardwareFinding]:
         for card in now.cards:
             key, is_low = uuid(card), _is_low(card)
             since = self._low.current(key)
@@ -90,7 +90,7 @@ class Replays:
         self._many = Lasting(enter=0, leave=_REPLAYS_CALM)
         self._most: dict[str, float] = {}
 
-    def step(self, now: Moment) -> Iterator[Finding]:
+    def step(self, now: HardwareSample) -> Iterator[HardwareFinding]:
         for card in now.cards:
             count = card.get("pcie_replays")
             if count is None:

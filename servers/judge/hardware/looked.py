@@ -10,7 +10,7 @@ _ON_CHIP = "A GPU on the chip has none."
 
 
 @dataclass(frozen=True, kw_only=True)
-class Looked:
+class CheckedPart:
     what: str
     unseen: str = ""  # why it, or a part of it, cannot be seen; "" = it can
 
@@ -19,19 +19,19 @@ class Looked:
         return not self.unseen
 
 
-def looked(sample: Mapping[str, Any]) -> tuple[Looked, ...]:
+def looked(sample: Mapping[str, Any]) -> tuple[CheckedPart, ...]:
     """Of a judged sample, in the order in which people care."""
     cards: list[Card] = list(sample.get("gpus") or [])
-    found = [Looked(what="the driver and its library", unseen=_driver(sample))]
+    found = [CheckedPart(what="the driver and its library", unseen=_driver(sample))]
     if cards:
-        found += [Looked(what="XID errors", unseen=_xids(sample)), *_of_cards(cards)]
+        found += [CheckedPart(what="XID errors", unseen=_xids(sample)), *_of_cards(cards)]
     found.append(_plain("memory pressure", sample, "pressure", "The kernel does not measure it."))
     found.append(_plain("swap", sample, "swap", "The kernel does not tell."))
     disks = sample.get("disks")
     names = {"images": "Docker's folder", "cache": "the models' folder", "shm": "/dev/shm"}  # noqa: S108
     missing = [words for name, words in names.items() if name not in (disks or {})]
     unseen = f"Not known of {_and(missing)}." if missing else ""
-    found.append(Looked(what="disks", unseen=unseen))
+    found.append(CheckedPart(what="disks", unseen=unseen))
     return tuple(found)
 
 
@@ -55,10 +55,10 @@ def _xids(sample: Mapping[str, Any]) -> str:
     return ""
 
 
-def _of_cards(cards: list[Card]) -> Iterator[Looked]:
+def _of_cards(cards: list[Card]) -> Iterator[CheckedPart]:
     yield _each("errors of GPU memory (ECC)", cards, "ecc")
-    yield Looked(what="replaced rows and pages", unseen=_silent(cards, "rows", "retired"))
-    yield Looked(
+    yield CheckedPart(what="replaced rows and pages", unseen=_silent(cards, "rows", "retired"))
+    yield CheckedPart(
         what="temperatures and clocks held back",
         unseen=_silent(cards, "throttle") or _silent(cards, "temperature_c"),
     )
@@ -66,13 +66,13 @@ def _of_cards(cards: list[Card]) -> Iterator[Looked]:
     yield (
         _each("PCIe links under load", own, "pcie_gen")
         if own
-        else Looked(what="PCIe links", unseen=_ON_CHIP)
+        else CheckedPart(what="PCIe links", unseen=_ON_CHIP)
     )
     yield _each("persistence mode", cards, "persistence")
 
 
-def _each(what: str, cards: list[Card], name: str) -> Looked:
-    return Looked(what=what, unseen=_silent(cards, name))
+def _each(what: str, cards: list[Card], name: str) -> CheckedPart:
+    return CheckedPart(what=what, unseen=_silent(cards, name))
 
 
 def _silent(cards: list[Card], *names: str) -> str:
@@ -86,8 +86,8 @@ def _silent(cards: list[Card], *names: str) -> str:
     return f"GPU {which} does not tell."
 
 
-def _plain(what: str, sample: Mapping[str, Any], name: str, why: str) -> Looked:
-    return Looked(what=what, unseen="" if sample.get(name) is not None else why)
+def _plain(what: str, sample: Mapping[str, Any], name: str, why: str) -> CheckedPart:
+    return CheckedPart(what=what, unseen="" if sample.get(name) is not None else why)
 
 
 def _and(words: list[str]) -> str:

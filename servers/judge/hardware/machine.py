@@ -4,9 +4,9 @@ from collections import deque
 from collections.abc import Iterator
 from typing import ClassVar
 
-from servers.judge.hardware.finding import BOX, Finding, Severity
+from servers.judge.hardware.finding import BOX, HardwareFinding, Severity
 from servers.judge.hardware.lasting import Lasting
-from servers.judge.hardware.moment import GIB, Moment
+from servers.judge.hardware.moment import GIB, HardwareSample
 
 MIB = 2**20
 
@@ -26,7 +26,7 @@ _STORM_AFTER, _STORM_OVER = 5.0, 30.0
 _FREE_IT = "Stop a server, or end what needs much beside the engines (“ps aux --sort=-rss | head”)."
 
 
-class Pressure:
+class PressureRule:
     """Source: pressure stall information, the kernel's Documentation/accounting/psi.rst."""
 
     ids: ClassVar[tuple[str, ...]] = ("memory_pressure",)
@@ -36,7 +36,7 @@ class Pressure:
         self._pressed = Lasting(enter=_PRESSED_AFTER, leave=_CALM_AFTER)
         self._halted = Lasting(enter=_PRESSED_AFTER, leave=_CALM_AFTER)
 
-    def step(self, now: Moment) -> Iterator[Finding]:
+    def step(self, now: HardwareSample) -> Iterator[HardwareFinding]:
         pressure = now.sample.get("pressure")
         some, full = (pressure["some"], pressure["full"]) if pressure else (0.0, 0.0)
         pressed = self._pressed.since(
@@ -48,7 +48,7 @@ class Pressure:
         left = (now.sample.get("meminfo") or {}).get("MemAvailable")
         available = f" {left / GIB:.1f} GiB are available." if left is not None else ""
         severity: Severity = "critical" if halted else "warning"
-        yield Finding(
+        yield HardwareFinding(
             rule="memory_pressure",
             subject=BOX,
             severity=severity,
@@ -70,7 +70,7 @@ class Swap:
         self._storm = Lasting(enter=_STORM_AFTER, leave=_STORM_OVER)
         self._seen: deque[tuple[float, int]] = deque()
 
-    def step(self, now: Moment) -> Iterator[Finding]:
+    def step(self, now: HardwareSample) -> Iterator[HardwareFinding]:
         meminfo = now.sample.get("meminfo") or {}
         total, free = meminfo.get("SwapTotal"), meminfo.get("SwapFree")
         used = None if total is None or free is None else total - free
@@ -81,7 +81,7 @@ class Swap:
         in_use = self._used.since(BOX, now.t, is_used)
         holds = "" if used is None or total is None else _of(used, total)
         if storm:
-            yield Finding(
+            yield HardwareFinding(
                 rule="swap",
                 subject=BOX,
                 severity="critical" if now.is_unified else "warning",
@@ -91,7 +91,7 @@ class Swap:
                 since=storm,
             )
         elif in_use:
-            yield Finding(
+            yield HardwareFinding(
                 rule="swap",
                 subject=BOX,
                 severity="warning" if now.is_unified else "info",
@@ -107,7 +107,7 @@ class Swap:
                 since=in_use,
             )
 
-    def _rate(self, now: Moment) -> float | None:
+    def _rate(self, now: HardwareSample) -> float | None:
         """Bytes a second in and out; None until it was watched for some seconds."""
         swap = now.sample.get("swap")
         if swap is None or now.sample.get("stale_s") is not None:

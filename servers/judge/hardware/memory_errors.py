@@ -4,9 +4,9 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
-from servers.judge.hardware.finding import Finding
+from servers.judge.hardware.finding import HardwareFinding
 from servers.judge.hardware.lasting import Lasting
-from servers.judge.hardware.moment import Card, Moment, said, uuid
+from servers.judge.hardware.moment import Card, HardwareSample, said, uuid
 
 # Seconds for which an error that was seen to happen is news.
 _NEWS = 3600.0
@@ -16,7 +16,7 @@ _MANY_CORRECTED = 100
 _PAGES_END = 60
 
 
-class Ecc:
+class EccRule:
     """Counts of nvmlDeviceGetTotalEccErrors since the driver was loaded."""
 
     ids: ClassVar[tuple[str, ...]] = ("ecc_uncorrected", "ecc_corrected")
@@ -28,13 +28,15 @@ class Ecc:
         self._there = Lasting(enter=0, leave=0)
         self._many = Lasting(enter=0, leave=_NEWS)
 
-    def step(self, now: Moment) -> Iterator[Finding]:
+    def step(self, now: HardwareSample) -> Iterator[HardwareFinding]:
         for card in now.cards:
             ecc: Mapping[str, Any] = card.get("ecc") or {}
             yield from self._lost(now, card, ecc)
             yield from self._mended(now, card, ecc)
 
-    def _lost(self, now: Moment, card: Card, ecc: Mapping[str, Any]) -> Iterator[Finding]:
+    def _lost(
+        self, now: HardwareSample, card: Card, ecc: Mapping[str, Any]
+    ) -> Iterator[HardwareFinding]:
         key, count = uuid(card), ecc.get("uncorrected")
         grown = self._uncorrected.grown(key, now.t, count)
         since = self._there.since(key, now.t, None if count is None else count > 0)
@@ -54,7 +56,9 @@ class Ecc:
             "card is one for its maker.",
         )  # fmt: skip
 
-    def _mended(self, now: Moment, card: Card, ecc: Mapping[str, Any]) -> Iterator[Finding]:
+    def _mended(
+        self, now: HardwareSample, card: Card, ecc: Mapping[str, Any]
+    ) -> Iterator[HardwareFinding]:
         key, count = uuid(card), ecc.get("corrected")
         grown = self._corrected.grown(key, now.t, count)
         is_much = None if count is None else grown >= _MANY_CORRECTED
@@ -69,7 +73,7 @@ class Ecc:
             )  # fmt: skip
 
 
-class Rows:
+class RemappedRowsRule:
     """Source: NVIDIA's GPU memory error management guide, row remapping (Ampere and later)."""
 
     ids: ClassVar[tuple[str, ...]] = ("row_remapping",)
@@ -80,7 +84,7 @@ class Rows:
         self._pending = Lasting(enter=0, leave=0)
         self._full = Lasting(enter=0, leave=0)
 
-    def step(self, now: Moment) -> Iterator[Finding]:
+    def step(self, now: HardwareSample) -> Iterator[HardwareFinding]:
         for card in now.cards:
             key, rows = uuid(card), card.get("rows")
             failed = self._failed.since(key, now.t, rows and rows["failed"])
@@ -120,7 +124,7 @@ class Rows:
                 )  # fmt: skip
 
 
-class Retired:
+class RetiredPagesRule:
     """Source: NVIDIA's dynamic page retirement guide (before Ampere)."""
 
     ids: ClassVar[tuple[str, ...]] = ("retired_pages",)
@@ -130,7 +134,7 @@ class Retired:
         self._pending = Lasting(enter=0, leave=0)
         self._many = Lasting(enter=0, leave=0)
 
-    def step(self, now: Moment) -> Iterator[Finding]:
+    def step(self, now: HardwareSample) -> Iterator[HardwareFinding]:
         for card in now.cards:
             key, retired = uuid(card), card.get("retired")
             pending = self._pending.since(key, now.t, retired and retired["pending"])

@@ -3,14 +3,14 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Protocol
 
-from servers.judge.hardware.finding import Finding, Severity
+from servers.judge.hardware.finding import HardwareFinding, Severity
 
 GIB = 2**30
 
 type Card = Mapping[str, Any]
 
 
-class Moment:
+class HardwareSample:
     """Keys that an older recording lacks are None here, and accuse nobody."""
 
     def __init__(self, sample: Mapping[str, Any]) -> None:
@@ -38,16 +38,16 @@ def name(card: Card) -> str:
     return f"GPU {card.get('index')}"
 
 
-def said(card: Card, rule: str, severity: Severity, since: float, **words: str) -> Finding:
+def said(card: Card, rule: str, severity: Severity, since: float, **words: str) -> HardwareFinding:
     """A finding about a card; `words` are title (after the card's name), because and advice."""
     words["title"] = f"{name(card)} {words['title']}"
-    return Finding(rule=rule, subject=uuid(card), severity=severity, since=since, **words)
+    return HardwareFinding(rule=rule, subject=uuid(card), severity=severity, since=since, **words)
 
 
-class Rule(Protocol):
+class HardwareRule(Protocol):
     """Looks at every sample in its order, and says what is wrong now."""
 
     ids: ClassVar[tuple[str, ...]]  # of RULES
     needs_cards: ClassVar[bool]  # not asked while nothing is known of the cards
 
-    def step(self, now: Moment) -> Iterator[Finding]: ...
+    def step(self, now: HardwareSample) -> Iterator[HardwareFinding]: ...

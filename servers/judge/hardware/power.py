@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import ClassVar
 
-from servers.judge.hardware.finding import Finding
+from servers.judge.hardware.finding import HardwareFinding
 from servers.judge.hardware.lasting import Often
-from servers.judge.hardware.moment import Card, Moment, said, uuid
+from servers.judge.hardware.moment import Card, HardwareSample, said, uuid
 
 # Parts of the last minute.
 _WINDOW, _SOME, _NONE, _MUCH = 60.0, 0.1, 0.02, 0.5
@@ -29,7 +29,7 @@ class PowerBrake:
         self._braked = Often(window=_WINDOW, enter=_SOME, leave=_NONE)
         self._mostly = Often(window=_WINDOW, enter=_MUCH, leave=_MUCH / 2)
 
-    def step(self, now: Moment) -> Iterator[Finding]:
+    def step(self, now: HardwareSample) -> Iterator[HardwareFinding]:
         for card in now.cards:
             key, reasons = uuid(card), card.get("throttle") or []
             is_braked = "hw_power_brake" in reasons
@@ -67,7 +67,7 @@ class LowPower:
         self._stuck = Often(window=_WINDOW, enter=_STUCK, leave=_WELL)
         self._seen: dict[str, str] = {}
 
-    def step(self, now: Moment) -> Iterator[Finding]:
+    def step(self, now: HardwareSample) -> Iterator[HardwareFinding]:
         for card in now.cards:
             key, is_down = uuid(card), _is_held_down(card)
             since = self._stuck.current(key)

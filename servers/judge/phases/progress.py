@@ -31,7 +31,7 @@ COARSE = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Moment:
+class PhaseMoment:
     """When the start got into a phase: the slowest rank, where they differ."""
 
     phase: str
@@ -40,7 +40,7 @@ class Moment:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bar:
+class ProgressBar:
     rank: str
     label: str
     done: int
@@ -48,19 +48,19 @@ class Bar:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rank:
+class PhaseRank:
     name: str  # "": the only one, or the one that draws bars for all
     percent: int
 
 
 @dataclass(frozen=True, kw_only=True)
-class Progress:
+class PhaseProgress:
     engine: str = ""  # vllm, sglang or llamacpp; "": the lines do not tell
     phase: str = ""  # a key of PHASES, of the slowest rank; "": nothing was recognised
-    moments: tuple[Moment, ...] = ()
+    moments: tuple[PhaseMoment, ...] = ()
     # Phase -> number of the first line that proves it, of whichever rank.
     seen: dict[str, int] = field(default_factory=dict)
-    bars: tuple[Bar, ...] = ()  # of the phase
+    bars: tuple[ProgressBar, ...] = ()  # of the phase
     over: tuple[str, ...] = ()  # ranks that are through the phase
     behind: tuple[str, ...] = ()  # ranks that are not, where others are
     # Numbers, and words such as the version; see the rules of each engine.
@@ -81,9 +81,9 @@ class Progress:
         return PHASES.get(self.phase, "")
 
     @property
-    def ranks(self) -> tuple[Rank, ...]:
+    def ranks(self) -> tuple[PhaseRank, ...]:
         """How far each rank is in the phase, as far as they say."""
-        shares: dict[str, list[Bar]] = {}
+        shares: dict[str, list[ProgressBar]] = {}
         for bar in self.bars:
             shares.setdefault(bar.rank, []).append(bar)
         percents = {
@@ -91,7 +91,7 @@ class Progress:
             for rank, bars in shares.items()
         }
         percents |= dict.fromkeys(self.over, 100)
-        return tuple(Rank(name=name, percent=percents[name]) for name in sorted(percents))
+        return tuple(PhaseRank(name=name, percent=percents[name]) for name in sorted(percents))
 
     @property
     def percent(self) -> int | None:
@@ -101,13 +101,13 @@ class Progress:
         return min((rank.percent for rank in self.ranks), default=None)
 
     @property
-    def bar(self) -> Bar | None:
+    def bar(self) -> ProgressBar | None:
         """The newest bar of the slowest rank: "17 of 51"."""
         slowest = min(self.ranks, key=lambda rank: rank.percent, default=None)
         mine = [bar for bar in self.bars if slowest is not None and bar.rank == slowest.name]
         return mine[-1] if mine else None
 
-    def moment(self, phase: str) -> Moment | None:
+    def moment(self, phase: str) -> PhaseMoment | None:
         return next((each for each in self.moments if each.phase == phase), None)
 
     def to_json(self) -> dict[str, Any]:
@@ -136,9 +136,9 @@ class Progress:
         )
 
 
-def _moments(kept: Iterable[list[Any]]) -> Iterable[Moment]:
-    return (Moment(phase=phase, line=line, at=at) for phase, line, at in kept)
+def _moments(kept: Iterable[list[Any]]) -> Iterable[PhaseMoment]:
+    return (PhaseMoment(phase=phase, line=line, at=at) for phase, line, at in kept)
 
 
-def _bars(kept: Iterable[list[Any]]) -> Iterable[Bar]:
-    return (Bar(rank=rank, label=label, done=n, total=of) for rank, label, n, of in kept)
+def _bars(kept: Iterable[list[Any]]) -> Iterable[ProgressBar]:
+    return (ProgressBar(rank=rank, label=label, done=n, total=of) for rank, label, n, of in kept)

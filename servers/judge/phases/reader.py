@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from typing import Any, Self
 
 from servers.judge import logtext
-from servers.judge.logtext import Said
-from servers.judge.phases.progress import Bar, Moment, Progress
-from servers.judge.phases.rules import Rule, Rules, by_engine
+from servers.judge.logtext import ParsedLine
+from servers.judge.phases.progress import PhaseMoment, PhaseProgress, ProgressBar
+from servers.judge.phases.rules import PhaseRule, Rules, by_engine
 
 _MOST_BARS = 400  # a hostile log may draw any number of them
 _MOST_RANKS = 256
@@ -43,9 +43,9 @@ class Reader:
             self.feed(number, text, at)
 
     @property
-    def progress(self) -> Progress:
+    def progress(self) -> PhaseProgress:
         if not self._tracks:
-            return Progress()
+            return PhaseProgress()
         if self._engine:
             return self._tracks[self._engine].progress(self._engine)
         hints = {name: self._weak[name] + each.told for name, each in self._tracks.items()}
@@ -94,10 +94,10 @@ class _Track:
         self.told = 0  # of them, those in words of the engine's own
         self._near = rules.near
         self._phase = ""
-        self._moments: list[Moment] = []
+        self._moments: list[PhaseMoment] = []
         self._seen: dict[str, int] = {}
         self._places: dict[str, int] = {}  # rank -> place of its phase
-        self._bars: dict[str, list[Bar]] = {}  # phase -> bars
+        self._bars: dict[str, list[ProgressBar]] = {}  # phase -> bars
         self._over: dict[str, list[str]] = {}  # phase -> ranks
         self._facts: dict[str, float | str] = {}
 
@@ -115,7 +115,9 @@ class _Track:
                     self.told += rule.phase != "ready" and not rule.has_bar
                     self._apply(rule, match, said, number, at or said.at)
 
-    def _apply(self, rule: Rule, match: re.Match[str], said: Said, number: int, at: str) -> None:
+    def _apply(
+        self, rule: PhaseRule, match: re.Match[str], said: ParsedLine, number: int, at: str
+    ) -> None:
         rank = said.rank if rule.each_rank and "pid" not in said.rank else ""
         self._learn(rule, match)
         self._seen.setdefault(rule.phase, number)
@@ -131,7 +133,7 @@ class _Track:
         self._place(rule, rank, place)
         self._advance(number, at)
 
-    def _learn(self, rule: Rule, match: re.Match[str]) -> None:
+    def _learn(self, rule: PhaseRule, match: re.Match[str]) -> None:
         for fact, group in rule.facts.items():
             if (text := match[group]) is None:
                 continue
@@ -147,7 +149,7 @@ class _Track:
         """Who says what stands without a prefix: only the first rank draws bars."""
         return min((name for name in self._places if name), default="")
 
-    def _draw(self, phase: str, bar: Bar) -> None:
+    def _draw(self, phase: str, bar: ProgressBar) -> None:
         bars = self._bars.setdefault(phase, [])
         for place in reversed(range(len(bars))):
             old = bars[place]
@@ -160,7 +162,7 @@ class _Track:
         if len(bars) < _MOST_BARS:
             bars.append(bar)
 
-    def _place(self, rule: Rule, rank: str, place: int) -> None:
+    def _place(self, rule: PhaseRule, rank: str, place: int) -> None:
         if rule.each_rank:
             if rank:
                 self._places.pop("", None)
@@ -176,14 +178,14 @@ class _Track:
         now = min(self._places.values(), default=0)
         if not self._phase or now > self.rules.order[self._phase]:
             self._phase = list(self.rules.order)[now]
-            self._moments.append(Moment(phase=self._phase, line=number, at=at))
+            self._moments.append(PhaseMoment(phase=self._phase, line=number, at=at))
 
-    def progress(self, engine: str, *, but: str = "") -> Progress:
+    def progress(self, engine: str, *, but: str = "") -> PhaseProgress:
         seen = {phase: line for phase, line in self._seen.items() if phase != but}
         moments = tuple(each for each in self._moments if each.phase != but)
         phase = moments[-1].phase if moments else ""
         over = tuple(self._over.get(phase, ()))
-        return Progress(
+        return PhaseProgress(
             engine=engine,
             phase=phase,
             moments=moments,
@@ -215,18 +217,18 @@ class _Track:
         self.matched = kept["matched"]
         self.told = kept.get("told", 0)
         self._phase = kept["phase"]
-        self._moments = [Moment(phase=p, line=line, at=at) for p, line, at in kept["moments"]]
+        self._moments = [PhaseMoment(phase=p, line=line, at=at) for p, line, at in kept["moments"]]
         self._seen = dict(kept["seen"])
         self._places = dict(kept["places"])
         self._bars = {
-            phase: [Bar(rank=r, label=label, done=n, total=of) for r, label, n, of in those]
+            phase: [ProgressBar(rank=r, label=label, done=n, total=of) for r, label, n, of in those]
             for phase, those in kept["bars"].items()
         }
         self._over = {phase: list(those) for phase, those in kept["over"].items()}
         self._facts = dict(kept["facts"])
 
 
-def read(lines: Iterable[str], engine: str = "") -> Progress:
+def read(lines: Iterable[str], engine: str = "") -> PhaseProgress:
     """What a whole log says; lines are numbered from 1. `engine`: as for Reader."""
     reader = Reader(engine)
     for number, line in enumerate(lines, 1):
@@ -234,10 +236,10 @@ def read(lines: Iterable[str], engine: str = "") -> Progress:
     return reader.progress
 
 
-def _bar(rank: str, match: re.Match[str]) -> Bar:
+def _bar(rank: str, match: re.Match[str]) -> ProgressBar:
     groups = match.groupdict()
     total = min(int(groups["total"]), 10**9)
-    return Bar(
+    return ProgressBar(
         rank=rank, label=groups.get("label") or "", done=min(int(groups["n"]), total), total=total
     )
 

@@ -27,12 +27,12 @@ _KEYS = {
 }
 
 
-class RuleError(Exception):
+class PhaseRuleError(Exception):
     """A file of rules that cannot be used; the text names the file and the rule."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rule:
+class PhaseRule:
     id: str
     phase: str
     near: tuple[str, ...]
@@ -54,8 +54,8 @@ class Rules:
     weak_signs: tuple[str, ...]
     quiet_after: dict[str, float]  # phase -> seconds
     quiet_after_unified: dict[str, float]
-    rules: tuple[Rule, ...]
-    near: tuple[tuple[str, tuple[Rule, ...]], ...]  # plain text -> rules that it may concern
+    rules: tuple[PhaseRule, ...]
+    near: tuple[tuple[str, tuple[PhaseRule, ...]], ...]  # plain text -> rules that it may concern
 
 
 @cache
@@ -76,7 +76,7 @@ def _engine(path: Path) -> Rules:
         kept = yaml.safe_load(path.read_text(encoding="utf-8"))
         rules = tuple(_rule(each, kept["order"]) for each in kept["rules"])
         places = {phase: place for place, phase in enumerate(kept["order"])}
-        near: dict[str, list[Rule]] = {}
+        near: dict[str, list[PhaseRule]] = {}
         for rule in rules:
             for text in rule.near:
                 near.setdefault(text, []).append(rule)
@@ -91,7 +91,7 @@ def _engine(path: Path) -> Rules:
             near=tuple((text, tuple(those)) for text, those in near.items()),
         )
     except (yaml.YAMLError, KeyError, TypeError, ValueError) as error:
-        raise RuleError(f"{path.name}: {error!r}") from error
+        raise PhaseRuleError(f"{path.name}: {error!r}") from error
 
 
 def _seconds(kept: dict[str, float], order: dict[str, int]) -> dict[str, float]:
@@ -100,7 +100,7 @@ def _seconds(kept: dict[str, float], order: dict[str, int]) -> dict[str, float]:
     return {phase: float(kept.get(phase, kept["default"])) for phase in order}
 
 
-def _rule(kept: dict[str, Any], order: list[str]) -> Rule:
+def _rule(kept: dict[str, Any], order: list[str]) -> PhaseRule:
     if unknown := kept.keys() - _KEYS:
         raise ValueError(f"{kept.get('id')} has keys that are not known: {unknown}")
     for phase in {kept["phase"], kept.get("then") or kept["phase"]}:
@@ -110,7 +110,7 @@ def _rule(kept: dict[str, Any], order: list[str]) -> Rule:
     facts = kept.get("facts", {})
     if strange := set(facts.values()) - regex.groupindex.keys():
         raise ValueError(f"{kept['id']} takes facts from groups that are not there: {strange}")
-    return Rule(
+    return PhaseRule(
         id=kept["id"],
         phase=kept["phase"],
         near=tuple(kept["near"]),

@@ -7,36 +7,44 @@ from collections.abc import Iterator
 
 from servers.engines import ENGINES, cards
 from servers.judge import drivers
-from servers.judge.facts import Facts
+from servers.judge.facts import LaunchFacts
 from servers.judge.fit.told import Estimate
 from servers.judge.preflight import checkpoint, clock, disks
 from servers.judge.preflight.told import (
     LEVELS,
     WORDS,
-    Around,
-    Clock,
-    Item,
+    ClockOffset,
     Level,
-    Neighbour,
+    OtherWorkload,
+    PreflightItem,
+    StartContext,
     item,
 )
 from servers.judge.subject import Subject
 
-__all__ = ["LEVELS", "WORDS", "Around", "Clock", "Item", "Neighbour", "preflight"]
+__all__ = [
+    "LEVELS",
+    "WORDS",
+    "StartContext",
+    "ClockOffset",
+    "PreflightItem",
+    "OtherWorkload",
+    "preflight",
+]
 
 _MACHINES = {"x86_64": "amd64", "aarch64": "arm64", "amd64": "amd64", "arm64": "arm64"}
 
 
-def preflight(subject: Subject, around: Around, fit: Estimate | None) -> list[Item]:
+def preflight(subject: Subject, around: StartContext, fit: Estimate | None) -> list[PreflightItem]:
     """Every check with what it found, the worst first. `subject` has its parameters filled in."""
-    facts = Facts(subject)
+    facts = LaunchFacts(subject)
     checks = [each for each in _CHECKS if facts.launch.serves_models or each not in _OF_MODELS]
     found = [each for check in checks for each in check(facts, around)]
     found += list(_memory(fit))
     return sorted(found, key=lambda each: LEVELS.index(each.level))
 
 
-def _worker(facts: Facts, around: Around) -> Iterator[Item]:
+def _worker(facts: LaunchFacts, around: StartContext) -> Iterator[PreflightItem]:
     if around.is_silent:
         yield item(
             "worker", "Box", "warning", f"{around.box} is silent, so all of this may be old.",
@@ -44,12 +52,12 @@ def _worker(facts: Facts, around: Around) -> Iterator[Item]:
         )  # fmt: skip
 
 
-def _limits(facts: Facts, around: Around) -> Iterator[Item]:
+def _limits(facts: LaunchFacts, around: StartContext) -> Iterator[PreflightItem]:
     for each in around.refusals:
         yield item("limits", "Allowed", "error", each)
 
 
-def _image(facts: Facts, around: Around) -> Iterator[Item]:
+def _image(facts: LaunchFacts, around: StartContext) -> Iterator[PreflightItem]:
     image, name = facts.launch.image, around.box
     if image not in around.images:
         yield item("image", "Image", "unknown", f"{name} has not been asked for {image} yet.")
@@ -71,7 +79,7 @@ def _image(facts: Facts, around: Around) -> Iterator[Item]:
         yield item("image", "Image", "ok", f"{image} is there, for {made_for or 'this machine'}.")
 
 
-def _driver(facts: Facts, around: Around) -> Iterator[Item]:
+def _driver(facts: LaunchFacts, around: StartContext) -> Iterator[PreflightItem]:
     found = around.images.get(facts.launch.image)
     driver = facts.subject.driver
     if facts.launch.gpus == "none" or not found:
@@ -99,7 +107,7 @@ def _driver(facts: Facts, around: Around) -> Iterator[Item]:
         )
 
 
-def _toolkit(facts: Facts, around: Around) -> Iterator[Item]:
+def _toolkit(facts: LaunchFacts, around: StartContext) -> Iterator[PreflightItem]:
     launch, runtimes = facts.launch, around.found.get("runtimes")
     if launch.runtime and runtimes is not None and launch.runtime not in runtimes:
         yield item(
@@ -123,7 +131,7 @@ def _toolkit(facts: Facts, around: Around) -> Iterator[Item]:
         )  # fmt: skip
 
 
-def _port(facts: Facts, around: Around) -> Iterator[Item]:
+def _port(facts: LaunchFacts, around: StartContext) -> Iterator[PreflightItem]:
     launch = facts.launch
     on_host = launch.network == "host"
     port = ENGINES[launch.engine].port(launch) if on_host else launch.host_port
@@ -146,7 +154,7 @@ def _port(facts: Facts, around: Around) -> Iterator[Item]:
         yield item("port", "Port", "ok", f"Port {port} is free.")
 
 
-def _gpus(facts: Facts, around: Around) -> Iterator[Item]:
+def _gpus(facts: LaunchFacts, around: StartContext) -> Iterator[PreflightItem]:
     launch, there = facts.launch, facts.subject.gpus
     if launch.gpus == "none" or not there:
         if launch.gpus != "none":
@@ -182,7 +190,9 @@ def _gpus(facts: Facts, around: Around) -> Iterator[Item]:
         yield item("gpus", "GPUs", "ok", f"{count}{shared}.")
 
 
-def _where_it_would_go(facts: Facts, around: Around, sharing: list[Neighbour]) -> list[Neighbour]:
+def _where_it_would_go(
+    facts: LaunchFacts, around: StartContext, sharing: list[OtherWorkload]
+) -> list[OtherWorkload]:
     """Who is in the way where a profile says which GPUs and not where: idle ones come first."""
     wanted = cards.parse(facts.launch.gpus)
     busy = {index for each in around.neighbours for index in each.gpus or ()}
@@ -197,7 +207,7 @@ def _where_it_would_go(facts: Facts, around: Around, sharing: list[Neighbour]) -
     return [] if len(idle) >= wanted.count else sharing
 
 
-def _made_for(facts: Facts, around: Around) -> Iterator[Item]:
+def _made_for(facts: LaunchFacts, around: StartContext) -> Iterator[PreflightItem]:
     wanted, there = cards.parse(facts.launch.hardware), facts.subject.gpus
     if wanted is None or not there:
         return
@@ -214,7 +224,7 @@ def _made_for(facts: Facts, around: Around) -> Iterator[Item]:
     )  # fmt: skip
 
 
-def _memory(fit: Estimate | None) -> Iterator[Item]:
+def _memory(fit: Estimate | None) -> Iterator[PreflightItem]:
     if fit is None:
         return
     levels: dict[str, Level] = {"fits": "ok", "tight": "warning", "no": "warning"}

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 
 from servers.judge.conditions import ON
-from servers.judge.facts import Facts
-from servers.judge.preflight.told import Around, Item, gib, item
+from servers.judge.facts import LaunchFacts
+from servers.judge.preflight.told import PreflightItem, StartContext, gib, item
 
 
-def checkpoint(facts: Facts, around: Around) -> Iterator[Item]:
+def checkpoint(facts: LaunchFacts, around: StartContext) -> Iterator[PreflightItem]:
     launch = facts.launch
     offline = (facts.env.get("HF_HUB_OFFLINE") or "").casefold() in ON
     if around.checkpoint == "there":
@@ -48,7 +48,7 @@ def checkpoint(facts: Facts, around: Around) -> Iterator[Item]:
         )  # fmt: skip
 
 
-def token(facts: Facts, around: Around) -> Iterator[Item]:
+def token(facts: LaunchFacts, around: StartContext) -> Iterator[PreflightItem]:
     if around.remote == "expired" and around.has_token and around.checkpoint != "there":
         yield item(
             "token", "Token", "error",

@@ -2,15 +2,15 @@
 
 from collections.abc import Iterator
 
-from servers.judge.facts import Facts
-from servers.judge.preflight.told import Around, Clock, Item, item
+from servers.judge.facts import LaunchFacts
+from servers.judge.preflight.told import ClockOffset, PreflightItem, StartContext, item
 
 # Seconds. Ours, no engine names one: NTP keeps machines of one network within milliseconds, so a
 # second says that it does not run, and puts the lines of two logs in the wrong order.
 APART = 1.0
 
 
-def clocks(facts: Facts, around: Around) -> Iterator[Item]:
+def clocks(facts: LaunchFacts, around: StartContext) -> Iterator[PreflightItem]:
     """One item, for a start over several boxes, or where this box is off by itself."""
     told = {box: clock for box, clock in around.clocks.items() if clock is not None}
     own = told.get(around.box)
@@ -25,7 +25,7 @@ def clocks(facts: Facts, around: Around) -> Iterator[Item]:
         )  # fmt: skip
 
 
-def _compared(told: dict[str, Clock], silent: list[str]) -> Item:
+def _compared(told: dict[str, ClockOffset], silent: list[str]) -> PreflightItem:
     if silent:
         return item(
             "clock", "Clocks", "unknown",
@@ -45,11 +45,11 @@ def _compared(told: dict[str, Clock], silent: list[str]) -> Item:
     )  # fmt: skip
 
 
-def _is_off(clock: Clock) -> bool:
+def _is_off(clock: ClockOffset) -> bool:
     return abs(clock.ahead) > APART + clock.within
 
 
-def _off(clock: Clock) -> str:
+def _off(clock: ClockOffset) -> str:
     return f"{_seconds(abs(clock.ahead))} {'ahead of' if clock.ahead > 0 else 'behind'}"
 
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from servers.engines.launch import Launch
-from servers.judge.facts import Facts
-from servers.judge.preflight.told import GIB, Around, Item, gib, item
+from servers.judge.facts import LaunchFacts
+from servers.judge.preflight.told import GIB, PreflightItem, StartContext, gib, item
 
 # What an engine's image takes unpacked, at most, and what Docker needs to make a container.
 IMAGE_SIZE, LITTLE = 40 * GIB, 2 * GIB
@@ -14,7 +14,7 @@ LEAST_SHM = GIB
 _OF_HUB = re.compile(r"[\w.-]+/[\w.-]+")
 
 
-def rooms(facts: Facts, around: Around) -> Iterator[Item]:
+def rooms(facts: LaunchFacts, around: StartContext) -> Iterator[PreflightItem]:
     disks = around.found.get("disks") or {}
     pulls = around.images.get(facts.launch.image, ...) is None
     if (images := disks.get("images")) is not None:
@@ -53,7 +53,7 @@ def _needs_cache(launch: Launch) -> bool:
     return launch.mount_hf_cache and is_of_hub and "huggingface" not in " ".join(launch.volumes)
 
 
-def _room(id: str, title: str, disk: Mapping[str, Any], least: int, what: str) -> Item:
+def _room(id: str, title: str, disk: Mapping[str, Any], least: int, what: str) -> PreflightItem:
     free = f"{disk['path']} has {gib(disk['free'])} GiB free"
     if disk["free"] >= least:
         return item(id, title, "ok", f"{free}.")
@@ -64,7 +64,7 @@ def _room(id: str, title: str, disk: Mapping[str, Any], least: int, what: str) -
     )  # fmt: skip
 
 
-def shared_memory(facts: Facts, around: Around) -> Iterator[Item]:
+def shared_memory(facts: LaunchFacts, around: StartContext) -> Iterator[PreflightItem]:
     shm = (around.found.get("disks") or {}).get("shm")
     if facts.launch.ipc != "host" or shm is None or facts.engine == "llamacpp":
         return

@@ -14,7 +14,7 @@ WORDS: dict[Level, str] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Item:
+class PreflightItem:
     id: str
     title: str
     level: Level
@@ -27,7 +27,7 @@ class Item:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Neighbour:
+class OtherWorkload:
     """Another server that runs on the box, or is about to."""
 
     name: str
@@ -37,7 +37,7 @@ class Neighbour:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Clock:
+class ClockOffset:
     """How far a box's clock is ahead of the one that all boxes compare theirs with."""
 
     ahead: float  # seconds; negative: behind
@@ -45,7 +45,7 @@ class Clock:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Around:
+class StartContext:
     """What is known around a start. None and missing keys mean "not known"."""
 
     box: str
@@ -53,7 +53,7 @@ class Around:
     # As models.Supplies keeps them.
     found: Mapping[str, Any] = field(default_factory=dict)
     images: Mapping[str, Any] = field(default_factory=dict)
-    neighbours: tuple[Neighbour, ...] = ()
+    neighbours: tuple[OtherWorkload, ...] = ()
     port_holders: Mapping[int, str] = field(default_factory=dict)  # other people's, by the port
     own_ports: frozenset[int] = frozenset()  # of the run that this start replaces
     checkpoint: Literal["there", "part", "missing", "unknown"] = "unknown"
@@ -63,11 +63,13 @@ class Around:
     has_cache: bool | None = None  # the box has a Hugging Face cache to mount
     has_token: bool = False  # the engine is given one of Hugging Face
     was_refused: bool = False  # an earlier run for want of a token, or of a licence
-    clocks: Mapping[str, Clock | None] = field(default_factory=dict)  # of this box and all others
+    clocks: Mapping[str, ClockOffset | None] = field(
+        default_factory=dict
+    )  # of this box and all others
 
 
-def item(id: str, title: str, level: Level, says: str, remedy: str = "") -> Item:
-    return Item(id=id, title=title, level=level, says=says, remedy=remedy)
+def item(id: str, title: str, level: Level, says: str, remedy: str = "") -> PreflightItem:
+    return PreflightItem(id=id, title=title, level=level, says=says, remedy=remedy)
 
 
 def gib(size: float | None) -> str:

@@ -1,17 +1,17 @@
 """One file with all that people have made here, and back again. See docs/install.md."""
 
 from servers.lifecycle.backups.archive import FORMAT, BackupError, read
-from servers.lifecycle.backups.lacking import Lack, lacking
+from servers.lifecycle.backups.lacking import MissingItem, lacking
 from servers.lifecycle.backups.restoring import Restored, check, restore
 from servers.lifecycle.backups.sealing import WrongPassphrase
-from servers.lifecycle.backups.taking import Taken, take
+from servers.lifecycle.backups.taking import BackupSummary, take
 
 __all__ = [
     "FORMAT",
     "BackupError",
-    "Lack",
+    "MissingItem",
     "Restored",
-    "Taken",
+    "BackupSummary",
     "WrongPassphrase",
     "check",
     "lacking",

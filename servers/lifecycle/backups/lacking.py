@@ -14,14 +14,14 @@ from servers.models import Box, Profile
 
 
 @dataclass(frozen=True, kw_only=True)
-class Lack:
+class MissingItem:
     kind: str  # "image" or "model"
     name: str
     size: int | None  # bytes that are missing; None: not known
     why: str = ""  # it could not be looked for
 
 
-def lacking(box: Box, needs: dict[str, Any]) -> list[Lack]:
+def lacking(box: Box, needs: dict[str, Any]) -> list[MissingItem]:
     """What this box lacks; also what nobody could look for, with the reason. `needs` knows sizes."""
     launches = [
         parameters.fill(profile.launch)
@@ -34,7 +34,7 @@ def lacking(box: Box, needs: dict[str, Any]) -> list[Lack]:
     ]
 
 
-def _images(references: list[str], sizes: dict[str, int | None]) -> Iterator[Lack]:
+def _images(references: list[str], sizes: dict[str, int | None]) -> Iterator[MissingItem]:
     why = ""
     for reference in references:
         is_there = False
@@ -44,10 +44,12 @@ def _images(references: list[str], sizes: dict[str, int | None]) -> Iterator[Lac
             except ContainerError as error:
                 why = str(error)
         if not is_there:
-            yield Lack(kind="image", name=reference, size=sizes.get(reference), why=why)
+            yield MissingItem(kind="image", name=reference, size=sizes.get(reference), why=why)
 
 
-def _models(launches: list[Launch], box: Box, sizes: dict[str, int | None]) -> Iterator[Lack]:
+def _models(
+    launches: list[Launch], box: Box, sizes: dict[str, int | None]
+) -> Iterator[MissingItem]:
     seen = set()
     for launch in launches:
         name = checkpoints.source(launch, box)
@@ -57,14 +59,14 @@ def _models(launches: list[Launch], box: Box, sizes: dict[str, int | None]) -> I
         size = sizes.get(launch.checkpoint)
         if not name:
             why = "inferdash cannot tell where it would lie"
-            yield Lack(kind="model", name=launch.checkpoint, size=size, why=why)
+            yield MissingItem(kind="model", name=launch.checkpoint, size=size, why=why)
             continue
         try:
             found = checkpoints.look(name, box)
         except (OSError, LimitsError, VolumeError) as error:
-            yield Lack(kind="model", name=launch.checkpoint, size=size, why=str(error))
+            yield MissingItem(kind="model", name=launch.checkpoint, size=size, why=str(error))
             continue
         if found is None or found.weights is None:
-            yield Lack(kind="model", name=launch.checkpoint, size=size)
+            yield MissingItem(kind="model", name=launch.checkpoint, size=size)
         elif found.missing:
-            yield Lack(kind="model", name=launch.checkpoint, size=found.missing)
+            yield MissingItem(kind="model", name=launch.checkpoint, size=found.missing)

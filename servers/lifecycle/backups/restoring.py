@@ -22,7 +22,7 @@ _NEWER = "It was made by a newer inferdash: upgrade inferdash here first. Nothin
 
 
 @dataclass(frozen=True, kw_only=True)
-class Checked:
+class RestorableBackup:
     """A backup of which every row can be written."""
 
     archive: Archive
@@ -42,7 +42,7 @@ class Restored:
     elsewhere: list[str] = field(default_factory=list)  # boxes of the backup that are not this one
 
 
-def check(archive: Archive, *, passphrase: str = "") -> Checked:
+def check(archive: Archive, *, passphrase: str = "") -> RestorableBackup:
     """Look through all of it; with an empty passphrase, secrets stay out. Changes nothing.
 
     Raises BackupError, WrongPassphrase.
@@ -69,7 +69,7 @@ def check(archive: Archive, *, passphrase: str = "") -> Checked:
             secrets = sealing.unseal(archive.secrets, passphrase, bound_to=archive.digest)
         except (ValueError, KeyError, TypeError) as error:
             raise BackupError(f"The backup's secrets cannot be read: {error}. {_NEWER}") from error
-    return Checked(archive=archive, rows=found, later=later, many=many, secrets=secrets)
+    return RestorableBackup(archive=archive, rows=found, later=later, many=many, secrets=secrets)
 
 
 def _instance(table: Table, row: Any, where: str) -> tuple[Model, dict[str, Any]]:
@@ -152,7 +152,9 @@ def _check_launches(versions: Iterable[Any]) -> None:
             ) from error
 
 
-def restore(checked: Checked, *, replace: bool = False, keep_boxes: bool = False) -> Restored:
+def restore(
+    checked: RestorableBackup, *, replace: bool = False, keep_boxes: bool = False
+) -> Restored:
     """Write all of it, or nothing. Raises BackupError."""
     try:
         with transaction.atomic():
@@ -197,7 +199,7 @@ def _make_room(*, replace: bool) -> None:
             table.model._default_manager.all().delete()
 
 
-def _write(checked: Checked, *, keep_boxes: bool) -> Restored:
+def _write(checked: RestorableBackup, *, keep_boxes: bool) -> Restored:
     _seal(checked)
     boxes: dict[int, int] = {}
     renamed = None
@@ -242,7 +244,7 @@ def _boxes(rows: list[Any], *, keep: bool) -> tuple[dict[int, int], tuple[str, s
     return keys, renamed
 
 
-def _seal(checked: Checked) -> None:
+def _seal(checked: RestorableBackup) -> None:
     """With this installation's own key. What has no value says so when it is wanted."""
     secrets, outlets = checked.secrets.get("secrets", {}), checked.secrets.get("outlets", {})
     for secret in checked.rows["secrets"]:
@@ -264,7 +266,7 @@ def _seal(checked: Checked) -> None:
             login.keep(password)
 
 
-def _to_enter(checked: Checked) -> list[str]:
+def _to_enter(checked: RestorableBackup) -> list[str]:
     said = [
         f"the secret {each.name}"
         for each in checked.rows["secrets"]

@@ -29,12 +29,12 @@ from servers.models.secret import SecretError
 
 
 @dataclass(frozen=True, kw_only=True)
-class Taken:
+class BackupSummary:
     counts: dict[str, int]  # rows by table
     has_secrets: bool
 
 
-def take(path: Path, *, passphrase: str) -> Taken:
+def take(path: Path, *, passphrase: str) -> BackupSummary:
     """Write the backup; an empty passphrase leaves secrets out. Raises BackupError."""
     with _one_moment():
         rows = {table.name: [_row(table, each) for each in table.all()] for table in TABLES}
@@ -52,7 +52,7 @@ def take(path: Path, *, passphrase: str) -> Taken:
     sealed = None if values is None else sealing.seal(values, passphrase, bound_to=digest)
     archive.write(path, manifest, text, sealed)
     counts = {name: len(each) for name, each in rows.items()}
-    return Taken(counts=counts, has_secrets=sealed is not None)
+    return BackupSummary(counts=counts, has_secrets=sealed is not None)
 
 
 @contextmanager

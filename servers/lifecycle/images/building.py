@@ -5,13 +5,13 @@ import threading
 import time
 
 from servers.host.builds import BuildAnswer
-from servers.host.containers import ContainerError, Docker
-from servers.host.images import Stream
+from servers.host.containers import ContainerError, DockerContainers
+from servers.host.images import DockerStream
 from servers.host.references import familiar
 from servers.judge import dockerfile
 from servers.lifecycle import creation
 from servers.lifecycle.images import built
-from servers.lifecycle.images.work import RefusedError, Work
+from servers.lifecycle.images.work import ImageJobError, ImageWork
 from servers.models import JobLog
 from servers.models.tokens import mask_tokens
 
@@ -21,16 +21,16 @@ STAYS = "Docker keeps the steps that were done: build again, and it goes on from
 _ENDED = re.compile(r"returned a non-zero code: (\d+)")
 
 
-def build(work: Work) -> str:
+def build(work: ImageWork) -> str:
     """What came of it, in a sentence. Raises RefusedError and ContainerError."""
     job, version = work.job, work.job.version
     if version is None or not version.launch.dockerfile:
-        raise RefusedError("There is no Dockerfile to build. Save one with the profile first.")
+        raise ImageJobError("There is no Dockerfile to build. Save one with the profile first.")
     launch, slug = version.launch, version.profile.slug
     if built.tag(slug, launch) != job.reference:
-        raise RefusedError("The Dockerfile was changed since. Build it from the profile's page.")
+        raise ImageJobError("The Dockerfile was changed since. Build it from the profile's page.")
     if faults := dockerfile.faults(launch.dockerfile, launch.build_files):
-        raise RefusedError(" ".join(faults))
+        raise ImageJobError(" ".join(faults))
     JobLog.objects.filter(job=job).delete()
     docker, log = creation.docker(), _Log(work)
     began = time.monotonic()
@@ -60,7 +60,9 @@ def build(work: Work) -> str:
     return f"Built in {took} as {job.reference}, {image.id.removeprefix('sha256:')[:12]}."
 
 
-def _look_at_bases(docker: Docker, text: str, work: Work, log: "_Log") -> dict[str, str]:
+def _look_at_bases(
+    docker: DockerContainers, text: str, work: ImageWork, log: "_Log"
+) -> dict[str, str]:
     """Fetch the images that it begins with, and read what they add to a build: their ONBUILD is
     run by the daemon and stands in nobody's Dockerfile. Their ids by their names, not all of them
     once the work is given up. Raises RefusedError and ContainerError."""
@@ -75,13 +77,13 @@ def _look_at_bases(docker: Docker, text: str, work: Work, log: "_Log") -> dict[s
         if image is None:
             raise ContainerError(f"{name} was pulled but is not there.", kind="no_image")
         if faults := dockerfile.faults_of_base(name, image.on_build):
-            raise RefusedError(" ".join(faults))
+            raise ImageJobError(" ".join(faults))
         ids[name] = image.id
         log.add(f"{name} is {image.id}\n")
     return ids
 
 
-def _follow(stream: Stream, work: Work, log: "_Log") -> None:
+def _follow(stream: DockerStream, work: ImageWork, log: "_Log") -> None:
     work.follow(stream)
     heard = BuildAnswer()
     for line in stream:
@@ -109,7 +111,7 @@ def _said(error: ContainerError, log: "_Log") -> ContainerError:
 class _Log:
     """Stores what the build prints, in pieces of whole lines."""
 
-    def __init__(self, work: Work) -> None:
+    def __init__(self, work: ImageWork) -> None:
         self._work = work
         self._lock = threading.Lock()
         self._lines = 0

@@ -17,9 +17,9 @@ from django.utils import timezone
 from servers import live
 from servers.host.containers import ContainerError
 from servers.lifecycle.images import building, moving, pruning, pulls
-from servers.lifecycle.images.work import HeldError, RefusedError, Work
+from servers.lifecycle.images.work import HeldError, ImageJobError, ImageWork
 from servers.models import Box, Entry, ImageJob, ProfileVersion, User
-from servers.models.imagejob import OPEN
+from servers.models.imagejob import OPEN, ImageJobState
 
 log = logging.getLogger(__name__)
 
@@ -29,8 +29,8 @@ AT_ONCE = 3
 _UNBEGUN = "Cancelled before it had begun."
 KEPT_FOR = timedelta(days=90)
 
-_going: dict[int, tuple[Work, threading.Thread]] = {}
-_WORK: Mapping[str, Callable[[Work], str]] = {
+_going: dict[int, tuple[ImageWork, threading.Thread]] = {}
+_WORK: Mapping[str, Callable[[ImageWork], str]] = {
     Kind.PULL: pulls.pull,
     Kind.BUILD: building.build,
     Kind.MOVE: moving.move,
@@ -152,7 +152,7 @@ def _begin(job: ImageJob) -> None:
     if waiting.update(state=State.DOING, begun_at=now, changed_at=now, **fresh) != 1:
         return
     job.refresh_from_db()
-    work = Work(job)
+    work = ImageWork(job)
     thread = threading.Thread(target=_do, args=[work], name=f"image-{job.pk}", daemon=True)
     _going[job.pk] = work, thread
     live.jobs_changed()
@@ -171,7 +171,7 @@ def wait_for_threads() -> None:
         thread.join()
 
 
-def _do(work: Work) -> None:
+def _do(work: ImageWork) -> None:
     job = work.job
     try:
         said = _WORK[job.kind](work)
@@ -180,7 +180,7 @@ def _do(work: Work) -> None:
         _end(job, State.CANCELLED if is_cut else State.DONE, said)
     except HeldError as held:
         _hold(job, str(held))
-    except (ContainerError, RefusedError) as error:
+    except (ContainerError, ImageJobError) as error:
         if work.is_given_up:
             _end(job, State.CANCELLED, _cancelled(job))
         else:
@@ -206,7 +206,7 @@ def _hold(job: ImageJob, why: str) -> None:
     live.jobs_changed()
 
 
-def _end(job: ImageJob, state: ImageJob.State, said: str) -> None:
+def _end(job: ImageJob, state: ImageJobState, said: str) -> None:
     now = timezone.now()
     open_one = ImageJob.objects.filter(pk=job.pk, state__in=OPEN)
     if open_one.update(state=state, said=said, ended_at=now, changed_at=now, rate=None) != 1:

@@ -6,21 +6,21 @@ from django.db.models import F, Q
 from django.utils import timezone
 
 from servers import live
-from servers.host.containers import ContainerError, Docker
-from servers.host.docker_client import Login
+from servers.host.containers import ContainerError, DockerContainers
+from servers.host.docker_client import RegistryAuth
 from servers.models import Box, Entry, RegistryLogin, User
 from servers.models.secret import SecretError
 
 log = logging.getLogger(__name__)
 
 
-def kept() -> list[Login]:
+def kept() -> list[RegistryAuth]:
     """In the clear, for the worker's eyes only; without those that cannot be read."""
     found = []
     for each in RegistryLogin.objects.all():
         try:
             found.append(
-                Login(registry=each.registry, username=each.username, password=each.password)
+                RegistryAuth(registry=each.registry, username=each.username, password=each.password)
             )
         except SecretError as error:
             log.warning("%s", error)
@@ -35,7 +35,7 @@ def ask_for_test(login: RegistryLogin, *, by: User) -> None:
     live.jobs_changed()
 
 
-def test_wanted(box: Box, docker: Docker) -> None:
+def test_wanted(box: Box, docker: DockerContainers) -> None:
     """Try those that somebody wants to have tried; the first box that looks does it."""
     is_open = Q(tested_at=None) | Q(tested_at__lt=F("test_wanted_at"))
     for each in RegistryLogin.objects.filter(is_open, test_wanted_at__isnull=False):

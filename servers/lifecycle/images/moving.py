@@ -2,14 +2,14 @@
 
 from django.utils import timezone
 
-from servers.host.containers import Docker, Image
+from servers.host.containers import DockerContainers, Image
 from servers.lifecycle import creation
-from servers.lifecycle.images.work import RefusedError, Work
+from servers.lifecycle.images.work import ImageJobError, ImageWork
 from servers.models import Box, TagNews, User
 from servers.models.shelf import KEPT
 
 
-def keep(docker: Docker, image: Image) -> None:
+def keep(docker: DockerContainers, image: Image) -> None:
     """Give an image a name of ours: one without any is what `docker image prune` takes.
 
     Raises ContainerError.
@@ -33,7 +33,7 @@ def note(box: Box, reference: str, *, before: str, by: User | None) -> None:
     )  # fmt: skip
 
 
-def move(work: Work) -> str:
+def move(work: ImageWork) -> str:
     """Let the tag mean the image that the job names, if it is one of the two that it may mean.
 
     Raises RefusedError and ContainerError.
@@ -42,13 +42,13 @@ def move(work: Work) -> str:
     wanted = job.images[0] if job.images else ""
     news = TagNews.objects.filter(box=work.box, reference=job.reference).first()
     if news is None or not wanted or wanted not in (news.newer_id, news.before_id):
-        raise RefusedError(
+        raise ImageJobError(
             f"{job.reference} cannot be moved there: that image is neither the newer build of this "
             "tag that was pulled, nor what it meant before. Look at the list again."
         )
     target = docker.image(wanted)
     if target is None:
-        raise RefusedError(
+        raise ImageJobError(
             f"The image is no longer on {work.box}. Pull {job.reference} to get what its registry "
             "has."
         )

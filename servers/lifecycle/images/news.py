@@ -10,28 +10,28 @@ from django.utils import timezone
 
 from servers import live
 from servers.engines.launch import Launch
-from servers.host.containers import ContainerError, Docker
+from servers.host.containers import ContainerError, DockerContainers
 from servers.host.references import familiar, parse
 from servers.judge import newbuild
 from servers.judge.images import is_for
 from servers.judge.lint import lint
-from servers.judge.newbuild import Verdict
-from servers.judge.subject import Finding
+from servers.judge.newbuild import BuildVerdict
+from servers.judge.subject import LintFinding
 from servers.lifecycle import checkpoints
 from servers.lifecycle.checks import subject_with
 from servers.lifecycle.images import built, shelf
 from servers.models import Box, ImageFacts, Profile, Server, Shelf, StoredImage, TagNews, User
-from servers.models.image import Asking
+from servers.models.image import InspectionState
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Checked:
+class BuildForServer:
     """What the newer build would mean for one server of a profile."""
 
     server: Server
-    verdict: Verdict
+    verdict: BuildVerdict
 
     @property
     def profile(self) -> Profile:
@@ -60,7 +60,7 @@ def want(box: Box) -> None:
     live.wake_watcher(box.slug, live.Topic.IMAGES)
 
 
-def look(box: Box, docker: Docker, *, go_on: Callable[[], bool] = lambda: True) -> None:
+def look(box: Box, docker: DockerContainers, *, go_on: Callable[[], bool] = lambda: True) -> None:
     """Ask the registries of all tags that profiles of the box name; nothing is pulled."""
     began = timezone.now()
     for reference in tags(box):
@@ -84,7 +84,7 @@ def tags(box: Box) -> list[str]:
     )
 
 
-def _look(box: Box, docker: Docker, reference: str) -> None:
+def _look(box: Box, docker: DockerContainers, reference: str) -> None:
     now = timezone.now()
     try:
         image = docker.image(reference)
@@ -124,24 +124,24 @@ def to_ask(box: Box) -> list[tuple[str, str]]:
     return sorted(pairs)
 
 
-def check(news: TagNews, person: User) -> list[Checked]:
+def check(news: TagNews, person: User) -> list[BuildForServer]:
     """What the newer build, which is here, would mean for every server that starts from the tag.
 
     By the same checks as everywhere, over the flags that the newer image told.
     """
     seen = set(Profile.objects.seen_by(person).values_list("pk", flat=True))
     return [
-        Checked(server=server, verdict=_verdict(news, server))
+        BuildForServer(server=server, verdict=_verdict(news, server))
         for server in shelf.placed(news.box)
         if familiar(shelf.next_launch(server).image) == news.reference and server.profile_id in seen
     ]
 
 
-def _verdict(news: TagNews, server: Server) -> Verdict:
+def _verdict(news: TagNews, server: Server) -> BuildVerdict:
     launch = shelf.next_launch(server)
     newer = ImageFacts.objects.named(launch.engine, news.newer_id, news.box)
     if newer is None or newer.asked_at is None or newer.image_id != news.newer_id:
-        if newer is not None and newer.asking == Asking.TROUBLE:
+        if newer is not None and newer.asking == InspectionState.TROUBLE:
             return newbuild.unknown(newer.why)
         return newbuild.unknown("The newer image has not been asked for its flags yet.")
     if newer.error:
@@ -150,5 +150,5 @@ def _verdict(news: TagNews, server: Server) -> Verdict:
     return newbuild.verdict(_findings(launch, news.box, today), _findings(launch, news.box, newer))
 
 
-def _findings(launch: Launch, box: Box, image: ImageFacts | None) -> list[Finding]:
+def _findings(launch: Launch, box: Box, image: ImageFacts | None) -> list[LintFinding]:
     return lint(subject_with(launch, box, image, checkpoints.known(launch, box)))

@@ -1,20 +1,20 @@
 """Images that nobody needs, removed; what freed how much is measured, not added up."""
 
-from servers.host.containers import ContainerError, Docker
+from servers.host.containers import ContainerError, DockerContainers
 from servers.judge.sizes import gib
 from servers.lifecycle import creation
 from servers.lifecycle.images import shelf
-from servers.lifecycle.images.work import RefusedError, Work
+from servers.lifecycle.images.work import ImageJobError, ImageWork
 from servers.models import Box
 
 
-def look(box: Box, docker: Docker, *, with_sizes: bool) -> bool:
+def look(box: Box, docker: DockerContainers, *, with_sizes: bool) -> bool:
     """Bring the rows up to date; whether anything is new. Raises ContainerError."""
     disk = docker.disk_of_images() if with_sizes else None
     return shelf.keep(box, docker.images(), docker.uses(), disk, docker.image)
 
 
-def prune(work: Work) -> str:
+def prune(work: ImageWork) -> str:
     """Remove those of the named images that nobody needs, as Docker says now.
 
     Raises RefusedError and ContainerError.
@@ -43,6 +43,6 @@ def prune(work: Work) -> str:
     freed = max(0, before - docker.disk_of_images().layers)
     look(work.box, docker, with_sizes=True)
     if not gone and stayed and not work.is_given_up:
-        raise RefusedError(" ".join(stayed))
+        raise ImageJobError(" ".join(stayed))
     said = f"Removed {gone} image{'' if gone == 1 else 's'}; {gib(freed)} are free again."
     return " ".join([said, *stayed])

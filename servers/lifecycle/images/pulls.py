@@ -8,31 +8,31 @@ from dataclasses import dataclass, field
 from django.conf import settings
 
 from servers.host import outfit, registry
-from servers.host.containers import ContainerError, Docker, Facts
-from servers.host.images import Stream
-from servers.host.pulls import Progress, PullProgress
+from servers.host.containers import ContainerError, DockerContainers, DockerFacts
+from servers.host.images import DockerStream
+from servers.host.pulls import PullProgress, PullState
 from servers.host.references import parse
 from servers.host.registry import RegistryError
 from servers.judge import images as judge
 from servers.judge.pools import GIB
 from servers.lifecycle import creation
 from servers.lifecycle.images import logins, moving
-from servers.lifecycle.images.work import HeldError, Work
-from servers.lifecycle.secrets import Refused
+from servers.lifecycle.images.work import HeldError, ImageWork
+from servers.lifecycle.secrets import SecretsError
 from servers.models import TagNews
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Looked:
+class PullForecast:
     """What is known of a pull before its first byte."""
 
     sizes: Mapping[str, int] = field(default_factory=dict)  # of layers by digest; {}: not told
     free: int | None = None  # bytes on Docker's disk
 
 
-def pull(work: Work) -> str:
+def pull(work: ImageWork) -> str:
     """What came of it, in a sentence. Raises HeldError, and ContainerError."""
     docker, job = creation.docker(), work.job
     looked = _looked(docker, work)
@@ -87,7 +87,7 @@ def what_stays() -> str:
     )
 
 
-def _looked(docker: Docker, work: Work) -> Looked:
+def _looked(docker: DockerContainers, work: ImageWork) -> PullForecast:
     """Raises HeldError for what a person should know before the first byte, unless they do."""
     job, facts = work.job, docker.facts()
     architecture = judge.ARCHITECTURES.get(facts.architecture, facts.architecture)
@@ -106,10 +106,10 @@ def _looked(docker: Docker, work: Work) -> Looked:
             f"Docker has {free / GIB:.1f} GiB free. Make room first, or pull it all the same: "
             "layers that are here already are not pulled again."
         )
-    return Looked(sizes=sizes, free=free)
+    return PullForecast(sizes=sizes, free=free)
 
 
-def _is_for(docker: Docker, source: str, architecture: str) -> bool:
+def _is_for(docker: DockerContainers, source: str, architecture: str) -> bool:
     try:
         return judge.is_for(docker.published(source).platforms, architecture)
     except ContainerError as error:
@@ -132,24 +132,24 @@ def _sizes(source: str, architecture: str) -> dict[str, int]:
 def _realms() -> tuple[str, ...]:
     try:
         return creation.allowed().token_realms
-    except Refused as error:
+    except SecretsError as error:
         log.info("No other address for log-ins of registries is known: %s", error)
         return ()
 
 
-def _free(facts: Facts) -> int | None:
+def _free(facts: DockerFacts) -> int | None:
     disk = outfit.disk(facts.root, root=settings.HOST_ROOT)
     return disk.free if disk is not None else None
 
 
-def _followed(work: Work, stream: Stream, sizes: Mapping[str, int]) -> None:
+def _followed(work: ImageWork, stream: DockerStream, sizes: Mapping[str, int]) -> None:
     heard, rate = PullProgress(), judge.Rate()
     with work.telling(lambda: _tell(work, heard.so_far(), sizes, rate)):
         for line in stream:
             heard.hear(line)
 
 
-def _tell(work: Work, progress: Progress, sizes: Mapping[str, int], rate: judge.Rate) -> None:
+def _tell(work: ImageWork, progress: PullState, sizes: Mapping[str, int], rate: judge.Rate) -> None:
     done, total = judge.whole(progress, sizes) if sizes else (progress.done, progress.total)
     work.note(
         layers=judge.shown(progress.layers, sizes),

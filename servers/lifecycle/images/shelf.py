@@ -15,7 +15,7 @@ from servers.engines import parameters
 from servers.engines.launch import Launch
 from servers.host.builds import BUILT, PROFILE
 from servers.host.containers import Image
-from servers.host.images import Disk, Listed, Used
+from servers.host.images import ImageDiskUsage, ImageUser, ListedImage
 from servers.host.references import familiar
 from servers.judge import images as judge
 from servers.models import (
@@ -54,7 +54,7 @@ class Uses:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fate:
+class PruneDecision:
     """Whether a prune may take an image, and why."""
 
     image: StoredImage
@@ -65,9 +65,9 @@ class Fate:
 
 def keep(
     box: Box,
-    listed: Iterable[Listed],
-    used: Iterable[Used],
-    disk: Disk | None,
+    listed: Iterable[ListedImage],
+    used: Iterable[ImageUser],
+    disk: ImageDiskUsage | None,
     look: Callable[[str], Image | None],
 ) -> bool:
     """Make the rows say what Docker says; whether that is anything new.
@@ -108,7 +108,9 @@ def keep(
     return changed
 
 
-def _values(each: Listed, containers: list[Used], engines: dict[str, str]) -> dict[str, Any]:
+def _values(
+    each: ListedImage, containers: list[ImageUser], engines: dict[str, str]
+) -> dict[str, Any]:
     names = (*each.tags, *each.digests)
     keys = (each.id, *each.tags, *each.digests, _OF_PROFILE + each.labels.get(PROFILE, ""))
     known = [engines[key] for key in keys if key in engines]
@@ -130,7 +132,7 @@ def _values(each: Listed, containers: list[Used], engines: dict[str, str]) -> di
     }
 
 
-def _lasting(each: Listed, inspected: Image) -> dict[str, Any]:
+def _lasting(each: ListedImage, inspected: Image) -> dict[str, Any]:
     """What an image's id stands for: it never changes."""
     is_built = each.labels.get(BUILT) == settings.INSTALL
     # Whoever makes an image writes its labels, and this one becomes part of an address.
@@ -235,7 +237,7 @@ def _add_times(box: Box, found: dict[str, Uses]) -> None:
             found[image_id].last_used = now
 
 
-def fates(box: Box) -> list[Fate]:
+def fates(box: Box) -> list[PruneDecision]:
     """What a prune of the box would take and what it never does, the largest first."""
     used = uses(box)
     pending, before = _pending(box), _before(box)
@@ -273,12 +275,12 @@ def _fate(
     before: dict[str, str],
     *,
     is_ours: bool,
-) -> Fate:
+) -> PruneDecision:
     mine = is_ours or bool(image.built_for)
     if image.users:
         names = ", ".join(each["name"] for each in image.users[:3])
         why = f"the container{'s' if len(image.users) > 1 else ''} {names} came from it"
-        return Fate(image=image, may_go=False, why=why, is_ours=mine)
+        return PruneDecision(image=image, may_go=False, why=why, is_ours=mine)
     if used.running:
         why = f"{used.running[0]} runs it"
     elif used.worked:
@@ -292,11 +294,11 @@ def _fate(
         if image.image_id in before:
             # It may go, and nobody should lose it by a tick that inferdash has made.
             why = f"{why}; without it {before[image.image_id]} cannot go back"
-            return Fate(image=image, may_go=True, why=why, is_ours=False)
+            return PruneDecision(image=image, may_go=True, why=why, is_ours=False)
         if not mine:
             why = f"{why}; somebody else brought it here"
-        return Fate(image=image, may_go=True, why=why, is_ours=mine)
-    return Fate(image=image, may_go=False, why=why, is_ours=mine)
+        return PruneDecision(image=image, may_go=True, why=why, is_ours=mine)
+    return PruneDecision(image=image, may_go=False, why=why, is_ours=mine)
 
 
 def _names(profiles: list[Profile]) -> str:

@@ -22,7 +22,7 @@ class HeldError(Exception):
     """Something speaks against it that a person may overrule; the text says what."""
 
 
-class RefusedError(Exception):
+class ImageJobError(Exception):
     """It cannot be done; the text says why, and what to do."""
 
 
@@ -30,7 +30,7 @@ class Closable(Protocol):
     def close(self) -> None: ...
 
 
-class Work:
+class ImageWork:
     def __init__(self, job: ImageJob) -> None:
         self.job = job
         self.box: Box = job.box

@@ -5,21 +5,21 @@ Everything that is known of a life is asked of a Stranger; which kind it is, is 
 
 from collections.abc import Iterable
 
-from servers.host.lives import Life
-from servers.judge.found import Found
+from servers.host.lives import ProcessId
+from servers.judge.found import DiscoveredEngine
 from servers.lifecycle import creation
 from servers.lifecycle.strangers import process
-from servers.lifecycle.strangers.container import TheirContainer, removed
-from servers.lifecycle.strangers.process import ReadSoFar, TheirProcess, own_log
-from servers.lifecycle.strangers.stranger import End, Stranger, WatchError
+from servers.lifecycle.strangers.container import ContainerWorkload, removed
+from servers.lifecycle.strangers.process import LogProgress, ProcessWorkload, own_log
+from servers.lifecycle.strangers.stranger import ExternalWorkload, WatchError, WorkloadEnd
 from servers.models import Run
 
 __all__ = [
-    "End",
-    "ReadSoFar",
-    "Stranger",
-    "TheirContainer",
-    "TheirProcess",
+    "WorkloadEnd",
+    "LogProgress",
+    "ExternalWorkload",
+    "ContainerWorkload",
+    "ProcessWorkload",
     "WatchError",
     "find",
     "has_seen",
@@ -30,47 +30,47 @@ __all__ = [
 ]
 
 # What this process itself has seen of them, by their keys: rows may say anything.
-_seen: dict[str, Found] = {}
+_seen: dict[str, DiscoveredEngine] = {}
 
 
-def saw(found: Iterable[Found]) -> None:
+def saw(found: Iterable[DiscoveredEngine]) -> None:
     """Tell what engines run now that others have started; nothing else is ever watched."""
     global _seen  # noqa: PLW0603 - replaced as a whole, for threads that read it
     _seen = {each.container: each for each in found}
 
 
-def seen(key: str) -> Found | None:
+def seen(key: str) -> DiscoveredEngine | None:
     """What was seen under this key, by its container or process."""
     return _seen.get(key)
 
 
-def has_seen(stranger: Stranger) -> bool:
+def has_seen(stranger: ExternalWorkload) -> bool:
     """Whether an engine was seen in it."""
     return stranger.key in _seen
 
 
-def find(key: str) -> Stranger | None:
+def find(key: str) -> ExternalWorkload | None:
     """The container, running or not, or the process; None where there is none of this key.
 
     Of processes only those that were seen. Raises ContainerError.
     """
-    if Life.parse(key) is not None:
+    if ProcessId.parse(key) is not None:
         found = _seen.get(key)
-        return TheirProcess(found) if found is not None and found.is_process else None
+        return ProcessWorkload(found) if found is not None and found.is_process else None
     other = creation.docker().other(key)
-    return TheirContainer(other) if other is not None else None
+    return ContainerWorkload(other) if other is not None else None
 
 
-def standing(run: Run, *, exit_code: int | None = None) -> tuple[End | None, bool]:
+def standing(run: Run, *, exit_code: int | None = None) -> tuple[WorkloadEnd | None, bool]:
     """How the life of a watched run has ended, None while it lasts; and whether it is paused.
 
     `exit_code` is what somebody has heard of its end. Raises ContainerError.
     """
-    life = Life.parse(run.container_id)
+    life = ProcessId.parse(run.container_id)
     if life is not None:
         return (None if life.is_running() else process.gone(run, life)), False
     other = creation.docker().other(run.container_id)
     if other is None:
         return removed(), False
-    container = TheirContainer(other)
+    container = ContainerWorkload(other)
     return container.end(run, exit_code), container.is_paused

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from servers.host.containers import ContainerError
 from servers.judge.diagnosis import Ending, diagnose
-from servers.judge.found import Found
+from servers.judge.found import DiscoveredEngine
 from servers.judge.subject import Subject
 from servers.lifecycle import checks, creation
-from servers.lifecycle.strangers.container import TheirContainer
+from servers.lifecycle.strangers.container import ContainerWorkload
 from servers.lifecycle.strangers.stranger import WatchError
 from servers.models import Box
 from servers.models.secret import mask
@@ -37,7 +37,7 @@ class Autopsies:
         self._told = {end: told for end, told in self._told.items() if end[0] in there}
         self._left = AT_ONCE
 
-    def told(self, found: Found, container: TheirContainer) -> Found:
+    def told(self, found: DiscoveredEngine, container: ContainerWorkload) -> DiscoveredEngine:
         """With the reason, once its turn has come. Raises ContainerError."""
         end = (found.container, found.ended_at)
         if found.exit_code is None:
@@ -50,7 +50,7 @@ class Autopsies:
         why, cause = self._told[end]
         return replace(found, why=why, cause=cause)
 
-    def _look(self, found: Found, container: TheirContainer) -> tuple[str, str]:
+    def _look(self, found: DiscoveredEngine, container: ContainerWorkload) -> tuple[str, str]:
         """A sentence, "" where there is nothing to explain, and the cause."""
         if not container.other.has_log:
             return NO_LOG, ""
@@ -72,7 +72,9 @@ class Autopsies:
         )
         return ("", "") if said.outcome == "ready" else (said.summary, said.cause or "")
 
-    def _read(self, container: TheirContainer, found: Found) -> tuple[list[str], Subject | None]:
+    def _read(
+        self, container: ContainerWorkload, found: DiscoveredEngine
+    ) -> tuple[list[str], Subject | None]:
         """The lines that it printed last, without secrets, and what was launched."""
         raw = creation.docker().tail(container.key, LINES, since=container.started_at)
         try:

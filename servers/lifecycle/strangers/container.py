@@ -11,13 +11,19 @@ from servers.commandline.command import EngineKey
 from servers.commandline.draft import Draft, DraftError
 from servers.commandline.inspect import argv, draft_of
 from servers.host.containers import ContainerError
-from servers.host.foreign import ASKED, Other
-from servers.judge.found import Found
+from servers.host.foreign import ASKED, ExternalContainer
+from servers.judge.found import DiscoveredEngine
 from servers.judge.origin import Origin
 from servers.lifecycle import creation, ends, likenesses, restarts
-from servers.lifecycle.strangers.stranger import TAIL, End, Stranger, WatchError, shown
+from servers.lifecycle.strangers.stranger import (
+    TAIL,
+    ExternalWorkload,
+    WatchError,
+    WorkloadEnd,
+    shown,
+)
 from servers.models import Box, ProfileVersion, Run
-from servers.models.run import State
+from servers.models.run import RunState
 from servers.models.secret import SecretError
 from servers.models.watched import between
 
@@ -31,8 +37,8 @@ REBOOTED = "The box was restarted, and its container started again."
 RESTARTED = "Its container was started again, outside inferdash."
 
 
-class TheirContainer(Stranger):
-    def __init__(self, other: Other) -> None:
+class ContainerWorkload(ExternalWorkload):
+    def __init__(self, other: ExternalContainer) -> None:
         self.other = other
         container = other.container
         self.key, self.name = container.id, container.name
@@ -59,7 +65,7 @@ class TheirContainer(Stranger):
             return {"project": labels.project, "service": labels.service, "number": labels.number}
         return {"name": self.name}
 
-    def drafted(self, box: Box, found: Found | None) -> Draft:
+    def drafted(self, box: Box, found: DiscoveredEngine | None) -> Draft:
         try:
             return draft_of(
                 self.other.inspected,
@@ -108,7 +114,7 @@ class TheirContainer(Stranger):
         image = creation.docker().image(self.image_id)
         return next(iter(image.digests), "") if image else ""
 
-    def end(self, run: Run, exit_code: int | None) -> End | None:
+    def end(self, run: Run, exit_code: int | None) -> WorkloadEnd | None:
         container = self.other.container
         is_restarting = container.state == "restarting"
         if container.has_ended or is_restarting:
@@ -121,16 +127,16 @@ class TheirContainer(Stranger):
             return self._ended(run, exit_code, until=until)
         return None
 
-    def _ended(self, run: Run, code: int | None, *, until: str) -> End:
+    def _ended(self, run: Run, code: int | None, *, until: str) -> WorkloadEnd:
         container = self.other.container
         with_box = bool(until) and restarts.was_before_boot(run, run.server.box.booted_at)
         lines = [] if until or not self.other.has_log else self._last_lines()
         judged = self._judged(run, code, is_again=bool(until))
-        state = State.STOPPED if with_box else judged.state
-        says = judged.says if state is State.STOPPED and not until else ""
-        return End(
+        state = RunState.STOPPED if with_box else judged.state
+        says = judged.says if state is RunState.STOPPED and not until else ""
+        return WorkloadEnd(
             state=state,
-            failure=judged.says if state is State.FAILED else "",
+            failure=judged.says if state is RunState.FAILED else "",
             exit_code=code,
             oom_killed=container.oom_killed,
             last_lines=shown(run, lines),
@@ -147,14 +153,14 @@ class TheirContainer(Stranger):
             log.warning("The last lines of %s are not known: %s", self.key[:12], error)
             return []
 
-    def _judged(self, run: Run, code: int | None, *, is_again: bool) -> ends.Judged:
+    def _judged(self, run: Run, code: int | None, *, is_again: bool) -> ends.ExitJudgement:
         """As of a container of ours. `is_again`: it runs again, and what it ended with is not kept."""
         asked = True if was_asked(run) else self._was_told(run)
         if code is None and is_again and not asked:
             # Docker's policy counts the ends that nobody asked for.
             if self.other.restarts > int(run.origin.get("restarts", 0)):
-                return ends.Judged(state=State.FAILED, says=BY_POLICY)
-            return ends.Judged(state=State.STOPPED, says="")
+                return ends.ExitJudgement(state=RunState.FAILED, says=BY_POLICY)
+            return ends.ExitJudgement(state=RunState.STOPPED, says="")
         ended = replace(self.other.container, exit_code=code)
         return ends.judge(run.ready_at, ended, asked=asked)
 
@@ -171,8 +177,8 @@ def was_asked(run: Run) -> bool:
     return asked is not None and timezone.now() - asked < ASKED
 
 
-def removed() -> End:
-    return End(state=State.STOPPED, outlook=ends.REMOVED, ended_at=timezone.now())
+def removed() -> WorkloadEnd:
+    return WorkloadEnd(state=RunState.STOPPED, outlook=ends.REMOVED, ended_at=timezone.now())
 
 
 def _token(box: Box) -> str:

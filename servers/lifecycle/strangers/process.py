@@ -15,17 +15,23 @@ from servers.engines import ENGINES
 from servers.engines.engine import flag_value
 from servers.host import printed
 from servers.host.kernel import Kernel
-from servers.host.lives import Life
-from servers.host.printed import Outlet, PrintedError
-from servers.host.started import Started, StartedError, started
+from servers.host.lives import ProcessId
+from servers.host.printed import PrintedError, ProcessStream
+from servers.host.started import StartedError, StartedProcess, started
 from servers.judge.farewell import is_orderly
-from servers.judge.found import Found
+from servers.judge.found import DiscoveredEngine
 from servers.lifecycle import likenesses
 from servers.lifecycle.strangers.container import was_asked
-from servers.lifecycle.strangers.stranger import TAIL, End, Stranger, WatchError, shown
+from servers.lifecycle.strangers.stranger import (
+    TAIL,
+    ExternalWorkload,
+    WatchError,
+    WorkloadEnd,
+    shown,
+)
 from servers.models import Box, LogChunk, ProfileVersion, Run
 from servers.models.log import NOTE
-from servers.models.run import State
+from servers.models.run import RunState
 
 _BLOCK = 64 * 1024  # bytes at the end of a file in which its last lines stand
 
@@ -36,12 +42,12 @@ ORDERLY = (
 )
 
 
-class TheirProcess(Stranger):
+class ProcessWorkload(ExternalWorkload):
     what = "process"
     is_paused = False
 
-    def __init__(self, found: Found, kernel: Kernel | None = None) -> None:
-        life = Life.parse(found.container)
+    def __init__(self, found: DiscoveredEngine, kernel: Kernel | None = None) -> None:
+        life = ProcessId.parse(found.container)
         assert life is not None
         self.found, self.life = found, life
         self.key, self.name = found.container, found.name
@@ -57,13 +63,13 @@ class TheirProcess(Stranger):
         return self.found.identity
 
     @cached_property
-    def _started(self) -> Started:
+    def _started(self) -> StartedProcess:
         try:
             return started(self.life.pid, start=self.life.start)
         except StartedError as error:
             raise WatchError(str(error)) from error
 
-    def drafted(self, box: Box, found: Found | None) -> Draft:
+    def drafted(self, box: Box, found: DiscoveredEngine | None) -> Draft:
         said = self._started
         try:
             made = draft_of_process(said.argv, said.env, folder=said.folder)
@@ -96,7 +102,7 @@ class TheirProcess(Stranger):
         }
 
     @property
-    def _outlets(self) -> tuple[Outlet, ...]:
+    def _outlets(self) -> tuple[ProcessStream, ...]:
         return printed.outlets(self.life.pid, self._kernel, own=own_log(self.life))
 
     def _unread(self) -> tuple[str, str]:
@@ -118,7 +124,7 @@ class TheirProcess(Stranger):
     def _look_there(self) -> str:
         return f"sudo ls -l /proc/{self.life.pid}/fd/1 /proc/{self.life.pid}/fd/2"
 
-    def _elsewhere(self, outlet: Outlet) -> tuple[str, str]:
+    def _elsewhere(self, outlet: ProcessStream) -> tuple[str, str]:
         if outlet.kind == "journal":
             scope, _colon, name = self.found.origin.unit.rpartition(": ")
             way = "journalctl --user" if scope else "sudo journalctl"
@@ -155,12 +161,12 @@ class TheirProcess(Stranger):
             each.stream
             for each in self._outlets
             if each.is_appended
-            and each.inode == ReadSoFar.of(last.log_files.get(each.stream)).inode
+            and each.inode == LogProgress.of(last.log_files.get(each.stream)).inode
         }
         return {stream: said for stream, said in last.log_files.items() if stream in appended}
 
 
-def own_log(life: Life) -> str:
+def own_log(life: ProcessId) -> str:
     """The file that a process's words or variables have its engine write its log to; "" for none."""
     try:
         said = started(life.pid, start=life.start)
@@ -174,15 +180,15 @@ def own_log(life: Life) -> str:
     return posixpath.join(said.folder, path) if path else ""
 
 
-def gone(run: Run, life: Life, kernel: Kernel | None = None) -> End:
+def gone(run: Run, life: ProcessId, kernel: Kernel | None = None) -> WorkloadEnd:
     """The end of a process that does not run any more. Nobody but its parent hears how."""
     kernel = kernel or Kernel()
     lines = _last_lines(run, life)
     now = timezone.now()
     if life.boot and not (kernel.boot_id() or life.boot).startswith(life.boot):
         booted = run.server.box.booted_at
-        return End(state=State.STOPPED, outlook=REBOOTED, ended_at=booted or now)
-    stopped = End(state=State.STOPPED, ended_at=now, last_lines=shown(run, lines))
+        return WorkloadEnd(state=RunState.STOPPED, outlook=REBOOTED, ended_at=booted or now)
+    stopped = WorkloadEnd(state=RunState.STOPPED, ended_at=now, last_lines=shown(run, lines))
     if was_asked(run):
         return stopped
     if run.ready_at is not None and is_orderly(run.version.launch.engine, lines):
@@ -192,14 +198,14 @@ def gone(run: Run, life: Life, kernel: Kernel | None = None) -> End:
         f"Process {life.pid} is gone: it ended {when}. With which exit code is not known, because "
         "only who has started a process is told; somebody may have ended it."
     )
-    return replace(stopped, state=State.FAILED, failure=failure)
+    return replace(stopped, state=RunState.FAILED, failure=failure)
 
 
-def _last_lines(run: Run, life: Life) -> list[str]:
+def _last_lines(run: Run, life: ProcessId) -> list[str]:
     """From its files, which may be ahead of what is stored; else what is stored."""
     for said in run.log_files.values():
         try:
-            file = printed.reopened(life.pid, life.start, ReadSoFar.of(said).inode)
+            file = printed.reopened(life.pid, life.start, LogProgress.of(said).inode)
         except PrintedError:
             continue
         if file is None:
@@ -213,7 +219,7 @@ def _last_lines(run: Run, life: Life) -> list[str]:
     return [line.text for line in stored if line.stream != NOTE]
 
 
-class ReadSoFar(NamedTuple):
+class LogProgress(NamedTuple):
     """How far a file was read, as a run's row keeps it."""
 
     path: str = ""

@@ -6,10 +6,10 @@ from datetime import datetime
 from typing import Any
 
 from servers.commandline.draft import Draft
-from servers.judge.found import Found
+from servers.judge.found import DiscoveredEngine
 from servers.lifecycle import secrets
 from servers.models import Box, ProfileVersion, Run
-from servers.models.run import State
+from servers.models.run import RunState
 
 TAIL = 20  # lines
 LONGEST_LAST_LINE = 4000  # characters
@@ -20,10 +20,10 @@ class WatchError(Exception):
 
 
 @dataclass(frozen=True, kw_only=True)
-class End:
+class WorkloadEnd:
     """How a life has ended, as columns of its run."""
 
-    state: State
+    state: RunState
     ended_at: datetime
     failure: str = ""
     outlook: str = ""
@@ -39,7 +39,7 @@ class End:
         return said | {"last_lines": self.last_lines or []}
 
 
-class Stranger(ABC):
+class ExternalWorkload(ABC):
     """One life of it. Nothing here changes anything of it, or tells it anything."""
 
     key: str  # stands in Run.container_id
@@ -63,7 +63,7 @@ class Stranger(ABC):
         """What its successor will have in common with it (Server.watches)."""
 
     @abstractmethod
-    def drafted(self, box: Box, found: Found | None) -> Draft:
+    def drafted(self, box: Box, found: DiscoveredEngine | None) -> Draft:
         """The profile of what runs. `found` is what was seen of it.
 
         Raises WatchError, and ContainerError when Docker cannot be asked.

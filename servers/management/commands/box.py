@@ -15,8 +15,8 @@ from django.core.management.base import BaseCommand
 
 from servers.host.collector import Collector
 from servers.judge import recording
-from servers.judge.hardware import Finding, Hardware
-from servers.judge.memory import Judge, Verdict
+from servers.judge.hardware import HardwareFinding, HardwareJudge
+from servers.judge.memory import Judge, MemoryVerdict
 from servers.judge.pools import GIB
 from servers.models import Box
 from servers.watcher import snapshots
@@ -78,8 +78,8 @@ class Command(BaseCommand):
                     self.stdout.write(_told(verdict))
 
     def _replay_hardware(self, name: str, *, as_json: bool) -> None:
-        judge = Hardware()
-        before: dict[tuple[str, str], Finding] = {}
+        judge = HardwareJudge()
+        before: dict[tuple[str, str], HardwareFinding] = {}
         for snapshot in self._snapshots(name):
             found = {each.key: each for each in judge.step(snapshot)}
             if as_json:
@@ -150,7 +150,7 @@ def _refused(word: str) -> float:
     raise ValueError(f"{word} is no number")
 
 
-def _told(verdict: Verdict) -> str:
+def _told(verdict: MemoryVerdict) -> str:
     size = f"{verdict.unattributed / GIB:.1f} GiB"
     return f"{_when(verdict.t)} {verdict.gpu} {verdict.verdict} ({size}) {verdict.reason} {verdict.advice}"
 

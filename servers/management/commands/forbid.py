@@ -1,8 +1,8 @@
 """Let profiles do less on this box: host_network, mount /x, device /dev/x …"""
 
-from servers.management.permission import Permission
+from servers.management.permission import PermissionCommand
 
 
-class Command(Permission):
+class Command(PermissionCommand):
     help = __doc__ or ""
     verb = "forbid"

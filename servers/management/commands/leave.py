@@ -8,7 +8,7 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from servers.lifecycle import leaving
-from servers.lifecycle.leaving import File
+from servers.lifecycle.leaving import ExportedFile
 from servers.management.database import DatabaseCommand
 from servers.models.secret import SecretError
 
@@ -42,7 +42,7 @@ class Command(DatabaseCommand):
         )
 
 
-def _write(folder: Path, file: File) -> None:
+def _write(folder: Path, file: ExportedFile) -> None:
     path = folder / file.path
     path.parent.mkdir(parents=True, exist_ok=True)
     mode = 0o600 if file.is_secret else 0o644

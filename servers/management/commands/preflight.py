@@ -11,7 +11,7 @@ from servers import tasks
 from servers.engines import parameters
 from servers.judge.preflight import WORDS
 from servers.lifecycle import folders, preflight
-from servers.lifecycle.preflight import Checked
+from servers.lifecycle.preflight import PreflightResult
 from servers.management.database import DatabaseCommand
 from servers.models import Server
 
@@ -51,7 +51,7 @@ class Command(DatabaseCommand):
         if not all(told.may_start for _server, told in checked):
             raise SystemExit(STOPPED)
 
-    def _checked(self, server: Server) -> Checked:
+    def _checked(self, server: Server) -> PreflightResult:
         launch = parameters.fill(server.profile.launch, server.values)
         wanted = folders.needed(launch, server.box)
         if wanted and not server.box.is_silent and folders.kept(server.box, wanted) is None:
@@ -63,7 +63,7 @@ class Command(DatabaseCommand):
         return preflight.check(launch, server.box, server.profile, server)
 
 
-def _readable(server: Server, told: Checked) -> str:
+def _readable(server: Server, told: PreflightResult) -> str:
     words = WORDS | {"error": "ERROR"}
     verdict = "may start" if told.may_start else "STOPPED"
     lines = [f"{server.slug} on {server.box}: {verdict} ({told.summary})"]

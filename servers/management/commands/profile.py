@@ -9,7 +9,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from servers.commandline.command import Command as LaunchCommand
+from servers.commandline.command import LaunchCommand as LaunchCommand
 from servers.commandline.command import PasteError
 from servers.commandline.read import read
 

@@ -8,7 +8,7 @@ from ninja import Router, Schema, Status
 from pydantic import Field
 
 from servers.lifecycle import downloading
-from servers.lifecycle.downloading import Wish, WishError
+from servers.lifecycle.downloading import DownloadRequest, DownloadRequestError
 from servers.models import Download, Permission
 from servers.views.api.auth import ByKey, ByKeyAsync, person
 from servers.views.api.boxes import chosen
@@ -115,7 +115,7 @@ def download(request: HttpRequest, given: DownloadIn) -> Status[DownloadOut]:
     try:
         name, revision = downloading.read_name(given.model)
         repository, _colon, quantization = name.partition(":")
-        wish = Wish(
+        wish = DownloadRequest(
             repository=repository,
             revision=given.revision or revision or "main",
             patterns=tuple(given.files) or ((f":{quantization}",) if quantization else ()),
@@ -123,7 +123,7 @@ def download(request: HttpRequest, given: DownloadIn) -> Status[DownloadOut]:
             limit=given.limit,
         )
         made, is_new = downloading.ask(box, wish, by=person(request))
-    except WishError as error:
+    except DownloadRequestError as error:
         raise ApiError(UNPROCESSABLE, "invalid", str(error)) from error
     return Status(CREATED if is_new else OK, DownloadOut.of(_find(made.pk)))
 

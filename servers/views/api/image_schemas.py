@@ -6,9 +6,9 @@ from typing import Any
 from ninja import Schema
 
 from servers.judge import newbuild
-from servers.lifecycle.images.shelf import Fate
+from servers.lifecycle.images.shelf import PruneDecision
 from servers.models import ImageJob
-from servers.views.images import Row, Told
+from servers.views.images import ImageRow, TagUpdate
 
 
 class ImageOut(Schema):
@@ -35,7 +35,7 @@ class ImageOut(Schema):
     why: str  # it may go, or not
 
     @classmethod
-    def of(cls, row: Row, fate: Fate | None) -> "ImageOut":
+    def of(cls, row: ImageRow, fate: PruneDecision | None) -> "ImageOut":
         image, uses = row.image, row.uses
         return cls(
             id=image.image_id,
@@ -89,7 +89,7 @@ class NewerOut(Schema):
     servers: list[NewerForOut]
 
     @classmethod
-    def of(cls, told: Told) -> "NewerOut":
+    def of(cls, told: TagUpdate) -> "NewerOut":
         news = told.news
         return cls(
             reference=news.reference,

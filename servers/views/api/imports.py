@@ -8,7 +8,7 @@ from django.http import HttpRequest
 from django.urls import reverse
 
 from servers.commandline import export
-from servers.commandline.command import Command, EngineKey, PasteError
+from servers.commandline.command import EngineKey, LaunchCommand, PasteError
 from servers.commandline.draft import Draft, DraftError, UnknownEngineError, draft
 from servers.commandline.inspect import without_keys
 from servers.commandline.read import read as read_commands
@@ -106,7 +106,7 @@ def _draft(text: str, page: str, engine: EngineKey | None) -> Draft:
     return without_keys(draft(found[0], text=text, engine=engine))
 
 
-def _name(command: Command) -> str:
+def _name(command: LaunchCommand) -> str:
     return command.name or command.service or command.image or "an engine without a container"
 
 

@@ -10,7 +10,7 @@ from ninja import Router, Schema, Status
 from servers.forms import profile_values as values
 from servers.forms.profile import ProfileForm
 from servers.models import Box, Permission, Profile
-from servers.models.profile import Wanted
+from servers.models.profile import ProfileFilter
 from servers.recipes.document import Document
 from servers.views import exports, profile_form
 from servers.views.apart import apart
@@ -64,7 +64,7 @@ class ImportIn(Schema):
 
 @router.get("", response=list[ProfileOut], auth=ByKey(Permission.VIEW))
 def profiles(request: HttpRequest, q: str = "") -> list[ProfileOut]:
-    found = Profile.objects.for_list(person(request), Wanted(text=q[:200]))
+    found = Profile.objects.for_list(person(request), ProfileFilter(text=q[:200]))
     return [ProfileOut.of(each) for each in found]
 
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from ninja import Schema
 
 from servers.judge import holders, stock
-from servers.live import Told, figures_of
+from servers.live import EngineMetrics, figures_of
 from servers.live.pages import Panel
 from servers.models import Claim, Run, Server, StoredCheckpoint
 
@@ -89,7 +89,7 @@ class FiguresOut(Schema):
     preemptions_per_minute: float | None
 
     @classmethod
-    def of(cls, told: Told) -> "FiguresOut":
+    def of(cls, told: EngineMetrics) -> "FiguresOut":
         said = told.figures
         return cls(
             at=datetime.fromtimestamp(told.at, UTC),
@@ -205,7 +205,7 @@ class GpuOut(Schema):
     memory: list[PartOut]
 
     @classmethod
-    def of(cls, gpu: holders.Gpu) -> "GpuOut":
+    def of(cls, gpu: holders.GpuMemory) -> "GpuOut":
         verdict = gpu.verdict
         return cls(
             index=gpu.index,

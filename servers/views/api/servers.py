@@ -11,7 +11,7 @@ from pydantic import Field
 
 from servers import lifecycle, tasks
 from servers.engines import parameters
-from servers.lifecycle import Patience, claims, preflight, taken, untouched
+from servers.lifecycle import QueueOptions, claims, preflight, taken, untouched
 from servers.models import Claim, Permission, Run, Server
 from servers.views.api import named
 from servers.views.api.auth import ByKey, ByKeyAsync, person
@@ -98,7 +98,7 @@ def start(request: HttpRequest, slug: str, how: StartIn | None = None) -> Server
     if not found.runs.active().exists():
         _refuse(request, found, how)
         until = timezone.now() + timedelta(seconds=how.wait_seconds) if how.wait_seconds else None
-        patience = Patience(until=until) if how.when_taken == "wait" else None
+        patience = QueueOptions(until=until) if how.when_taken == "wait" else None
         run = lifecycle.start(
             found, by=person(request), despite=how.despite.strip(), patience=patience
         )
@@ -198,7 +198,7 @@ def _find(slug: str) -> Server:
     return named.find(Server.objects.for_dashboard(), "server", slug)
 
 
-def _checked(found: Server) -> preflight.Checked:
+def _checked(found: Server) -> preflight.PreflightResult:
     launch = parameters.fill(found.profile.launch, found.values)
     tasks.look_at_mounts(launch, found.box)
     return preflight.check(launch, found.box, found.profile, found)

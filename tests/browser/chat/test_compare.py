@@ -7,7 +7,7 @@ from playwright.sync_api import Locator, Page, expect
 from tests.browser.axe import faults
 from tests.browser.chat.talk import finished, unfold
 from tests.chat_stack import Stack
-from tests.scripted_engine import Script, ScriptedEngine
+from tests.scripted_engine import EngineScript, ScriptedEngine
 from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.browser
@@ -36,7 +36,7 @@ def second(stack: Stack) -> Iterator[ScriptedEngine]:
 
 @pytest.fixture
 def comparison(page: Page, stack: Stack, second: ScriptedEngine) -> Page:
-    second.plan = lambda _body: Script(
+    second.plan = lambda _body: EngineScript(
         deltas=[{"content": "The other"}] * 3,
         first_delay=0.5,
         delay=0.3,
@@ -130,8 +130,8 @@ def test_a_column_that_fails_says_why_and_stop_stops_the_others(
     comparison: Page, engine: ScriptedEngine, second: ScriptedEngine
 ) -> None:
     page = comparison
-    engine.plan = lambda _body: Script(deltas=[{"content": "So far"}], then="hang")
-    second.plan = lambda _body: Script(
+    engine.plan = lambda _body: EngineScript(deltas=[{"content": "So far"}], then="hang")
+    second.plan = lambda _body: EngineScript(
         deltas=[{"content": "Half of"}], error={"message": "CUDA error: out of memory"}, then="end"
     )
     page.get_by_label("Message", exact=True).fill("hello")
@@ -148,7 +148,7 @@ def test_a_column_that_fails_says_why_and_stop_stops_the_others(
     finished(page)
     expect(said(page, 0, "A").locator(".message-foot")).to_contain_text("stopped by you")
     # The one that failed alone is asked again.
-    second.plan = lambda _body: Script(deltas=[{"content": "All of it"}])
+    second.plan = lambda _body: EngineScript(deltas=[{"content": "All of it"}])
     asked = len(engine.requests)
     failed.get_by_role("button", name="Retry").click()
     expect(failed.locator(".markdown")).to_have_text("All of it")

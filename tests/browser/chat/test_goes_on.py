@@ -6,7 +6,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 from tests.browser.chat.talk import answer, ask, finished, kept, pieces
 from tests.browser.chat.test_answers import AT_THE_END
 from tests.chat_stack import Stack
-from tests.scripted_engine import Script, ScriptedEngine
+from tests.scripted_engine import EngineScript, ScriptedEngine
 from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.browser
@@ -107,7 +107,7 @@ def test_another_device_takes_it_up_and_another_person_does_not(
         expect(tab.get_by_role("button", name="Stop", exact=True)).to_be_visible()
 
         # What was taken up is a conversation as any other.
-        engine.plan = lambda _body: Script(deltas=[{"content": "Whole"}])
+        engine.plan = lambda _body: EngineScript(deltas=[{"content": "Whole"}])
         other.get_by_label("Regenerate this answer").click()
         expect(answer(other).locator(".markdown")).to_have_text("Whole")
         finished(other)

@@ -5,7 +5,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.axe import faults
 from tests.chat_stack import Stack
-from tests.scripted_engine import Script, ScriptedEngine, words
+from tests.scripted_engine import EngineScript, ScriptedEngine, words
 
 pytestmark = pytest.mark.browser
 
@@ -43,9 +43,9 @@ def test_a_set_is_asked_before_and_after_a_restart_and_read_side_by_side(
 
     # Stopped in the middle of the second, by hand; the first is kept.
     engine.plan = lambda body: (
-        Script(deltas=[{"content": "Half"}], then="hang")
+        EngineScript(deltas=[{"content": "Half"}], then="hang")
         if words(body["messages"][-1]["content"]) == "second"
-        else Script(deltas=[{"content": "One"}])
+        else EngineScript(deltas=[{"content": "One"}])
     )
     page.get_by_role("button", name="Ask 2 prompts").click()
     expect(page.locator("#round-progress")).to_contain_text("prompt 2 of 2")
@@ -56,7 +56,7 @@ def test_a_set_is_asked_before_and_after_a_restart_and_read_side_by_side(
     assert [each["content"] for each in engine.requests[-1]["messages"]] == ["second"]
 
     # Gone on with, after the page was away.
-    engine.plan = lambda _body: Script(deltas=[{"content": "Two"}])
+    engine.plan = lambda _body: EngineScript(deltas=[{"content": "Two"}])
     page.reload()
     page.get_by_role("button", name="Go on with A: 1 left").click()
     expect(answers(page, "A")).to_have_text(["One", "Two"])
@@ -67,9 +67,9 @@ def test_a_set_is_asked_before_and_after_a_restart_and_read_side_by_side(
     # Another run, with another version of the profile and one error.
     stack.shell(RESTARTED)
     engine.plan = lambda body: (
-        Script(deltas=[{"content": "Uno"}], error={"message": "out of blocks"}, then="end")
+        EngineScript(deltas=[{"content": "Uno"}], error={"message": "out of blocks"}, then="end")
         if words(body["messages"][-1]["content"]) == "first"
-        else Script(deltas=[{"content": "Due"}])
+        else EngineScript(deltas=[{"content": "Due"}])
     )
     page.reload()
     expect(page.get_by_label("Temperature")).to_have_value("0.3")

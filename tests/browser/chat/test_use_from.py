@@ -14,7 +14,7 @@ from playwright.sync_api import BrowserContext, Locator, Page, expect
 from tests.browser.axe import faults
 from tests.browser.chromium import new_page
 from tests.chat_stack import Stack, knows_engine
-from tests.scripted_engine import MODEL, Script, ScriptedEngine
+from tests.scripted_engine import MODEL, EngineScript, ScriptedEngine
 from tests.waiting import PATIENCE, wait_until
 
 pytestmark = pytest.mark.browser
@@ -172,9 +172,13 @@ def test_each_client_is_tested_by_what_it_asks(
     webui = Lines(page, "Open WebUI")
     refusal = '"auto" tool choice requires --enable-auto-tool-choice'
     engine.plan = lambda body: (
-        Script(deltas=[], status=400, content_type="application/json", error={"message": refusal})
+        EngineScript(
+            deltas=[], status=400, content_type="application/json", error={"message": refusal}
+        )
         if body.get("tools")
-        else Script(deltas=[{"reasoning": "Hm. "}, {"reasoning": "<b>Hello</b>?"}], finish="length")
+        else EngineScript(
+            deltas=[{"reasoning": "Hm. "}, {"reasoning": "<b>Hello</b>?"}], finish="length"
+        )
     )
     webui.test()
     expect(webui.outcome).to_have_text("It answers, and refuses tools, which this program sends.")
@@ -237,7 +241,7 @@ def test_what_is_wrong_is_said_with_what_to_do(
     expect(lines.steps.nth(1)).to_contain_text("429This key may make 1 request a minute")
     expect(lines.steps.nth(1)).to_contain_text("or make a key that may ask more often")
 
-    engine.plan = lambda _body: Script(deltas=[{"content": "Once upon "}], then="drop")
+    engine.plan = lambda _body: EngineScript(deltas=[{"content": "Once upon "}], then="drop")
     lines.test(keys["good"])
     expect(lines.steps.nth(1)).to_contain_text("“Once upon”tiny hung up in the middle")
     expect(lines.steps.nth(1).get_by_role("link", name="Its server’s page")).to_have_attribute(
@@ -285,7 +289,7 @@ def test_one_waits_for_a_start_and_cancels_what_one_is_tired_of(
     expect(lines.outcome).to_contain_text("It works")
     expect(row.get_by_role("cell").last).to_have_text("ready")
 
-    engine.plan = lambda _body: Script(deltas=[{"content": "Once"}], then="hang")
+    engine.plan = lambda _body: EngineScript(deltas=[{"content": "Once"}], then="hang")
     forget(engine)
     lines.test()
     engine.arrived.get(timeout=PATIENCE)
