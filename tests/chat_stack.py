@@ -22,7 +22,7 @@ profile = Profile.objects.create(slug="tiny", name="Tiny", owner=person)
 version = profile.save_version(Launch(engine="vllm", image="i", checkpoint="c"), by=person)
 server = Server.objects.create(slug="tiny", profile=profile, box=box)
 run = Run.objects.create(
-    server=server, version=version, state=State.READY, started_by=person,
+    server=server, version=version, state=RunState.READY, started_by=person,
     address="127.0.0.1", port={port}, served_name="tiny-qwen",
 )
 server.run = run

@@ -13,8 +13,8 @@ type Outcome = Callable[[str], object]
 PREPARE = """
 from servers.engines.launch import Launch
 from servers.lifecycle import secrets, wishes
-from servers.models.log import Moved
-from servers.models.run import State
+from servers.models.log import LogMovedError
+from servers.models.run import RunState
 
 Server.objects.update(run=None)
 Profile.objects.update(current=None)
@@ -53,7 +53,7 @@ counts = []
 for number in range(10):
     runs = at_once(*[lambda: wishes.start(server, by=ada)] * 8)
     counts.append([sum(run is not None for run in runs), Run.objects.active().count()])
-    Run.objects.active().update(state=State.STOPPED)
+    Run.objects.active().update(state=RunState.STOPPED)
 print(json.dumps(counts))
 """
     assert outcome(code) == [[1, 1]] * 10
@@ -71,7 +71,7 @@ for number in range(10):
     )
     run.refresh_from_db()
     left.append([Run.objects.active().count(), run.wanted])
-    Run.objects.active().update(state=State.STOPPED)
+    Run.objects.active().update(state=RunState.STOPPED)
 print(json.dumps(left))
 """
     assert outcome(code) == [[1, "stopped"]] * 10
@@ -83,9 +83,9 @@ wins = []
 for number in range(10):
     run = wishes.start(server, by=ada)
     mine = Run.objects.filter(pk=run.pk)
-    won = at_once(*[lambda: mine.move(old=[State.QUEUED], new=State.CREATING)] * 8)
+    won = at_once(*[lambda: mine.move(old=[RunState.QUEUED], new=RunState.CREATING)] * 8)
     wins.append(sum(won))
-    mine.update(state=State.FAILED)
+    mine.update(state=RunState.FAILED)
 print(json.dumps(wins))
 """
     assert outcome(code) == [1] * 10
@@ -105,7 +105,7 @@ lines = LogChunk.objects.lines(run.pk, 0, 5000)
 picked = LogChunk.objects.picked(run.pk, [4, 1999])
 try:
     LogChunk.objects.append(run.pk, 7, [b"x"])
-except Moved:
+except LogMovedError:
     moved = True
 print(json.dumps({
     "numbered": [line.number for line in lines] == list(range(1, 2001)),
@@ -141,7 +141,7 @@ def write(who):
         after = Run.objects.values_list("log_lines", flat=True).get(pk=run.pk)
         try:
             LogChunk.objects.append(run.pk, after, [b"2026-11-21T10:00:00.000000000Z o %d" % who] * 30)
-        except Moved:
+        except LogMovedError:
             continue
         stored += 30
     return stored
@@ -170,7 +170,7 @@ from datetime import UTC, datetime
 from servers.host.containers import Container, Port
 from servers.lifecycle import adoption
 last = wishes.start(server, by=ada)
-Run.objects.filter(pk=last.pk).update(state=State.STOPPED)
+Run.objects.filter(pk=last.pk).update(state=RunState.STOPPED)
 port = Port(container_port=8000, host_port=18000, host_ip="127.0.0.1")
 made = Container(
     id="c" * 64, name="x", image_id="sha256:1", state="running", pid=1, exit_code=None,
@@ -178,12 +178,12 @@ made = Container(
     labels={"inferdash.run": str(last.pk + 7), "inferdash.version": "1"}, published=(port,),
 )
 adopted = adoption._made(server, made, ada, "")
-Run.objects.filter(pk=adopted.pk).update(state=State.STOPPED)
+Run.objects.filter(pk=adopted.pk).update(state=RunState.STOPPED)
 numbers = []
 for _ in range(9):
     run = wishes.start(server, by=ada)
     numbers.append(run.pk - last.pk)
-    Run.objects.filter(pk=run.pk).update(state=State.STOPPED)
+    Run.objects.filter(pk=run.pk).update(state=RunState.STOPPED)
 print(json.dumps([adopted.pk - last.pk, adopted.port, *numbers]))
 """
     assert outcome(code) == [7, 18000, *range(8, 17)]
@@ -191,11 +191,11 @@ print(json.dumps([adopted.pk - last.pk, adopted.port, *numbers]))
 
 def test_profiles_are_found_by_what_they_launch(outcome: Outcome) -> None:
     code = r"""
-from servers.models.profile import Wanted
+from servers.models.profile import ProfileFilter
 Box.objects.filter(pk=box.pk).update(facts={"docker": {"version": "28 – ✓"}})
 box.refresh_from_db()
 print(json.dumps([
-    [found.name for found in Profile.objects.for_list(ada, Wanted(text=text))]
+    [found.name for found in Profile.objects.for_list(ada, ProfileFilter(text=text))]
     for text in ("qwen3", "ÜNÏCODE vllm", "100%_\\")
 ] + [box.facts["docker"]["version"]]))
 """

@@ -132,7 +132,7 @@ def test_of_starts_at_once_on_one_pool_of_memory_one_loads(environment: dict[str
 import logging
 from servers import lifecycle
 from servers.lifecycle import turns
-from servers.models.run import State
+from servers.models.run import RunState
 from tests import factories
 
 logging.disable(logging.ERROR)
@@ -145,13 +145,13 @@ def start(server):
     run = lifecycle.start(server, by=None)
     with turns.alone(run) as is_alone:
         if is_alone:
-            Run.objects.filter(pk=run.pk).move(old=[State.QUEUED], new=State.CREATING)
+            Run.objects.filter(pk=run.pk).move(old=[RunState.QUEUED], new=RunState.CREATING)
 
 loading = []
 for number in range(5):
     at_once(*[lambda each=each: start(each) for each in servers])
-    loading.append(Run.objects.filter(state=State.CREATING).count())
-    Run.objects.update(state=State.STOPPED)
+    loading.append(Run.objects.filter(state=RunState.CREATING).count())
+    Run.objects.update(state=RunState.STOPPED)
 print(json.dumps(loading))
 """
     assert outcome(code, environment) == [1] * 5

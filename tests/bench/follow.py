@@ -39,7 +39,7 @@ ROWS = """
 box = factories.box("rtx8")
 for number, container in enumerate({containers!r}):
     on = factories.server(box, f"talks-{{number}}", model="qwen3-8b", engine="vllm")
-    factories.run(on, State.READY, container_id=container, address=None, port=None)
+    factories.run(on, RunState.READY, container_id=container, address=None, port=None)
 print(" ".join(str(run.pk) for run in Run.objects.order_by("pk")))
 """
 

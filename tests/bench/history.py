@@ -32,9 +32,9 @@ FILL = f"""
 past.fill(factories.box("rtx8"), NOW, gpus={CARDS})
 """
 WRITE_ON = f"""
-from servers.watcher.history import History
+from servers.watcher.history import HistoryRecorder
 box = Box.objects.get()
-keeper = History(box)
+keeper = HistoryRecorder(box)
 cards = [samples.card(index, [(index, 60.0 + index), (100 + index, 2.0)]) for index in range({CARDS})]
 known = [samples.process(pid) for index in range({CARDS}) for pid in (index, 100 + index)]
 told = samples.sample(cards, known)

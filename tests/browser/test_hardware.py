@@ -16,12 +16,12 @@ PHONE = {"width": 390, "height": 844}
 
 # A sample of the collector, judged as the watcher does, with its sign of life.
 TELL = """
-from servers.judge.hardware import Hardware
+from servers.judge.hardware import HardwareJudge
 box = Box.objects.get(slug="rtx8")
 sample = live.sample("rtx8")
 sample["t"] += 1
 {change}
-findings = [each.to_json() for each in Hardware().step(sample)]
+findings = [each.to_json() for each in HardwareJudge().step(sample)]
 Box.objects.update(seen_at=timezone.now())
 live.box_sampled("rtx8", box.pk, sample | {{"findings": findings}})
 """

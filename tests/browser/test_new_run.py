@@ -17,8 +17,8 @@ AT = "2026-11-21T08:00:00.000000001Z"
 NEXT = """
 from servers import live
 server = Server.objects.get(slug="tiny")
-Run.objects.filter(server=server).update(state=State.STOPPED, log_complete=True)
-run = Run.objects.create(server=server, version=server.profile.current, state=State.STARTING,
+Run.objects.filter(server=server).update(state=RunState.STOPPED, log_complete=True)
+run = Run.objects.create(server=server, version=server.profile.current, state=RunState.STARTING,
                          container_id="c", started_by=User.objects.first())
 Server.objects.filter(pk=server.pk).update(run=run)
 records = [f"{at} o run {run.pk} line {n}".encode() for n in range(1, lines + 1)]
@@ -30,7 +30,7 @@ FAILED_BEFORE_ITS_CONTAINER = """
 from servers import live
 server = Server.objects.get(slug="tiny")
 Run.objects.filter(pk=server.run_id).update(
-    state=State.FAILED, container_id="", failure="It lies outside the folders of this box.",
+    state=RunState.FAILED, container_id="", failure="It lies outside the folders of this box.",
     diagnosis={"summary": "It lies outside."}, ended_at=timezone.now())
 live.server_changed(server.pk)
 """

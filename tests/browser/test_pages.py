@@ -142,7 +142,7 @@ def test_a_change_reaches_every_open_page_without_a_reload(busy: WebStack, page:
 
     busy.run(
         "run = Run.objects.get(server__slug='gpt-oss-120b')\n"
-        "Run.objects.filter(pk=run.pk).move(old=[State.STARTING], new=State.READY,"
+        "Run.objects.filter(pk=run.pk).move(old=[RunState.STARTING], new=RunState.READY,"
         " ready_at=timezone.now())\n"
         "live.server_changed(run.server_id)"
     )
@@ -165,7 +165,7 @@ def test_a_failure_is_told_on_every_open_page(
     before = page.locator("#attention .notice").count()
     busy.run(
         "run = Run.objects.get(server__slug='gpt-oss-120b')\n"
-        "Run.objects.filter(pk=run.pk).move(old=[State.STARTING], new=State.FAILED,"
+        "Run.objects.filter(pk=run.pk).move(old=[RunState.STARTING], new=RunState.FAILED,"
         " ended_at=timezone.now(), exit_code=139, failure='It fell over.', last_lines=['bye'])\n"
         "live.server_changed(run.server_id)"
     )
@@ -352,7 +352,7 @@ def test_a_lost_connection_is_said_and_the_page_catches_up_by_itself(
 
     busy.stop_web()
     expect(page.locator("#connection")).to_contain_text("Connection lost, reconnecting")
-    busy.run("Run.objects.filter(server__slug='gpt-oss-120b').update(state=State.READY)")
+    busy.run("Run.objects.filter(server__slug='gpt-oss-120b').update(state=RunState.READY)")
     busy.start_web()
 
     expect(card).to_have_attribute("data-state", "ready")
@@ -367,7 +367,7 @@ def test_a_refused_button_says_why(busy: WebStack, context: BrowserContext) -> N
     page.goto(busy.url)
     card = page.locator("article", has=page.get_by_role("heading", name="gemma-tiny"))
     expect(card).to_have_attribute("data-state", "stopped")
-    busy.run("factories.run(Server.objects.get(slug='gemma-tiny'), State.STARTING)")
+    busy.run("factories.run(Server.objects.get(slug='gemma-tiny'), RunState.STARTING)")
 
     card.get_by_role("button", name="Remove").click()
 
@@ -377,7 +377,7 @@ def test_a_refused_button_says_why(busy: WebStack, context: BrowserContext) -> N
 def test_an_earlier_runs_page_stays_as_it_was(busy: WebStack, page: Page) -> None:
     said = busy.run(
         "import json\nserver = Server.objects.get(slug='glm-5')\n"
-        "old = server.run; factories.run(server, State.STARTING, age=5)\n"
+        "old = server.run; factories.run(server, RunState.STARTING, age=5)\n"
         "print(json.dumps({'old': old.pk}))"
     )
     page.goto(f"{busy.url}/servers/glm-5/?run={json.loads(said)['old']}")

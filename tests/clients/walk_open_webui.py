@@ -168,12 +168,12 @@ def test_what_goes_wrong_is_read_there(page: Page, says: str, reads: str) -> Non
 def test_a_server_that_was_stopped_since_says_so(page: Page, stack: Stack) -> None:
     page.goto("/")
     expect(page.get_by_role("button", name="Selected model")).to_be_visible()
-    stack.shell("Run.objects.update(state=State.STOPPED, wanted=Wanted.STOPPED)")
+    stack.shell("Run.objects.update(state=RunState.STOPPED, wanted=DesiredState.STOPPED)")
     try:
         typed(page, "are you there")
         expect(page.locator("#response-content-container")).to_contain_text("tiny is not running")
     finally:
-        stack.shell("Run.objects.update(state=State.READY, wanted=Wanted.RUNNING)")
+        stack.shell("Run.objects.update(state=RunState.READY, wanted=DesiredState.RUNNING)")
 
 
 def test_it_asks_as_the_recording_says(asked: Recorder) -> None:

@@ -29,8 +29,8 @@ from servers.engines.launch import Launch
 launch = Launch(engine="vllm", image="i", checkpoint="org/Twin")
 profile = Profile.objects.create(slug="twin", name="Twin", owner=User.objects.get())
 version = profile.save_version(launch, by=User.objects.get())
-for name, port, state in (("twin-1", {one}, State.READY), ("twin-2", {two}, State.READY),
-                          ("asleep", None, State.STARTING)):
+for name, port, state in (("twin-1", {one}, RunState.READY), ("twin-2", {two}, RunState.READY),
+                          ("asleep", None, RunState.STARTING)):
     server = Server.objects.create(slug=name, profile=profile, box=Box.objects.get())
     server.run = Run.objects.create(
         server=server, version=version, state=state, address="127.0.0.1" if port else None,

@@ -37,7 +37,7 @@ print(run.pk, run.on_request, run.state)
 READY = """
 from servers import live
 Run.objects.filter(server__slug="{slug}").update(
-    state=State.READY, ready_at=timezone.now(), address="127.0.0.1", port={port},
+    state=RunState.READY, ready_at=timezone.now(), address="127.0.0.1", port={port},
     served_name="tiny-qwen",
 )
 live.server_changed(Server.objects.get(slug="{slug}").pk)
@@ -140,7 +140,7 @@ def test_the_openai_package_waits_for_it_too(address: Address) -> None:
 ASLEEP = """
 server = Server.objects.get(slug="{slug}")
 server.run = Run.objects.create(
-    server=server, version=server.profile.current, state=State.READY, address="127.0.0.1",
+    server=server, version=server.profile.current, state=RunState.READY, address="127.0.0.1",
     port={port}, served_name="tiny-qwen", on_request=True, sleep="asleep",
     ready_at=timezone.now(), slept={{"level": 1, "woke_in": 3.0}},
 )
@@ -235,7 +235,7 @@ def test_who_is_stopped_by_hand_meanwhile_is_refused_with_the_name(
         "from servers import lifecycle\n"
         "run = Run.objects.get(server__slug='halted')\n"
         "lifecycle.stop(run, by=User.objects.get())\n"
-        "Run.objects.filter(pk=run.pk).update(state=State.STOPPED)\n"
+        "Run.objects.filter(pk=run.pk).update(state=RunState.STOPPED)\n"
     )
     waits.join(PATIENCE)
 
@@ -252,7 +252,7 @@ FAILED = """
 server = Server.objects.get(slug="{slug}")
 for _try in range(max(1, server.profile.launch.restart_tries)):
     server.run = Run.objects.create(
-        server=server, version=server.profile.current, state=State.FAILED, on_request=True,
+        server=server, version=server.profile.current, state=RunState.FAILED, on_request=True,
         failure="RuntimeError in /opt/hidden/start.py",
     )
 server.save()

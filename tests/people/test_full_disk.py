@@ -96,12 +96,12 @@ FULL = (
     + ASKED
     + """
 from servers.judge.alerts import steady
-from servers.watcher.alerts import Alerts
+from servers.watcher.alerts import AlertMonitor
 
 steady.AFTER["disk"] = steady.CALM["disk"] = 0
 box = Box.objects.get()
 _key, token = Key.make(ada, "laptop", Role.ADMIN, expires_at=None)
-alerts = Alerts(box)
+alerts = AlertMonitor(box)
 def open_alerts():
     alerts.step({"t": time.time(), "findings": [], "verdicts": []})
     return [[each.severity, each.title] for each in Alert.objects.open()]
@@ -134,14 +134,14 @@ LOG = (
     + """
 import subprocess, sys
 from servers.host.kernel import Kernel
-from servers.host.lives import Life
+from servers.host.lives import ProcessId
 from servers.watcher import logs
 from tests.waiting import wait_until
 
 printed = open(os.environ["PRINTED"], "wb")
 program = "import sys\\nfor line in sys.stdin: print(line, end='', flush=True)"
 process = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=printed, stderr=subprocess.DEVNULL, text=True)
-key = str(Life.of(process.pid, Kernel().life(process.pid).start, Kernel()))
+key = str(ProcessId.of(process.pid, Kernel().life(process.pid).start, Kernel()))
 run = factories.run(server, container_id=key, is_watched=True, log_complete=False)
 troubles = []
 logging.disable(logging.NOTSET)

@@ -17,7 +17,7 @@ from django.conf import settings
 first = Server.objects.get(slug="tiny")
 server, _ = Server.objects.get_or_create(slug="other", profile=first.profile, box=first.box)
 run = Run.objects.create(
-    server=server, version=first.profile.current, state=State.READY, started_by=first.run.started_by,
+    server=server, version=first.profile.current, state=RunState.READY, started_by=first.run.started_by,
     address="127.0.0.1", port={port}, served_name="other-qwen",
 )
 server.run, server.removed_at = run, None

@@ -14,11 +14,11 @@ RESTARTED = """
 from dataclasses import replace
 server = Server.objects.get(slug="tiny")
 old = server.run
-Run.objects.filter(pk=old.pk).update(state=State.STOPPED, ended_at=timezone.now())
+Run.objects.filter(pk=old.pk).update(state=RunState.STOPPED, ended_at=timezone.now())
 launch = replace(server.profile.launch, flags=("--max-num-seqs=8",))
 version = server.profile.save_version(launch, by=None)
 server.run = Run.objects.create(
-    server=server, version=version, state=State.READY, started_by=old.started_by,
+    server=server, version=version, state=RunState.READY, started_by=old.started_by,
     address=old.address, port=old.port, served_name=old.served_name, engine_version="0.34.0",
 )
 server.save()

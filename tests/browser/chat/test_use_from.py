@@ -38,20 +38,20 @@ launch = Launch(engine="vllm", image="i", checkpoint="org/Later", gpus="none", s
 version = profile.save_version(launch, by=ada)
 server = Server.objects.create(slug="later", profile=profile, box=Box.objects.get(slug="rtx8"))
 server.run = Run.objects.create(
-    server=server, version=version, state=State.STARTING, started_by=ada, on_request=True,
+    server=server, version=version, state=RunState.STARTING, started_by=ada, on_request=True,
 )
 server.save()
 live.server_changed(server.pk)
 """
 READY = """
 Run.objects.filter(server__slug="later").update(
-    state=State.READY, ready_at=timezone.now(), address="127.0.0.1", port={port},
+    state=RunState.READY, ready_at=timezone.now(), address="127.0.0.1", port={port},
     served_name="tiny-qwen",
 )
 live.server_changed(Server.objects.get(slug="later").pk)
 """
 STATE = """
-Run.objects.filter(pk={run}).update(state=State.{state}, wanted=Wanted.{wanted})
+Run.objects.filter(pk={run}).update(state=RunState.{state}, wanted=DesiredState.{wanted})
 live.server_changed(Run.objects.get(pk={run}).server_id)
 """
 MESSAGES = "/v1/messages?beta=true"
