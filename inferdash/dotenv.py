@@ -24,10 +24,10 @@ def read_env_file(path: Path) -> None:
         match = _LINE.fullmatch(line)
         if match is None:
             raise ImproperlyConfigured(f"{path}, line {number}: write NAME=value, or # before it.")
-        os.environ.setdefault(match[1], _unquoted(match[2]))
+        os.environ.setdefault(match[1], _unquote(match[2]))
 
 
-def _unquoted(value: str) -> str:
+def _unquote(value: str) -> str:
     if len(value) >= 2 and value[0] == value[-1] and value[0] in "'\"":
         return value[1:-1]
     return re.sub(r"\s+#.*", "", value)

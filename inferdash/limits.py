@@ -20,7 +20,7 @@ class LimitedBodies:
         self.application = application
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        if _announced(scope) > MOST:
+        if _read_length(scope) > MOST:
             await _refuse(send)
             return
         size = 0
@@ -45,7 +45,7 @@ class LimitedBodies:
         await self.application(scope, bounded_receive, send_unless_over)
 
 
-def _announced(scope: Message) -> int:
+def _read_length(scope: Message) -> int:
     for name, value in scope["headers"]:
         if name == b"content-length" and value.isdigit():
             return int(value[:20])

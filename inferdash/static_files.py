@@ -47,7 +47,7 @@ class StaticFile:
         return gzip.compress(self.content, 6, mtime=0) if self.type in TEXT else None
 
 
-def _found() -> Iterator[tuple[str, Path]]:
+def _find_files() -> Iterator[tuple[str, Path]]:
     for finder in finders.get_finders():
         for name, storage in finder.list(None):
             prefix = getattr(storage, "prefix", None)
@@ -57,7 +57,7 @@ def _found() -> Iterator[tuple[str, Path]]:
 @cache
 def read_all() -> dict[str, StaticFile]:
     # Of two of one name, Django's finders take the first.
-    return {name: StaticFile(name, path.read_bytes()) for name, path in reversed([*_found()])}
+    return {name: StaticFile(name, path.read_bytes()) for name, path in reversed([*_find_files()])}
 
 
 @cache

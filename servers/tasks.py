@@ -71,7 +71,7 @@ def look_at_docker(**_: object) -> None:
 
 def _look_at_docker() -> None:
     try:
-        hardening.refused(creation.docker())
+        hardening.list_unsupported(creation.docker())
     except ContainerError as error:
         log.warning("what Docker can take from containers is tried at the next start: %s", error)
     else:
@@ -99,7 +99,7 @@ def look_at_mounts(launch: Launch, box: Box) -> None:
     """Have the box say what it mounts, where that is not plain: preflight reads its answer."""
     if wanted := folders.to_ask(parameters.fill(launch), box):
         ask_for_paths(box, wanted)
-        folders.awaited(box, wanted, seconds=MOUNTS_WITHIN)
+        folders.wait_for_reports(box, wanted, seconds=MOUNTS_WITHIN)
 
 
 def mount_refusal(box: Box, path: str) -> str:
@@ -108,7 +108,7 @@ def mount_refusal(box: Box, path: str) -> str:
     if box.is_silent:
         return ""
     ask_for_paths(box, wanted)
-    told = folders.awaited(box, wanted, seconds=MOUNTS_WITHIN)
+    told = folders.wait_for_reports(box, wanted, seconds=MOUNTS_WITHIN)
     return told[0].refusal if told else ""
 
 

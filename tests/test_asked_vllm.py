@@ -7,7 +7,7 @@ from contextlib import closing
 import pytest
 from docker import APIClient
 
-from servers.engines.flaglist import shipped
+from servers.engines.flaglist import load_shipped
 from servers.host.containers import DockerContainers
 from servers.models import Box, ImageFacts
 from servers.watcher.images import ImageInspector
@@ -58,7 +58,7 @@ def test_vllm_itself_is_asked_for_its_version_and_its_flags(
 
     assert known.error == ""
     assert known.version == "0.32.0+cpu"
-    flags, release = known.flaglist, shipped("vllm", "0.32.0")
+    flags, release = known.flaglist, load_shipped("vllm", "0.32.0")
     assert flags is not None
     assert release is not None
     assert {flag.name for flag in flags.flags} == {flag.name for flag in release.flags}

@@ -33,7 +33,7 @@ def failed(server: Server, **values: Any) -> Run:
 
 
 def rows(person: User | None = None) -> list[attempts.Attempt]:
-    found = attempts.of(MODEL, person or factories.person())
+    found = attempts.list_attempts(MODEL, person or factories.person())
     return attempts.rows(list(found), found)
 
 

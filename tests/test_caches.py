@@ -79,12 +79,12 @@ def test_none_is_made_where_engines_may_have_nothing(home: Path, tmp_path: Path)
 def test_the_form_says_that_a_start_makes_it(home: Path) -> None:
     box = boxes.enrol()
     server = factories.server(box, model="qwen3-8b")
-    wanted = folders.needed(server.launch, box)
+    wanted = folders.list_needed_paths(server.launch, box)
     folders.answer(
         folders.question(box, wanted), [each.path for each in wanted],
         home=box.home, hf_cache=box.hf_cache,
     )  # fmt: skip
 
-    (told,) = folders.kept(box, wanted) or []
+    (told,) = folders.read_reports(box, wanted) or []
 
     assert (told.lies, told.is_made) == ("missing", True)

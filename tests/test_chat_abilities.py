@@ -9,7 +9,7 @@ from django.test import Client
 from django.urls import reverse
 
 from servers.engines import parsers
-from servers.engines.flaglist import shipped
+from servers.engines.flaglist import load_shipped
 from servers.engines.launch import Launch
 from servers.judge.abilities import lacks, takes_pictures
 from servers.judge.subject import Subject
@@ -96,7 +96,7 @@ def test_llamacpp_lacks_only_what_is_switched_off() -> None:
 @pytest.mark.parametrize("kind", parsers.FLAGS)
 @pytest.mark.parametrize("engine", VERSIONS)
 def test_every_parser_is_one_that_the_engine_has(engine: str, kind: parsers.Kind) -> None:
-    flaglist = shipped(engine, VERSIONS[engine])
+    flaglist = load_shipped(engine, VERSIONS[engine])
     assert flaglist is not None
     flag = flaglist.find(parsers.FLAGS[kind])
     assert flag is not None

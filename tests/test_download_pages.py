@@ -11,7 +11,7 @@ from django.test import Client
 from django.utils import timezone
 
 from servers import live, tasks
-from servers.host.fetch.choice import chosen, groups
+from servers.host.fetch.choice import choose_files, groups
 from servers.host.fetch.job import FetchError, RepositoryFile
 from servers.lifecycle import downloading
 from servers.models import Box, CheckpointFacts, Download, Role, User
@@ -36,7 +36,7 @@ def listed(*named: tuple[str, int]) -> list[RepositoryFile]:
 
 
 def usual(*named: tuple[str, int]) -> list[str]:
-    return [file.name for file in chosen(listed(*named), [])]
+    return [file.name for file in choose_files(listed(*named), [])]
 
 
 def test_what_engines_load_is_chosen_once() -> None:
@@ -63,14 +63,14 @@ def test_what_engines_load_is_chosen_once() -> None:
 def test_one_of_several_quantizations_has_to_be_chosen() -> None:
     files = listed(*[(name, len(content)) for name, content in GGUF.items()])
     with pytest.raises(FetchError, match="holds 3 quantizations of one model"):
-        chosen(files, [])
-    assert [file.name for file in chosen(files, [":Q4_K_M"])] == [
+        choose_files(files, [])
+    assert [file.name for file in choose_files(files, [":Q4_K_M"])] == [
         "README.md", "gemma-Q4_K_M.gguf", "mmproj-F16.gguf",
     ]  # fmt: skip
-    assert len(chosen(files, [":q8_0"])) == 4
+    assert len(choose_files(files, [":q8_0"])) == 4
     with pytest.raises(FetchError, match="No file of the repository"):
-        chosen(files, [":Q4"])
-    assert [file.name for file in chosen(files, ["Q8_0/*"])] == [
+        choose_files(files, [":Q4"])
+    assert [file.name for file in choose_files(files, ["Q8_0/*"])] == [
         name for name in GGUF if name.startswith("Q8")
     ]
     assert [(group.name, len(group.files)) for group in groups(files)][:3] == [
@@ -81,7 +81,7 @@ def test_one_of_several_quantizations_has_to_be_chosen() -> None:
 def test_a_name_with_brackets_is_its_own_pattern() -> None:
     files = listed(("a[1].json", 1), ("a1.json", 1))
     group = groups(files)[0]
-    assert chosen(files, [group.patterns[0]]) == (group.files[0],)
+    assert choose_files(files, [group.patterns[0]]) == (group.files[0],)
 
 
 @pytest.fixture

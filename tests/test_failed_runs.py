@@ -94,7 +94,7 @@ def test_an_unknown_failure_is_told_as_such_with_its_most_telling_lines(client: 
 def test_one_click_saves_the_fix_as_a_new_version_and_starts_it(client: Client) -> None:
     run = looked(failed(flags=("--gpu-memory-utilization", "0.95")))
     client.force_login(factories.person("olga", Role.OPERATOR))
-    steps = diagnoses.explained(run, factories.person()).steps
+    steps = diagnoses.explain_failure(run, factories.person()).steps
     number = next(step.number for step in steps if step.change)
 
     answer = client.post(f"/servers/{run.server.slug}/runs/{run.pk}/fix/{number}/")
@@ -113,7 +113,7 @@ def test_a_fix_that_the_profile_has_already_is_not_offered(client: Client) -> No
     client.force_login(factories.person())
 
     assert run.cause == "vllm-port-env-uri"
-    assert diagnoses.explained(run, factories.person()).steps == ()
+    assert diagnoses.explain_failure(run, factories.person()).steps == ()
     assert client.post(f"/servers/{run.server.slug}/runs/{run.pk}/fix/0/").status_code == 404
 
 
@@ -186,7 +186,7 @@ def test_what_changed_since_it_last_worked_comes_first() -> None:
     around = {"driver": "590.2", "others": ["other"]}
     run = looked(failing(server, image_id="sha256:new", around=around))
 
-    why = diagnoses.explained(run, factories.person())
+    why = diagnoses.explain_failure(run, factories.person())
 
     assert why.last_good == good
     assert [(each.what, each.after) for each in why.changed] == [

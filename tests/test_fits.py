@@ -147,20 +147,20 @@ def test_the_dialog_of_a_start_makes_it_fit_and_goes_on(server: Server) -> None:
 def test_a_restart_counts_what_its_own_container_holds_as_free(server: Server) -> None:
     run = factories.run(server, RunState.READY)
     sample(server.box, 8.0, 94.0, held={run.container_id: 86.0})
-    known = checks.known(server.profile.launch, server.box, server.profile, server)
+    known = checks.check_start(server.profile.launch, server.box, server.profile, server)
     assert [each.rule for each in known.findings if each.severity == "error"] == []
 
     other = factories.server(
         server.box, "other", image="vllm/vllm-openai:v0.20.2", engine="vllm", gpus="0"
     )
-    known = checks.known(other.profile.launch, other.box, other.profile, other)
+    known = checks.check_start(other.profile.launch, other.box, other.profile, other)
     assert "vllm-free-memory" in [each.rule for each in known.findings]
 
 
 def test_old_news_of_the_memory_is_none(server: Server) -> None:
     start = LaunchOnBox(launch=server.profile.launch, box=server.box)
     assert [each.free for each in fits.rooms(start, Knowledge([start]))] == [None, None]
-    known = checks.known(server.profile.launch, server.box, server.profile)
+    known = checks.check_start(server.profile.launch, server.box, server.profile)
     assert known.fit is not None
     assert known.fit.unknown == ("what is free now",)
 
@@ -169,18 +169,18 @@ def test_what_the_same_launch_took_outranks_the_formula(server: Server) -> None:
     sample(server.box, 94.0, 94.0)
     ran = factories.run(server, RunState.STOPPED, peak_memory=71 * GIB, gpus="0")
 
-    known = checks.known(server.profile.launch, server.box, server.profile, server)
+    known = checks.check_start(server.profile.launch, server.box, server.profile, server)
     assert known.fit is not None
     assert known.fit.is_measured
     assert "took 71.0 GiB on each GPU" in known.fit.says
     assert f"run {ran.pk}" in [each.source for each in known.fit.numbers]
 
     named = replace(server.profile.launch, served_name="another", host_port=8000)
-    known = checks.known(named, server.box, server.profile, server)
+    known = checks.check_start(named, server.box, server.profile, server)
     assert known.fit is not None
     assert known.fit.is_measured
     other = replace(server.profile.launch, flags=("--gpu-memory-utilization", "0.5"))
-    known = checks.known(other, server.box, server.profile, server)
+    known = checks.check_start(other, server.box, server.profile, server)
     assert known.fit is not None
     assert not known.fit.is_measured
 
@@ -271,4 +271,4 @@ def test_a_box_that_has_no_such_model_says_so_once(
     tasks.ask_for_checkpoint(box, "org/none@main")
 
     assert not checkpoints.is_to_be_asked(launch, box)
-    assert checkpoints.known(launch, box) is None
+    assert checkpoints.find_facts(launch, box) is None

@@ -14,7 +14,7 @@ from inferdash.up import install
 from servers.commandline import explained
 from servers.engines import ENGINES
 from servers.engines.change import split_flags
-from servers.engines.flaglist import all_shipped, shipped
+from servers.engines.flaglist import all_shipped, load_shipped
 from servers.engines.launch import Launch
 from servers.judge.check import CheckHit
 from servers.judge.facts import LaunchFacts
@@ -143,7 +143,7 @@ def proposed(hit: CheckHit) -> str | None:
 def test_the_page_understands_names_as_the_lint_does(
     listed: Listed, engine: str, version: str
 ) -> None:
-    known = shipped(engine, version)
+    known = load_shipped(engine, version)
     assert known is not None
     others = [name for each in all_shipped(engine) for name in each.names]
     words = [*ODD_WORDS, *others[::7], *misspelled(list(known.names))]

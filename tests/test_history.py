@@ -33,7 +33,7 @@ def test_what_is_packed_comes_back_as_it_was(series: Series) -> None:
 
 @given(st.lists(POINT, min_size=1, max_size=30))
 def test_a_rolled_up_point_lies_between_what_it_stands_for(points: list[Point]) -> None:
-    found = history.rolled(points)
+    found = history.roll_up(points)
 
     for name in {name for each in points for name in each}:
         is_part = name.startswith("=")

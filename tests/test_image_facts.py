@@ -9,7 +9,7 @@ from django.test import Client
 from django.utils import timezone
 
 from servers import lifecycle
-from servers.engines.flaglist import Flag, FlagList, shipped
+from servers.engines.flaglist import Flag, FlagList, load_shipped
 from servers.engines.launch import Launch
 from servers.lifecycle import checks
 from servers.models import Box, Role, Server
@@ -28,7 +28,7 @@ def box() -> Box:
 
 def vllm(*names: str, version: str = "0.32.0") -> FlagList:
     """The release's flags and these."""
-    found = shipped("vllm", "0.32.0")
+    found = load_shipped("vllm", "0.32.0")
     assert found is not None
     more = tuple(Flag(names=(name,), takes="none") for name in names)
     return replace(found, version=version, flags=found.flags + more)

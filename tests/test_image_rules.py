@@ -60,7 +60,7 @@ def test_layers_are_told_one_by_one_and_in_all() -> None:
     progress = heard.so_far()
     assert (progress.done, progress.total) == (30, 100)
     assert images.whole(progress, sizes) == (80, 157)
-    assert [(each["state"], each["total"]) for each in images.shown(progress.layers, sizes)] == [
+    assert [(each["state"], each["total"]) for each in images.format_layers(progress.layers, sizes)] == [
         ("there", 50), ("downloading", 100), ("waiting", 7),
     ]  # fmt: skip
 
@@ -157,9 +157,9 @@ A, C = IDS.values()
 def test_a_build_begins_with_the_images_that_were_looked_at(text: str, written: str | None) -> None:
     if written is None:
         with pytest.raises(KeyError):
-            dockerfile.pinned(text, IDS)
+            dockerfile.pin_images(text, IDS)
         return
-    assert dockerfile.pinned(text, IDS) == written
+    assert dockerfile.pin_images(text, IDS) == written
     # And as Docker reads it, it is the same but for that.
     rests = [each[1:] for each in dockerfile.instructions(text) if each[1] != "FROM"]
     assert [e[1:] for e in dockerfile.instructions(written) if e[1] != "FROM"] == rests

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from servers.host.kernel import Kernel, KernelError, Processes, masked
+from servers.host.kernel import Kernel, KernelError, Processes, mask_command_line
 from tests import proc
 
 ID = "4f1c" * 16
@@ -199,4 +199,4 @@ def test_a_process_without_a_command_line_has_its_name_as_title() -> None:
     ],
 )  # fmt: skip
 def test_titles_hide_secrets(words: list[str], shown: str) -> None:
-    assert masked("".join(f"{word}\0" for word in words)) == shown
+    assert mask_command_line("".join(f"{word}\0" for word in words)) == shown

@@ -62,9 +62,9 @@ def test_what_llama_cpp_takes_by_itself() -> None:
 
 def test_a_download_takes_all_parts_and_what_stands_beside_them() -> None:
     files = [RepositoryFile(name=name, size=1, blob="0" * 40) for name in NAMES]
-    chosen = choice.chosen(files, [f":{PARTS[0]}"])
+    chosen = choice.choose_files(files, [f":{PARTS[0]}"])
     assert {each.name for each in chosen} == {*PARTS, "README.md", "mmproj-F16.gguf"}
-    assert "gemma-Q4_K_M.gguf" in {each.name for each in choice.chosen(files, [":"])}
+    assert "gemma-Q4_K_M.gguf" in {each.name for each in choice.choose_files(files, [":"])}
 
 
 def launch(checkpoint: str, *flags: str, **more: Any) -> Launch:
@@ -86,7 +86,7 @@ def test_what_a_profile_needs_of_the_hub(root: Path, box: Box) -> None:
         checkpoint: str, *flags: str, engine: str = "llamacpp", **more: Any
     ) -> DownloadRequest | None:
         made = Launch(engine=engine, image="x", checkpoint=checkpoint, flags=flags, **more)
-        return offers.wished(made, box)
+        return offers.build_download_request(made, box)
 
     assert of("Qwen/Qwen3-8B", engine="vllm", revision="v1") == DownloadRequest(
         repository="Qwen/Qwen3-8B", revision="v1"
@@ -192,7 +192,7 @@ def test_a_gguf_that_is_not_here_is_offered_downloaded_and_found(
     watcher.look(box, watcher.HubSizes())
     facts = CheckpointFacts.objects.get()
     assert (facts.remote, facts.weights, facts.missing) == ("", size, 0)
-    assert offers.of(server.profile.launch, box, server.profile) is None
+    assert offers.find_offer(server.profile.launch, box, server.profile) is None
 
 
 @pytest.mark.django_db
@@ -208,7 +208,7 @@ def test_a_path_where_nothing_lies_is_offered_too(
     )  # fmt: skip
     profile, made = server.profile, server.profile.launch
     watcher.look(box, watcher.HubSizes())
-    assert offers.of(made, box, profile) is None, "the watcher has not had its time"
+    assert offers.find_offer(made, box, profile) is None, "the watcher has not had its time"
     assert profile.current is not None
     profile.current.created_at = timezone.now() - 2 * preflight.LOOKED_WITHIN
     profile.current.save()
@@ -221,7 +221,7 @@ def test_a_path_where_nothing_lies_is_offered_too(
     path.parent.mkdir(parents=True)
     path.write_bytes(header(QWEN))
     watcher.look(box, watcher.HubSizes())
-    assert offers.of(made, box, profile) is None
+    assert offers.find_offer(made, box, profile) is None
 
 
 @pytest.mark.django_db

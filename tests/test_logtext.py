@@ -143,7 +143,7 @@ def test_hostile_lines_are_cut(line: str, monkeypatch: pytest.MonkeyPatch) -> No
     counted = [CountedPattern(pattern) for pattern in logtext._PREFIXES]
     monkeypatch.setattr(logtext, "_PREFIXES", tuple(counted))
 
-    found = logtext.said(line)
+    found = logtext.parse_line(line)
 
     assert all(len(each.text) <= logtext.LONGEST for each in found)
     # However long the line: none of its patterns is led over more than a part of it, and seldom.

@@ -46,12 +46,12 @@ def test_nothing_is_left_that_a_terminal_obeys(text: str) -> None:
         assert is_harmless(made), ascii(made)
         assert made.startswith("a")
     assert safe.readable(text) == logtext.safe(text)
-    assert is_harmless(safe.without(text))
+    assert is_harmless(safe.strip_controls(text))
 
 
 def test_what_is_text_stays_and_what_is_taken_away_shows() -> None:
     text = "äöü\t漢 🙂 é\n second"
-    assert safe.readable(text) == logtext.safe(text) == safe.without(text) == text
+    assert safe.readable(text) == logtext.safe(text) == safe.strip_controls(text) == text
     assert safe.readable("\x1b[31mred\x1b[0m\r10\x07 \x9b2J\u202e") == "red␍10␇ �2J�"
 
 

@@ -25,7 +25,7 @@ def box(settings: Any, tmp_path: Path) -> Box:
 
 
 def found(box: Box, text: str, **left_out: str) -> dict[str, dict[str, Any]]:
-    told = openings.found(box.slug, limits.parse(text), left_out)
+    told = openings.find_mount_permissions(box.slug, limits.parse(text), left_out)
     return {each["rule"]: each for each in told}
 
 
@@ -78,7 +78,7 @@ def test_a_disk_without_nosuid_and_nodev_is_named_with_its_reason(
 
 
 def test_the_kernels_own_table_is_read() -> None:
-    own = mounts.around("/proc/self", mounts.table())
+    own = mounts.find_mount("/proc/self", mounts.table())
 
     assert own is not None
     assert own.path == "/proc"

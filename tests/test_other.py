@@ -73,13 +73,13 @@ def test_it_is_ready_when_its_path_answers_and_asked_nothing_else() -> None:
         engine = ENGINES["other"]
         path = engine.watched_path(ASR)
 
-        assert looks.starting(endpoint, engine, path=path, served_name="").is_ready
-        said = looks.serving(endpoint, engine, path=path, spare_health=False)
+        assert looks.probe_start(endpoint, engine, path=path, served_name="").is_ready
+        said = looks.probe_status(endpoint, engine, path=path, spare_health=False)
 
         assert (said.health.name, said.figures, said.requests(engine)) == ("OK", {}, None)
         assert {each["path"] for each in api.headers} == {"/healthz"}
         api.answers = {"/healthz": (503, "loading")}
-        assert not looks.starting(endpoint, engine, path=path, served_name="").is_ready
+        assert not looks.probe_start(endpoint, engine, path=path, served_name="").is_ready
 
 
 def test_no_chat_and_no_rule_of_engines_is_about_it() -> None:

@@ -215,7 +215,7 @@ def test_redirects_are_followed_so_far_and_not_out_of_encryption(there: HostileS
 
     secret = httpx.Request("GET", "https://hub.example/a", headers={"Authorization": "Bearer x"})
     with pytest.raises(BoundsError, match="without encryption"):
-        bounded._followed(secret, httpx.Request("GET", "http://hub.example/a"))
+        bounded._build_next_request(secret, httpx.Request("GET", "http://hub.example/a"))
 
 
 def test_a_file_is_read_behind_redirects_that_are_not(there: HostileServer, tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ def form(client: Client, box: Box, volumes: str) -> dict[str, Any]:
 
 def answered(box: Box, of: Launch) -> None:
     """The worker's part."""
-    wanted = folders.needed(of, box)
+    wanted = folders.list_needed_paths(of, box)
     paths = [each.path for each in wanted]
     tasks.look_at_paths(folders.question(box, wanted), paths, box.home, box.hf_cache)
 
@@ -143,7 +143,7 @@ def test_what_lies_in_a_missing_folder_is_not_told_of_its_own() -> None:
 
     answered(box, of)
 
-    told = folders.kept(box, folders.needed(of, box))
+    told = folders.read_reports(box, folders.list_needed_paths(of, box))
     assert told is not None
     assert [(each.path, each.lies) for each in told] == [("/data/weights", "missing")]
 
@@ -157,4 +157,4 @@ def test_a_box_without_limits_gives_no_answer(settings: Any, tmp_path: Path) -> 
 
     answered(box, of)
 
-    assert folders.kept(box, folders.needed(of, box)) is None
+    assert folders.read_reports(box, folders.list_needed_paths(of, box)) is None

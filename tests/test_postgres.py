@@ -156,7 +156,7 @@ print(json.dumps([sum(stored) == len(lines), numbers == list(range(1, len(lines)
 def test_last_words_with_a_nul_in_them_can_be_kept(outcome: Outcome) -> None:
     code = r"""
 run = wishes.start(server, by=ada)
-words = secrets.masked(run, "Segmentation \0 fault")
+words = secrets.mask_secrets(run, "Segmentation \0 fault")
 Run.objects.filter(pk=run.pk).update(last_lines=[words], failure=words, failure_detail=words)
 run.refresh_from_db()
 print(json.dumps([*run.last_lines, run.failure, run.failure_detail]))
@@ -177,7 +177,7 @@ made = Container(
     oom_killed=False, error="", started_at=datetime.now(UTC), finished_at=None,
     labels={"inferdash.run": str(last.pk + 7), "inferdash.version": "1"}, published=(port,),
 )
-adopted = adoption._made(server, made, ada, "")
+adopted = adoption._create_run(server, made, ada, "")
 Run.objects.filter(pk=adopted.pk).update(state=RunState.STOPPED)
 numbers = []
 for _ in range(9):

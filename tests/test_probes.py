@@ -162,7 +162,7 @@ def test_a_key_of_any_letters_breaks_no_question(engine: ScriptedEngine, key: st
     endpoint = Endpoint(address="127.0.0.1", port=engine.port, key=key)
 
     probes.models(endpoint)
-    assert probes.listing(endpoint).kind in (PortKind.MODELS, PortKind.NOTHING)
+    assert probes.list_models(endpoint).kind in (PortKind.MODELS, PortKind.NOTHING)
 
 
 def test_a_key_arrives_in_the_letters_that_a_header_has(engine: ScriptedEngine) -> None:

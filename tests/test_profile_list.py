@@ -96,7 +96,7 @@ def test_runs_show_what_a_profile_is_worth() -> None:
         peak_memory=80 * GIB, peak_tokens_per_second=93.5
     )
 
-    shown = record.of(profile)
+    shown = record.compute_record(profile)
 
     assert (shown.starts, shown.ready, shown.success) == (2, 1, 50)
     assert shown.memory == 80 * GIB
@@ -106,7 +106,7 @@ def test_runs_show_what_a_profile_is_worth() -> None:
 
 
 def test_a_profile_that_never_ran_claims_nothing() -> None:
-    shown = record.of(Profile.objects.get(slug="rests"))
+    shown = record.compute_record(Profile.objects.get(slug="rests"))
 
     assert (shown.starts, shown.success, shown.memory) == (0, None, None)
 

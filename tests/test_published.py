@@ -6,7 +6,7 @@ import pytest
 from django.test import Client
 
 from servers import live
-from servers.live.published import PublishedPort, published
+from servers.live.published import PublishedPort, find_published_port
 from servers.models import Run
 from tests import factories
 
@@ -34,18 +34,18 @@ def test_where_an_engine_is_reached(settings: Any) -> None:
     ]
     for launch, host, expected in cases:
         made.version.spec = made.version.spec | launch
-        assert published(made, "rtx8", host) == expected, (launch, host)
+        assert find_published_port(made, "rtx8", host) == expected, (launch, host)
         made.version.refresh_from_db()
     # Of another box, this page's name says nothing.
     settings.BOX = "desk"
     made.version.spec = made.version.spec | {"host_address": "0.0.0.0"}
-    assert published(made, "rtx8", "desk.lan") == here("0.0.0.0:8000", is_open=True)
+    assert find_published_port(made, "rtx8", "desk.lan") == here("0.0.0.0:8000", is_open=True)
     made.version.spec = made.version.spec | {"host_address": "10.0.0.8"}
     made.address = "10.0.0.8"
-    assert published(made, "rtx8", "desk.lan") == there("10.0.0.8:8000", "10.0.0.8")
+    assert find_published_port(made, "rtx8", "desk.lan") == there("10.0.0.8:8000", "10.0.0.8")
     # A container's own address, of an engine that others started.
     made.address = "172.17.0.2"
-    assert published(made, "rtx8", "desk.lan") == PublishedPort(
+    assert find_published_port(made, "rtx8", "desk.lan") == PublishedPort(
         port="172.17.0.2:8000", base="http://172.17.0.2:8000", box="rtx8"
     )
 

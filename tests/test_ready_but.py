@@ -338,7 +338,7 @@ def test_who_answers_nonsense_did_not_work(garbled: Run, box: Box) -> None:
     assert (known.severity, known.yours) == ("error", "")
     Run.objects.update(state=RunState.STOPPED)
     failed = factories.run(garbled.server, RunState.FAILED, age=5)
-    assert diagnoses.explained(failed, factories.person()).last_good is None
+    assert diagnoses.explain_failure(failed, factories.person()).last_good is None
 
 
 def test_who_is_only_slow_did_work(box: Box) -> None:

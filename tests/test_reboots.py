@@ -181,8 +181,8 @@ def test_it_goes_by_itself_when_all_is_said_and_a_day_has_passed(
 
 
 def test_what_nobody_could_tell_is_no_upgrade() -> None:
-    assert reboot.upgraded({"driver": "580"}, {}) == ()
-    assert reboot.upgraded({}, {"driver": "580"}) == ()
+    assert reboot.list_upgrades({"driver": "580"}, {}) == ()
+    assert reboot.list_upgrades({}, {"driver": "580"}) == ()
 
 
 def test_whoever_has_read_it_puts_it_away_for_all(box: Box, client: Client) -> None:

@@ -36,7 +36,7 @@ def scene() -> MemoryScene:
 def at_work(server: Server, scene: MemoryScene, gib: float = 60.0) -> Run:
     """A run that began when nobody was on the card, and is ready now."""
     run = factories.run(server, container_id=OURS, gpus="all")
-    before = releases.before(run, scene.snapshot(), None)
+    before = releases.measure_before(run, scene.snapshot(), None)
     assert before is not None
     Run.objects.filter(pk=run.pk).update(memory_before=before)
     scene.container("running")
@@ -144,7 +144,7 @@ def test_a_start_while_memory_still_comes_back_counts_from_before_that(
     seen(watcher, scene, 1)
     successor = factories.run(factories.server(box, "next"), RunState.CREATING, gpus="all")
 
-    before = releases.before(successor, scene.snapshot(), None)
+    before = releases.measure_before(successor, scene.snapshot(), None)
 
     assert before is not None
     assert before["pools"]["GPU-1"]["unheld"] == int(0.5 * GIB)
@@ -156,7 +156,7 @@ def test_a_sample_from_after_the_start_is_no_measure_of_before(
     run = factories.run(server, gpus="all")
     started = timezone.now() - timedelta(seconds=5)
 
-    assert releases.before(run, scene.snapshot(), started) is None
+    assert releases.measure_before(run, scene.snapshot(), started) is None
 
 
 def pages(run: Run) -> list[str]:

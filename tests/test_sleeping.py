@@ -56,10 +56,10 @@ def test_what_it_gave_back_must_be_free_before_it_wakes() -> None:
     sample = samples.sample(cards, [])
     free = {card["index"]: card["free"] for card in sample["gpus"]}
 
-    assert judge.lacking(slept, sample, "1") == max(0, 60 * GIB - free[1])
-    assert judge.lacking(slept, sample, "0") == 60 * GIB - free[0] > 0
-    assert judge.lacking(slept, None, "0") == 0
-    assert judge.lacking({}, sample, "0") == 0
+    assert judge.compute_wake_shortfall(slept, sample, "1") == max(0, 60 * GIB - free[1])
+    assert judge.compute_wake_shortfall(slept, sample, "0") == 60 * GIB - free[0] > 0
+    assert judge.compute_wake_shortfall(slept, None, "0") == 0
+    assert judge.compute_wake_shortfall({}, sample, "0") == 0
 
 
 @pytest.mark.parametrize(

@@ -164,17 +164,25 @@ def stretch(phase: str, seconds: float) -> starting.Stretch:
 def test_what_is_left_is_the_bars_pace_and_the_usual_rest() -> None:
     usually = {"loading": 100.0, "compiling": 30.0, "capturing": 20.0}
     spent = stretch("loading", 60)
-    found = starting.left(spent, 25, usually, engine="vllm", now=NOW)
+    found = starting.estimate_time_left(spent, 25, usually, engine="vllm", now=NOW)
     assert found == timedelta(seconds=60 * 3 + 50)
-    found = starting.left(spent, None, usually, engine="vllm", now=NOW)
+    found = starting.estimate_time_left(spent, None, usually, engine="vllm", now=NOW)
     assert found == timedelta(seconds=40 + 50)
 
 
 def test_nothing_is_promised_where_nothing_is_known_or_it_takes_longer_than_ever() -> None:
-    assert starting.left(stretch("loading", 60), 50, {}, engine="vllm", now=NOW) is None
+    assert (
+        starting.estimate_time_left(stretch("loading", 60), 50, {}, engine="vllm", now=NOW) is None
+    )
     usually = {"loading": 50.0, "capturing": 20.0}
-    assert starting.left(stretch("loading", 60), None, usually, engine="vllm", now=NOW) is None
-    assert starting.left(stretch("tuning", 60), None, usually, engine="vllm", now=NOW) is None
+    assert (
+        starting.estimate_time_left(stretch("loading", 60), None, usually, engine="vllm", now=NOW)
+        is None
+    )
+    assert (
+        starting.estimate_time_left(stretch("tuning", 60), None, usually, engine="vllm", now=NOW)
+        is None
+    )
 
 
 @pytest.mark.parametrize(
@@ -228,11 +236,11 @@ def test_a_measured_download_is_a_phase_of_its_own() -> None:
 
 
 def test_a_guides_words_on_the_start_are_quoted() -> None:
-    assert starting.promised({"tokens per second": "30-35", "first start": "10-15 min"}) == (
-        "10-15 min"
-    )
-    assert starting.promised({"load": "5 min"}) == "5 min"
-    assert starting.promised({"restarts": "2", "download": "16 GB"}) == ""
+    assert starting.quote_promised_time(
+        {"tokens per second": "30-35", "first start": "10-15 min"}
+    ) == ("10-15 min")
+    assert starting.quote_promised_time({"load": "5 min"}) == "5 min"
+    assert starting.quote_promised_time({"restarts": "2", "download": "16 GB"}) == ""
 
 
 @pytest.mark.django_db(transaction=True)

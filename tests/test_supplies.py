@@ -51,10 +51,10 @@ def test_a_port_that_somebody_listens_on_is_seen(family: int, address: str) -> N
     port = free_port()
     with socket.socket(family) as server:
         server.bind((address, port))
-        assert port not in (outfit.listening() or ())
+        assert port not in (outfit.list_listening_ports() or ())
         server.listen()
-        assert port in (outfit.listening() or ())
-    assert port not in (outfit.listening() or ())
+        assert port in (outfit.list_listening_ports() or ())
+    assert port not in (outfit.list_listening_ports() or ())
 
 
 def test_its_own_addresses_are_those_that_the_kernel_calls_local(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_its_own_addresses_are_those_that_the_kernel_calls_local(tmp_path: Path)
 
 
 def test_what_the_kernel_does_not_tell_is_not_known(tmp_path: Path) -> None:
-    assert outfit.listening(root=tmp_path) is None
+    assert outfit.list_listening_ports(root=tmp_path) is None
     assert outfit.addresses(root=tmp_path) is None
     assert outfit.has_toolkit(root=tmp_path) is False
     (tmp_path / "usr/bin").mkdir(parents=True)

@@ -9,7 +9,7 @@ from django.test import Client
 from django.utils import timezone
 
 from servers import lifecycle
-from servers.judge.taken import GpuConflict, GpuRequest, OtherRun, ranges, taken
+from servers.judge.taken import GpuConflict, GpuRequest, OtherRun, find_conflict, ranges
 from servers.models import Box, Entry, Role, Run, Server, Supplies, Use, User
 from servers.models.run import DesiredState, RunState
 from servers.templatetags.format import clock
@@ -41,7 +41,7 @@ def kinds(found: GpuConflict) -> list[str]:
 
 
 def test_whoever_holds_a_card_of_the_start_is_named() -> None:
-    found = taken(start(0, 1, 2, 3), [other("ready", 2, 3)], held(61, 2, 3))
+    found = find_conflict(start(0, 1, 2, 3), [other("ready", 2, 3)], held(61, 2, 3))
 
     assert kinds(found) == ["server"]
     assert found.holders[0].held == 122 * GIB
@@ -50,28 +50,28 @@ def test_whoever_holds_a_card_of_the_start_is_named() -> None:
 
 
 def test_a_server_on_other_cards_is_in_nobodys_way() -> None:
-    assert not taken(start(0, 1), [other("ready", 2, 3)], held(61, 2, 3)).holders
+    assert not find_conflict(start(0, 1), [other("ready", 2, 3)], held(61, 2, 3)).holders
 
 
 def test_a_card_that_was_given_and_is_not_used_is_not_taken() -> None:
     both = [other("ready", 0, 1, 2, 3)]
 
-    assert not taken(start(3), both, held(61, 0)).holders
-    assert taken(start(3), both, None).holders, "nobody can tell"
-    assert taken(start(3), [other("starting", 0, 1, 2, 3)], held(61, 0)).is_loading
+    assert not find_conflict(start(3), both, held(61, 0)).holders
+    assert find_conflict(start(3), both, None).holders, "nobody can tell"
+    assert find_conflict(start(3), [other("starting", 0, 1, 2, 3)], held(61, 0)).is_loading
 
 
 def test_who_fits_beside_is_not_asked() -> None:
-    assert not taken(start(0, fits=True), [other("ready", 0)], held(20, 0)).holders
-    assert taken(start(0, fits=False), [other("ready", 0)], held(20, 0)).holders
-    assert taken(start(0, fits=True), [other("starting", 0)], held(20, 0)).is_loading
+    assert not find_conflict(start(0, fits=True), [other("ready", 0)], held(20, 0)).holders
+    assert find_conflict(start(0, fits=False), [other("ready", 0)], held(20, 0)).holders
+    assert find_conflict(start(0, fits=True), [other("starting", 0)], held(20, 0)).is_loading
 
 
 def test_nothing_is_claimed_where_the_gpus_are_not_known() -> None:
     everywhere = [other("starting", 0, 1, 2, 3)]
 
-    assert not taken(start(gpus=None), everywhere, None).holders
-    assert not taken(start(gpus=frozenset()), everywhere, None).holders, "it uses none"
+    assert not find_conflict(start(gpus=None), everywhere, None).holders
+    assert not find_conflict(start(gpus=frozenset()), everywhere, None).holders, "it uses none"
 
 
 def test_on_unified_memory_it_is_bytes_that_are_taken() -> None:
@@ -80,7 +80,7 @@ def test_on_unified_memory_it_is_bytes_that_are_taken() -> None:
         [samples.process(50, "c1"), samples.process(60, user="lin", name="python3")],
     )
     short = start(0, is_unified=True, is_short=True, missing=12 * GIB)
-    found = taken(short, [other("ready", 0)], sample)
+    found = find_conflict(short, [other("ready", 0)], sample)
 
     assert kinds(found) == ["server", "process"]
     assert (found.holders[1].by, found.holders[1].held) == ("lin", 9 * GIB)
@@ -88,7 +88,7 @@ def test_on_unified_memory_it_is_bytes_that_are_taken() -> None:
         "It waits for 12 GiB more of the memory that GPU and machine share; glm-5 (maria) and "
         "process 60 (python3) (lin) have it."
     )
-    assert not taken(start(0, is_unified=True), [other("ready", 0)], sample).holders
+    assert not find_conflict(start(0, is_unified=True), [other("ready", 0)], sample).holders
 
 
 def test_somebody_elses_program_is_named_but_not_a_desktop() -> None:
@@ -100,7 +100,7 @@ def test_somebody_elses_program_is_named_but_not_a_desktop() -> None:
             samples.process(62, user="ada", name="nvtop", title="nvtop"),
         ],
     )
-    found = taken(start(0), [], sample)
+    found = find_conflict(start(0), [], sample)
 
     assert [str(each) for each in found.holders] == ["process 60 (python3 train.py) (lin)"]
     assert not found.holders[0].may_be_stopped
@@ -111,10 +111,10 @@ def test_one_engine_loads_at_a_time(is_unified: bool) -> None:
     loads = [other("starting", 0)]
 
     for patience in ("asked", "told", "auto"):
-        found = taken(start(0, patience=patience, is_unified=is_unified), loads, None)
+        found = find_conflict(start(0, patience=patience, is_unified=is_unified), loads, None)
         assert found.is_loading, patience
     assert "until glm-5 (maria) is ready" in found.sentence()
-    plain = taken(start(0, patience="plain", is_unified=is_unified), loads, None)
+    plain = find_conflict(start(0, patience="plain", is_unified=is_unified), loads, None)
     # Whoever wanted a card of its own at once was asked.
     assert plain.is_loading == is_unified
 
@@ -124,37 +124,41 @@ def test_those_who_wait_go_in_the_order_of_their_clicks() -> None:
     second = other("queued", 0, run=2, waits=True, since=CLICKED + timedelta(seconds=5))
     mine: dict[str, Any] = {"patience": "told"}
 
-    assert not taken(start(0, 1, 2, 3, since=(first.since, 1), **mine), [second], None).holders
-    behind = taken(start(0, since=(second.since, 2), **mine), [first], None)
+    assert not find_conflict(
+        start(0, 1, 2, 3, since=(first.since, 1), **mine), [second], None
+    ).holders
+    behind = find_conflict(start(0, since=(second.since, 2), **mine), [first], None)
     assert kinds(behind) == ["ahead"]
     assert behind.sentence() == "It waits for GPU 0, and glm-5 (maria) is first."
     # Nobody who waits for other cards is in the way, and nobody who wants them at once waits.
-    assert not taken(start(0, **mine), [other("queued", 1, waits=True)], None).holders
-    assert not taken(start(0, patience="plain", is_unified=True), [first], None).holders
-    assert not taken(start(0, patience="auto"), [first], None).holders
+    assert not find_conflict(start(0, **mine), [other("queued", 1, waits=True)], None).holders
+    assert not find_conflict(start(0, patience="plain", is_unified=True), [first], None).holders
+    assert not find_conflict(start(0, patience="auto"), [first], None).holders
 
 
 def test_what_ran_beside_others_starts_beside_them_again_unless_it_would_be_refused() -> None:
     there = [other("ready", 0)]
     mine: dict[str, Any] = {"patience": "auto"}
 
-    assert not taken(start(0, **mine), there, held(20, 0)).holders
-    assert taken(start(0, fits=False, is_short=True, **mine), there, held(20, 0)).holders
+    assert not find_conflict(start(0, **mine), there, held(20, 0)).holders
+    assert find_conflict(start(0, fits=False, is_short=True, **mine), there, held(20, 0)).holders
 
 
 def test_what_starts_again_by_itself_keeps_its_place() -> None:
     crashed = other("planned", 0)
 
-    assert kinds(taken(start(0, patience="told"), [crashed], None)) == ["planned"]
-    assert not taken(start(0, patience="auto"), [crashed], None).holders
+    assert kinds(find_conflict(start(0, patience="told"), [crashed], None)) == ["planned"]
+    assert not find_conflict(start(0, patience="auto"), [crashed], None).holders
 
 
 def test_two_that_start_at_once_on_one_pool_go_one_after_the_other() -> None:
     mine: dict[str, Any] = {"patience": "plain", "is_unified": True}
     earlier, later = (CLICKED, 1), (CLICKED, 2)
 
-    assert taken(start(0, since=later, **mine), [other("queued", 0, run=1)], None).holders
-    assert not taken(start(0, since=earlier, **mine), [other("queued", 0, run=2)], None).holders
+    assert find_conflict(start(0, since=later, **mine), [other("queued", 0, run=1)], None).holders
+    assert not find_conflict(
+        start(0, since=earlier, **mine), [other("queued", 0, run=2)], None
+    ).holders
 
 
 def test_indices_read_as_people_write_them() -> None:

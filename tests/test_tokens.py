@@ -2,7 +2,7 @@ import pytest
 
 from servers.lifecycle import secrets
 from servers.models.secret import MASK
-from servers.models.tokens import mask_tokens, masked
+from servers.models.tokens import mask_lines, mask_tokens
 from tests import factories
 from tests.cases import table
 
@@ -70,7 +70,7 @@ def test_what_is_no_token_stays(line: str) -> None:
 def test_a_whole_log_keeps_its_order() -> None:
     lines = [f"{n} hf_{LETTERS[:34]}" if n % 7 == 0 else str(n) for n in range(2500)]
 
-    found = list(masked(line.encode() for line in lines))
+    found = list(mask_lines(line.encode() for line in lines))
 
     assert len(found) == 2500
     assert found[1400].decode() == f"1400 hf_{MASK}"
@@ -90,4 +90,4 @@ def test_a_hostile_line_does_not_hang(part: str) -> None:
 def test_the_last_lines_of_a_run_that_ended_hold_no_token() -> None:
     run = factories.run(factories.server(factories.box()))
 
-    assert secrets.masked(run, f"401 for hf_{LETTERS[:34]}\0") == f"401 for hf_{MASK}�"
+    assert secrets.mask_secrets(run, f"401 for hf_{LETTERS[:34]}\0") == f"401 for hf_{MASK}�"

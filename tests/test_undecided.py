@@ -16,7 +16,7 @@ from django.utils import timezone
 from servers import lifecycle
 from servers.host.containers import IDENTITY, Container, ContainerError, DockerContainers, Spec
 from servers.lifecycle import creation, room
-from servers.lifecycle.making import making
+from servers.lifecycle.making import lock_creation
 from servers.models import Run, Server
 from servers.models.run import RunState
 from tests import factories
@@ -94,7 +94,7 @@ def test_nobody_takes_over_from_a_maker_that_lives(server: Server) -> None:
     long_ago = timezone.now() - timedelta(hours=1)
     Run.objects.filter(pk=run.pk).update(state=RunState.CREATING, moved_at=long_ago)
 
-    with making(run) as is_ours:
+    with lock_creation(run) as is_ours:
         assert is_ours
         assert advance(run).state == RunState.CREATING
 

@@ -8,7 +8,7 @@ from django.test import override_settings
 
 from servers import live
 from servers.live import waiting
-from servers.live.waiting import heard
+from servers.live.waiting import wait
 
 SOON = 20.0  # seconds: only what is broken takes that long
 
@@ -41,7 +41,7 @@ def test_it_looks_again_when_it_hears_of_it_and_not_before(
         in_time.append(told.wait(SOON))
 
     teller = threading.Thread(target=tell)
-    found = heard(
+    found = wait(
         look,
         lambda state: state == "starting",
         groups=[live.LIVE],
@@ -55,15 +55,13 @@ def test_it_looks_again_when_it_hears_of_it_and_not_before(
 
 def test_when_the_time_is_over_it_says_how_things_are(own_redis: None) -> None:
     began = time.monotonic()
-    assert (
-        heard(lambda: "queued", lambda _state: False, groups=[live.LIVE], seconds=0.2) == "queued"
-    )
+    assert wait(lambda: "queued", lambda _state: False, groups=[live.LIVE], seconds=0.2) == "queued"
     assert 0.2 <= time.monotonic() - began < SOON
 
 
 @pytest.mark.parametrize("seconds", [0.0, -1.0])
 def test_no_time_at_all_is_one_look(own_redis: None, seconds: float) -> None:
-    assert heard(lambda: 1, lambda _one: False, groups=[live.LIVE], seconds=seconds) == 1
+    assert wait(lambda: 1, lambda _one: False, groups=[live.LIVE], seconds=seconds) == 1
 
 
 def test_without_redis_it_looks_once() -> None:
@@ -72,4 +70,4 @@ def test_without_redis_it_looks_once() -> None:
         "CONFIG": {"hosts": ["redis://127.0.0.1:1"]},
     }
     with override_settings(CHANNEL_LAYERS={"default": nowhere}):
-        assert heard(lambda: "gone", lambda _s: False, groups=[live.LIVE], seconds=SOON) == "gone"
+        assert wait(lambda: "gone", lambda _s: False, groups=[live.LIVE], seconds=SOON) == "gone"

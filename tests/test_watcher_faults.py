@@ -120,7 +120,7 @@ def test_who_listens_to_docker_hears_that_it_is_away(watcher: Watcher) -> None:
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize(
-    "part", ["servers.watcher.logsearch.search", "servers.watcher.looks.starting"]
+    "part", ["servers.watcher.logsearch.search", "servers.watcher.looks.probe_start"]
 )
 def test_what_breaks_for_one_server_leaves_the_others_theirs(
     own_redis: redis.Redis, monkeypatch: pytest.MonkeyPatch, part: str

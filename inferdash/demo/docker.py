@@ -420,7 +420,7 @@ def _refuse(status: int, message: str) -> Reply:
 
 def _help(engine: str) -> str:
     """An engine's --help, from the list of its flags that ships with inferdash."""
-    known = flaglist.shipped(engine, "0.20.2" if engine == "vllm" else "0.5.12")
+    known = flaglist.load_shipped(engine, "0.20.2" if engine == "vllm" else "0.5.12")
     flags = known.flags if known else ()
     rows = [_help_of(flag) for flag in flags]
     return "usage: serve [options]\n\noptions:\n" + "\n".join(rows) + "\n"

@@ -53,7 +53,7 @@ class InstallRecord:
     snapshot: str = ""  # of the database, as the previous release left it
 
 
-def recorded() -> InstallRecord | None:
+def read_record() -> InstallRecord | None:
     """None where nothing is installed."""
     try:
         found = json.loads(RECORD.read_text())

@@ -53,7 +53,7 @@ def services() -> list[str]:
 
 def answers(url: str, *, within: float) -> bool:
     deadline = time.monotonic() + within
-    context = oneself.unverified() if url.startswith("https:") else None
+    context = oneself.make_unverified_context() if url.startswith("https:") else None
     while time.monotonic() < deadline:
         try:
             with urllib.request.urlopen(  # noqa: S310

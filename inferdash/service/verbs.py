@@ -16,7 +16,7 @@ def install(*, user: str, data: str, start: bool, snapshot: bool) -> None:
     """Raises ServiceError; a migration that fails leaves everything as it was."""
     if start:
         systemd.check()
-    before = layout.recorded()
+    before = layout.read_record()
     who = account.choose(user, before.account if before else None)
     wanted = release.name()
     release.stage(wanted, before.release if before else "")
@@ -82,7 +82,7 @@ def _upgrade(before: InstallRecord, who: Account, wanted: str, *, snapshot: bool
 def roll_back() -> None:
     """To the release and the database before the last upgrade. Raises ServiceError."""
     systemd.check()
-    now = layout.recorded()
+    now = layout.read_record()
     if now is None:
         raise ServiceError("Nothing is installed here.")
     if not (now.previous and now.snapshot):

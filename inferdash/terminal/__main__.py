@@ -155,7 +155,7 @@ def _add_images(to: ArgumentParser, json: ArgumentParser) -> None:
 
     one = kinds.add_parser("list", help="what lies there", parents=[of_box, json])
     one.add_argument("--all", action="store_true", help="also those without an engine")
-    one.set_defaults(do=images.listed)
+    one.set_defaults(do=images.list_images)
     one = kinds.add_parser("newer", help="newer builds elsewhere", parents=[of_box, json])
     one.add_argument("--ask", action="store_true", help="have the registries asked now")
     one.set_defaults(do=images.newer)

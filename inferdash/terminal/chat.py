@@ -18,7 +18,7 @@ _HELP = "Ctrl-C stops an answer, /new forgets what was said, /quit or Ctrl-D end
 
 
 def chat(args: Namespace) -> int:
-    text = _given(args)
+    text = _read_question(args)
     api = config.api()
     said: list[dict[str, str]] = []
     if args.system:
@@ -34,7 +34,7 @@ def chat(args: Namespace) -> int:
     return INTERRUPTED if is_stopped else 0
 
 
-def _given(args: Namespace) -> str | None:
+def _read_question(args: Namespace) -> str | None:
     """The one question, or None where somebody is going to type them."""
     words = " ".join(args.text)
     is_tty = sys.stdin.isatty()
@@ -140,7 +140,7 @@ class _Writing:
             return
         if sys.stdout.isatty():
             # What a model says must not move the cursor, or name the window.
-            text = safe.without(text)
+            text = safe.strip_controls(text)
         if kind == SPEAKS and self._kind == THINKS:
             sys.stdout.write("\n" if self._ends_line else "\n\n")
         self._kind = kind

@@ -25,7 +25,7 @@ def claim(args: Namespace) -> int:
         hours=args.hours,
         note=args.note,
     )
-    return _told(args, said, f"{_what(said)}: claimed by {show.claim(said)}.")
+    return _print_result(args, said, f"{_what(said)}: claimed by {show.claim(said)}.")
 
 
 def claims(args: Namespace) -> int:
@@ -51,7 +51,7 @@ def release(args: Namespace) -> int:
             f"There is no claim of {args.what}.", "inferdash claims lists them.", code=MISSING
         )
     said = api.delete("claims", str(found[0]["id"]))
-    return _told(args, said, f"{_what(said)}: not claimed any more.")
+    return _print_result(args, said, f"{_what(said)}: not claimed any more.")
 
 
 def _what(found: dict[str, Any]) -> str:
@@ -61,6 +61,6 @@ def _what(found: dict[str, Any]) -> str:
     return f"GPU{'' if len(gpus) == 1 else 's'} {', '.join(map(str, gpus))}"
 
 
-def _told(args: Namespace, said: dict[str, Any], words: str) -> int:
+def _print_result(args: Namespace, said: dict[str, Any], words: str) -> int:
     sys.stdout.write(f"{json.dumps(said, indent=2) if args.json else words}\n")
     return 0

@@ -89,7 +89,7 @@ def start(args: Namespace) -> int:
         despite_claim=args.despite_claim,
         when_taken=when_taken,
     )
-    return _wait(api, args, said) if args.wait else _told(args, said)
+    return _wait(api, args, said) if args.wait else _print_result(args, said)
 
 
 def stop(args: Namespace) -> int:
@@ -104,7 +104,7 @@ def stop(args: Namespace) -> int:
         show.bar(f"{args.server}: {show.state(said)}")
         said = api.get("servers", args.server, seen=said["mark"], wait=WAIT)
     show.bar("")
-    return _told(args, said)
+    return _print_result(args, said)
 
 
 def _may_stop(server: dict[str, Any]) -> bool:
@@ -124,7 +124,7 @@ def _may_stop(server: dict[str, Any]) -> bool:
 def restart(args: Namespace) -> int:
     api = config.api()
     said = api.post("servers", args.server, "restart", despite_claim=args.despite_claim)
-    return _wait(api, args, said) if args.wait else _told(args, said)
+    return _wait(api, args, said) if args.wait else _print_result(args, said)
 
 
 def _wait(api: Api, args: Namespace, said: dict[str, Any]) -> int:
@@ -134,14 +134,14 @@ def _wait(api: Api, args: Namespace, said: dict[str, Any]) -> int:
         said = api.get("servers", said["slug"], seen=said["mark"], wait=WAIT)
     show.bar("")
     if said["state"] in _UP:
-        return _told(args, said)
-    _told(args, said)
+        return _print_result(args, said)
+    _print_result(args, said)
     if not args.json:
         _write_why(api.get("runs", str(said["run"]["id"]), "why"))
     return FAILED
 
 
-def _told(args: Namespace, said: dict[str, Any]) -> int:
+def _print_result(args: Namespace, said: dict[str, Any]) -> int:
     if args.json:
         _json(said)
     else:

@@ -16,7 +16,7 @@ def path() -> Path:
 
 def api() -> Api:
     """Raises Problem when nobody has said where, or with which key."""
-    kept = _kept()
+    kept = _read_file()
     url = os.environ.get("INFERDASH_URL") or kept.get("url", "")
     key = os.environ.get("INFERDASH_KEY") or kept.get("key", "")
     if not url or not key:
@@ -49,7 +49,7 @@ def forget() -> bool:
     return was_there
 
 
-def _kept() -> dict[str, str]:
+def _read_file() -> dict[str, str]:
     try:
         found = json.loads(path().read_text())
     except FileNotFoundError:

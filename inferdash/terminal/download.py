@@ -19,14 +19,14 @@ _START = "import sys\nfrom inferdash.terminal.__main__ import main\nsys.exit(mai
 @login_not_required  # it is a program, the same for everybody; what it does needs a key
 def program(_request: HttpRequest) -> HttpResponse:
     return HttpResponse(
-        packed(),
+        pack(),
         content_type="application/octet-stream",
         headers={"Content-Disposition": 'attachment; filename="inferdash.pyz"'},
     )
 
 
 @cache
-def packed() -> bytes:
+def pack() -> bytes:
     plain, whole = io.BytesIO(), io.BytesIO()
     with zipfile.ZipFile(plain, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("__main__.py", _START)

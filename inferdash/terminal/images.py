@@ -16,7 +16,7 @@ _MIB = 2**20
 _OVER = ("done", "failed", "cancelled", "held")
 
 
-def listed(args: Namespace) -> int:
+def list_images(args: Namespace) -> int:
     api = config.api()
     found = {slug: api.get("boxes", slug, "images") for slug in _boxes(api, args.box)}
     if args.json:
@@ -63,7 +63,7 @@ def pull(args: Namespace) -> int:
     api = config.api()
     said = api.post("image-jobs", reference=args.image, box=args.box, newer=args.newer)
     if args.detach:
-        return _told(args, said)
+        return _print_result(args, said)
     try:
         said = _follow(api, said)
         if said["state"] == "held" and args.despite:
@@ -75,7 +75,7 @@ def pull(args: Namespace) -> int:
             f"cancel {said['id']} ends it.\n"
         )
         return INTERRUPTED
-    return _told(args, said)
+    return _print_result(args, said)
 
 
 def move(args: Namespace) -> int:
@@ -83,13 +83,13 @@ def move(args: Namespace) -> int:
     box = _one_box(api, args.box)
     to = "before" if args.back else "newer"
     said = api.post("boxes", box, "images", "move", reference=args.image, to=to)
-    return _told(args, _follow(api, said))
+    return _print_result(args, _follow(api, said))
 
 
 def rm(args: Namespace) -> int:
     api = config.api()
     box = _one_box(api, args.box)
-    return _told(args, _follow(api, api.delete("boxes", box, "images", image=args.image)))
+    return _print_result(args, _follow(api, api.delete("boxes", box, "images", image=args.image)))
 
 
 def prune(args: Namespace) -> int:
@@ -112,7 +112,7 @@ def prune(args: Namespace) -> int:
         if input(f"Remove these {len(going)} images, at least {size}? [y/N] ").strip() != "y":
             return FAILED
     said = api.delete("boxes", box, "images", image=[each["id"] for each in going])
-    return _told(args, _follow(api, said))
+    return _print_result(args, _follow(api, said))
 
 
 def jobs(args: Namespace) -> int:
@@ -136,7 +136,7 @@ def cancel(args: Namespace) -> int:
     while said["is_unwanted"] and said["state"] not in _OVER:
         said = _next(api, said)
     show.bar("")
-    _told(args, said)
+    _print_result(args, said)
     return 0 if said["state"] == "cancelled" else FAILED
 
 
@@ -178,7 +178,7 @@ def _line(said: dict[str, Any]) -> str:
     return ", ".join(parts)
 
 
-def _told(args: Namespace, said: dict[str, Any]) -> int:
+def _print_result(args: Namespace, said: dict[str, Any]) -> int:
     if args.json:
         _told_json(said)
     else:

@@ -24,7 +24,7 @@ def pull(args: Namespace) -> int:
         into=args.into, limit=int(args.limit * _MIB),
     )  # fmt: skip
     if args.detach:
-        return _told(args, said)
+        return _print_result(args, said)
     try:
         said = _follow(api, said)
     except KeyboardInterrupt:
@@ -34,7 +34,7 @@ def pull(args: Namespace) -> int:
             f"{said['id']} ends it.\n"
         )
         return INTERRUPTED
-    return _told(args, said)
+    return _print_result(args, said)
 
 
 def _follow(api: Api, said: dict[str, Any]) -> dict[str, Any]:
@@ -63,7 +63,7 @@ def _line(said: dict[str, Any]) -> str:
     return ", ".join(parts)
 
 
-def _told(args: Namespace, said: dict[str, Any]) -> int:
+def _print_result(args: Namespace, said: dict[str, Any]) -> int:
     if args.json:
         _write(json.dumps(said, ensure_ascii=False, indent=2))
     else:

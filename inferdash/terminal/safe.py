@@ -23,7 +23,7 @@ def readable(text: str) -> str:
     return _HARMFUL.sub(_sign, _SEQUENCE.sub("", text))
 
 
-def without(text: str) -> str:
+def strip_controls(text: str) -> str:
     """A piece of a text that is still to go on, where a sequence may have been cut in two."""
     return _HARMFUL.sub("", text)
 

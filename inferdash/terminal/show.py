@@ -27,11 +27,11 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
             for at, (each, width) in enumerate(zip(row, widths))  # noqa: B905 - Python 3.9
         ]
         text = "  ".join(cells).rstrip()
-        lines.append(tint(text, 2) if number == 0 else _coloured(text, row))
+        lines.append(tint(text, 2) if number == 0 else _colour(text, row))
     return "\n".join(lines)
 
 
-def _coloured(text: str, row: Sequence[str]) -> str:
+def _colour(text: str, row: Sequence[str]) -> str:
     for cell in row:
         word = cell.split(" ")[0]
         if word in _COLOURS:

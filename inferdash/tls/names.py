@@ -28,10 +28,10 @@ def of_machine(typed: Iterable[str]) -> Names:
     """What it calls itself, every address of its interfaces, and what people were told to type."""
     host = socket.gethostname()
     short = host.partition(".")[0]
-    return named([*LOOPBACK, host, socket.getfqdn(), f"{short}.local", *_interfaces(), *typed])
+    return sort_names([*LOOPBACK, host, socket.getfqdn(), f"{short}.local", *_interfaces(), *typed])
 
 
-def named(words: Iterable[str]) -> Names:
+def sort_names(words: Iterable[str]) -> Names:
     """What is neither a name nor an address that a browser can ask is left out."""
     dns: set[str] = set()
     addresses: set[Address] = set()

@@ -3,7 +3,7 @@
 import ssl
 
 
-def unverified() -> ssl.SSLContext:
+def make_unverified_context() -> ssl.SSLContext:
     """For a question to oneself on loopback, which a certificate for a name does not cover."""
     made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     made.check_hostname = False

@@ -49,7 +49,7 @@ def ensure(folder: Path, names: Names, now: datetime) -> Issued:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with _alone(folder):
             key, authority = _authority(folder, now)
-            kept = _served(folder, authority, names, now)
+            kept = _read_served(folder, authority, names, now)
             certificate = kept or _give(folder, key, authority, names, now)
     except OSError as error:
         raise CertificateError(
@@ -86,17 +86,17 @@ def _authority(folder: Path, now: datetime) -> tuple[ec.EllipticCurvePrivateKey,
         key = load_pem_private_key(kept[0].read_bytes(), password=None)
         certificate = x509.load_pem_x509_certificate(kept[1].read_bytes())
     except (ValueError, TypeError, FileNotFoundError) as error:
-        raise _broken(folder) from error
+        raise _describe_broken(folder) from error
     if not isinstance(key, ec.EllipticCurvePrivateKey):
-        raise _broken(folder)
+        raise _describe_broken(folder)
     if key.public_key() != certificate.public_key():
-        raise _broken(folder)
+        raise _describe_broken(folder)
     if certificate.not_valid_after_utc - now < RENEWED_BEFORE:
         return _make_authority(folder, now)
     return key, certificate
 
 
-def _broken(folder: Path) -> CertificateError:
+def _describe_broken(folder: Path) -> CertificateError:
     return CertificateError(
         f"{folder / _KEY} and {folder / CERTIFICATE} are no longer a key with its certificate. Put "
         "both back from a copy, or delete both: a new authority is made, which every person has to "
@@ -112,7 +112,7 @@ def _make_authority(
     name = _name(f"inferdash on {os.uname().nodename} ({now:%Y-%m-%d})")
     mine = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
     certificate = (
-        _begun(key.public_key(), now, now + AUTHORITY_LIVES)
+        _begin_certificate(key.public_key(), now, now + AUTHORITY_LIVES)
         .subject_name(name)
         .issuer_name(name)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
@@ -125,7 +125,7 @@ def _make_authority(
     return key, certificate
 
 
-def _served(
+def _read_served(
     folder: Path, authority: x509.Certificate, names: Names, now: datetime
 ) -> x509.Certificate | None:
     """The certificate that is there; None where another one is to be made."""
@@ -159,7 +159,7 @@ def _give(
     dns = [x509.DNSName(each) for each in sorted(names.dns)]
     addresses = [x509.IPAddress(each) for each in sorted(names.addresses, key=str)]
     certificate = (
-        _begun(own.public_key(), now, end)
+        _begin_certificate(own.public_key(), now, end)
         .subject_name(_name("inferdash"))
         .issuer_name(authority.subject)
         .add_extension(x509.SubjectAlternativeName([*dns, *addresses]), critical=False)
@@ -176,7 +176,9 @@ def _give(
     return certificate
 
 
-def _begun(key: ec.EllipticCurvePublicKey, now: datetime, end: datetime) -> x509.CertificateBuilder:
+def _begin_certificate(
+    key: ec.EllipticCurvePublicKey, now: datetime, end: datetime
+) -> x509.CertificateBuilder:
     made = x509.CertificateBuilder().public_key(key).serial_number(x509.random_serial_number())
     return made.not_valid_before(now - BACKDATED).not_valid_after(end)
 

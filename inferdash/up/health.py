@@ -16,7 +16,9 @@ def main() -> int:
     port = int(os.environ.get("PORT") or 8470)
     is_tls = os.environ.get("TLS") or os.environ.get("TLS_CERT")
     connection = (
-        http.client.HTTPSConnection(where, port, timeout=PATIENCE, context=oneself.unverified())
+        http.client.HTTPSConnection(
+            where, port, timeout=PATIENCE, context=oneself.make_unverified_context()
+        )
         if is_tls
         else http.client.HTTPConnection(where, port, timeout=PATIENCE)
     )

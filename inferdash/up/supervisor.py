@@ -72,7 +72,7 @@ class Supervisor:
                 return
             if loop.time() - started >= RAN_WELL:
                 pause = FIRST_PAUSE
-            self.say(f"{program.name} {_ended(code)}; starting it again in {pause:g} s")
+            self.say(f"{program.name} {_describe_exit(code)}; starting it again in {pause:g} s")
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(stop.wait(), pause)
             pause = min(2 * pause, LONGEST_PAUSE)
@@ -143,7 +143,7 @@ class Supervisor:
                 reader, writer = await asyncio.open_connection(
                     target.hostname,
                     target.port,
-                    ssl=oneself.unverified() if target.scheme == "https" else None,
+                    ssl=oneself.make_unverified_context() if target.scheme == "https" else None,
                 )
                 try:
                     writer.write(request.encode())
@@ -205,7 +205,7 @@ def _signal_group(leader: int, number: signal.Signals) -> None:
         os.killpg(leader, number)
 
 
-def _ended(code: int) -> str:
+def _describe_exit(code: int) -> str:
     if code < 0:
         return f"was killed by {signal.Signals(-code).name}"
     return f"ended with exit code {code}"

@@ -47,7 +47,7 @@ def fill(command: LaunchCommand, values: Mapping[str, str]) -> LaunchCommand:
         return value
 
     left = tuple(name for name in command.unresolved if not values.get(name))
-    with budget.limited():
+    with budget.limit_paste():
         parts = {part: filled(getattr(command, part)) for part in _FILLED}
     return replace(command, **parts, unresolved=left)
 

@@ -28,7 +28,7 @@ def split(text: str, first_line: int) -> list[Block]:
         if at in hidden or not _ANCHOR.match(lines[at]) or _is_listed(lines, at):
             at += 1
             continue
-        start, stop = _grown(lines, at, done, hidden)
+        start, stop = _grow_block(lines, at, done, hidden)
         if start > done:
             found.append(_block(lines, done, start, first_line, is_yaml=False))
         found.append(_block(lines, start, stop, first_line, is_yaml=True))
@@ -63,7 +63,7 @@ def _here_documents(lines: list[str]) -> set[int]:
     return hidden
 
 
-def _grown(lines: list[str], anchor: int, first: int, hidden: set[int]) -> tuple[int, int]:
+def _grow_block(lines: list[str], anchor: int, first: int, hidden: set[int]) -> tuple[int, int]:
     """The lines around an anchor that belong to the same YAML: first, and first behind."""
     base = _indent(lines[anchor])
     start = anchor

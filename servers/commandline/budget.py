@@ -28,7 +28,7 @@ _left: ContextVar[_BudgetLeft | None] = ContextVar("what a paste may still do", 
 
 
 @contextmanager
-def counted(*, steps: int = STEPS, written: int = WRITTEN) -> Iterator[None]:
+def budget(*, steps: int = STEPS, written: int = WRITTEN) -> Iterator[None]:
     """What is read within has so much to spend; what is read elsewhere is not counted."""
     token = _left.set(_BudgetLeft(steps, written))
     try:
@@ -38,10 +38,10 @@ def counted(*, steps: int = STEPS, written: int = WRITTEN) -> Iterator[None]:
 
 
 @contextmanager
-def limited() -> Iterator[None]:
+def limit_paste() -> Iterator[None]:
     """counted(), for who reads a paste. Raises PasteError."""
     try:
-        with counted():
+        with budget():
             yield
     except TooMuchError:
         reason = (

@@ -96,10 +96,10 @@ def _theirs(container: Json, image: Json | None) -> _Said:
     gpus = command.gpus
     said = {
         "image": command.image or "",
-        "GPUs": f"{gpus} of them" if isinstance(gpus, int) else _joined(gpus or "none"),
+        "GPUs": f"{gpus} of them" if isinstance(gpus, int) else _join_gpus(gpus or "none"),
         "network": command.network or "bridge",
         "IPC": command.ipc or "private",
-        "shared memory": sizes.shown(int(command.shm_size or SHM_SIZE)),
+        "shared memory": sizes.format_size(int(command.shm_size or SHM_SIZE)),
         "runtime": command.runtime or "",
         "user": command.user or "",
         "working folder": command.workdir or "",
@@ -113,7 +113,7 @@ def _theirs(container: Json, image: Json | None) -> _Said:
     said |= {f"ulimit {name}": limit for name, limit in command.ulimits.items()}
     said |= _each("capability", command.cap_add) | _each("device", command.devices)
     said |= _each("security option", map(_option, command.security_opt))
-    said |= _ignored(command.ignored)
+    said |= _list_ignored(command.ignored)
     config = container["Config"]
     program, of_it = _program(config.get("Entrypoint") or (), config.get("Cmd") or (), env)
     return _values(said) | program | _environment(env, of_it)
@@ -125,7 +125,7 @@ def _ours(spec: Spec, entrypoint: Sequence[str]) -> _Said:
         "GPUs": spec.gpus,
         "network": spec.network,
         "IPC": spec.ipc or "private",
-        "shared memory": sizes.shown(spec.shm_size or SHM_SIZE),
+        "shared memory": sizes.format_size(spec.shm_size or SHM_SIZE),
         "runtime": spec.runtime,
         "user": spec.user,
         "working folder": spec.workdir,
@@ -211,7 +211,7 @@ def _each(kind: str, names: Iterable[str]) -> dict[str, str]:
     return {f"{kind} {name}": "yes" for name in names}
 
 
-def _ignored(options: Iterable[str]) -> dict[str, str]:
+def _list_ignored(options: Iterable[str]) -> dict[str, str]:
     """What a profile has no place for, and inferdash gives its containers all the same."""
     found: dict[str, str] = {}
     for option in options:
@@ -227,7 +227,7 @@ def _option(said: str) -> str:
     return said.replace("=", ":").removesuffix(":true")
 
 
-def _joined(gpus: str | tuple[str, ...]) -> str:
+def _join_gpus(gpus: str | tuple[str, ...]) -> str:
     return gpus if isinstance(gpus, str) else ",".join(gpus)
 
 

@@ -153,11 +153,11 @@ class _DockerRunReader:
             self._switch(option, value, written=word.text)
             return at + 1
         if equals:
-            self._take(option, word, value, written=_written(f"--{name}=", value))
+            self._take(option, word, value, written=_write_option(f"--{name}=", value))
             return at + 1
         following = self._value_after(arguments, at)
         self._take(
-            option, following, following.text, written=_written(f"--{name} ", following.text)
+            option, following, following.text, written=_write_option(f"--{name} ", following.text)
         )
         return at + 2
 
@@ -178,11 +178,14 @@ class _DockerRunReader:
                 self.ignored.append(f"-{switches}")
             value = letters[position + 1 :].removeprefix("=")
             if value:
-                self._take(option, word, value, written=_written(f"-{letter}", value))
+                self._take(option, word, value, written=_write_option(f"-{letter}", value))
                 return at + 1
             following = self._value_after(arguments, at)
             self._take(
-                option, following, following.text, written=_written(f"-{letter} ", following.text)
+                option,
+                following,
+                following.text,
+                written=_write_option(f"-{letter} ", following.text),
             )
             return at + 2
         self.ignored.append(f"-{switches}")
@@ -223,7 +226,7 @@ class _DockerRunReader:
             self.ulimits[name] = limit
         elif option.name == "gpus":
             self.gpus = gpus(value, word.offset)
-        elif option.name == "mount" and (volume := _mounted(value)) is not None:
+        elif option.name == "mount" and (volume := _parse_mount(value)) is not None:
             self.many.setdefault("volumes", []).append(volume)
         else:
             self.ignored.append(written)
@@ -271,7 +274,7 @@ class _DockerRunReader:
         return docker_options.option(self.tool, name) is not None
 
 
-def _written(option: str, value: str) -> str:
+def _write_option(option: str, value: str) -> str:
     return option + shlex.quote(value)
 
 
@@ -311,7 +314,7 @@ def _count(text: str, offset: int) -> str | int:
     return count
 
 
-def _mounted(text: str) -> str | None:
+def _parse_mount(text: str) -> str | None:
     """--mount as src:dst[:mode]; None for what that form cannot say, such as a tmpfs."""
     parts: dict[str, str] = {}
     for part in _fields(text):

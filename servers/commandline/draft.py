@@ -239,7 +239,7 @@ class _Drafter:
         return True
 
     def _gpus(self) -> str:
-        wanted = wanted_gpus.wanted(self.command, self.env)
+        wanted = wanted_gpus.find_requested_gpus(self.command, self.env)
         self.env.pop(wanted.variable, None)
         if wanted.assumed:
             self._remark("assumed", wanted.assumed)
@@ -260,7 +260,7 @@ class _Drafter:
         network = self.command.network or "bridge"
         wanted = port or engine.default_port
         if network == "host" and self._publishes(said):
-            self._remark("assumed", narrower.published(wanted))
+            self._remark("assumed", narrower.describe_host_port(wanted))
             return values | {"network": "bridge", "host_port": wanted}
         values["network"] = network
         if self.command.kind == "engine_command":

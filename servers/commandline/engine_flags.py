@@ -70,10 +70,10 @@ def split(
 
 def _split(engine: EngineKey, words: tuple[str, ...]) -> EngineFlags:
     rest, checkpoint = _positional(engine, words)
-    rest, named = _taken(rest, _CHECKPOINT[engine])
-    rest, served_name = _taken(rest, _NAME[engine])
-    rest, host = _taken(rest, ("--host",))
-    rest, port = _taken(rest, ("--port",))
+    rest, named = _take_flag(rest, _CHECKPOINT[engine])
+    rest, served_name = _take_flag(rest, _NAME[engine])
+    rest, host = _take_flag(rest, ("--host",))
+    rest, port = _take_flag(rest, ("--port",))
     return EngineFlags(
         engine=engine,
         checkpoint=checkpoint or named,
@@ -99,7 +99,9 @@ def _positional(engine: EngineKey, words: tuple[str, ...]) -> tuple[tuple[str, .
     return words, None
 
 
-def _taken(words: tuple[str, ...], names: tuple[str, ...]) -> tuple[tuple[str, ...], str | None]:
+def _take_flag(
+    words: tuple[str, ...], names: tuple[str, ...]
+) -> tuple[tuple[str, ...], str | None]:
     """The words without the flag of these names that has one value; the last one counts."""
     found: str | None = None
     rest: list[str] = []

@@ -55,7 +55,7 @@ def environment_text(values: Mapping[str, str], reasons: Mapping[str, str]) -> s
 
 def variable_rows(values: Mapping[str, str], reasons: Mapping[str, str]) -> list[FlagRow]:
     return [
-        FlagRow(text=f"{name}={_quoted(value)}", why=reasons.get(name, ""))
+        FlagRow(text=f"{name}={_quote_value(value)}", why=reasons.get(name, ""))
         for name, value in values.items()
     ]
 
@@ -73,7 +73,7 @@ def _assignment(line: str, number: int) -> tuple[str, str, str]:
     return name, value.rstrip(), comment.strip()
 
 
-def _quoted(value: str) -> str:
+def _quote_value(value: str) -> str:
     """Only where the bare value would be read as something else."""
     is_misread = " #" in value or value != value.strip() or value[:1] in "'\"" or value[-1:] == "\\"
     if not value or not is_misread:

@@ -33,9 +33,9 @@ def command_of(launch: Launch, *, name: str = "") -> LaunchCommand:
         command=engine.command(launch, launch.entrypoint or usual_entrypoint(launch.image)),
         env=env,
         volumes=launch.volumes + cache,
-        ports=() if on_host else (_published(launch, engine.port(launch)),),
+        ports=() if on_host else (_format_port(launch, engine.port(launch)),),
         ipc=launch.ipc or None,
-        shm_size=sizes.shown(launch.shm_size) if launch.shm_size else None,
+        shm_size=sizes.format_size(launch.shm_size) if launch.shm_size else None,
         ulimits={limit: str(count) for limit, count in launch.ulimits.items()},
         gpus=_gpus(launch.gpus),
         runtime=launch.runtime or None,
@@ -48,7 +48,7 @@ def command_of(launch: Launch, *, name: str = "") -> LaunchCommand:
         workdir=launch.workdir or None,
         security_opt=launch.security_opt,
         init=launch.init,
-        restart=restart.written(launch),
+        restart=restart.to_docker(launch),
     )
 
 
@@ -75,7 +75,7 @@ def _reasons(launch: Launch) -> str:
     return said
 
 
-def _published(launch: Launch, port: int) -> str:
+def _format_port(launch: Launch, port: int) -> str:
     address = f"[{launch.host_address}]" if ":" in launch.host_address else launch.host_address
     if listens_beyond_loopback(launch.host_address) and address == "0.0.0.0":  # noqa: S104
         return f"{launch.host_port}:{port}" if launch.host_port else str(port)

@@ -10,7 +10,7 @@ from servers.commandline.engine_words import is_shell
 _WAITS = (["sleep", "infinity"], ["tail", "-f", "/dev/null"])
 
 
-def joined(commands: Sequence[LaunchCommand]) -> list[LaunchCommand]:
+def join_exec_commands(commands: Sequence[LaunchCommand]) -> list[LaunchCommand]:
     """Engines that follow a container with nothing but a shell, or that waits, run in that container.
 
     That container alone is left out then: it starts nothing.

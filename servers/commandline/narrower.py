@@ -48,7 +48,7 @@ def needs_host_network(flags: tuple[str, ...], env: Mapping[str, str]) -> str:
     return ""
 
 
-def published(port: int) -> str:
+def describe_host_port(port: int) -> str:
     """What is said of a port that stands for the host's network."""
     return (
         f"--network host became port {port}, published on this box’s 127.0.0.1: on the host’s "
@@ -65,14 +65,14 @@ def homes(launch: Launch) -> Iterator[str]:
         if not _HOME.fullmatch(source):
             continue
         source, target = source.rstrip("/"), rest.partition(":")[0].rstrip("/")
-        mounts = [f"{source}{part}:{target}{part}" for part in _needed(launch, target)]
+        mounts = [f"{source}{part}:{target}{part}" for part in _list_home_paths(launch, target)]
         yield (
             f"{volume}: a whole home, with its keys (.ssh) and what its shells run (.bashrc). Most "
             f"boxes refuse it. Mount what the engine needs instead: {', '.join(mounts)}."
         )
 
 
-def _needed(launch: Launch, target: str) -> list[str]:
+def _list_home_paths(launch: Launch, target: str) -> list[str]:
     """What of a home a launch names, as the container sees it, and the cache that engines fill."""
     words = [launch.checkpoint, *launch.flags, *launch.env.values()]
     values = [word.partition("=")[2] if word.startswith("-") else word for word in words]

@@ -68,7 +68,7 @@ _GLUED_PROSE = re.compile(r"(?<=[a-z0-9\"'}])(?=[A-Z][\w-]*[:,]?(?:\s+[^\s-]\S*)
 _LAST_LINE = re.compile(r"\s*(?:-|[\w./-]+:\S)")
 
 
-def normalized(text: str) -> str:
+def normalize(text: str) -> str:
     """The paste with plain line ends and blanks, and without what nobody sees."""
     text = text.replace("\r\n", "\n").replace("\r", "\n").translate(_SPACES)
     text = _INVISIBLE.sub("", text)
@@ -79,7 +79,7 @@ def normalized(text: str) -> str:
     return _without_line_numbers(text)
 
 
-def dedented(text: str) -> tuple[str, int]:
+def dedent(text: str) -> tuple[str, int]:
     """A paste of which every line is indented or quoted (">"), without that; and how wide it was."""
     lines = text.split("\n")
     told = [line for line in lines if line.strip()]
@@ -94,10 +94,10 @@ def _without_line_numbers(text: str) -> str:
     matches = [_NUMBERED.match(line) for line in lines if line.strip()]
     numbers = [int(match[1]) for match in matches if match is not None]
     are_counted = len(numbers) > 1 and numbers == list(range(numbers[0], numbers[0] + len(matches)))
-    return "\n".join(_blanked(line, _NUMBERED) for line in lines) if are_counted else text
+    return "\n".join(_blank_match(line, _NUMBERED) for line in lines) if are_counted else text
 
 
-def unfenced(text: str) -> str:
+def blank_fences(text: str) -> str:
     """The text with END for each line that is a Markdown fence or a web page's button.
 
     A stray "bash" is one, but not as the last word of a command that goes on in its line.
@@ -115,7 +115,7 @@ def unfenced(text: str) -> str:
     return "\n".join(found)
 
 
-def cleaned(text: str, *, root_prompts: bool = False) -> str:
+def clean_shell(text: str, *, root_prompts: bool = False) -> str:
     """Shell lines with everything around their commands blanked.
 
     `root_prompts`: "# docker run" is a command typed by root, not one switched off.
@@ -128,16 +128,16 @@ def cleaned(text: str, *, root_prompts: bool = False) -> str:
     in_backticks = is_commented = is_added = False
     for line in lines:
         if is_quoted:
-            line = _blanked(line, _QUOTATION)
+            line = _blank_match(line, _QUOTATION)
         if continues:
             if in_backticks and (span := _CLOSED_BACKTICK.search(line)) is not None:
                 line = line[: span.start()] + END + line[span.end() :]
             if is_commented:
-                line = _blanked(line, _ROOT_PROMPT)
+                line = _blank_match(line, _ROOT_PROMPT)
             if is_added:
-                line = _blanked(line, _ADDED)
+                line = _blank_match(line, _ADDED)
             if second_prompts or re.match(r"(?:\s*>)+\s+-", line):
-                line = _blanked(line, _SECOND_PROMPT)
+                line = _blank_match(line, _SECOND_PROMPT)
                 second_prompts = True
         else:
             before = line
@@ -145,39 +145,39 @@ def cleaned(text: str, *, root_prompts: bool = False) -> str:
             line = line.replace("`", " ") if in_backticks else line
             is_added = _ADDED.match(line) is not None
             is_commented = root_prompts and line.lstrip().startswith("#")
-            line = _begun(line, root_prompts=root_prompts)
+            line = _strip_prompt(line, root_prompts=root_prompts)
             second_prompts = bool(_PROMPT.match(before)) and line != before
-        line = _separated(line)
+        line = _restore_line_ends(line)
         continues = _CONTINUED.search(line) is not None
         found.append(line)
     return "\n".join(found)
 
 
-def _begun(line: str, *, root_prompts: bool) -> str:
+def _strip_prompt(line: str, *, root_prompts: bool) -> str:
     """A line at which a command may begin, without prompt, bullet, stray word."""
-    line = _blanked(line, _SHEBANG)
+    line = _blank_match(line, _SHEBANG)
     if (code := _WHOLE_LINE.match(line)) is not None and launch_in(code[1]):
         line = line.replace("`", " ")
-    line = _unlabelled(line)
+    line = _strip_label(line)
     for pattern in (_PROMPT, _PROMPT, _EXEC_START):
-        shorter = _blanked(line, pattern)
+        shorter = _blank_match(line, pattern)
         if start_of(shorter) is not LineKind.PROSE or shorter.lstrip().startswith("#"):
             line = shorter
     if (match := _EXPORT.match(line)) is not None:
         line = "export ".rjust(match.end()) + re.sub(r"^(\w+)\s*=\s*", r"\1=", line[match.end() :])
     if root_prompts:
-        shorter = _unlabelled(_blanked(line, _ROOT_PROMPT))
+        shorter = _strip_label(_blank_match(line, _ROOT_PROMPT))
         line = shorter if start_of(shorter) is not LineKind.PROSE else line
-    shorter = _blanked(line, _STRAY_PREFIX)
+    shorter = _blank_match(line, _STRAY_PREFIX)
     if shorter != line and LAUNCH.match(shorter.lstrip().removeprefix("sudo ")):
         line = shorter
     return line
 
 
-def _unlabelled(line: str) -> str:
+def _strip_label(line: str) -> str:
     """A line without the bullet, label or sign before its launch."""
     for pattern in (_BEFORE, _BULLET):
-        shorter = _blanked(line, pattern)
+        shorter = _blank_match(line, pattern)
         if _is_launch(shorter):
             line = shorter
     bold = _BOLD.match(line)
@@ -190,7 +190,7 @@ def _is_launch(line: str) -> bool:
     return LAUNCH.match(_WRAPPED.sub("", line, count=1)) is not None
 
 
-def _separated(line: str) -> str:
+def _restore_line_ends(line: str) -> str:
     """A line with the line ends put back that a web page lost, as END or a comment sign."""
     if len(line) > _LONGEST_LINE:
         return line
@@ -212,7 +212,7 @@ def _is_quoted(line: str, position: int) -> bool:
     return before.count("'") % 2 == 1 or before.count('"') % 2 == 1
 
 
-def _blanked(line: str, pattern: re.Pattern[str]) -> str:
+def _blank_match(line: str, pattern: re.Pattern[str]) -> str:
     match = pattern.match(line)
     return " " * match.end() + line[match.end() :] if match else line
 

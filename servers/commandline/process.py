@@ -23,7 +23,7 @@ _SWITCH = re.compile(r"-[bBdEiIOPqsSuv]+")
 _PLACES = re.compile(r"(^|_)(HOME|PATH|DIR|CACHE|ROOT)$")
 
 
-def kept(env: Mapping[str, str]) -> dict[str, str]:
+def keep_variables(env: Mapping[str, str]) -> dict[str, str]:
     """The variables that a profile takes over."""
     return {
         name: value
@@ -45,18 +45,18 @@ def draft_of_process(
     if found is None:
         raise DraftError("Its words start no engine any more.")
     engine, own = found
-    said = kept(env or {})
+    said = keep_variables(env or {})
     start = _start(argv, len(own))
     command = LaunchCommand(
         kind="engine_command",
         engine=engine,
-        command=(*start, *_here(own, folder)),
+        command=(*start, *_find_relative_paths(own, folder)),
         env=dict(said),
         image=image or None,
     )
     made = _at_its_port(without_keys(draft(command)))
     remarks = tuple(map(_of_process, made.remarks))
-    return replace(made, remarks=(*remarks, *_told(env, said)))
+    return replace(made, remarks=(*remarks, *_list_notes(env, said)))
 
 
 def _at_its_port(made: Draft) -> Draft:
@@ -86,7 +86,7 @@ def _start(argv: Sequence[str], own: int) -> tuple[str, ...]:
     return found[: len(found) - own]
 
 
-def _here(own: tuple[str, ...], folder: str) -> tuple[str, ...]:
+def _find_relative_paths(own: tuple[str, ...], folder: str) -> tuple[str, ...]:
     """Relative paths to models, which meant something in the folder that it was started in."""
     if not folder:
         return own
@@ -100,7 +100,7 @@ def _here(own: tuple[str, ...], folder: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _told(env: Mapping[str, str] | None, said: Mapping[str, str]) -> tuple[ImportNote, ...]:
+def _list_notes(env: Mapping[str, str] | None, said: Mapping[str, str]) -> tuple[ImportNote, ...]:
     if env is None:
         says = (
             "Its variables may not be read by inferdash, which is neither its user nor root: write "

@@ -5,7 +5,7 @@ import re
 from servers.commandline import blocks, budget, compose, paste, yaml_text
 from servers.commandline.blocks import Block
 from servers.commandline.command import LaunchCommand, PasteError
-from servers.commandline.inside import joined
+from servers.commandline.inside import join_exec_commands
 from servers.commandline.script import ShellScript
 from servers.commandline.shell import END
 from servers.commandline.starts import LineKind, launch_in, start_of
@@ -39,10 +39,10 @@ def read(text: str) -> list[LaunchCommand]:
     """
     if len(text) > LONGEST:
         raise PasteError("this is too long to be a launch command.", line=1, column=1)
-    text, indent = paste.dedented(paste.normalized(text))
+    text, indent = paste.dedent(paste.normalize(text))
     try:
-        with budget.limited():
-            return _read(paste.unfenced(text))
+        with budget.limit_paste():
+            return _read(paste.blank_fences(text))
     except PasteError as error:
         raise PasteError(error.reason, line=error.line, column=error.column + indent) from None
 
@@ -54,7 +54,7 @@ def _read(text: str) -> list[LaunchCommand]:
         commands = _PasteReader(root_prompts=True).read(text, Scope(), 1) or _inline(text)
     if not commands:
         raise reader.nothing_found(text)
-    return joined(commands)
+    return join_exec_commands(commands)
 
 
 class _PasteReader:
@@ -72,7 +72,7 @@ class _PasteReader:
         return found
 
     def _script(self, block: Block, scope: Scope) -> list[LaunchCommand]:
-        text = paste.cleaned(block.text, root_prompts=self._root_prompts)
+        text = paste.clean_shell(block.text, root_prompts=self._root_prompts)
         script = ShellScript(text, scope, first_line=block.first_line, read_text=self.read)
         found = script.read()
         self._assigned += [_line(text, offset, block) for offset in found.assigned]

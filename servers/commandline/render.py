@@ -93,12 +93,12 @@ class _ComposeDumper(yaml.SafeDumper):
     """Quotes a text that begins with a typographic quotation mark, which a reader takes away."""
 
 
-def _represented(dumper: _ComposeDumper, text: str) -> yaml.ScalarNode:
+def _represent_text(dumper: _ComposeDumper, text: str) -> yaml.ScalarNode:
     is_marked = text[:1] in tuple("".join(TYPOGRAPHIC_QUOTES))
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"' if is_marked else None)
 
 
-_ComposeDumper.add_representer(str, _represented)
+_ComposeDumper.add_representer(str, _represent_text)
 
 _COMPOSE_KEYS = {
     "image": "image",

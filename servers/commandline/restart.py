@@ -34,7 +34,7 @@ def read(policy: str) -> tuple[dict[str, Any], str]:
     )
 
 
-def written(launch: Launch) -> str | None:
+def to_docker(launch: Launch) -> str | None:
     """What `docker run --restart` would be given to do as nearly the same as Docker can."""
     if launch.restart == "on-failure" and not launch.start_with_box:
         return f"on-failure:{launch.restart_tries}"

@@ -218,7 +218,7 @@ class Lexer:
                 pieces.append(Text(text=char, quoted=False))
                 self.at += 1
         budget.step(1 + len(pieces))
-        return Word(pieces=tuple(_joined(pieces)), offset=start, end=self.at)
+        return Word(pieces=tuple(_join_pieces(pieces)), offset=start, end=self.at)
 
     def _double(self, opener: str) -> list[Piece]:
         start = self.at
@@ -315,7 +315,7 @@ class Lexer:
             name=match[1].removeprefix("env:"),
             index=(match[2] or "")[1:-1],
             operator=match[3] or "",
-            argument=tuple(_joined(list(pieces))),
+            argument=tuple(_join_pieces(list(pieces))),
             quoted=quoted,
         )
 
@@ -350,7 +350,7 @@ class Lexer:
             else:
                 pieces.append(Text(text=char, quoted=True))
                 self.at += 1
-        return _joined(pieces)
+        return _join_pieces(pieces)
 
     def _until_closing(self, offset: int, opener: str, closer: str) -> None:
         depth = 1
@@ -393,7 +393,7 @@ class Lexer:
         return len(self.text) if stop < 0 else stop
 
 
-def _joined(pieces: list[Piece]) -> list[Piece]:
+def _join_pieces(pieces: list[Piece]) -> list[Piece]:
     """Neighbouring texts of the same quoting as one piece."""
     found: list[Piece] = []
     for piece in pieces:

@@ -264,7 +264,7 @@ class Scope:
             is_set = value.text or operator == "+"
             value = self.value(variable.argument) if is_set else Value(text="")
         elif operator in _CHANGES and value is not None:
-            changed = _changed(value.text, operator, self.value(variable.argument).text)
+            changed = _apply_operator(value.text, operator, self.value(variable.argument).text)
             value = Value(text=changed, unresolved=value.unresolved)
         elif operator and operator[-1] != "?":
             value = None
@@ -310,7 +310,7 @@ def _is_one_variable(word: Word) -> bool:
     return isinstance(piece, Substitution)
 
 
-def _changed(text: str, operator: str, argument: str) -> str:
+def _apply_operator(text: str, operator: str, argument: str) -> str:
     """What a shell makes of a value with ${name#…}, ${name%…}, ${name/…/…}, ${name,,}, ${name^^}."""
     if operator in (",,", "^^"):
         return text.lower() if operator == ",," else text.upper()
@@ -318,10 +318,10 @@ def _changed(text: str, operator: str, argument: str) -> str:
         old, _, new = argument.partition("/")
         budget.write(text.count(old) * len(new))
         return text.replace(old, new, -1 if operator == "//" else 1)
-    return _trimmed(text, operator, argument)
+    return _trim_pattern(text, operator, argument)
 
 
-def _trimmed(text: str, operator: str, pattern: str) -> str:
+def _trim_pattern(text: str, operator: str, pattern: str) -> str:
     """${name#pattern} and its kin: # from the front, % from the back, doubled for the longest."""
     budget.step(len(text) * len(text) * (1 + pattern.count("*")) // 256)
     cuts = range(len(text) + 1)

@@ -23,20 +23,20 @@ def is_gpu(device: str) -> bool:
     return device.startswith(_CDI)
 
 
-def wanted(command: LaunchCommand, env: Mapping[str, str]) -> RequestedGpus:
+def find_requested_gpus(command: LaunchCommand, env: Mapping[str, str]) -> RequestedGpus:
     said = command.gpus
     if isinstance(said, int):
         return RequestedGpus(gpus=",".join(map(str, range(said))))
     if isinstance(said, tuple):
-        return _named(said)
+        return _parse_gpus(said)
     if said is not None:
         return RequestedGpus(gpus=said if said in ("all", "none") else "all")
     if named := tuple(filter(is_gpu, command.devices)):
-        return _named(named)
+        return _parse_gpus(named)
     return _by_variable(command, env)
 
 
-def _named(said: Iterable[str]) -> RequestedGpus:
+def _parse_gpus(said: Iterable[str]) -> RequestedGpus:
     names = [each.removeprefix(_CDI) for each in said]
     if "all" in names:
         return RequestedGpus(gpus="all")
@@ -61,7 +61,7 @@ def _by_variable(command: LaunchCommand, env: Mapping[str, str]) -> RequestedGpu
     if seen in ("none", "void"):
         return RequestedGpus(gpus="none", variable=_VARIABLES[0])
     if seen.startswith(("GPU-", "MIG-")):
-        return replace(_named(seen.split(",")), variable=_VARIABLES[0])
+        return replace(_parse_gpus(seen.split(",")), variable=_VARIABLES[0])
     gives = command.runtime == "nvidia" or "NVIDIA_VISIBLE_DEVICES" in env
     if gives or command.kind == "engine_command":
         return RequestedGpus(gpus="all")

@@ -119,10 +119,10 @@ def aliases(text: str) -> tuple[str, ...]:
         raise WordsError(str(error)) from None
 
 
-def held(text: str) -> int:
+def parse_hold(text: str) -> int:
     """Seconds of 5m for which a request is held; empty is 0, not at all. Raises WordsError."""
     try:
-        return notation.held(text)
+        return notation.parse_hold(text)
     except ValueError as error:
         raise WordsError(str(error)) from None
 
@@ -136,7 +136,7 @@ def log_texts(text: str) -> tuple[str, ...]:
 
 
 def size_text(count: int) -> str:
-    return sizes.shown(count) if count else ""
+    return sizes.format_size(count) if count else ""
 
 
 def is_token(value: str) -> bool:

@@ -70,7 +70,7 @@ class LogConsumer(GuardedConsumer):
         if not await Run.objects.filter(pk=self.run_id).aexists():
             await self.close(NOT_FOUND)
             return
-        self.feed = log_feed.of(self.run_id)
+        self.feed = log_feed.find_feed(self.run_id)
         await self.feed.join()
         hello = {
             "lines": self.feed.upto,
@@ -165,7 +165,7 @@ class LogConsumer(GuardedConsumer):
         limit = min(log_feed.MOST_LINES, upto - position)
         read = database_sync_to_async(LogChunk.objects.lines)
         lines = await read(self.run_id, position, limit, most=MOST_CHUNKS)
-        return log_feed.encoded(lines) if lines else None
+        return log_feed.encode(lines) if lines else None
 
     async def _send_window(self, wish: dict[str, Any]) -> None:
         limit = min(_number(wish, "limit"), log_feed.MOST_LINES)
@@ -178,7 +178,7 @@ class LogConsumer(GuardedConsumer):
             after = max(before - 1 - limit, 0)
             read_back = database_sync_to_async(LogChunk.objects.lines_before)
             lines = await read_back(self.run_id, before, limit, most=MOST_CHUNKS)
-        text = log_feed.encoded(lines).text if lines else f"[{after + 1},[]]"
+        text = log_feed.encode(lines).text if lines else f"[{after + 1},[]]"
         await self.send(text_data=f'{{"window":{text}}}')
 
     def _outline(self) -> None:

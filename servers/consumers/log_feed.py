@@ -35,7 +35,7 @@ class Batch(NamedTuple):
     last: int
 
 
-def encoded(lines: list[StoredLine]) -> Batch:
+def encode(lines: list[StoredLine]) -> Batch:
     rows = [(line.at, line.stream, line.text) for line in lines]
     text = json.dumps([lines[0].number, rows], ensure_ascii=False, separators=(",", ":"))
     return Batch(text=text, last=lines[-1].number)
@@ -132,7 +132,7 @@ class Feed:
                 self.upto = upto
                 self.outline = log_search.LogOutlineReader(self.run_id)
             if lines:
-                self._keep(lines[0].number, encoded(lines))
+                self._keep(lines[0].number, encode(lines))
             # Lines that are announced and not there were deleted a moment ago.
             is_all = not lines or self.upto >= upto
             if is_all:
@@ -170,6 +170,6 @@ def _ends(gap: dict[str, Any] | None) -> list[int] | None:
 _feeds: dict[tuple[asyncio.AbstractEventLoop, int], Feed] = {}
 
 
-def of(run_id: int) -> Feed:
+def find_feed(run_id: int) -> Feed:
     """This process's feed of a run; who takes it joins it, and leaves it at the end."""
     return _feeds.setdefault((asyncio.get_running_loop(), run_id), Feed(run_id))

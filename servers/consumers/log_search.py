@@ -60,7 +60,7 @@ async def search(
     """
     # Cut short it would be another search, whose hits nobody asked for.
     if len(wish.get("text", "")) > LONGEST_TEXT:
-        yield _refused(TOO_LONG)
+        yield _refuse(TOO_LONG)
         return
     slot = _slots.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(_AT_ONCE))
     async with slot:
@@ -84,7 +84,7 @@ async def search(
             if feeding.done():
                 feeding.result()
             if not is_done:
-                yield _refused(ENDED)
+                yield _refuse(ENDED)
         finally:
             feeding.cancel()
             with contextlib.suppress(ProcessLookupError):
@@ -94,7 +94,7 @@ async def search(
             await child.wait()
 
 
-def _refused(why: str) -> dict[str, Any]:
+def _refuse(why: str) -> dict[str, Any]:
     return {"numbers": [], "total": 0, "looked": 0, "done": True, "error": why}
 
 
@@ -122,7 +122,7 @@ class LogOutlineReader:
                 await asyncio.sleep(self._next_look - loop.time())
                 await self._look_on(upto)
                 self._next_look = loop.time() + _LOOK_EVERY
-        told, is_healthy = await database_sync_to_async(_told)(self.run_id)
+        told, is_healthy = await database_sync_to_async(_find_phase_lines)(self.run_id)
         ranks = sorted(self._ranks, key=lambda rank: (len(rank), rank))
         harmless = self._reasons() if is_healthy else []
         marks = {"errors": self._errors, "warnings": self._warnings, "ranks": ranks}
@@ -167,7 +167,7 @@ def _book(run_id: int) -> LogMetricMap | None:
     return meterbook.by_engine().get(spec.get("engine", "")) if spec else None
 
 
-def _told(run_id: int) -> tuple[dict[str, Any], bool]:
+def _find_phase_lines(run_id: int) -> tuple[dict[str, Any], bool]:
     """The lines at which phases began, and those that tell why the run failed; whether it is well.
 
     Of a run that is not, no line is called harmless: some are only where nothing else is wrong.

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from servers.engines.engine import Engine
 from servers.engines.flaghelp import HelpError, parse_help
-from servers.engines.flaglist import Flag, FlagList, all_shipped, shipped
+from servers.engines.flaglist import Flag, FlagList, all_shipped, load_shipped
 from servers.engines.versions import release
 
 # Characters that the database keeps.
@@ -45,13 +45,13 @@ def flags_in(engine: Engine, text: str, *, version: str) -> FlagList:
     return found
 
 
-def completed(asked: FlagList, engine: Engine) -> FlagList:
+def complete(asked: FlagList, engine: Engine) -> FlagList:
     """An image's own list, with what --help does not tell but inferdash's lists do.
 
     Types, variables and flags without help come from the list of the same release; what became
     of names that are gone, from every list that is not newer.
     """
-    same = shipped(asked.engine, asked.version)
+    same = load_shipped(asked.engine, asked.version)
     types = {flag.name: flag.type for flag in same.flags} if same else {}
     hidden = [flag for flag in same.flags if flag.name in engine.hidden_flags] if same else []
     asked = replace(
@@ -63,17 +63,17 @@ def completed(asked: FlagList, engine: Engine) -> FlagList:
         env = same.env
     return replace(
         asked,
-        flags=tuple(_typed(flag, types.get(flag.name, "")) for flag in asked.flags),
+        flags=tuple(_set_kind(flag, types.get(flag.name, "")) for flag in asked.flags),
         env=env,
-        removed=_removed(asked) | asked.removed,
+        removed=_list_removed(asked) | asked.removed,
     )
 
 
-def _typed(flag: Flag, kind: str) -> Flag:
+def _set_kind(flag: Flag, kind: str) -> Flag:
     return flag if flag.type or not kind else replace(flag, type=kind)
 
 
-def _removed(asked: FlagList) -> dict[str, str | None]:
+def _list_removed(asked: FlagList) -> dict[str, str | None]:
     own = release(asked.version)
     if own is None:
         return {}

@@ -50,7 +50,7 @@ def choose(
     """
     fitting = [index for index, gpu in cards if wanted.fits(gpu)]
     if len(fitting) < wanted.count:
-        has = str(len(fitting)) if fitting else listed([gpu for _index, gpu in cards])
+        has = str(len(fitting)) if fitting else describe([gpu for _index, gpu in cards])
         raise CardsError(
             f"The profile wants {wanted}; this box has {has}. Change the profile's GPUs, or "
             "start it on another box."
@@ -59,7 +59,7 @@ def choose(
     return tuple(sorted(first))
 
 
-def listed(gpus: Sequence[Gpu]) -> str:
+def describe(gpus: Sequence[Gpu]) -> str:
     """What there is, for people: "2x RTX PRO 6000, 1x GB300"."""
     if not gpus:
         return "no GPU"

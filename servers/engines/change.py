@@ -67,13 +67,14 @@ class LaunchChange:
             launch,
             **values,
             flags=flags,
-            env=_without(launch.env, gone, but=self.set_env) | dict(self.set_env),
-            secret_env=_without(secrets, gone, but=self.set_secret_env) | dict(self.set_secret_env),
+            env=_drop_variables(launch.env, gone, but=self.set_env) | dict(self.set_env),
+            secret_env=_drop_variables(secrets, gone, but=self.set_secret_env)
+            | dict(self.set_secret_env),
             reasons=reasons | dict(self.reasons),
         )
 
 
-def _without[Value](
+def _drop_variables[Value](
     held: Mapping[str, Value], gone: set[str], *, but: Mapping[str, Value]
 ) -> dict[str, Value]:
     """Without these variables, but those that are set anew keep their place."""

@@ -82,9 +82,9 @@ def _variables(before: Launch, after: Launch) -> tuple[dict[str, str], dict[str,
 def field_text(name: str, value: object) -> str | None:
     """The value of a field of Launch as people write it; None where it says nothing."""
     if name in ("shm_size", "free_memory") and isinstance(value, int):
-        return sizes.shown(value) if value else None
+        return sizes.format_size(value) if value else None
     if name in _SPANS and isinstance(value, int):
-        return durations.shown(value) if value else None
+        return durations.format_duration(value) if value else None
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, tuple):

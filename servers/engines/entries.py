@@ -22,12 +22,12 @@ _ONE_EACH = (
 
 def holds(name: str) -> bool:
     """Whether the flag keeps what it holds when it is given once more, or could."""
-    return _dashed(name) in (*_BEHIND_ONE, *_ONE_EACH)
+    return _add_dashes(name) in (*_BEHIND_ONE, *_ONE_EACH)
 
 
 def is_repeated(name: str) -> bool:
     """Whether each entry stands behind a flag of its own."""
-    return _dashed(name) in _ONE_EACH
+    return _add_dashes(name) in _ONE_EACH
 
 
 def words(name: str, held: Iterable[tuple[str, ...]], values: Iterable[str]) -> tuple[str, ...]:
@@ -56,5 +56,5 @@ def _name(entry: tuple[str, ...]) -> str:
     return first.partition("=")[0]
 
 
-def _dashed(name: str) -> str:
+def _add_dashes(name: str) -> str:
     return name.replace("_", "-") if name.startswith("--") else name

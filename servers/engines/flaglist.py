@@ -184,7 +184,7 @@ def nearest_value(value: str, values: tuple[str, ...], *, likeness: float = 0.6)
     return folded[close[0]] if close else None
 
 
-def shipped(engine: str, version: str) -> FlagList | None:
+def load_shipped(engine: str, version: str) -> FlagList | None:
     """The list that comes with inferdash for exactly this release, else None.
 
     A neighbour's list is none: SGLang dropped flags from one patch release to the next, and

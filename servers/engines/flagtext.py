@@ -40,7 +40,7 @@ def flags(text: str) -> Flags:
         try:
             found = shlex.split(code)
         except ValueError:
-            raise ValueError(_unclosed(number)) from None
+            raise ValueError(_describe_unclosed(number)) from None
         names = [word.partition("=")[0] for word in found if is_flag(word)]
         why = " ".join([*above, comment]).strip()
         if why and names:
@@ -82,7 +82,7 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
         yield first, pending.rstrip(" \t")
         pending = ""
     if pending:
-        raise ValueError(_unclosed(first))
+        raise ValueError(_describe_unclosed(first))
 
 
 def _is_open(text: str) -> bool:
@@ -93,7 +93,7 @@ def _split(line: str, number: int) -> tuple[str, str]:
     """The line and its comment."""
     at, is_open = _scan(line)
     if is_open:
-        raise ValueError(_unclosed(number))
+        raise ValueError(_describe_unclosed(number))
     return (line, "") if at is None else (line[:at], line[at:].strip("# \n"))
 
 
@@ -115,5 +115,5 @@ def _scan(text: str) -> tuple[int | None, bool]:
     return None, bool(quote)
 
 
-def _unclosed(number: int) -> str:
+def _describe_unclosed(number: int) -> str:
     return f"Line {number}: a quotation mark is opened and never closed."

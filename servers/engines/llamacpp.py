@@ -33,7 +33,7 @@ def of_hub(launch: Launch) -> tuple[str, str] | None:
     return name, quantization
 
 
-def _behind(entrypoint: tuple[str, ...]) -> tuple[str, ...]:
+def _words_after_entrypoint(entrypoint: tuple[str, ...]) -> tuple[str, ...]:
     last = names(entrypoint)[-1:]
     if last == ["llama-server"]:
         return ()
@@ -73,5 +73,5 @@ LLAMACPP = Engine(
     log_flag="--log-file",
     log_variable="LLAMA_ARG_LOG_FILE",
     own_flags=_own_flags,
-    behind=_behind,
+    behind=_words_after_entrypoint,
 )

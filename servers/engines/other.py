@@ -8,7 +8,7 @@ def _own_flags(launch: Launch, host: str, entrypoint: tuple[str, ...]) -> tuple[
     return ()  # nobody knows how it is told its port
 
 
-def _behind(entrypoint: tuple[str, ...]) -> tuple[str, ...]:
+def _words_after_entrypoint(entrypoint: tuple[str, ...]) -> tuple[str, ...]:
     return ()
 
 
@@ -30,6 +30,6 @@ OTHER = Engine(
     sure_flags=(),
     version_command=(),
     own_flags=_own_flags,
-    behind=_behind,
+    behind=_words_after_entrypoint,
     serves_models=False,
 )

@@ -24,7 +24,7 @@ def places(launch: Launch, site: Site) -> tuple[Place, ...]:
     """
     mounts = [volume for volume in volumes(launch, site) if volume.kind == "bind"]
     found = [Place(path=volume.source, of="volumes") for volume in mounts]
-    for path, of in _named(launch):
+    for path, of in _iterate_paths(launch):
         on_box = _on_box(path, mounts)
         if on_box and all(each.path != on_box for each in found):
             found.append(Place(path=on_box, of=of))
@@ -40,7 +40,7 @@ def checkpoint(launch: Launch, site: Site) -> str:
     return _on_box(launch.checkpoint, mounts)
 
 
-def _named(launch: Launch) -> Iterator[tuple[str, str]]:
+def _iterate_paths(launch: Launch) -> Iterator[tuple[str, str]]:
     if launch.checkpoint.startswith("/"):
         yield launch.checkpoint, "checkpoint"
     for name, values in split_flags(launch.flags):

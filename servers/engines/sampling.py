@@ -205,11 +205,11 @@ def problem(given: Mapping[str, Any]) -> str:
     for name, value in given.items():
         known = BY_NAME.get(name)
         if known is not None and not _CHECKS[known.kind](known, value):
-            return f"{known.title} must be {_wanted(known)}, not {value!r:.60}."
+            return f"{known.title} must be {_describe_range(known)}, not {value!r:.60}."
     return ""
 
 
-def _wanted(parameter: Parameter) -> str:
+def _describe_range(parameter: Parameter) -> str:
     match parameter.kind:
         case "choice":
             return f"one of {', '.join(parameter.choices)}"

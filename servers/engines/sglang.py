@@ -17,7 +17,7 @@ def _own_flags(launch: Launch, host: str, entrypoint: tuple[str, ...]) -> tuple[
     )
 
 
-def _behind(entrypoint: tuple[str, ...]) -> tuple[str, ...]:
+def _words_after_entrypoint(entrypoint: tuple[str, ...]) -> tuple[str, ...]:
     said = names(entrypoint)
     if "sglang.launch_server" in said or said[-1:] == ["launch_server.py"]:
         return ()
@@ -60,5 +60,5 @@ SGLANG = Engine(
     hidden_flags=("--forward-pass-metrics-worker-id", "--forward-pass-metrics-ipc-name"),
     version_command=python_version("sglang"),
     own_flags=_own_flags,
-    behind=_behind,
+    behind=_words_after_entrypoint,
 )

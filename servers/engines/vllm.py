@@ -32,7 +32,7 @@ def _is_api_server(entrypoint: tuple[str, ...]) -> bool:
     return _API_SERVER in entrypoint or names(entrypoint)[-1:] == ["api_server.py"]
 
 
-def _behind(entrypoint: tuple[str, ...]) -> tuple[str, ...]:
+def _words_after_entrypoint(entrypoint: tuple[str, ...]) -> tuple[str, ...]:
     said = names(entrypoint)
     if said[-2:] == ["vllm", "serve"] or _is_api_server(entrypoint):
         return ()
@@ -89,5 +89,5 @@ VLLM = Engine(
     sure_flags=("--model", "--tensor-parallel-size", "--max-model-len", "--port"),
     version_command=python_version("vllm"),
     own_flags=_own_flags,
-    behind=_behind,
+    behind=_words_after_entrypoint,
 )

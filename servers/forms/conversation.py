@@ -87,7 +87,7 @@ def read(text: bytes) -> Kept:
         schema=around["schema"],
         count=count,
         messages={
-            _place(at, count): _behind(at, message(at, each)) for at, each in messages.items()
+            _place(at, count): _find_parent(at, message(at, each)) for at, each in messages.items()
         },
         leaf=_leaf(body.get("leaf"), count),
         updated=_moment(body.get("updated")),
@@ -133,7 +133,7 @@ def message(at: str, said: Any) -> dict[str, Any]:
     return said
 
 
-def _behind(at: str, said: dict[str, Any]) -> dict[str, Any]:
+def _find_parent(at: str, said: dict[str, Any]) -> dict[str, Any]:
     parent = said.get("parent", -1)
     if isinstance(parent, bool) or not isinstance(parent, int) or not -1 <= parent < int(at):
         raise KeepError("A message follows none that is before it. Reload the page.")

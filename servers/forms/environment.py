@@ -35,7 +35,7 @@ def read_variables(text: str, kept: Mapping[str, int]) -> Environment:
     return read
 
 
-def parted(
+def split_secrets(
     values: Mapping[str, str], *, kept: Mapping[str, int], seal: Callable[[str, str], int]
 ) -> tuple[dict[str, str], dict[str, int]]:
     """The plain variables, and those whose values are sealed now or were before."""
@@ -150,5 +150,5 @@ class EnvironmentForm(forms.Form):
         self.data = data
 
     def _variables(self, seal: Callable[[str, str], int]) -> Launch:
-        env, secret_env = parted(self.cleaned_data["env"], kept=self.kept, seal=seal)
+        env, secret_env = split_secrets(self.cleaned_data["env"], kept=self.kept, seal=seal)
         return only_variables(env=env, secret_env=secret_env, reasons=self.read.reasons)

@@ -24,15 +24,15 @@ NAME_TAKEN = "Somebody has this name already. Choose another."
 def _count(person: str, request: HttpRequest) -> None:
     """Count an attempt at somebody's password. Raises ValidationError when too many have failed."""
     if not LoginFailure.objects.take_attempt(person, request.META.get("REMOTE_ADDR", "")):
-        raise ValidationError(_locked(person, request) or ONE_MORE)
+        raise ValidationError(_describe_lock(person, request) or ONE_MORE)
 
 
-def _failed(person: str, request: HttpRequest, otherwise: str) -> ValidationError:
+def _describe_failure(person: str, request: HttpRequest, otherwise: str) -> ValidationError:
     """What to say of the attempt that has just failed."""
-    return ValidationError(_locked(person, request) or otherwise)
+    return ValidationError(_describe_lock(person, request) or otherwise)
 
 
-def _locked(person: str, request: HttpRequest) -> str:
+def _describe_lock(person: str, request: HttpRequest) -> str:
     """Why nobody may try now; "" where somebody may."""
     if left := LoginFailure.objects.seconds_name_locked(person):
         return (
@@ -79,7 +79,7 @@ class LoginForm(forms.Form):
         # Names that nobody has take as long and say the same: Django hashes for them too.
         person = authenticate(self.request, username=name, password=cleaned["password"])
         if not isinstance(person, User):
-            raise _failed(
+            raise _describe_failure(
                 name, self.request, "Name and password do not match, or the account is disabled."
             )
         _forget(name, self.request)
@@ -141,7 +141,9 @@ class OwnPasswordForm(PasswordForm):
         current: str = self.cleaned_data["current"]
         _count(self.me.username, self.request)
         if not self.me.check_password(current):
-            raise _failed(self.me.username, self.request, "This is not your current password.")
+            raise _describe_failure(
+                self.me.username, self.request, "This is not your current password."
+            )
         _forget(self.me.username, self.request)
         return current
 
@@ -251,17 +253,17 @@ class BoxForm(forms.ModelForm):  # type: ignore[type-arg]
     def clean_model_folders(self) -> str:
         lines = [line.strip() for line in self.cleaned_data["model_folders"].splitlines()]
         for line in filter(None, lines):
-            _resolved(line, home=self.cleaned_data.get("home") or "")
+            _resolve_folder(line, home=self.cleaned_data.get("home") or "")
         return "\n".join(filter(None, lines))
 
     def _path(self, name: str) -> str:
         text: str = self.cleaned_data[name].strip()
         if text:
-            _resolved(text, home=self.cleaned_data.get("home") or "")
+            _resolve_folder(text, home=self.cleaned_data.get("home") or "")
         return text
 
 
-def _resolved(path: str, *, home: str) -> str:
+def _resolve_folder(path: str, *, home: str) -> str:
     """Raises ValidationError for what is no folder of a box."""
     try:
         return resolve(path, home=home)

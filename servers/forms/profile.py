@@ -210,7 +210,7 @@ class ProfileForm(ProfileFields):
         return _read(words.aliases, self.cleaned_data["aliases"])
 
     def clean_hold_requests(self) -> int:
-        return _read(words.held, self.cleaned_data["hold_requests"])
+        return _read(words.parse_hold, self.cleaned_data["hold_requests"])
 
     def clean_stop_idle(self) -> int:
         return _read(words.minutes, self.cleaned_data["stop_idle"])

@@ -7,7 +7,7 @@ from typing import Any
 from servers.commandline import beside, explained, words
 from servers.engines import flagtext
 from servers.engines.launch import Launch
-from servers.forms.environment import parted
+from servers.forms.environment import split_secrets
 from servers.host import durations
 from servers.judge.privileges import opens_the_box as opens_the_box
 from servers.models.secret import MASK
@@ -46,7 +46,7 @@ def to_launch(
     seal: Callable[[str, str], int],
 ) -> Launch:
     """Values of secret variables are sealed; `kept` are those sealed before."""
-    env, secret_env = parted(cleaned["env"], kept=kept, seal=seal)
+    env, secret_env = split_secrets(cleaned["env"], kept=kept, seal=seal)
     return Launch(
         env=env,
         secret_env=secret_env,
@@ -92,4 +92,4 @@ def initial(launch: Launch, *, secrets: Mapping[str, str] | None = None) -> dict
 
 
 def _span(seconds: int) -> str:
-    return durations.shown(seconds) if seconds else ""
+    return durations.format_duration(seconds) if seconds else ""

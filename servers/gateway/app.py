@@ -18,9 +18,9 @@ from servers.gateway.lacking import Lacking
 from servers.gateway.messages import Translation
 from servers.gateway.messages.response import NotTranslatedError, translate_error
 from servers.gateway.messages.stream import MessagesStream
-from servers.gateway.question import GatewayRequest, GoneError, heard
+from servers.gateway.question import GatewayRequest, GoneError, receive_request
 from servers.gateway.refusal import Refusal
-from servers.gateway.routes import NoRoute, Route, Routes, listed
+from servers.gateway.routes import NoRoute, Route, Routes, list_models
 from servers.host.relay import AwayError, UpstreamResponse, relay
 
 MODELS = "/v1/models"
@@ -102,7 +102,7 @@ class Gateway:
                     f"The body is compressed ({packed}), which engines do not read. Send it without "
                     "Content-Encoding.",
                 )  # fmt: skip
-            question = await heard(receive, _header(scope, b"content-type"))
+            question = await receive_request(receive, _header(scope, b"content-type"))
             call.model = question.model or ""
             if door is not None and door.model and not self.routes.knows(question.model):
                 question = question.about(door.model)
@@ -128,7 +128,7 @@ class Gateway:
         if scope["method"] not in ("GET", "HEAD"):
             raise Refusal(405, "method_not_allowed", f"{MODELS} is only read.")
         shown: list[Route | NoRoute] = [*self.routes.ready, *self.routes.startable]
-        data = listed(
+        data = list_models(
             (each for each in shown if caller.may_ask(each.names)), sees_causes=caller.sees_causes
         )
         found = {str(each["id"]): each for each in data}
@@ -188,7 +188,7 @@ class Gateway:
                 except AwayError as error:
                     # Its port is closed: it has seen nothing, so another one may answer.
                     if not error.was_refused or speaking.has_begun:
-                        raise _lost(route, error, has_begun=speaking.has_begun) from error
+                        raise _refuse_lost(route, error, has_begun=speaking.has_begun) from error
                     gone |= {route.run}
                     await self.routes.look(anew=True)
                     if not any(
@@ -196,7 +196,7 @@ class Gateway:
                         for each in self.routes.ready
                         if caller.may_ask(each.names)
                     ):
-                        raise _lost(route, error, has_begun=False) from error
+                        raise _refuse_lost(route, error, has_begun=False) from error
 
     def _translate(
         self, scope: Scope, question: GatewayRequest, route: Route
@@ -214,7 +214,7 @@ def _may_translate(scope: Scope, question: GatewayRequest) -> bool:
     return is_theirs and question.said is not None
 
 
-def _lost(route: Route, error: AwayError, *, has_begun: bool) -> Refusal:
+def _refuse_lost(route: Route, error: AwayError, *, has_begun: bool) -> Refusal:
     where = "in the middle of its answer" if has_begun else "without an answer"
     says = (
         f"{route.server} does not answer on its port: it has just died or is stopping"
@@ -226,7 +226,7 @@ def _lost(route: Route, error: AwayError, *, has_begun: bool) -> Refusal:
     )
 
 
-def _untranslated(why: str) -> Refusal:
+def _refuse_untranslated(why: str) -> Refusal:
     return Refusal(502, "not_translated", f"The engine’s answer cannot be translated: {why}")
 
 
@@ -259,7 +259,7 @@ class _Speaking:
             if self._is_stream:
                 piece, rest = _whole_events(rest + piece)
                 if hides_counts:
-                    piece = counting.without(piece)
+                    piece = counting.drop_usage_event(piece)
             if piece:
                 await self._send({"type": "http.response.body", "body": piece, "more_body": True})
         await self._end(rest)
@@ -279,14 +279,14 @@ class _Speaking:
             self._call.heard(piece)
             body += piece
             if len(body) > LONGEST_TRANSLATED:
-                raise _untranslated(f"it is larger than {LONGEST_TRANSLATED >> 20} MiB")
+                raise _refuse_untranslated(f"it is larger than {LONGEST_TRANSLATED >> 20} MiB")
         if answer.status != HTTPStatus.OK:
             said = translate_error(answer.status, bytes(body))
         else:
             try:
                 said = translation.translate_answer(bytes(body))
             except NotTranslatedError as error:
-                raise _untranslated(str(error)) from error
+                raise _refuse_untranslated(str(error)) from error
         self._call.status = answer.status
         await self._begin(answer.status, [*kept, (b"content-type", b"application/json")])
         await self._end(said)

@@ -97,7 +97,7 @@ def _is_count(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**31
 
 
-def _kept(text: str, most: int) -> str:
+def _trim_for_column(text: str, most: int) -> str:
     """As far as a column takes it, and without what databases refuse: one row would take all that
     are written with it along."""
     return text.encode(errors="replace").decode().replace("\0", "\ufffd")[:most]
@@ -161,13 +161,13 @@ def _row(call: Call) -> Request:
         old_port_id=call.old_port,
         source=call.source,
         server=call.server,
-        model=_kept(call.model, 200),
-        path=_kept(call.path, 200),
+        model=_trim_for_column(call.model, 200),
+        path=_trim_for_column(call.path, 200),
         status=call.status,
         cancelled=call.cancelled,
         first=call.first,
         duration=duration,
-        error=_kept(call.error, 500),
+        error=_trim_for_column(call.error, 500),
         **call.counts,
     )
 

@@ -105,10 +105,10 @@ class CallRecorder:
     def exchange(self, request: Request, run: Run | None) -> Exchange:
         """What is kept of it. Takes its time: not for the event loop."""
         seen = self._asked[:LOOKED_AT]
-        asked, asked_out = _kept(_laid_out(seen), run)
+        asked, asked_out = _trim_text(_laid_out(seen), run)
         heard = self._transcript.text if self._transcript else _laid_out(self._heard)
         left_out = self._transcript.left_out if self._transcript else self._left_out
-        answered, answered_out = _kept(heard, run)
+        answered, answered_out = _trim_text(heard, run)
         return Exchange(
             request=request,
             capture_id=self.switched.pk,
@@ -143,12 +143,12 @@ def _left_out(found: "re.Match[str]") -> str:
     return f"{begin}… ({len(text)} characters are not kept){end}"
 
 
-def _kept(text: str, run: Run | None) -> tuple[str, int]:
+def _trim_text(text: str, run: Run | None) -> tuple[str, int]:
     """The beginning, without secrets; and how many bytes are not in it."""
     whole = text.encode(errors="replace")
     seen = whole[: MOST + MARGIN]
     shown = seen.decode(errors="ignore")
-    masked = (secrets.masked(run, shown) if run else secrets.without_tokens(shown)).encode()
+    masked = (secrets.mask_secrets(run, shown) if run else secrets.without_tokens(shown)).encode()
     return masked[:MOST].decode(errors="ignore"), len(whole) - len(seen) + len(masked[MOST:])
 
 

@@ -30,7 +30,7 @@ def asked_for(path: str, said: dict[str, object] | None, engine: str) -> dict[st
     return {"stream_options": {**options, "include_usage": True}}
 
 
-def without(events: bytes) -> bytes:
+def drop_usage_event(events: bytes) -> bytes:
     """Whole events but the one that has the counts and nothing else."""
     if b'"usage"' not in events:
         return events

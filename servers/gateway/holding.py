@@ -12,7 +12,7 @@ from servers.gateway.refusal import Refusal
 from servers.gateway.routes import PASSING, NoRoute, Route, Routes
 from servers.lifecycle import demand
 from servers.lifecycle.demand import NotStartedError
-from servers.live.waiting import awaited
+from servers.live.waiting import wait_async
 from servers.models import Server, User
 
 # Seconds after which a start that waits for others' memory is looked at again, without any news.
@@ -88,7 +88,7 @@ async def _news(routes: Routes, absence: NoRoute, seconds: float) -> None:
         return routes.absence(absence.server)
 
     try:
-        await awaited(
+        await wait_async(
             look,
             lambda now: now != absence,
             groups=[live.LIVE],

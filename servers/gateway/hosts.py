@@ -21,7 +21,7 @@ def unknown_host(scope: Scope) -> Refusal | None:
     A page that somebody opens could have its own name lead to this box (DNS rebinding), and then
     ask here as if it were of this site.
     """
-    host = _said(scope)
+    host = _read_host_header(scope)
     if host is None:
         host = str((scope.get("server") or ("",))[0])
         host = f"[{host}]" if ":" in host else host
@@ -38,7 +38,7 @@ def unknown_host(scope: Scope) -> Refusal | None:
 
 def without_port(scope: Scope) -> str:
     """The name that was asked for; "" where a program says none, which browsers always do."""
-    host = (_said(scope) or "").casefold()
+    host = (_read_host_header(scope) or "").casefold()
     return host[: host.find("]") + 1] if host.startswith("[") else host.partition(":")[0]
 
 
@@ -54,6 +54,6 @@ def is_ours(host: str) -> bool:
     return True
 
 
-def _said(scope: Scope) -> str | None:
+def _read_host_header(scope: Scope) -> str | None:
     said = next((value for name, value in scope["headers"] if name == b"host"), None)
     return None if said is None else said.decode("latin-1")

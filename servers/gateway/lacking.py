@@ -44,10 +44,10 @@ async def look(answer: UpstreamResponse) -> tuple[UpstreamResponse, bool]:
         begun += piece
         if len(begun) > LOOKED_AT:
             break
-    return replace(answer, pieces=_again(begun, answer.pieces)), _says_so(begun)
+    return replace(answer, pieces=_replay(begun, answer.pieces)), _says_so(begun)
 
 
-async def _again(begun: bytes, rest: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
+async def _replay(begun: bytes, rest: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
     if begun:
         yield begun
     async for piece in rest:

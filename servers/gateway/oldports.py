@@ -16,7 +16,7 @@ from servers.gateway.app import Gateway
 from servers.gateway.asgi import Receive, Scope, Send
 from servers.gateway.door import LegacyPortListener
 from servers.lifecycle import portholders
-from servers.live.waiting import awaited
+from servers.live.waiting import wait_async
 from servers.models import Box, OldPort
 
 log = logging.getLogger(__name__)
@@ -62,7 +62,7 @@ class LegacyPorts:
         try:
             while True:
                 try:
-                    await awaited(
+                    await wait_async(
                         self._look,
                         lambda _nothing: False,
                         groups=[live.LIVE],

@@ -48,7 +48,7 @@ def _json(said: dict[str, object]) -> bytes:
         return json.dumps(said).encode()
 
 
-async def heard(receive: Receive, content_type: str) -> GatewayRequest:
+async def receive_request(receive: Receive, content_type: str) -> GatewayRequest:
     """Raises Refusal, GoneError."""
     body = bytearray()
     while True:

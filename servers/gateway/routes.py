@@ -173,7 +173,7 @@ class Routes:
         return f": {', '.join(names)}" if names else "; none is ready now"
 
 
-def listed(shown: Iterable[Route | NoRoute], *, sees_causes: bool) -> list[dict[str, object]]:
+def list_models(shown: Iterable[Route | NoRoute], *, sees_causes: bool) -> list[dict[str, object]]:
     """Each name once, in OpenAI's form and with more beside it."""
     found: dict[str, dict[str, object]] = {}
     for each in shown:

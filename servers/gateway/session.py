@@ -12,7 +12,7 @@ from servers.gateway import holding
 from servers.gateway.calls import Call, Calls
 from servers.gateway.routes import PASSING
 from servers.host.probes import CHAT_PATH
-from servers.live.waiting import awaited
+from servers.live.waiting import wait_async
 from servers.models import Run
 
 # Seconds until a server is first noted as busy: nothing is written before a first token.
@@ -22,7 +22,7 @@ _calls = Calls()
 
 
 @asynccontextmanager
-async def asking(*, person: int, run: int, server: str, model: str) -> AsyncIterator[Call]:
+async def open_call(*, person: int, run: int, server: str, model: str) -> AsyncIterator[Call]:
     """One request of a person who is logged in and may ask, to the engine of this run."""
     call = Call(path=CHAT_PATH, began=time.monotonic(), model=model, server=server)
     call.person, call.run = person, run
@@ -43,7 +43,7 @@ async def awake(*, person: int, server: int, run: int, seconds: float) -> None:
     until = time.monotonic() + seconds
     while await sync_to_async(_sleeps)(run) and (left := until - time.monotonic()) > 0:
         await holding.ask(server, person)
-        await awaited(
+        await wait_async(
             lambda: sync_to_async(_sleeps)(run),
             lambda sleeps: not sleeps,
             groups=[live.LIVE],
@@ -57,7 +57,9 @@ def _sleeps(run: int) -> bool:
     return found is not None and found.sleeps
 
 
-async def refused(*, person: int, run: int | None, server: str, model: str, message: str) -> None:
+async def record_refusal(
+    *, person: int, run: int | None, server: str, model: str, message: str
+) -> None:
     """Write down that there was nothing to pass it on to."""
     call = Call(path=CHAT_PATH, began=time.monotonic(), model=model, server=server)
     call.person, call.run = person, run

@@ -24,7 +24,7 @@ def goes_by_proxy(url: httpx.URL) -> bool:
     return named and not proxy_bypass(url.host)
 
 
-def of(host: str, port: int) -> list[Address]:
+def resolve(host: str, port: int) -> list[Address]:
     """Every address of a name. Raises UnknownNameError."""
     try:
         told = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)

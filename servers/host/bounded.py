@@ -40,7 +40,7 @@ class BoundedResponse:
         return 200 <= self.status < 300
 
 
-async def received(
+async def fetch(
     request: httpx.Request,
     *,
     by: httpx.AsyncClient,
@@ -58,7 +58,7 @@ async def received(
     body = bytearray()
     try:
         async with asyncio.timeout(within):
-            response = await _answered(request, by, hops)
+            response = await _follow_redirects(request, by, hops)
             try:
                 await _read(response, body, most)
             finally:
@@ -88,7 +88,9 @@ async def begin(response: httpx.Response, most: int) -> bytes:
     return bytes(body[:most])
 
 
-async def _answered(request: httpx.Request, by: httpx.AsyncClient, hops: int) -> httpx.Response:
+async def _follow_redirects(
+    request: httpx.Request, by: httpx.AsyncClient, hops: int
+) -> httpx.Response:
     """The begin of the answer that the redirects end at, to be let go."""
     for hop in range(hops + 1):
         response = await connections.send(request, by)
@@ -97,30 +99,30 @@ async def _answered(request: httpx.Request, by: httpx.AsyncClient, hops: int) ->
             return response
         await connections.let_go(response)
         if hop < hops:
-            request = _followed(request, following)
+            request = _build_next_request(request, following)
     raise httpx.TooManyRedirects("it leads from one address to the next", request=request)
 
 
-def _followed(request: httpx.Request, following: httpx.Request) -> httpx.Request:
+def _build_next_request(request: httpx.Request, following: httpx.Request) -> httpx.Request:
     if request.url.scheme == "https" != following.url.scheme:
         raise BoundsError("leads on to an address without encryption")
     return following
 
 
 async def _read(response: httpx.Response, body: bytearray, most: int) -> None:
-    unpacking = _unpacking(response.headers.get("content-encoding", ""))
+    unpacking = _find_decompressor(response.headers.get("content-encoding", ""))
     async with aclosing(connections.pieces(response)) as pieces:
         async for piece in pieces:
             # One byte more than there may be is how too much is told.
             room = most - len(body) + 1
-            body += piece if unpacking is None else _unpacked(unpacking, piece, room)
+            body += piece if unpacking is None else _decompress(unpacking, piece, room)
             if len(body) > most:
                 raise BoundsError(f"answers with more than {_size(most)}")
     if unpacking is not None and body and not unpacking.eof:
         raise BoundsError("breaks off in the middle of its answer")
 
 
-def _unpacking(encoding: str) -> "zlib._Decompress | None":
+def _find_decompressor(encoding: str) -> "zlib._Decompress | None":
     """None where the answer is not packed."""
     match encoding.strip().casefold():
         case "" | "identity":
@@ -130,7 +132,7 @@ def _unpacking(encoding: str) -> "zlib._Decompress | None":
     raise BoundsError(f"packs its answer in a way that it was not asked for ({encoding[:40]!r})")
 
 
-def _unpacked(unpacking: "zlib._Decompress", piece: bytes, room: int) -> bytes:
+def _decompress(unpacking: "zlib._Decompress", piece: bytes, room: int) -> bytes:
     try:
         return unpacking.decompress(piece, room)
     except zlib.error as error:
@@ -144,7 +146,7 @@ def _size(count: int) -> str:
 type Place = tuple[httpx.URL, dict[str, str], dict[str, str]]
 
 
-def _at(url: httpx.URL, address: Address) -> Place:
+def _pin_address(url: httpx.URL, address: Address) -> Place:
     """Where to send a request for `url`, with what to say so that it is the name that is asked."""
     where = url.copy_with(host=str(address))
     return where, {"Host": url.netloc.decode()}, {"sni_hostname": url.raw_host.decode()}
@@ -197,13 +199,13 @@ class Outside:
         """
         until = time.monotonic() + self._within
         wanted = httpx.URL(url)
-        *others, last = [_at(wanted, each) for each in at] if at else [(wanted, {}, {})]
+        *others, last = [_pin_address(wanted, each) for each in at] if at else [(wanted, {}, {})]
         for place in [*others, last]:
             where, host, extensions = place
             request = self._client.build_request(
                 method, where, headers={**host, **(headers or {})}, extensions=extensions, **options
             )
-            answer = received(
+            answer = fetch(
                 request,
                 by=self._client,
                 most=most,
@@ -231,7 +233,7 @@ class Outside:
 
 
 @contextmanager
-def streamed(
+def stream(
     client: httpx.Client, url: str, headers: Mapping[str, str], *, hops: int
 ) -> Iterator[httpx.Response]:
     """The answer that the redirects end at, to be read while it comes: a file has no bound.

@@ -92,7 +92,7 @@ class BoxFiles:
         process may not look into is kept as it is written: nothing in there can be read either.
         Raises paths.PathError for another one of `own`: what it is cannot be kept apart.
         """
-        kept = tuple(paths.followed(each, root=root) for each in own)
+        kept = tuple(paths.follow_links(each, root=root) for each in own)
         found = []
         for each in below:
             with suppress(paths.PathError):
@@ -156,7 +156,7 @@ class BoxFiles:
         """Of the file itself, or of a link, not of its end."""
         if path.name == "..":
             self._check(path)
-        with self._way(path.parent) as folder, _named(path):
+        with self._way(path.parent) as folder, _name_errors(path):
             return os.stat(path.name or ".", dir_fd=folder, follow_symlinks=False)
 
     def is_folder(self, path: PurePosixPath) -> bool:
@@ -246,7 +246,7 @@ class BoxFiles:
     def room(self, path: PurePosixPath) -> DiskRoom:
         """How much may be written below a folder. Raises what `nearest` does."""
         here = self.nearest(path)
-        with self._way(here) as folder, _named(here):
+        with self._way(here) as folder, _name_errors(here):
             # By the open folder: its name may lead elsewhere by now.
             said = os.statvfs(folder)
             return DiskRoom(
@@ -261,7 +261,7 @@ class BoxFiles:
     def folder(self, path: PurePosixPath, *, make: bool = False) -> Iterator[int]:
         """A descriptor of a folder, by which one works in it; `make` it and those above it."""
         with self._folder(path, make=make) as folder:
-            with _named(path):
+            with _name_errors(path):
                 handle = os.open(".", _FOLDER, dir_fd=folder)
             try:
                 yield handle
@@ -318,7 +318,7 @@ class BoxFiles:
     def remove_tree(self, path: PurePosixPath) -> None:
         """A folder with everything in it. No link is followed, and nothing but folders opened."""
         with self._beside(path) as folder:
-            _removed(path, folder, depth=0)
+            _remove_tree(path, folder, depth=0)
 
     @contextmanager
     def _draft(self, path: PurePosixPath) -> Iterator[tuple[int, str]]:
@@ -345,7 +345,7 @@ class BoxFiles:
     def _beside(self, path: PurePosixPath) -> Iterator[int]:
         """The folder in which a file is to be opened, or made."""
         self._check(path)
-        with self._way(path.parent) as folder, _named(path):
+        with self._way(path.parent) as folder, _name_errors(path):
             yield folder
 
     def _check(self, path: PurePosixPath) -> None:
@@ -368,11 +368,11 @@ class BoxFiles:
             os.close(handle)
 
 
-def _removed(path: PurePosixPath, folder: int, *, depth: int) -> None:
+def _remove_tree(path: PurePosixPath, folder: int, *, depth: int) -> None:
     """shutil.rmtree opens what has become a pipe since it looked, and waits there."""
     if depth > _DEEPEST_REMOVED:
         raise RefusedFileError(f"more than {_DEEPEST_REMOVED} folders in one another", path)
-    with _named(path):
+    with _name_errors(path):
         handle = os.open(path.name, _FOLDER, dir_fd=folder)
         try:
             with os.scandir(handle) as inside:
@@ -380,7 +380,7 @@ def _removed(path: PurePosixPath, folder: int, *, depth: int) -> None:
             for name, is_folder in found:
                 with suppress(FileNotFoundError):  # somebody was faster
                     if is_folder:
-                        _removed(path / name, handle, depth=depth + 1)
+                        _remove_tree(path / name, handle, depth=depth + 1)
                     else:
                         os.unlink(name, dir_fd=handle)
         finally:
@@ -389,7 +389,7 @@ def _removed(path: PurePosixPath, folder: int, *, depth: int) -> None:
 
 
 def _step(part: str, folder: int, path: PurePosixPath, *, make: bool) -> int:
-    with _named(path):
+    with _name_errors(path):
         if make:
             with suppress(FileExistsError):
                 os.mkdir(part, dir_fd=folder)
@@ -405,7 +405,7 @@ def _step(part: str, folder: int, path: PurePosixPath, *, make: bool) -> int:
 
 
 @contextmanager
-def _named(path: PurePosixPath) -> Iterator[None]:
+def _name_errors(path: PurePosixPath) -> Iterator[None]:
     """An error tells the whole path, not the last step to it."""
     try:
         yield

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from servers.host import numbers
-from servers.host.docker_client import server_address, translated
+from servers.host.docker_client import server_address, translate_errors
 from servers.host.docker_socket import DockerResponse
 from servers.host.images import DockerImages, DockerStream
 from servers.host.pulls import PullProgress
@@ -95,7 +95,7 @@ class Builds(DockerImages):
         doing = f"to build {tag}"
         logins = {server_address(each.registry): each.to_json() for each in self.logins()}
         known = base64.urlsafe_b64encode(json.dumps(logins).encode()).decode()
-        with translated(doing):
+        with translate_errors(doing):
             answer = DockerResponse(
                 self.host,
                 f"/build?{query}",

@@ -41,7 +41,7 @@ def look(path: PurePosixPath, files: BoxFiles) -> CheckpointFiles | None:
             return CheckpointFiles(config=_header(path, files), weights=_with_parts(path, files))
         unread: dict[str, str] = {}
         config = _config(path / "config.json", files, unread=unread)
-        if (indexed := _indexed(path, files, unread)) is not None:
+        if (indexed := _sum_index(path, files, unread)) is not None:
             weights, missing = indexed
             return CheckpointFiles(config=config, weights=weights, missing=missing, unread=unread)
         return CheckpointFiles(config=config, weights=_weights(path, files), unread=unread)
@@ -90,7 +90,7 @@ def _with_parts(path: PurePosixPath, files: BoxFiles) -> int:
     return sum(files.file(path.parent / name).st_size for name in parts)
 
 
-def _indexed(
+def _sum_index(
     folder: PurePosixPath, files: BoxFiles, unread: dict[str, str]
 ) -> tuple[int, int] | None:
     """Bytes of the weights that the safetensors index names, and of those that are not there.
@@ -99,7 +99,7 @@ def _indexed(
     the index says which are loaded. None without an index, or where it does not tell.
     """
     index = _index(folder, files, unread)
-    named = _named(index)
+    named = _list_index_files(index)
     if named is None:
         return None
     there = [size for each in named if (size := _size(folder / each, files)) is not None]
@@ -115,7 +115,7 @@ def _indexed(
 
 def index_of(folder: PurePosixPath, files: BoxFiles) -> set[str] | None:
     """The files of weights that a folder's safetensors index names; None without an index."""
-    return _named(_index(folder, files))
+    return _list_index_files(_index(folder, files))
 
 
 def total(folder: PurePosixPath, files: BoxFiles) -> int | None:
@@ -131,7 +131,7 @@ def _index(
     return _config(folder / INDEX, files, longest=_LONGEST_INDEX, unread=unread) or {}
 
 
-def _named(index: dict[str, Any]) -> set[str] | None:
+def _list_index_files(index: dict[str, Any]) -> set[str] | None:
     named = index.get("weight_map")
     if not isinstance(named, dict) or not named:
         return None

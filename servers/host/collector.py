@@ -191,7 +191,7 @@ class Collector:
             return None
         self._told_at = now
         return {
-            **(self._last or _nothing()),
+            **(self._last or _build_empty_sample()),
             "collector_ok": False,
             "stale_s": round(silence, 1),
             "error": self._explain(silence),
@@ -318,7 +318,7 @@ class _Child:
                     log.warning("Collector %d: %s", self.pid, self._complaint)
 
 
-def _nothing() -> dict[str, Any]:
+def _build_empty_sample() -> dict[str, Any]:
     """A sample of a box whose collector has not said anything yet."""
     return {
         "t": round(time.time(), 3),

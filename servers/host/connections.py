@@ -60,11 +60,11 @@ def options() -> dict[str, Any]:
 
 def waited_for[Found](work: Coroutine[Any, Any, Found]) -> Found:
     """What comes of `work` in the loop of all questions, for who has no loop. Raises what it raises."""
-    return asyncio.run_coroutine_threadsafe(work, _asking()).result()
+    return asyncio.run_coroutine_threadsafe(work, _get_event_loop()).result()
 
 
 @cache
-def _asking() -> asyncio.AbstractEventLoop:
+def _get_event_loop() -> asyncio.AbstractEventLoop:
     """The event loop of all questions, in a thread of its own."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="questions", daemon=True)

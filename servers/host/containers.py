@@ -11,7 +11,7 @@ import requests
 
 from servers.host import numbers
 from servers.host.builds import Builds
-from servers.host.docker_client import APIError, NotFound, RegistryAuth, translated
+from servers.host.docker_client import APIError, NotFound, RegistryAuth, translate_errors
 from servers.host.docker_errors import ContainerError, port_taken, translate
 from servers.host.docker_events import EventStream
 from servers.host.docker_facts import (
@@ -67,7 +67,7 @@ class DockerContainers(Builds):
 
     def facts(self) -> DockerFacts:
         """Raises ContainerError when the daemon is down or may not be used."""
-        with translated("a look at it"):
+        with translate_errors("a look at it"):
             return DockerFacts.of(self._api.info())
 
     def run(self, spec: Spec) -> Container:
@@ -127,12 +127,12 @@ class DockerContainers(Builds):
 
     def start(self, container_id: str) -> None:
         self._check_ours(container_id)
-        with translated("to start the container"):
+        with translate_errors("to start the container"):
             self._api.start(container_id)
 
     def inspect(self, name_or_id: str) -> Container | None:
         """The container as it is now; None when there is none. Raises ContainerError."""
-        with translated("a look at the container"):
+        with translate_errors("a look at the container"):
             try:
                 found = self._api.inspect_container(name_or_id)
             except NotFound:
@@ -145,7 +145,7 @@ class DockerContainers(Builds):
         Raises ContainerError, of the kind not_running or no_container when it has ended.
         """
         self._check_ours(container_id)
-        with translated(f"to send {name}"):
+        with translate_errors(f"to send {name}"):
             self._api.kill(container_id, name)
 
     def remove(self, container_id: str) -> None:
@@ -154,7 +154,7 @@ class DockerContainers(Builds):
         One that is gone already is fine. Raises ContainerError.
         """
         if self._check_ours(container_id):
-            with translated("to remove the container"):
+            with translate_errors("to remove the container"):
                 try:
                     self._api.remove_container(container_id, v=True, force=True)
                 except NotFound:
@@ -169,7 +169,7 @@ class DockerContainers(Builds):
 
         Raises ContainerError.
         """
-        with translated("a list of containers"):
+        with translate_errors("a list of containers"):
             found = self._api.containers(
                 all=True, filters={"label": [f"inferdash.install={self.install}"]}
             )
@@ -185,7 +185,7 @@ class DockerContainers(Builds):
         if not labels.keys() >= set(IDENTITY):
             return None
         wanted = [f"{key}={value}" for key, value in _identity(labels).items()]
-        with translated("a list of containers"):
+        with translate_errors("a list of containers"):
             found = self._api.containers(all=True, filters={"label": wanted})
         return self.inspect(found[0]["Id"]) if found else None
 
@@ -195,7 +195,7 @@ class DockerContainers(Builds):
             "label": [f"inferdash.install={self.install}", "inferdash.run"],
             "status": ["created", "running", "paused"],
         }
-        with translated("a list of containers"):
+        with translate_errors("a list of containers"):
             found = self._api.containers(all=True, filters=wanted)
         labels = ((each["Labels"]["inferdash.run"], each["Id"]) for each in reversed(found))
         return {n: made for label, made in labels if (n := numbers.whole(label)) is not None}
@@ -208,7 +208,7 @@ class DockerContainers(Builds):
         """
         name = kernels_volume(image_id)
         labels = {"inferdash.install": self.install, "inferdash.image": image_id}
-        with translated("to make a volume"):
+        with translate_errors("to make a volume"):
             self._api.create_volume(name, labels=labels)
         return name
 
@@ -219,7 +219,7 @@ class DockerContainers(Builds):
         folder of the box. Raises ContainerError.
         """
         labels = {"inferdash.install": self.install, "inferdash.volume": name}
-        with translated(f"to make the volume {name}"):
+        with translate_errors(f"to make the volume {name}"):
             found = self._api.create_volume(name, labels=labels)
         return found["Labels"] == labels and not found["Options"]
 
@@ -229,7 +229,7 @@ class DockerContainers(Builds):
         Raises ContainerError.
         """
         dropped = []
-        with translated("a look at volumes"):
+        with translate_errors("a look at volumes"):
             filters = {"label": [f"inferdash.install={self.install}"]}
             for volume in self._api.volumes(filters=filters)["Volumes"] or []:
                 image_id = volume["Labels"].get("inferdash.image", "")
@@ -241,7 +241,7 @@ class DockerContainers(Builds):
     def processes(self, container_id: str) -> list[int]:
         """Process ids on the box; none when it does not run. Raises ContainerError."""
         try:
-            with translated("a look at the container's processes"):
+            with translate_errors("a look at the container's processes"):
                 found = self._api.top(container_id, ps_args="-o pid")
         except ContainerError as error:
             if error.kind in ("not_running", "no_container"):
@@ -257,7 +257,7 @@ class DockerContainers(Builds):
         label = f'{{"type":["container"],"label":["inferdash.install={self.install}"]}}'
         # Docker answers before it listens: what happens in between is in its memory.
         since = since or f"{time.time():.6f}"
-        with translated("its events"):
+        with translate_errors("its events"):
             query = urlencode({"since": since, "filters": label})
             return EventStream(DockerResponse(self.host, f"/events?{query}"))
 
@@ -292,7 +292,7 @@ class DockerContainers(Builds):
             raise translate(str(error), doing="the container's log") from error
 
     def _create(self, spec: Spec) -> str:
-        with translated("to create the container"):
+        with translate_errors("to create the container"):
             try:
                 made = self._api.create_container(**creation(spec))
             except APIError as error:
@@ -323,7 +323,7 @@ class DockerContainers(Builds):
 
     def _named(self, error: ContainerError, spec: Spec) -> ContainerError:
         """The same error, saying who has the port where that can be found out."""
-        with translated("a list of containers"):
+        with translate_errors("a list of containers"):
             running = self._api.containers()
         publishing = {
             published.get("PublicPort"): found["Names"][0].lstrip("/")
@@ -347,7 +347,7 @@ class DockerContainers(Builds):
         empty = io.BytesIO()
         tarfile.open(fileobj=empty, mode="w").close()
         repository, tag = split_reference(NOTHING)
-        with translated("an empty image"):
+        with translate_errors("an empty image"):
             self._api.import_image_from_data(empty.getvalue(), repository, tag)
         return NOTHING
 

@@ -43,10 +43,10 @@ def sha256(path: PurePosixPath, files: BoxFiles) -> str:
 
 def _of_file(path: PurePosixPath, files: BoxFiles) -> str:
     with files.opened(path) as file:
-        return _counted(file)
+        return _count_bytes(file)
 
 
-def _counted(file: BinaryIO) -> str:
+def _count_bytes(file: BinaryIO) -> str:
     """It may have grown since somebody has looked."""
     digest, left = hashlib.sha256(), LARGEST
     while block := file.read(_BLOCK):

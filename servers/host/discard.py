@@ -233,7 +233,7 @@ class _Planned:
         kept: int = 0,
     ) -> DeletionPlan:
         there = [(each, seen) for each in files if (seen := self._seen(each)) is not None]
-        below = [seen for tree in trees for _path, seen in _everything(tree, self._files)]
+        below = [seen for tree in trees for _path, seen in _walk_tree(tree, self._files)]
         everything = [*(seen for _path, seen in there), *below]
         held = [seen for seen in everything if stat.S_ISREG(seen.st_mode)]
         names = Counter((seen.st_dev, seen.st_ino) for seen in held)
@@ -255,7 +255,7 @@ class _Planned:
 
     def _links(self, snapshot: PurePosixPath) -> Iterator[tuple[PurePosixPath, str]]:
         """The files of a snapshot, with the names of their blobs; "" for one that is no link."""
-        for each, seen in _everything(snapshot, self._files):
+        for each, seen in _walk_tree(snapshot, self._files):
             target = self._files.target(each) if stat.S_ISLNK(seen.st_mode) else ""
             found = _BLOB.fullmatch(target)
             yield each, found["name"] if found else ""
@@ -264,7 +264,7 @@ class _Planned:
         """The branches and tags that stand for a commit."""
         if self._seen(folder) is None:
             return []
-        found = [each for each, seen in _everything(folder, self._files) if _is_file(seen)]
+        found = [each for each, seen in _walk_tree(folder, self._files) if _is_file(seen)]
         return [each for each in found if self._says(each, commit)]
 
     def _says(self, ref: PurePosixPath, commit: str) -> bool:
@@ -292,7 +292,7 @@ def _is_file(seen: os.stat_result) -> bool:
     return stat.S_ISREG(seen.st_mode)
 
 
-def _everything(
+def _walk_tree(
     tree: PurePosixPath, files: BoxFiles
 ) -> Iterator[tuple[PurePosixPath, os.stat_result]]:
     """Everything but folders. Raises DiscardError where it is more than a model."""
@@ -313,4 +313,4 @@ def _files(made: DeletionPlan, files: BoxFiles) -> Iterator[PurePosixPath]:
     yield from map(PurePosixPath, made.files)
     for each in made.trees:
         with suppress(OSError, DiscardError):
-            yield from (path for path, _seen in _everything(PurePosixPath(each), files))
+            yield from (path for path, _seen in _walk_tree(PurePosixPath(each), files))

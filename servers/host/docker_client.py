@@ -16,7 +16,14 @@ from docker.errors import APIError, DockerException, NotFound
 from servers.host.docker_errors import translate
 from servers.host.docker_socket import DockerSocketError
 
-__all__ = ["APIError", "DockerClient", "RegistryAuth", "NotFound", "server_address", "translated"]
+__all__ = [
+    "APIError",
+    "DockerClient",
+    "RegistryAuth",
+    "NotFound",
+    "server_address",
+    "translate_errors",
+]
 
 DEFAULT_HOST = "unix:///var/run/docker.sock"
 TIMEOUT = 60  # seconds; creating a container of a large image takes a while
@@ -89,7 +96,7 @@ class DockerClient:
 
 
 @contextmanager
-def translated(doing: str) -> Iterator[None]:
+def translate_errors(doing: str) -> Iterator[None]:
     """Raises ContainerError for what the library raises; see docker_errors."""
     try:
         yield

@@ -22,7 +22,7 @@ def read(text: str) -> int:
     return sum(int(count or 0) * unit for count, unit in zip(match.groups(), _UNITS, strict=True))
 
 
-def shown(seconds: int) -> str:
+def format_duration(seconds: int) -> str:
     """The shortest way to write it so that `read` reads it back."""
     parts = []
     for unit, letter in zip(_UNITS, "hms", strict=True):

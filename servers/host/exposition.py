@@ -62,7 +62,7 @@ def render(families: Iterable[MetricFamily]) -> str:
         if not family.series:
             continue
         _check(family)
-        lines.append(f"# HELP {family.name} {_escaped(family.help)}")
+        lines.append(f"# HELP {family.name} {_escape(family.help)}")
         lines.append(f"# TYPE {family.name} {family.kind}")
         for labels, value in family.series.items():
             lines.append(f"{family.name}{_labels(dict(labels))} {_number(value)}")
@@ -84,13 +84,13 @@ def _labels(labels: Mapping[str, str]) -> str:
     if not labels:
         return ""
     pairs = (
-        f'{name}="{_escaped(text).replace(chr(34), chr(92) + chr(34))}"'
+        f'{name}="{_escape(text).replace(chr(34), chr(92) + chr(34))}"'
         for name, text in labels.items()
     )
     return f"{{{','.join(pairs)}}}"
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return text.replace("\\", "\\\\").replace("\n", "\\n")
 
 

@@ -9,7 +9,7 @@ from signal import Signals
 from typing import Any
 from urllib.parse import urlencode
 
-from servers.host.docker_client import DockerClient, NotFound, translated
+from servers.host.docker_client import DockerClient, NotFound, translate_errors
 from servers.host.docker_errors import translate
 from servers.host.docker_events import EventStream
 from servers.host.docker_facts import Container, Event, Json
@@ -125,7 +125,7 @@ class DockerReader(DockerClient):
 
         `known` are those of an earlier look by their ids, to which nothing has happened since.
         """
-        with translated("a list of containers"):
+        with translate_errors("a list of containers"):
             listed = self._api.containers()
         theirs = [each for each in listed if (each["Labels"] or {}).get(INSTALL) != self.install]
         kept = known or {}
@@ -138,7 +138,7 @@ class DockerReader(DockerClient):
         `known` are those of an earlier look by their ids: what has ended stays as it is, until it
         is started again. Raises ContainerError.
         """
-        with translated("a list of containers"):
+        with translate_errors("a list of containers"):
             listed = self._api.containers(all=True, filters={"status": list(_ENDED)})
         theirs = [each for each in listed if (each["Labels"] or {}).get(INSTALL) != self.install]
         newest = sorted(theirs, key=lambda each: int(each["Created"]), reverse=True)[:MOST_ENDED]
@@ -150,7 +150,7 @@ class DockerReader(DockerClient):
 
         Raises ContainerError.
         """
-        with translated("a list of images"):
+        with translate_errors("a list of images"):
             images = self._api.images()
         return len(images), sum(int(each.get("Size") or 0) for each in images)
 
@@ -159,7 +159,7 @@ class DockerReader(DockerClient):
 
         Raises ContainerError.
         """
-        with translated("a look at the container"):
+        with translate_errors("a look at the container"):
             try:
                 found = self._api.inspect_container(container_id)
             except NotFound:
@@ -170,7 +170,7 @@ class DockerReader(DockerClient):
 
     def running(self) -> list[str]:
         """The ids of all containers that run on the box, whoever made them. Raises ContainerError."""
-        with translated("a list of containers"):
+        with translate_errors("a list of containers"):
             return [each["Id"] for each in self._api.containers()]
 
     def tail(self, container_id: str, count: int, *, since: datetime | None = None) -> list[str]:
@@ -179,7 +179,7 @@ class DockerReader(DockerClient):
         `since` leaves out what an earlier life of the container has printed.
         """
         bound = int(since.timestamp()) if since else None
-        with translated("the container's log"):
+        with translate_errors("the container's log"):
             try:
                 text: bytes = self._api.logs(container_id, tail=count, since=bound)
             except NotFound:
@@ -188,7 +188,7 @@ class DockerReader(DockerClient):
 
     def made_from(self, image_id: str) -> Json | None:
         """What Docker says of an image; None when it is gone. Raises ContainerError."""
-        with translated("a look at the image"):
+        with translate_errors("a look at the image"):
             try:
                 found: Json = self._api.inspect_image(image_id)  # type: ignore[no-untyped-call]
             except NotFound:
@@ -211,7 +211,7 @@ class DockerReader(DockerClient):
             "until": f"{time.time():.6f}",
             "filters": json.dumps(wanted),
         }
-        with translated("its events"):
+        with translate_errors("its events"):
             answer = DockerResponse(self.host, f"/events?{urlencode(query)}", silence=_PAST_WITHIN)
             try:
                 events = [Event.of(json.loads(line)) for line in answer.lines()]
@@ -228,7 +228,7 @@ class DockerReader(DockerClient):
     def happenings(self) -> EventStream:
         """What happens to containers, whoever made them, from now on. Raises ContainerError."""
         wanted: dict[str, Any] = {"type": ["container"], "event": list(_HAPPENINGS)}
-        with translated("its events"):
+        with translate_errors("its events"):
             query = urlencode({"filters": json.dumps(wanted)})
             return EventStream(DockerResponse(self.host, f"/events?{query}"))
 

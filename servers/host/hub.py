@@ -95,7 +95,7 @@ def _look(hub: "_Hub", gguf: str | None) -> RemoteModel:
     return RemoteModel(
         access="open",
         config=config if isinstance(config, dict) else None,
-        weights=_indexed(files, index) or _of_one_format(files),
+        weights=_sum_index(files, index) or _of_one_format(files),
     )
 
 
@@ -144,7 +144,7 @@ def _files(hub: _Hub, status: int, said: Any) -> dict[str, int]:
     return found
 
 
-def _indexed(files: dict[str, int], index: Any) -> int | None:
+def _sum_index(files: dict[str, int], index: Any) -> int | None:
     named = index.get("weight_map") if isinstance(index, dict) else None
     if not isinstance(named, dict):
         return None

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from servers.host.docker_client import NotFound, server_address, translated
+from servers.host.docker_client import NotFound, server_address, translate_errors
 from servers.host.docker_errors import ContainerError, translate
 from servers.host.docker_facts import Image, Json, split_reference
 from servers.host.docker_socket import DockerResponse, DockerSocketError
@@ -94,7 +94,7 @@ class DockerStream:
         self._answer.close()
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        with translated(self._doing), closing(self._answer):
+        with translate_errors(self._doing), closing(self._answer):
             for line in self._answer.lines():
                 said = json.loads(line)
                 if "error" in said:
@@ -107,7 +107,7 @@ class DockerImages(DockerReader):
 
     def image(self, reference: str) -> Image | None:
         """The local image; None when this box does not have it. Raises ContainerError."""
-        with translated(f"a look at the image {reference}"):
+        with translate_errors(f"a look at the image {reference}"):
             try:
                 found = self._api.inspect_image(reference)  # type: ignore[no-untyped-call]
             except NotFound:
@@ -116,13 +116,13 @@ class DockerImages(DockerReader):
 
     def images(self) -> list[ListedImage]:
         """Every image but the unnamed steps of builds. Raises ContainerError."""
-        with translated("a list of images"):
+        with translate_errors("a list of images"):
             found = self._api.images()
         return [ListedImage.of(each) for each in found]
 
     def uses(self) -> list[ImageUser]:
         """Every container of the box, whoever made it, with its image. Raises ContainerError."""
-        with translated("a list of containers"):
+        with translate_errors("a list of containers"):
             found = self._api.containers(all=True)
         return [
             ImageUser(
@@ -183,7 +183,7 @@ class DockerImages(DockerReader):
         repository, tag = split_reference(reference)
         query = urlencode({"fromImage": repository, "tag": tag})
         doing = f"to pull {reference}"
-        with translated(doing):
+        with translate_errors(doing):
             path = f"/images/create?{query}"
             headers = self._login(repository)
             return DockerStream(
@@ -199,7 +199,10 @@ class DockerImages(DockerReader):
         doing = f"to ask the registry for {reference}"
         path = f"/distribution/{quote(reference, safe='/:@')}/json"
         headers = self._login(repository)
-        with translated(doing), closing(DockerResponse(self.host, path, headers=headers)) as answer:
+        with (
+            translate_errors(doing),
+            closing(DockerResponse(self.host, path, headers=headers)) as answer,
+        ):
             said = json.loads(b"".join(iter(answer.receive, b"")))
         platforms = (
             "/".join(filter(None, (each.get("os"), each.get("architecture"))))
@@ -214,7 +217,7 @@ class DockerImages(DockerReader):
     def tag(self, image: str, reference: str) -> None:
         """Let a reference mean this image from now on. Raises ContainerError."""
         repository, tag = split_reference(reference)
-        with translated(f"to name the image {reference}"):
+        with translate_errors(f"to name the image {reference}"):
             self._api.tag(image, repository, tag, force=True)
 
     def untag(self, reference: str) -> None:
@@ -223,7 +226,7 @@ class DockerImages(DockerReader):
         One that is gone already is fine. Never against Docker's will: what a container was made
         from stays. Raises ContainerError, of the kind image_in_use then.
         """
-        with translated(f"to remove {reference}"):
+        with translate_errors(f"to remove {reference}"):
             try:
                 self._api.remove_image(reference)
             except NotFound:

@@ -87,7 +87,7 @@ class _FolderScan:
         index = any(each.name == checkpoints.INDEX for each in files)
         has_config = any(each.name in ("config.json", "adapter_config.json") for each in files)
         if (rest and has_config) or index:
-            leftover = stored.unfinished(here, self._files)
+            leftover = stored.find_unfinished(here, self._files)
             yield self._checkpoint(
                 here, files, rest, name=stored.name_of(here), unfinished=leftover
             )
@@ -200,7 +200,7 @@ class _FolderScan:
         used = stored.of_one_format(models, wanted)
         read = checkpoints.look(folder, self._files)
         # Without an index the names of the parts tell how many there are.
-        named = stored.counted(used) if wanted is None else wanted
+        named = stored.list_parts(used) if wanted is None else wanted
         lacking = sorted(named - {each.name for each in used})
         lacking = lacking or [
             each for each in dangling if stored.FORMATS.get(PurePosixPath(each).suffix)

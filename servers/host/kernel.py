@@ -268,7 +268,7 @@ class Processes:
             return known.title
         if state in "DZX":
             return name
-        return masked(self._kernel._text(f"proc/{pid}/cmdline") or "") or name
+        return mask_command_line(self._kernel._text(f"proc/{pid}/cmdline") or "") or name
 
     def _user(self, pid: int) -> str | None:
         uid = self._kernel.uid(pid)
@@ -279,7 +279,7 @@ class Processes:
         return ids[-1] if ids else None
 
 
-def masked(cmdline: str) -> str:
+def mask_command_line(cmdline: str) -> str:
     """A command line (words end with NUL) as one line without the values of secrets."""
     words: list[str] = []
     hide_next = False

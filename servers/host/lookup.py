@@ -39,7 +39,7 @@ def look(path: str, roots: Iterable[str], files: BoxFiles, *, seconds: float = 1
     wanted = PurePosixPath(path).name.casefold()
     until = time.monotonic() + seconds
     found: list[str] = []
-    for each in _everything(roots, files, until):
+    for each in _walk_levels(roots, files, until):
         if each.name.casefold() == wanted:
             found.append(str(each))
             if len(found) == MOST_FOUND:
@@ -47,9 +47,9 @@ def look(path: str, roots: Iterable[str], files: BoxFiles, *, seconds: float = 1
     return PathLookup(lies="missing", elsewhere=tuple(found))
 
 
-def _everything(roots: Iterable[str], files: BoxFiles, until: float) -> Iterator[PurePosixPath]:
+def _walk_levels(roots: Iterable[str], files: BoxFiles, until: float) -> Iterator[PurePosixPath]:
     """Level by level: what is near the top is what people mean. Links are not followed."""
-    todo = deque((each, 1) for each in _resolved(roots, files))
+    todo = deque((each, 1) for each in _resolve_roots(roots, files))
     left = MOST_ENTRIES
     while todo and left > 0 and time.monotonic() < until:
         folder, depth = todo.popleft()
@@ -65,7 +65,7 @@ def _everything(roots: Iterable[str], files: BoxFiles, until: float) -> Iterator
                 todo.append((folder / name, depth + 1))
 
 
-def _resolved(roots: Iterable[str], files: BoxFiles) -> Iterator[PurePosixPath]:
+def _resolve_roots(roots: Iterable[str], files: BoxFiles) -> Iterator[PurePosixPath]:
     for each in dict.fromkeys(roots):
         try:
             yield paths.resolve(each, root=files.root)

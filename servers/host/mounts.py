@@ -39,7 +39,7 @@ def table(*, root: Path = Path("/")) -> list[MountPoint]:
     return found
 
 
-def around(path: str, mounts: list[MountPoint]) -> MountPoint | None:
+def find_mount(path: str, mounts: list[MountPoint]) -> MountPoint | None:
     """The mount that a path of the box lies on; None where none is known."""
     inside = f"{PurePosixPath(path)}/"
     # A box of many containers has hundreds: letters compare sooner than paths.
@@ -54,7 +54,7 @@ def around(path: str, mounts: list[MountPoint]) -> MountPoint | None:
 
 def real_place(path: str, mounts: list[MountPoint], *, root: Path = Path("/")) -> str:
     """Where a path leads; "" where there is nothing. On a disk of the network it is not looked for."""
-    found = around(path, mounts)
+    found = find_mount(path, mounts)
     if found is not None and _REMOTE.search(found.kind):
         return path
     if paths.exists(path, root=root) is False:

@@ -16,7 +16,7 @@ def holders(wanted: Set[tuple[int, int]], proc: Path) -> list[str]:
     found = []
     for process in proc.glob("[0-9]*"):
         try:
-            if not is_stuck(process) and wanted & _held(process):
+            if not is_stuck(process) and wanted & _list_open_files(process):
                 name = (process / "comm").read_text(errors="replace").strip()
                 found.append(f"{name} (process {process.name})")
         except OSError:
@@ -24,7 +24,7 @@ def holders(wanted: Set[tuple[int, int]], proc: Path) -> list[str]:
     return sorted(found)
 
 
-def _held(process: Path) -> set[tuple[int, int]]:
+def _list_open_files(process: Path) -> set[tuple[int, int]]:
     """Device and inode of the files that a process maps or has open."""
     held = set()
     with (process / "maps").open(errors="replace") as maps:

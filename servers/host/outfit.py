@@ -60,7 +60,7 @@ def shared_memory(*, root: Path = Path("/")) -> HostDisk | None:
     return disk(_SHM, root=root)
 
 
-def listening(*, root: Path = Path("/")) -> frozenset[int] | None:
+def list_listening_ports(*, root: Path = Path("/")) -> frozenset[int] | None:
     """TCP ports that somebody listens on, of the network that this process is in; None where
     the kernel does not tell. Source: proc(5), /proc/net/tcp.
     """

@@ -31,7 +31,7 @@ def resolve(path: str, *, root: Path = Path("/")) -> PurePosixPath:
             continue
         here = done / part
         try:
-            target = _seen(here, root).readlink()
+            target = _resolve_visible(here, root).readlink()
         except PermissionError as error:
             raise HiddenPathError(
                 f"inferdash may not look into {done}, so it cannot tell where {path} leads. Allow "
@@ -51,7 +51,7 @@ def resolve(path: str, *, root: Path = Path("/")) -> PurePosixPath:
     return done
 
 
-def followed(path: str, *, root: Path = Path("/")) -> PurePosixPath:
+def follow_links(path: str, *, root: Path = Path("/")) -> PurePosixPath:
     """As resolve(), but a path that leads through a folder which this process may not look into,
     such as a person's home that is shut to a service, is kept as it is written. Raises PathError
     for a loop of links."""
@@ -64,7 +64,7 @@ def followed(path: str, *, root: Path = Path("/")) -> PurePosixPath:
 def exists(path: str, *, root: Path = Path("/")) -> bool | None:
     """Whether the path leads to something; None when this process may not look."""
     try:
-        _seen(resolve(path, root=root), root).lstat()
+        _resolve_visible(resolve(path, root=root), root).lstat()
     except (PermissionError, HiddenPathError):
         return None
     except (FileNotFoundError, NotADirectoryError, PathError):
@@ -77,7 +77,7 @@ def _names(path: str | Path) -> list[str]:
     return [part for part in PurePosixPath(path).parts if part.strip("/")][::-1]
 
 
-def _seen(path: PurePosixPath, root: Path) -> Path:
+def _resolve_visible(path: PurePosixPath, root: Path) -> Path:
     return root / path.relative_to("/")
 
 
@@ -86,6 +86,6 @@ def is_text(name: str) -> bool:
     return name.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in name)
 
 
-def shown(path: Path) -> str:
+def format_path(path: Path) -> str:
     """A path in letters that can be shown and kept; where its bytes are no text it is another."""
     return str(path).encode(errors="replace").decode()

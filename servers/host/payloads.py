@@ -71,7 +71,7 @@ class Payload:
     headers: dict[str, str] = field(default_factory=dict)
 
 
-def of(kind: str, message: AlertMessage, *, key: str = "", now: float) -> Payload:
+def build_payload(kind: str, message: AlertMessage, *, key: str = "", now: float) -> Payload:
     """`kind`: json, slack, discord or ntfy. `key` signs JSON, and lets in at ntfy; "" for none.
     `now` is unix seconds. Raises KeyError for any other kind."""
     match kind:

@@ -26,7 +26,7 @@ def listener(port: int) -> str | None:
     return None
 
 
-def listening(pids: Collection[int]) -> tuple[tuple[int, str, int], ...]:
+def list_listening_sockets(pids: Collection[int]) -> tuple[tuple[int, str, int], ...]:
     """Process, address and port of each TCP socket on which one of these listens, by port.
 
     Nothing where the kernel does not tell us whose sockets are (another user's processes, without

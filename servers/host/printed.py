@@ -106,7 +106,7 @@ def _is_same(one: ProcessStream, other: ProcessStream) -> bool:
 def _outlet(pid: int, stream: str, number: int, kernel: Kernel) -> ProcessStream | None:
     link = kernel.root / f"proc/{pid}/fd/{number}"
     try:
-        target = paths.shown(link.readlink())[:_SHOWN]
+        target = paths.format_path(link.readlink())[:_SHOWN]
         said = link.stat()
     except PermissionError:
         return ProcessStream(stream=stream, kind="hidden")
@@ -147,7 +147,7 @@ def _is_written(flags: int) -> bool:
     return flags & os.O_ACCMODE in (os.O_WRONLY, os.O_RDWR) and not flags & _O_PATH
 
 
-def opened(
+def open_stream(
     pid: int, number: int, kernel: Kernel | None = None, *, start: int | None = None
 ) -> "RawIOBase":
     """The file that a descriptor of a process goes to, whatever its name is by now.
@@ -163,7 +163,7 @@ def opened(
     before, file = kernel.life(pid), _open(link)
     said = os.fstat(file.fileno())
     is_its = _is_written(_flags(pid, number, kernel)) and _may_be_shown(pid, said, kernel)
-    path, after = _named(link), kernel.life(pid)
+    path, after = _find_path(link), kernel.life(pid)
     if before is None or after is None or {start or after.start, before.start} != {after.start}:
         file.close()
         raise PrintedError("The process ended while it was looked at.")
@@ -178,7 +178,7 @@ def opened(
     return file
 
 
-def _named(link: Path) -> Path | None:
+def _find_path(link: Path) -> Path | None:
     try:
         return Path(str(link.readlink()).removesuffix(" (deleted)"))
     except OSError:
@@ -193,7 +193,7 @@ def _remember(life: tuple[int, int], path: Path, said: os.stat_result) -> None:
         _opened.popitem(last=False)
 
 
-def reopened(pid: int, start: int, inode: tuple[int, int]) -> "RawIOBase | None":
+def reopen_stream(pid: int, start: int, inode: tuple[int, int]) -> "RawIOBase | None":
     """A file of a process that has ended: the one of this device and number that opened() has
     opened while it ran. None when another one has its name by now. Raises PrintedError.
 

@@ -98,7 +98,7 @@ def health(endpoint: Endpoint, path: str) -> HealthAnswer:
 
 def models(endpoint: Endpoint, path: str = "/v1/models") -> list[str] | None:
     """The names that requests may give as model; None when the engine does not say."""
-    listed = _listed(_get_json(endpoint, path))
+    listed = _parse_models(_get_json(endpoint, path))
     if listed is None:
         return None
     names = [
@@ -113,7 +113,7 @@ def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _listed(answer: Any) -> list[dict[str, Any]] | None:
+def _parse_models(answer: Any) -> list[dict[str, Any]] | None:
     """The models of an answer in OpenAI's format, which all engines follow: {"data": [{"id"}]}."""
     listed = answer.get("data") if isinstance(answer, dict) else None
     if not isinstance(listed, list):
@@ -138,7 +138,7 @@ class ModelListing:
     owners: frozenset[str] = frozenset()  # what the models say that they belong to
 
 
-def listing(endpoint: Endpoint, path: str = "/v1/models") -> ModelListing:
+def list_models(endpoint: Endpoint, path: str = "/v1/models") -> ModelListing:
     """Ask one question, a GET that no program takes for more, and tell what answers. Never raises."""
     try:
         got = _get(endpoint, path)
@@ -152,7 +152,7 @@ def listing(endpoint: Endpoint, path: str = "/v1/models") -> ModelListing:
     if status == httpx.codes.SERVICE_UNAVAILABLE:
         return ModelListing(kind=PortKind.LOADING)
     try:
-        found = _listed(json.loads(got.body)) if status == httpx.codes.OK else None
+        found = _parse_models(json.loads(got.body)) if status == httpx.codes.OK else None
     except (ValueError, RecursionError):
         found = None
     if found is None:
@@ -177,10 +177,10 @@ def metrics(endpoint: Endpoint, names: Collection[str], path: str = "/metrics") 
     A name that the engine does not report is absent; the result is empty where metrics
     are switched off (SGLang answers 404 then, llama.cpp 501) or the engine is away.
     """
-    return dict(exposed(endpoint, names, path=path).totals)
+    return dict(fetch_metrics(endpoint, names, path=path).totals)
 
 
-def exposed(
+def fetch_metrics(
     endpoint: Endpoint,
     names: Collection[str],
     histograms: Collection[str] = (),
@@ -279,12 +279,12 @@ def _get(endpoint: Endpoint, path: str) -> BoundedResponse:
     return connections.waited_for(_ask(endpoint, path))
 
 
-def said(endpoint: Endpoint, path: str) -> Any:
+def fetch_json(endpoint: Endpoint, path: str) -> Any:
     """The JSON at this path; None when there is none."""
     return _get_json(endpoint, path)
 
 
-def asked(endpoint: Endpoint, path: str, body: object = None, *, within: float) -> None:
+def post(endpoint: Endpoint, path: str, body: object = None, *, within: float) -> None:
     """Have the engine do something, by a POST. Raises EngineError with its words where it does not."""
     asking = _ask(endpoint, path, method="POST", json=body, within=within)
     try:
@@ -312,7 +312,7 @@ async def _ask(
     headers = endpoint.headers | {b"Accept-Encoding": b"identity"}
     client = connections.client()
     request = client.build_request(method, endpoint.url(path), headers=headers, json=json)
-    return await bounded.received(request, by=client, most=PROBE_LIMIT, within=within)
+    return await bounded.fetch(request, by=client, most=PROBE_LIMIT, within=within)
 
 
 def _get_json(endpoint: Endpoint, path: str) -> Any:

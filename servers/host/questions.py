@@ -53,10 +53,10 @@ def ask(
         "stream": True,
         "stream_options": {"include_usage": True},
     }
-    return connections.waited_for(_asked(endpoint, body, limit))
+    return connections.waited_for(_post(endpoint, body, limit))
 
 
-async def _asked(endpoint: Endpoint, body: dict[str, Any], limit: float) -> CompletionResult:
+async def _post(endpoint: Endpoint, body: dict[str, Any], limit: float) -> CompletionResult:
     clock = asyncio.get_running_loop().time
     heard = _StreamedAnswer(began=clock())
     error, status = "", None

@@ -31,7 +31,7 @@ class Realms:
         if realm.scheme not in ("http", "https") or not realm.host:
             raise RealmError("names no address for its log-in")
         try:
-            found = addresses.of(realm.raw_host.decode(), addresses.port_of(realm))
+            found = addresses.resolve(realm.raw_host.decode(), addresses.port_of(realm))
         except UnknownNameError as error:
             if addresses.goes_by_proxy(realm) and realm.scheme == "https":
                 return None
@@ -47,7 +47,7 @@ class Realms:
         own = httpx.URL(f"{'http' if registry.is_local else 'https'}://{registry.registry}")
         if _origin(realm) == _origin(own):
             return True
-        is_there = set(asked) <= _known(own)
+        is_there = set(asked) <= _list_known(own)
         if is_there and _service(realm) == _service(own):
             return True
         if realm.scheme != "https":
@@ -57,9 +57,9 @@ class Realms:
         return is_there or all(map(addresses.is_public, asked))
 
 
-def _known(own: httpx.URL) -> set[Address]:
+def _list_known(own: httpx.URL) -> set[Address]:
     try:
-        return set(addresses.of(own.raw_host.decode(), addresses.port_of(own)))
+        return set(addresses.resolve(own.raw_host.decode(), addresses.port_of(own)))
     except UnknownNameError:
         return set()  # only a proxy knows it
 

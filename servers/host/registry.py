@@ -88,7 +88,7 @@ class _Registry:
         found = self._manifest(self._wanted.digest or self._wanted.tag)
         listed = found.get("manifests")
         if isinstance(listed, list):
-            digest = _of(listed, architecture)
+            digest = _find_digest(listed, architecture)
             if digest is None:
                 return None
             if not _DIGEST.fullmatch(digest):
@@ -161,7 +161,7 @@ def _json(got: BoundedResponse) -> Any:
         return None
 
 
-def _of(listed: list[Any], architecture: str) -> str | None:
+def _find_digest(listed: list[Any], architecture: str) -> str | None:
     """The digest of the image for Linux on this architecture, in an index of several."""
     for each in listed:
         platform = each.get("platform") if isinstance(each, Mapping) else None

@@ -47,7 +47,7 @@ def segments(root: Path = Path("/")) -> list[SharedSegment]:
                 continue  # gone meanwhile
     if not found_at:
         return []
-    used, sees_all = _used(root)
+    used, sees_all = _list_used(root)
     found = []
     me = os.geteuid()
     for path, stat in found_at.items():
@@ -86,7 +86,7 @@ def delete(wanted: Iterable[SharedSegment], root: Path = Path("/")) -> tuple[int
     return count, size
 
 
-def _used(root: Path) -> tuple[set[str], bool]:
+def _list_used(root: Path) -> tuple[set[str], bool]:
     """The files of /dev/shm that processes map or have open; False if some could not be seen."""
     used: set[str] = set()
     sees_all = True

@@ -17,7 +17,7 @@ def read(text: str) -> int:
     return int(float(match[1]) * _UNITS[match[2].lower()])
 
 
-def shown(count: int) -> str:
+def format_size(count: int) -> str:
     """The shortest exact way to write a number of bytes so that `read` reads it back."""
     for unit in ("t", "g", "m", "k"):
         if count and count % _UNITS[unit] == 0:

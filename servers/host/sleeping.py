@@ -6,7 +6,7 @@ level 2 keeps nothing, so that they are read again.
 
 import time
 
-from servers.host.probes import Endpoint, EngineError, asked, said
+from servers.host.probes import Endpoint, EngineError, fetch_json, post
 
 # Seconds. Some GiB a second go between a GPU and the machine's memory, weights from a disk slower.
 WITHIN = 300.0
@@ -25,21 +25,21 @@ _WAKE: dict[int, tuple[tuple[str, object], ...]] = {
 
 def is_sleeping(endpoint: Endpoint) -> bool | None:
     """None where the engine does not say."""
-    answer = said(endpoint, "/is_sleeping")
+    answer = fetch_json(endpoint, "/is_sleeping")
     found = answer.get("is_sleeping") if isinstance(answer, dict) else None
     return found if isinstance(found, bool) else None
 
 
 def sleep(endpoint: Endpoint, level: int) -> None:
     """Return when it sleeps; requests that run meanwhile end first. Raises EngineError."""
-    asked(endpoint, f"/sleep?level={level}&mode=wait", within=WITHIN)
+    post(endpoint, f"/sleep?level={level}&mode=wait", within=WITHIN)
     _settle(endpoint, wanted=True)
 
 
 def wake(endpoint: Endpoint, level: int) -> None:
     """Return when it is awake. Raises EngineError."""
     for path, body in _WAKE[level]:
-        asked(endpoint, path, body, within=WITHIN)
+        post(endpoint, path, body, within=WITHIN)
     _settle(endpoint, wanted=False)
 
 

@@ -109,7 +109,7 @@ class Spec:
             ("--entrypoint", entrypoint),
         ]
         rows = [
-            flag if value is True else f"{flag} {_quoted(str(value))}"
+            flag if value is True else f"{flag} {_quote(str(value))}"
             for flag, value in options
             if value
         ]
@@ -131,7 +131,7 @@ class Spec:
         return ",".join([wanted, *([f'"capabilities={",".join(extra)}"'] if extra else [])])
 
 
-def _quoted(word: str) -> str:
+def _quote(word: str) -> str:
     """One word for bash, on one line also where it contains a newline."""
     if "\n" not in word:
         return shlex.quote(word)
@@ -140,7 +140,7 @@ def _quoted(word: str) -> str:
 
 
 def _size(count: int | None) -> str:
-    return sizes.shown(count) if count else ""
+    return sizes.format_size(count) if count else ""
 
 
 def _port_option(port: Port) -> str:

@@ -20,7 +20,7 @@ class StartedProcess:
     user: str
 
 
-def started(pid: int, *, start: int) -> StartedProcess:
+def find_started_process(pid: int, *, start: int) -> StartedProcess:
     """What a process that began `start` clock ticks after the boot was started with.
 
     Raises StartedError where it has ended, or its number belongs to another one by now.
@@ -59,6 +59,6 @@ def _environment(home: Path) -> dict[str, str] | None:
 
 def _folder(home: Path) -> str:
     try:
-        return paths.shown((home / "cwd").readlink())
+        return paths.format_path((home / "cwd").readlink())
     except OSError:
         return ""

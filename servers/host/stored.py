@@ -113,7 +113,7 @@ def of_one_format(models: list[StoredFile], wanted: set[str] | None) -> list[Sto
     return []
 
 
-def counted(models: list[StoredFile]) -> set[str]:
+def list_parts(models: list[StoredFile]) -> set[str]:
     """All parts that these names tell of: model-00001-of-00003.safetensors is one of three."""
     found: set[str] = set()
     for each in models:
@@ -147,7 +147,7 @@ def fault(file: StoredFile, files: BoxFiles) -> str:
             if file.size < _LONGEST_POINTER and opened.read(len(_POINTER)) == _POINTER:
                 return f"{file.name} is git’s pointer to it: git lfs pull gets the file itself"
             opened.seek(0)
-            expected = weights.expected(opened, file.path.suffix)
+            expected = weights.read_expected_size(opened, file.path.suffix)
     except RefusedFileError as error:
         return f"{file.name} is {error.because}"
     except PermissionError:
@@ -214,14 +214,14 @@ def name_of(folder: PurePosixPath) -> str:
     return parts[-1] if above in ("", "/", "models", "hub", "mnt", "data") else "/".join(parts)
 
 
-def unfinished(folder: PurePosixPath, files: BoxFiles) -> list[StoredFile]:
+def find_unfinished(folder: PurePosixPath, files: BoxFiles) -> list[StoredFile]:
     """What `hf download --local-dir` and ModelScope keep of files that are not whole yet."""
-    aside = below(folder / ".cache/huggingface/download", files)
-    temporary = below(folder / "._____temp", files)
+    aside = list_files(folder / ".cache/huggingface/download", files)
+    temporary = list_files(folder / "._____temp", files)
     return [each for each in aside if each.name.endswith(".incomplete")] + temporary
 
 
-def below(folder: PurePosixPath, files: BoxFiles) -> list[StoredFile]:
+def list_files(folder: PurePosixPath, files: BoxFiles) -> list[StoredFile]:
     """All files in a folder and those in it; none where it is not there."""
     found: list[StoredFile] = []
     try:

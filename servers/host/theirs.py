@@ -4,7 +4,7 @@ from datetime import datetime
 
 import requests
 
-from servers.host.docker_client import APIError, NotFound, translated
+from servers.host.docker_client import APIError, NotFound, translate_errors
 from servers.host.docker_errors import ContainerError
 from servers.host.foreign import DockerReader
 
@@ -31,7 +31,7 @@ class ExternalContainers(DockerReader):
                 "renamed or removed. Nothing was stopped.",
                 kind="not_theirs",
             )
-        with translated(f"to stop {name}"):
+        with translate_errors(f"to stop {name}"):
             try:
                 self._api.stop(container_id, timeout=GRACE)
             except NotFound:

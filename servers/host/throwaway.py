@@ -64,12 +64,12 @@ def ask(
     Without network, GPUs and capabilities, with no mounts but those it reads, on a read-only
     root, with limits; nothing is pulled and nothing is left. Raises ContainerError when Docker refuses.
     """
-    container_id = _created(docker, question)
+    container_id = _create(docker, question)
     try:
         with closing(_Listener(docker.host, container_id, question.longest)) as listener:
             docker.start(container_id)
             listener.start()
-            return _followed(docker, container_id, listener, question, go_on)
+            return _follow(docker, container_id, listener, question, go_on)
     finally:
         docker.remove(container_id)
 
@@ -84,7 +84,7 @@ def drop_leftovers(docker: DockerContainers) -> int:
     return len(found)
 
 
-def _created(docker: DockerContainers, question: ContainerCommand) -> str:
+def _create(docker: DockerContainers, question: ContainerCommand) -> str:
     image = docker.image(question.image)
     if image is None:
         raise ContainerError(f"{question.image} is not on this box.", kind="no_image")
@@ -123,7 +123,7 @@ def _created(docker: DockerContainers, question: ContainerCommand) -> str:
     return str(made["Id"])
 
 
-def _followed(
+def _follow(
     docker: DockerContainers,
     container_id: str,
     listener: "_Listener",

@@ -147,18 +147,18 @@ def _read(file: Path, unit: str, drop_ins: list[Path], root: Path) -> Service | 
     for text in (own, *(text for _file, text in more)):
         for line in text.replace("\\\n", " ").splitlines():
             name, equals, value = line.partition("=")
-            name, value = name.strip(), _filled(value.strip(), file.name)
+            name, value = name.strip(), _expand_specifiers(value.strip(), file.name)
             if not equals or line.startswith(("#", ";")):
                 continue
             if name == "WorkingDirectory":
                 folder = value.lstrip("-")
             elif name == "Environment":
-                env = env | _assigned(value) if value else {}
+                env = env | _parse_assignments(value) if value else {}
             elif name in ("ExecStart", "ExecStartPost"):
                 kept = [each for each in starts if value or each[0] != name]
                 starts = [*kept, (name, value)] if value else kept
     commands = [words for _name, value in starts if (words := _words(value.lstrip(_PREFIXES)))]
-    commands = [tuple(_with(env, word) for word in words) for words in commands]
+    commands = [tuple(_expand_variables(env, word) for word in words) for words in commands]
     if not commands:
         return None
     scripts = (_script(words, folder, root) for words in commands)
@@ -172,7 +172,7 @@ def _read(file: Path, unit: str, drop_ins: list[Path], root: Path) -> Service | 
     )
 
 
-def _assigned(value: str) -> dict[str, str]:
+def _parse_assignments(value: str) -> dict[str, str]:
     try:
         pairs = [word.partition("=") for word in shlex.split(value)]
     except ValueError:
@@ -180,7 +180,7 @@ def _assigned(value: str) -> dict[str, str]:
     return {name: said for name, equals, said in pairs if equals}
 
 
-def _with(env: Mapping[str, str], word: str) -> str:
+def _expand_variables(env: Mapping[str, str], word: str) -> str:
     return _VARIABLE.sub(lambda found: env.get(found[1] or found[2], found[0]), word)
 
 
@@ -201,7 +201,7 @@ def _script(words: tuple[str, ...], folder: str, root: Path) -> UnitScript | Non
     return UnitScript(path=path, text=text) if is_script or (is_shell and said is None) else None
 
 
-def _filled(value: str, unit: str) -> str:
+def _expand_specifiers(value: str, unit: str) -> str:
     """Specifiers that stand for the unit's own name (systemd.unit(5))."""
     stem = unit.removesuffix(".service")
     for specifier, means in (("%n", unit), ("%N", stem), ("%p", stem.partition("@")[0])):

@@ -78,7 +78,7 @@ def _ask(method: str, address: str, body: bytes, headers: Mapping[str, str]) -> 
     if said := objection(address):
         raise WebhookError(said, may_pass=False)
     url = httpx.URL(address)
-    found = None if addresses.goes_by_proxy(url) else _resolved(url)
+    found = None if addresses.goes_by_proxy(url) else _resolve(url)
     _send(method, url, body, headers, found)
 
 
@@ -161,10 +161,10 @@ def _unreachable(host: str, error: httpx.TransportError) -> str:
     return f"{host} cannot be reached."
 
 
-def _resolved(url: httpx.URL) -> list[Address]:
+def _resolve(url: httpx.URL) -> list[Address]:
     host = url.raw_host.decode()
     try:
-        found = addresses.of(host, addresses.port_of(url))
+        found = addresses.resolve(host, addresses.port_of(url))
     except UnknownNameError as error:
         raise WebhookError(f"Nobody knows the name {host}.", may_pass=True) from error
     allowed = [each for each in found if not addresses.is_of_the_link(each)]

@@ -11,7 +11,7 @@ _BEGINNING = 64  # bytes, after which one knows whether the rest is worth readin
 _ENDS = re.compile(rb'"data_offsets"\s*:\s*\[\s*\d+\s*,\s*(\d{1,19})\s*\]')
 
 
-def expected(file: BinaryIO, suffix: str) -> int | None:
+def read_expected_size(file: BinaryIO, suffix: str) -> int | None:
     """Bytes that the file has when it is whole; None for a format that does not tell.
 
     0 for a file of such a format whose header itself is cut off or is none. Raises OSError when

@@ -31,7 +31,7 @@ def lacks(subject: Subject) -> tuple[MissingFeature, ...]:
     Source: the engines' chat APIs; each names the flag that switches the feature on.
     """
     facts = LaunchFacts(subject)
-    found = (_tools(facts), _reasoning(facts), _cached(facts), _metrics(facts))
+    found = (_tools(facts), _check_reasoning(facts), _check_cached(facts), _metrics(facts))
     return tuple(each for each in found if each is not None)
 
 
@@ -56,7 +56,9 @@ def _tools(facts: LaunchFacts) -> MissingFeature | None:
     if facts.engine == "vllm":
         flags = {"--enable-auto-tool-choice": None} | flags
     return MissingFeature(
-        key="tools", says=f"{says}.", fix=_setting(facts, flags, "So that models can call tools.")
+        key="tools",
+        says=f"{says}.",
+        fix=_build_change(facts, flags, "So that models can call tools."),
     )
 
 
@@ -73,7 +75,7 @@ def _without_jinja(facts: LaunchFacts) -> MissingFeature | None:
     return MissingFeature(key="tools", says=says, fix=fix)
 
 
-def _reasoning(facts: LaunchFacts) -> MissingFeature | None:
+def _check_reasoning(facts: LaunchFacts) -> MissingFeature | None:
     if facts.engine == "llamacpp":
         flag = facts.flag("--reasoning-format")
         if flag is None or flag.value != "none":
@@ -89,20 +91,22 @@ def _reasoning(facts: LaunchFacts) -> MissingFeature | None:
         return MissingFeature(key="reasoning", says=f"{says}, if this model reasons at all.")
     why = "So that reasoning comes apart from the answer, and is counted."
     return MissingFeature(
-        key="reasoning", says=f"{says}.", fix=_setting(facts, {"--reasoning-parser": name}, why)
+        key="reasoning",
+        says=f"{says}.",
+        fix=_build_change(facts, {"--reasoning-parser": name}, why),
     )
 
 
 _CACHED = {"vllm": "--enable-prompt-tokens-details", "sglang": "--enable-cache-report"}
 
 
-def _cached(facts: LaunchFacts) -> MissingFeature | None:
+def _check_cached(facts: LaunchFacts) -> MissingFeature | None:
     name = _CACHED.get(facts.engine)
     if name is None or facts.flag(name) is not None:
         return None
     says = f"{_title(facts)} says how much of a prompt came from its cache only with {name}."
     why = "So that answers say how many prompt tokens came from the cache."
-    return MissingFeature(key="cached", says=says, fix=_setting(facts, {name: None}, why))
+    return MissingFeature(key="cached", says=says, fix=_build_change(facts, {name: None}, why))
 
 
 def _metrics(facts: LaunchFacts) -> MissingFeature | None:
@@ -110,13 +114,13 @@ def _metrics(facts: LaunchFacts) -> MissingFeature | None:
     if facts.engine == "sglang" and facts.flag("--enable-metrics") is None:
         says = "SGLang tells its figures only with --enable-metrics."
         return MissingFeature(
-            key="metrics", says=says, fix=_setting(facts, {"--enable-metrics": None}, why)
+            key="metrics", says=says, fix=_build_change(facts, {"--enable-metrics": None}, why)
         )
     said = facts.env.get("LLAMA_ARG_ENDPOINT_METRICS") or ""
     if facts.engine == "llamacpp" and facts.flag("--metrics") is None and said in OFF:
         says = "llama.cpp tells its figures only with --metrics."
         return MissingFeature(
-            key="metrics", says=says, fix=_setting(facts, {"--metrics": None}, why)
+            key="metrics", says=says, fix=_build_change(facts, {"--metrics": None}, why)
         )
     flag = facts.flag("--disable-log-stats")
     if facts.engine == "vllm" and flag is not None:
@@ -187,7 +191,9 @@ def _is_off(facts: LaunchFacts, name: str, variable: str) -> bool:
     return facts.flag(f"--no-{name[2:]}") is not None or said in OFF
 
 
-def _setting(facts: LaunchFacts, flags: Mapping[str, FlagValue], why: str) -> LaunchChange | None:
+def _build_change(
+    facts: LaunchFacts, flags: Mapping[str, FlagValue], why: str
+) -> LaunchChange | None:
     """None where this release of the engine does not have one of the flags."""
     if facts.flaglist is not None and any(facts.flaglist.find(name) is None for name in flags):
         return None

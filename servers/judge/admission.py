@@ -11,9 +11,9 @@ from servers.engines.change import LaunchChange
 from servers.judge.check import Check, CheckHit
 from servers.judge.conditions import OFF
 from servers.judge.facts import LaunchFacts
-from servers.judge.fit.asked import SHARE_FLAG, asked
-from servers.judge.fit.used import used
-from servers.judge.fixes import Fix, fitted
+from servers.judge.fit.asked import SHARE_FLAG, read_demand
+from servers.judge.fit.used import find_used_rooms
+from servers.judge.fixes import Fix, adapt_fix
 from servers.judge.room import GpuRoom
 
 GIB = 2**30
@@ -28,10 +28,10 @@ def _vllm_free_memory(facts: LaunchFacts) -> Iterator[CheckHit]:
 
     On GPUs that share the machine's memory it counts what is available there.
     """
-    rooms = [room for room in used(facts) if room.free is not None]
+    rooms = [room for room in find_used_rooms(facts) if room.free is not None]
     if facts.engine != "vllm" or not rooms:
         return
-    share = asked(facts, memory=rooms[0].total).share
+    share = read_demand(facts, memory=rooms[0].total).share
     if share is None:
         return
     short = [room for room in rooms if (room.free or 0) < math.ceil(room.total * share)]
@@ -49,12 +49,12 @@ def _vllm_free_memory(facts: LaunchFacts) -> Iterator[CheckHit]:
     )
 
 
-def lacking(facts: LaunchFacts) -> int:
+def compute_shortfall(facts: LaunchFacts) -> int:
     """Bytes that vLLM would miss on the GPU with the least before it loads anything; else 0."""
-    rooms = [room for room in used(facts) if room.free is not None]
+    rooms = [room for room in find_used_rooms(facts) if room.free is not None]
     if facts.engine != "vllm" or not rooms:
         return 0
-    share = asked(facts, memory=rooms[0].total).share or 0.0
+    share = read_demand(facts, memory=rooms[0].total).share or 0.0
     return max(0, *(math.ceil(room.total * share) - (room.free or 0) for room in rooms))
 
 
@@ -66,14 +66,14 @@ def _share(facts: LaunchFacts, rooms: list[GpuRoom]) -> LaunchChange | None:
         return None
     change = LaunchChange(set_flags={SHARE_FLAG["vllm"]: f"{value:.2f}"})
     reason = "As much as is free beside what else holds the GPU's memory"
-    return fitted(Fix(change=change), facts, reason=reason)
+    return adapt_fix(Fix(change=change), facts, reason=reason)
 
 
 def _sglang_balance(facts: LaunchFacts) -> Iterator[CheckHit]:
     """SGLang 0.5.23, model_executor/model_runner.py: the least free memory of all ranks against
     0.9 of each one's own, where tensor parallelism spans several GPUs.
     """
-    rooms = [room for room in used(facts) if room.free is not None]
+    rooms = [room for room in find_used_rooms(facts) if room.free is not None]
     if facts.engine != "sglang" or (facts.tp or 1) < 2 or len(rooms) < 2:
         return
     least = min(rooms, key=lambda room: room.free or 0)
@@ -105,7 +105,7 @@ def _sglang_balance(facts: LaunchFacts) -> Iterator[CheckHit]:
 def _alike(facts: LaunchFacts, count: int) -> LaunchChange | None:
     """Other GPUs of the box of the same kind that are as free as each other."""
     gpus = {gpu.index: gpu for gpu in facts.subject.gpus or ()}
-    kinds = {gpus[room.index].name for room in used(facts) if room.index in gpus}
+    kinds = {gpus[room.index].name for room in find_used_rooms(facts) if room.index in gpus}
     rooms = [
         room
         for room in facts.subject.rooms or ()
@@ -115,7 +115,7 @@ def _alike(facts: LaunchFacts, count: int) -> LaunchChange | None:
     if len(rooms) < count or (rooms[-1].free or 0) < BALANCE * (rooms[0].free or 0):
         return None
     indices = ",".join(str(room.index) for room in sorted(rooms, key=lambda room: room.index))
-    return fitted(Fix(change=LaunchChange(fields={"gpus": indices})), facts, reason="")
+    return adapt_fix(Fix(change=LaunchChange(fields={"gpus": indices})), facts, reason="")
 
 
 def _gib(size: float | None) -> str:

@@ -117,7 +117,7 @@ def of_boxes(boxes: Iterable[BoxState]) -> list[Notice]:
             continue
         told = {SAME_AS.get(each["rule"]) for each in _findings(box)}
         found += [
-            _about(box, what, fix, of=("box", what[:200]))
+            _build_notice(box, what, fix, of=("box", what[:200]))
             for what, fix in box.problems
             if what not in told
         ]
@@ -131,7 +131,7 @@ def of_boxes(boxes: Iterable[BoxState]) -> list[Notice]:
 
 def _silence(box: BoxState) -> Notice:
     if box.was_seen:
-        return _about(
+        return _build_notice(
             box,
             "is silent: its watcher gives no sign of life, so what is shown of it is old",
             "Engines go on running. On the box, see whether inferdash runs and what its log says; "
@@ -139,7 +139,7 @@ def _silence(box: BoxState) -> Notice:
             level="failed",
             of=("silent", "box"),
         )
-    return _about(
+    return _build_notice(
         box,
         "has never been seen: its watcher is not running yet",
         "Start inferdash on the box and look at the lines that begin with “watcher”.",
@@ -157,7 +157,7 @@ def _low_memory(box: BoxState, sample: Mapping[str, Any]) -> list[Notice]:
         if unified
         else "This is main memory, not GPU memory. Stop what needs most of it."
     )
-    return [_about(box, left, fix, level="failed", of=("floor", "box"))]
+    return [_build_notice(box, left, fix, level="failed", of=("floor", "box"))]
 
 
 def _strays(box: BoxState) -> list[Notice]:
@@ -169,7 +169,7 @@ def _strays(box: BoxState) -> list[Notice]:
         else f"{box.strays} containers run that no run"
     )
     return [
-        _about(
+        _build_notice(
             box,
             f"{are} of the database holds",
             "As after an older copy of the database was put back. Adopt or remove them on the "
@@ -191,7 +191,7 @@ def _findings(box: BoxState) -> Sequence[Mapping[str, Any]]:
 def _hardware(box: BoxState, sample: Mapping[str, Any]) -> list[Notice]:
     if "findings" in sample:
         return [
-            _about(
+            _build_notice(
                 box,
                 each["title"],
                 f"{each['because']} {each['advice']}",
@@ -202,7 +202,7 @@ def _hardware(box: BoxState, sample: Mapping[str, Any]) -> list[Notice]:
             if each["severity"] != "info"
         ]
     return [
-        _about(box, f"GPU {card['index']} has a fault", card["fault"], level="failed")
+        _build_notice(box, f"GPU {card['index']} has a fault", card["fault"], level="failed")
         for card in sample.get("gpus") or []
         if card.get("fault")
     ]
@@ -211,7 +211,7 @@ def _hardware(box: BoxState, sample: Mapping[str, Any]) -> list[Notice]:
 def _memory(box: BoxState, sample: Mapping[str, Any]) -> list[Notice]:
     indices = {card.get("uuid"): card["index"] for card in sample.get("gpus") or []}
     return [
-        _about(
+        _build_notice(
             box,
             f"GPU {indices[each['gpu']]} {_MEMORY[each['verdict']]}",
             f"{each['reason']} {each['advice']}".strip(),
@@ -223,7 +223,7 @@ def _memory(box: BoxState, sample: Mapping[str, Any]) -> list[Notice]:
     ]
 
 
-def _about(
+def _build_notice(
     box: BoxState,
     what: str,
     fix: str,

@@ -28,15 +28,15 @@ def allow(text: str, what: str, values: Iterable[str] = ()) -> str:
     Raises LimitsError for a text that is no limits file, or that is written so that only a person
     can change it.
     """
-    return _changed(text, what, values, is_allowed=True)
+    return _change_entry(text, what, values, is_allowed=True)
 
 
 def forbid(text: str, what: str, values: Iterable[str] = ()) -> str:
     """The text that does not allow this any more; as for allow()."""
-    return _changed(text, what, values, is_allowed=False)
+    return _change_entry(text, what, values, is_allowed=False)
 
 
-def _changed(text: str, what: str, values: Iterable[str], *, is_allowed: bool) -> str:
+def _change_entry(text: str, what: str, values: Iterable[str], *, is_allowed: bool) -> str:
     before = parse(text)
     name = LISTS.get(what, what)
     if what in SWITCHES:
@@ -44,7 +44,7 @@ def _changed(text: str, what: str, values: Iterable[str], *, is_allowed: bool) -
         # A file that does not say is to say it from now on.
         if name in tomllib.loads(text) and getattr(before, name) is wanted:
             return text
-        made = _with(text, name, json.dumps(is_allowed))
+        made = _set_entry(text, name, json.dumps(is_allowed))
     else:
         had: tuple[str, ...] = getattr(before, name)
         if is_allowed:
@@ -68,7 +68,7 @@ def _outcome(text: str) -> Limits | None:
         return None
 
 
-def _with(text: str, name: str, value: str) -> str:
+def _set_entry(text: str, name: str, value: str) -> str:
     """The text with this value for a name, at its place; at the end where it has none."""
     at = _assignment(text, name)
     if at is None:
@@ -81,7 +81,7 @@ def _with(text: str, name: str, value: str) -> str:
 def _with_list(text: str, name: str, had: tuple[str, ...], wanted: tuple[str, ...]) -> str:
     at = _assignment(text, name)
     if at is None:
-        return _with(text, name, f"[{', '.join(map(toml, wanted))}]")
+        return _set_entry(text, name, f"[{', '.join(map(toml, wanted))}]")
     start, end = at
     said = text[start:end]
     for each in had:

@@ -51,10 +51,10 @@ class ConditionError(ValueError):
     """A condition that cannot be read; the text says which and why."""
 
 
-def compiled(said: Any) -> Condition:
+def compile_condition(said: Any) -> Condition:
     """The condition that a rule's `when` says. Raises ConditionError."""
     if isinstance(said, list) and said:
-        return _all([compiled(each) for each in said])
+        return _all([compile_condition(each) for each in said])
     if isinstance(said, Mapping) and said:
         return _all([_one(str(key), value) for key, value in said.items()])
     raise ConditionError(f"a condition is a mapping or a list of them, not {said!r}")
@@ -62,11 +62,11 @@ def compiled(said: Any) -> Condition:
 
 def _one(key: str, value: Any) -> Condition:
     if key == "all":
-        return compiled(_list(key, value))
+        return compile_condition(_list(key, value))
     if key == "any":
-        return _any([compiled(each) for each in _list(key, value)])
+        return _any([compile_condition(each) for each in _list(key, value)])
     if key == "not":
-        inner = compiled(value)
+        inner = compile_condition(value)
         return lambda facts: None if (truth := inner(facts)) is None else not truth
     if key not in _KINDS:
         raise ConditionError(f"“{key}” is no kind of condition. Known: {', '.join(_KINDS)}")
@@ -261,7 +261,7 @@ def _sm(said: Any) -> Condition:
     wanted = _capabilities(said)
 
     def judge(facts: LaunchFacts) -> Truth:
-        mine = _of(facts)
+        mine = _list_capabilities(facts)
         return None if mine is None else any(each in wanted for each in mine)
 
     return judge
@@ -271,13 +271,13 @@ def _sm_other_than(said: Any) -> Condition:
     wanted = _capabilities(said)
 
     def judge(facts: LaunchFacts) -> Truth:
-        mine = _of(facts)
+        mine = _list_capabilities(facts)
         return None if mine is None else any(each not in wanted for each in mine)
 
     return judge
 
 
-def _of(facts: LaunchFacts) -> set[str] | None:
+def _list_capabilities(facts: LaunchFacts) -> set[str] | None:
     """The compute capabilities of the GPUs that are used, None unless all are known."""
     if facts.used_gpus is None:
         return None

@@ -105,7 +105,7 @@ def diagnose(ending: Ending) -> Diagnosis:
     lines = [line for line in log.telling if not was_ready or _is_after_ready(line, log, ending)]
     has_died = _has_died(ending, lines, was_ready, log)
     hits = _hits(ending, log, lines, was_ready)
-    exceptions = _unexplained(lines, hits)
+    exceptions = _find_unexplained(lines, hits)
     best = _best(hits, exceptions, log)
     if was_ready and not has_died and not (best and _is_hang(best)):
         return Diagnosis(
@@ -114,9 +114,9 @@ def diagnose(ending: Ending) -> Diagnosis:
     if ending.oom is not None and _is_of_memory(best):
         return _out_of_memory(ending, ending.oom)
     if ending.oom_killed and (best is None or best.failure.rank == "wrapper"):
-        return _killed(ending, exceptions)
+        return _conclude_killed(ending, exceptions)
     if best is not None and not log.survived(best.line):
-        return _recognised(best, hits)
+        return _conclude_known(best, hits)
     return _not_recognised(ending, lines, exceptions, has_died, log)
 
 
@@ -163,7 +163,7 @@ def _hits(
 
 def _possible(ending: Ending, facts: LaunchFacts | None, was_ready: bool) -> Iterable[Failure]:
     engine = _engine(ending)
-    for failure in failurebook.shipped():
+    for failure in failurebook.load_shipped():
         if failure.after_ready and not was_ready:
             continue
         if engine in ENGINES and failure.engine in ENGINES and failure.engine != engine:
@@ -223,7 +223,7 @@ def _is_at_end(hit: _Hit, log: EvidenceLog) -> bool:
     )
 
 
-def _unexplained(lines: list[EvidenceLine], hits: list[_Hit]) -> list[EvidenceLine]:
+def _find_unexplained(lines: list[EvidenceLine], hits: list[_Hit]) -> list[EvidenceLine]:
     """Exceptions of which the catalogue says nothing."""
     known = {hit.line.position for hit in hits if not hit.failure.needs_exception}
     return [line for line in lines if telling.is_exception(line) and line.position not in known]
@@ -278,7 +278,7 @@ def _outright(first: _Hit, causes: list[_Hit], log: EvidenceLog) -> _Hit:
     return first
 
 
-def _recognised(best: _Hit, hits: list[_Hit]) -> Diagnosis:
+def _conclude_known(best: _Hit, hits: list[_Hit]) -> Diagnosis:
     failure = best.failure
     same = [hit.line for hit in hits if hit.failure is failure]
     return Diagnosis(
@@ -290,8 +290,8 @@ def _recognised(best: _Hit, hits: list[_Hit]) -> Diagnosis:
     )
 
 
-def _killed(ending: Ending, exceptions: list[EvidenceLine]) -> Diagnosis:
-    by_docker = next(each for each in failurebook.shipped() if each.oom_killed)
+def _conclude_killed(ending: Ending, exceptions: list[EvidenceLine]) -> Diagnosis:
+    by_docker = next(each for each in failurebook.load_shipped() if each.oom_killed)
     lines = exceptions or [
         EvidenceLine(number=n, position=0, text=text) for n, text in ending.lines[-2:]
     ]
@@ -334,7 +334,7 @@ def _not_recognised(
     ]
     signs = [line for line in lines if not line.is_quiet and telling.DEATH.search(line.text)]
     loud = [line for line in lines if line.is_loud and not log.survived(line)]
-    told = _telling(final) or _telling(loud) or signs
+    told = _pick_evidence(final) or _pick_evidence(loud) or signs
     if not (has_died or final):
         summary = "The log ends before it is ready, and says no reason that is known."
         return Diagnosis(outcome="unknown", summary=summary, evidence=_evidence(told))
@@ -353,7 +353,7 @@ def _not_recognised(
     return Diagnosis(outcome="failed", summary=summary, evidence=_evidence(told))
 
 
-def _telling(exceptions: list[EvidenceLine]) -> list[EvidenceLine]:
+def _pick_evidence(exceptions: list[EvidenceLine]) -> list[EvidenceLine]:
     """The first ones, and the last."""
     return [*exceptions[: MOST_EVIDENCE - 1], *exceptions[-1:]]
 

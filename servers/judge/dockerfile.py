@@ -59,16 +59,16 @@ def _spans(text: str) -> list[tuple[int, int, str, str]]:
         if (end := _CONTINUED.search(line)) is not None:
             gathered += line[: end.start()]
             continue
-        found += _parted(began, last, gathered + line)
+        found += _split_lines(began, last, gathered + line)
         gathered = ""
-    return found + _parted(began, last, gathered)
+    return found + _split_lines(began, last, gathered)
 
 
 def _lines(text: str) -> list[str]:
     return text.removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
 
 
-def _parted(first: int, last: int, whole: str) -> list[tuple[int, int, str, str]]:
+def _split_lines(first: int, last: int, whole: str) -> list[tuple[int, int, str, str]]:
     word, *rest = _BLANKS.split(whole.strip(), maxsplit=1)
     return [(first, last, word.upper(), rest[0] if rest else "")] if word else []
 
@@ -87,7 +87,7 @@ def bases(text: str) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def pinned(text: str, ids: Mapping[str, str]) -> str:
+def pin_images(text: str, ids: Mapping[str, str]) -> str:
     """The same Dockerfile, with every image that a stage begins with by its id (sha256:…).
 
     A name may mean another image by the time that Docker builds. Lines keep their numbers. Raises
@@ -110,13 +110,13 @@ def _stages(text: str) -> list[_Stage]:
     for first, last, word, rest in _spans(text):
         if word == "ARG" and not found:
             name, _equals, value = rest.partition("=")
-            defaults[name.strip()] = _unquoted(value.strip())
+            defaults[name.strip()] = _unquote(value.strip())
         if word != "FROM":
             continue
         words = _without_flags(rest)
         flags = rest.split()[: len(rest.split()) - len(words)]
         image, *others = words or [""]
-        image = _filled(image, defaults)
+        image = _fill_arguments(image, defaults)
         if not image or not _PLAIN.match(image):
             raise ValueError(
                 f"Line {first}: nobody can tell which image FROM means. Write its name, or $NAME "
@@ -145,12 +145,12 @@ def _without_flags(rest: str) -> list[str]:
     return words
 
 
-def _unquoted(value: str) -> str:
+def _unquote(value: str) -> str:
     is_quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "'\""
     return value[1:-1] if is_quoted else value
 
 
-def _filled(image: str, defaults: Mapping[str, str]) -> str:
+def _fill_arguments(image: str, defaults: Mapping[str, str]) -> str:
     return _VARIABLE.sub(lambda name: defaults.get(name[1] or name[2], ""), image)
 
 

@@ -44,7 +44,7 @@ def satisfies(driver: str, require: str) -> bool | None:
     return True if True in found else None if None in found else False
 
 
-def needed(require: str) -> str:
+def find_needed_cuda(require: str) -> str:
     """The least CUDA version that a condition names first, "12.8"; "" where it names none."""
     found = re.search(r"cuda>=([0-9]+(?:\.[0-9]+)?)", require)
     return found[1] if found else ""

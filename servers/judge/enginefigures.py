@@ -51,7 +51,7 @@ class Figures:
 
     def rounded(self) -> "Figures":
         """As exactly as people are told: what is equal so is not told anew."""
-        return Figures(**{name: _rounded(name, each) for name, each in asdict(self).items()})
+        return Figures(**{name: _round(name, each) for name, each in asdict(self).items()})
 
     def to_json(self) -> dict[str, float]:
         return {name: each for name, each in asdict(self).items() if each is not None}
@@ -80,19 +80,21 @@ def between(book: MetricMap, old: EngineReading, new: EngineReading) -> Figures:
     took = new.at - old.at
     found: dict[str, float | None] = dict(gauges(book, new.exposed).to_json())
     if took <= 0 or begins_anew:
-        return _believed(found)
+        return _drop_invalid(found)
     for name, names in book.counted.items():
-        grown = _grown(book, names, old.exposed, new.exposed)
+        grown = _compute_growth(book, names, old.exposed, new.exposed)
         per = 60.0 if name == "preemptions" else 1.0
         found[name] = None if grown is None else grown / took * per
-    found["generation"] = _stepped(book, old.exposed, new.exposed, took) or found.get("generation")
+    found["generation"] = _compute_step_rate(book, old.exposed, new.exposed, took) or found.get(
+        "generation"
+    )
     for name, shares in book.shares.items():
         found[name] = _share(book, shares, old.exposed, new.exposed)
     for name, names in book.seconds.items():
-        seen = _seen(names, old.exposed, new.exposed)
+        seen = _count_buckets(names, old.exposed, new.exposed)
         found[f"{name}_p50"] = quantile(0.5, seen)
         found[f"{name}_p95"] = quantile(0.95, seen)
-    return _believed(found)
+    return _drop_invalid(found)
 
 
 def gauges(book: MetricMap, exposed: Exposed) -> Figures:
@@ -104,7 +106,7 @@ def gauges(book: MetricMap, exposed: Exposed) -> Figures:
             continue
         value = exposed.totals[told] / (1 if gauge.adds else exposed.series[told])
         found[name] = max(value, 0.0) if gauge.adds else min(max(value, 0.0), 1.0)
-    return _believed(found)
+    return _drop_invalid(found)
 
 
 def live(book: MetricMap, readings: Sequence[EngineReading]) -> Figures:
@@ -114,7 +116,9 @@ def live(book: MetricMap, readings: Sequence[EngineReading]) -> Figures:
     short = between(book, lately[0], new)
     whole = between(book, readings[0], new)
     rates = {"prompt": short.prompt, "generation": short.generation}
-    steps = _grown(book, [book.steps], lately[0].exposed, new.exposed) if book.steps else None
+    steps = (
+        _compute_growth(book, [book.steps], lately[0].exposed, new.exposed) if book.steps else None
+    )
     if len(lately) > 1 and (steps or book.as_they_come in new.exposed.totals):
         latest = [each for each in lately if new.at - each.at <= SHORT_WINDOW]
         since = latest[0] if len(latest) > 1 else lately[-2]
@@ -129,11 +133,11 @@ def is_speed(book: MetricMap, old: EngineReading, new: EngineReading) -> bool:
         return book.as_they_come in new.exposed.totals
     if book.steps:
         was_idle = not any(gauges(book, each.exposed).running for each in (old, new))
-        return was_idle or bool(_grown(book, [book.steps], old.exposed, new.exposed))
+        return was_idle or bool(_compute_growth(book, [book.steps], old.exposed, new.exposed))
     return True
 
 
-def spanned(told: Iterable[Figures], whole: Figures) -> Figures:
+def average_gauges(told: Iterable[Figures], whole: Figures) -> Figures:
     """`whole`, with the means of what gauges said at the moments within it."""
     each = list(told)
     found = asdict(whole)
@@ -155,7 +159,9 @@ def has_begun_anew(book: MetricMap, old: Exposed, new: Exposed) -> bool:
     return False
 
 
-def _grown(book: MetricMap, names: Sequence[str], old: Exposed, new: Exposed) -> float | None:
+def _compute_growth(
+    book: MetricMap, names: Sequence[str], old: Exposed, new: Exposed
+) -> float | None:
     name = next((each for each in names if each in new.totals), None)
     if name is None:
         return 0.0 if book.born_late and new.totals else None
@@ -165,10 +171,10 @@ def _grown(book: MetricMap, names: Sequence[str], old: Exposed, new: Exposed) ->
     return new.totals[name] - old.totals.get(name, 0.0)
 
 
-def _stepped(book: MetricMap, old: Exposed, new: Exposed, took: float) -> float | None:
+def _compute_step_rate(book: MetricMap, old: Exposed, new: Exposed, took: float) -> float | None:
     """Tokens a second by the steps that were made; None where tokens are counted as they come, or
     no request was running at either end: then those that began have ended, and are counted."""
-    steps = _grown(book, [book.steps], old, new) if book.steps else None
+    steps = _compute_growth(book, [book.steps], old, new) if book.steps else None
     running = [gauges(book, each).running or 0.0 for each in (old, new)]
     if not steps or not any(running):
         return None
@@ -182,10 +188,10 @@ def _share(book: MetricMap, shares: Sequence[Share], old: Exposed, new: Exposed)
         if share.mean:
             value = new.totals[share.mean] / new.series[share.mean]
             # It stays as it was while nobody asks anything.
-            is_used = any(_grown(book, each, old, new) for each in book.counted.values())
+            is_used = any(_compute_growth(book, each, old, new) for each in book.counted.values())
             return value if is_used and 0 <= value <= 1 else None
-        part = _grown(book, [share.part], old, new)
-        of = _grown(book, [share.of or share.beside], old, new)
+        part = _compute_growth(book, [share.part], old, new)
+        of = _compute_growth(book, [share.of or share.beside], old, new)
         if part is None or of is None:
             return None
         whole = of if share.of else part + of
@@ -193,7 +199,7 @@ def _share(book: MetricMap, shares: Sequence[Share], old: Exposed, new: Exposed)
     return None
 
 
-def _seen(names: Sequence[str], old: Exposed, new: Exposed) -> dict[float, float]:
+def _count_buckets(names: Sequence[str], old: Exposed, new: Exposed) -> dict[float, float]:
     """How many of the span were at most so long, by bound."""
     name = next((each for each in names if each in new.buckets), None)
     if name is None or not (old.totals or old.buckets):
@@ -229,14 +235,14 @@ def _most(buckets: Mapping[float, float]) -> float:
     return max(buckets.values(), default=0.0)
 
 
-def _believed(found: Mapping[str, float | None]) -> Figures:
+def _drop_invalid(found: Mapping[str, float | None]) -> Figures:
     """Without what is no figure: sums that overflow, and counters below nothing."""
     return Figures(
         **{name: each for name, each in found.items() if each is not None and 0 <= each <= MOST}
     )
 
 
-def _rounded(name: str, value: float | None) -> float | None:
+def _round(name: str, value: float | None) -> float | None:
     if value is None:
         return None
     if name in ("kv", "prefix", "accepted"):

@@ -41,11 +41,11 @@ def weigh(
         for each in compare(worked.launch, launch)
         if each.name not in _SAID_ABOUT and each.before != each.after
     }
-    weighed = [_weighed(each, differences, worked) for each in findings]
+    weighed = [_weigh(each, differences, worked) for each in findings]
     return sorted(weighed, key=lambda each: SEVERITIES.index(each.severity))
 
 
-def _weighed(
+def _weigh(
     finding: LintFinding, differences: dict[str, Difference], worked: LastGoodRun
 ) -> LintFinding:
     if finding.severity == "info" or finding.rule in admission.NOW:

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from servers.engines import ENGINES, cards
 from servers.engines.change import split_flags
-from servers.engines.flaglist import Flag, FlagList, all_shipped, shipped
+from servers.engines.flaglist import Flag, FlagList, all_shipped, load_shipped
 from servers.engines.launch import Launch
 from servers.engines.versions import Release, of_image, release
 from servers.judge.subject import Subject, TargetGpu
@@ -51,12 +51,12 @@ class LaunchFacts:
 
     @cached_property
     def flaglist(self) -> FlagList | None:
-        return self.subject.flaglist or shipped(self.engine, self.version_text)
+        return self.subject.flaglist or load_shipped(self.engine, self.version_text)
 
     @cached_property
     def known_env(self) -> frozenset[str] | None:
         """The variables that this version reads; an image's --help does not tell them."""
-        for flags in (self.flaglist, shipped(self.engine, self.version_text)):
+        for flags in (self.flaglist, load_shipped(self.engine, self.version_text)):
             if flags is not None and flags.env is not None:
                 return flags.env
         return None

@@ -33,7 +33,7 @@ from typing import Any, Literal
 import yaml
 
 from servers.judge import literals, rulebook
-from servers.judge.conditions import Condition, compiled
+from servers.judge.conditions import Condition, compile_condition
 from servers.judge.remedies import Remedy, fill
 from servers.judge.subject import RuleSource
 
@@ -118,13 +118,13 @@ class Harmless:
 
 
 @cache
-def shipped() -> tuple[Failure, ...]:
+def load_shipped() -> tuple[Failure, ...]:
     return load(FOLDER)
 
 
 @cache
 def by_id() -> dict[str, Failure]:
-    return {failure.id: failure for failure in shipped()}
+    return {failure.id: failure for failure in load_shipped()}
 
 
 @cache
@@ -190,7 +190,7 @@ def _failure(said: dict[str, Any]) -> Failure:
         match=patterns,
         any_level=level == "any",
         hangs=re.compile("") if hangs is True else _regex(hangs),
-        when=compiled(when) if when else None,
+        when=compile_condition(when) if when else None,
         unless=_regex(said.pop("unless", None)),
         unseen=_regex(said.pop("unseen", None)),
         twice=_regex(said.pop("twice", None)),
@@ -220,7 +220,7 @@ def _regex(said: Any) -> re.Pattern[str] | None:
 
 
 def _pattern(said: str) -> Pattern:
-    return Pattern(regex=re.compile(said), literals=literals.of(said))
+    return Pattern(regex=re.compile(said), literals=literals.find_literals(said))
 
 
 def _sources(said: Any) -> Iterator[RuleSource]:

@@ -113,7 +113,7 @@ def noise(text: str) -> str:
         return ""
     if repeated := _repeats(text):
         return f"only repeats “{repeated}”"
-    if stuck := _stuck(text):
+    if stuck := _find_repetition(text):
         return f"gets stuck at “{stuck}”"
     lost = sum(each == "\ufffd" or not (each.isprintable() or each.isspace()) for each in text)
     if lost >= LOST * len(solid):
@@ -142,7 +142,7 @@ def _repeats(text: str) -> str:
     return ""
 
 
-def _stuck(text: str) -> str:
+def _find_repetition(text: str) -> str:
     """A word, or a letter, that comes so often in a row that nobody means it; "" for none."""
     for word, run in groupby(text.split()):
         if any(map(str.isalnum, word)) and len(list(run)) >= WORDS_IN_A_ROW:

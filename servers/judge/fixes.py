@@ -29,7 +29,7 @@ class Fix:
         return cls(change=LaunchChange.from_json(rest), **own)
 
 
-def fitted(fix: Fix, facts: LaunchFacts, *, reason: str) -> LaunchChange | None:
+def adapt_fix(fix: Fix, facts: LaunchFacts, *, reason: str) -> LaunchChange | None:
     """The change for this launch, flags in the spelling that stands there; None: it changes nothing.
 
     Flags that this version of the engine does not have are not set.
@@ -44,14 +44,14 @@ def fitted(fix: Fix, facts: LaunchFacts, *, reason: str) -> LaunchChange | None:
             continue  # would lose the other keys
         words = list(dict.fromkeys(each.word for each in typed))
         held = typed[-1].value if typed else ""
-        set_flags[words[0] if words else name] = _merged(value, held)
+        set_flags[words[0] if words else name] = _merge(value, held)
         # What stands behind another spelling of it is as good as what stands behind this one.
         drop_flags += [] if entries.holds(name) else words[1:]
     for name in fix.change.drop_flags:
         drop_flags += [each.word for each in facts.all_typed(name)]
     for old, new in fix.rename_flags.items():
         if typed := facts.all_typed(old):
-            set_flags |= _renamed(typed, new)
+            set_flags |= _rename(typed, new)
             drop_flags += [each.word for each in typed]
     made = replace(
         fix.change,
@@ -65,7 +65,7 @@ def fitted(fix: Fix, facts: LaunchFacts, *, reason: str) -> LaunchChange | None:
     return replace(made, reasons={**why, **made.reasons})
 
 
-def _merged(value: Any, held: str) -> FlagValue:
+def _merge(value: Any, held: str) -> FlagValue:
     """A JSON object keeps the keys that the launch says and the fix does not."""
     if value is None or isinstance(value, tuple):
         return value
@@ -74,7 +74,7 @@ def _merged(value: Any, held: str) -> FlagValue:
     return str(value)
 
 
-def _renamed(typed: Sequence[TypedFlags], new: str) -> dict[str, FlagValue]:
+def _rename(typed: Sequence[TypedFlags], new: str) -> dict[str, FlagValue]:
     """The flag under its new name, with all of its values; of several flags the last counts."""
     name, equals, value = new.partition("=")
     if equals:
@@ -91,7 +91,7 @@ def _rest(fix: Fix, facts: LaunchFacts) -> dict[str, Any]:
     for old, new in fix.rename_env.items():
         if old in env and new not in env:
             set_env[new] = env[old]
-    changed = dict(fix.change.fields) | _added(fix, facts)
+    changed = dict(fix.change.fields) | _add_variables(fix, facts)
     if any(name in secret for name in dropped):
         changed["secret_env"] = {name: pk for name, pk in secret.items() if name not in dropped}
     return {
@@ -101,7 +101,7 @@ def _rest(fix: Fix, facts: LaunchFacts) -> dict[str, Any]:
     }
 
 
-def _added(fix: Fix, facts: LaunchFacts) -> dict[str, Any]:
+def _add_variables(fix: Fix, facts: LaunchFacts) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, more in fix.add.items():
         held = getattr(facts.launch, name)

@@ -37,7 +37,7 @@ def held_before(sample: Mapping[str, Any] | None, members: Members) -> Held:
     return found
 
 
-def missing(before: Held, sample: Mapping[str, Any], members: Members) -> str:
+def describe_missing(before: Held, sample: Mapping[str, Any], members: Members) -> str:
     """What is not back yet, in words; "" when all is.
 
     Rule: nobody of them is on the GPU any more, and as much less of it is in use as they held,

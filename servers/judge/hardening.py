@@ -44,7 +44,7 @@ def harden(spec: Spec, *, pids: int, without: Collection[str] = ()) -> Spec:
     )
 
 
-def kept(status: Mapping[str, str], parts: Collection[str]) -> list[str]:
+def list_kept(status: Mapping[str, str], parts: Collection[str]) -> list[str]:
     """Which of these parts a program has not lost, by its /proc/self/status.
 
     What the kernel does not tell counts as lost. Rule: proc_pid_status(5), CapBnd and NoNewPrivs.

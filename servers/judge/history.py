@@ -59,10 +59,10 @@ def _parts(of: Ledger) -> Point:
             is_gone = part.holders[0].state == "gone"
             name = f"=process:{'ended' if is_gone else part.name}"
         sizes[name] = sizes.get(name, 0) + part.size // 1024
-    return _topped({name: size for name, size in sizes.items() if size or name == "=free"})
+    return _keep_largest({name: size for name, size in sizes.items() if size or name == "=free"})
 
 
-def _topped(sizes: Point) -> Point:
+def _keep_largest(sizes: Point) -> Point:
     """The largest holders by name, the rest of them as one."""
     held = [name for name in sizes if name.startswith(_HOLDERS)]
     small = set(sorted(held, key=lambda name: -sizes[name])[TOP:])
@@ -73,7 +73,7 @@ def _topped(sizes: Point) -> Point:
     return kept
 
 
-def rolled(points: Sequence[Point]) -> Point:
+def roll_up(points: Sequence[Point]) -> Point:
     """Points of one GPU as one: means, the greatest of figures, and the largest holders."""
     figures: dict[str, list[int]] = {}
     greatest: Point = {}
@@ -95,7 +95,9 @@ def rolled(points: Sequence[Point]) -> Point:
             if most == name or most not in each:
                 greatest[most] = max(value, greatest.get(most, value))
     means = {name: round(sum(values) / len(values)) for name, values in figures.items()}
-    return means | greatest | _topped({each: round(parts[each] / len(told)) for each in parts})
+    return (
+        means | greatest | _keep_largest({each: round(parts[each] / len(told)) for each in parts})
+    )
 
 
 def rolled_up(times: Times, step: int) -> Times:
@@ -103,7 +105,7 @@ def rolled_up(times: Times, step: int) -> Times:
     groups: dict[int, list[Point]] = {}
     for t, each in times.items():
         groups.setdefault(slot(t, step), []).append(each)
-    return {t: rolled(points) for t, points in sorted(groups.items())}
+    return {t: roll_up(points) for t, points in sorted(groups.items())}
 
 
 def together(points: Iterable[Point]) -> Point:
@@ -123,7 +125,7 @@ def together(points: Iterable[Point]) -> Point:
     return made
 
 
-def merged(old: Series, new: Series) -> Series:
+def merge(old: Series, new: Series) -> Series:
     """Both; where both have a point, the new one."""
     return {gpu: {**old.get(gpu, {}), **new.get(gpu, {})} for gpu in {**old, **new}}
 
@@ -145,10 +147,10 @@ def unpack(body: bytes, only: str = "") -> Series:
     for gpu, (order, columns) in json.loads(zlib.decompress(body)).items():
         if only and gpu != only:
             continue
-        times = [t for t in _summed(order) if t is not None]
+        times = [t for t in _accumulate(order) if t is not None]
         points: list[Point] = [{} for _t in times]
         for name, differences in columns.items():
-            for each, value in zip(points, _summed(differences), strict=True):
+            for each, value in zip(points, _accumulate(differences), strict=True):
                 if value is not None:
                     each[name] = value
         found[gpu] = dict(zip(times, points, strict=True))
@@ -164,7 +166,7 @@ def _differences(values: Sequence[int | None]) -> list[int | None]:
     return made
 
 
-def _summed(differences: Iterable[int | None]) -> list[int | None]:
+def _accumulate(differences: Iterable[int | None]) -> list[int | None]:
     made: list[int | None] = []
     total = 0
     for each in differences:

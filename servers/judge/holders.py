@@ -64,7 +64,7 @@ class GpuMemory:
 
 def gpus(sample: Mapping[str, Any], servers: Mapping[str, str]) -> tuple[GpuMemory, ...]:
     """The GPUs of a sample. `servers` maps container ids to the slugs of their servers."""
-    verdicts = {each["gpu"]: _told(each) for each in sample.get("verdicts") or []}
+    verdicts = {each["gpu"]: _build_warning(each) for each in sample.get("verdicts") or []}
     tones: dict[str, int] = {}
     found = []
     for card, pool in zip(sample.get("gpus") or [], pools(sample), strict=True):
@@ -122,7 +122,7 @@ def key(card: Mapping[str, Any]) -> str:
     return card.get("uuid") or f"gpu-{card['index']}"
 
 
-def _told(said: Mapping[str, Any]) -> PoolWarning | None:
+def _build_warning(said: Mapping[str, Any]) -> PoolWarning | None:
     if said["verdict"] == "ok":
         return None
     return PoolWarning(verdict=said["verdict"], reason=said["reason"], advice=said["advice"])

@@ -76,7 +76,7 @@ def whole(progress: PullState, sizes: Mapping[str, int]) -> tuple[int, int]:
     return done, sum(sizes.values())
 
 
-def shown(layers: Iterable[Layer], sizes: Mapping[str, int]) -> list[dict[str, Any]]:
+def format_layers(layers: Iterable[Layer], sizes: Mapping[str, int]) -> list[dict[str, Any]]:
     """The layers as a page tells them, with sizes where the registry or Docker has told."""
     by_id = {short(digest): size for digest, size in sizes.items()}
     return [
@@ -98,7 +98,7 @@ def short(digest: str) -> str:
     return digest.removeprefix("sha256:")[:12]
 
 
-def named(text: str, names: Mapping[str, str]) -> str:
+def find_image_name(text: str, names: Mapping[str, str]) -> str:
     """What people call the image that a container was started from.
 
     Docker knows by its id alone an image that had no name then, or was started by its id. `names`

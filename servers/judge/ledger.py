@@ -12,7 +12,7 @@ from typing import Any
 from servers.judge import ledger_words, processes
 from servers.judge.advice import has_driver_pool
 from servers.judge.ledger_words import Kind, Words
-from servers.judge.pools import BUCKETS, GIB, Pool, cached
+from servers.judge.pools import BUCKETS, GIB, Pool, sum_page_cache
 from servers.judge.processes import MemoryHolder
 
 TONES = 6  # a bar tells servers apart by shade, and starts over after these
@@ -96,14 +96,14 @@ def ledger(
         return None
     of = _Reading(card, pool, sample, servers)
     found = [*_holders(of, tones), *_machine(of), *_rest(of)]
-    parts, excess = _fitted([part for part in found if part.size or not part.told], of, total)
+    parts, excess = _fit_parts([part for part in found if part.size or not part.told], of, total)
     notes = [*of.notes]
     if excess:
         notes.append(ledger_words.excess(excess))
     is_shared = of.kind == "unified"
     return Ledger(
         total=total,
-        parts=_placed(parts, total),
+        parts=_place_parts(parts, total),
         excess=excess,
         notes=tuple(notes),
         available=of.lines.get("MemAvailable") if is_shared else None,
@@ -195,7 +195,7 @@ def _machine(of: _Reading) -> Iterator[PoolPart]:
     lines = of.lines
     if not lines:
         return
-    cache = cached(lines)
+    cache = sum_page_cache(lines)
     shared = min(lines.get("Shmem") or 0, cache)
     anonymous = (lines.get("AnonPages") or 0) - sum(of.own.values())
     kernel = [name for name in BUCKETS if name not in _NAMED_BUCKETS]
@@ -234,7 +234,7 @@ def _rest(of: _Reading) -> Iterator[PoolPart]:
     yield of.part(kind, size, words=words)
 
 
-def _fitted(parts: Sequence[PoolPart], of: _Reading, total: int) -> tuple[list[PoolPart], int]:
+def _fit_parts(parts: Sequence[PoolPart], of: _Reading, total: int) -> tuple[list[PoolPart], int]:
     """The parts made to add up, and by how much they had exceeded the total."""
     gap = total - sum(part.size for part in parts)
     kept = list(parts)
@@ -252,7 +252,7 @@ def _fitted(parts: Sequence[PoolPart], of: _Reading, total: int) -> tuple[list[P
     return kept, max(0, -gap)
 
 
-def _placed(parts: Sequence[PoolPart], total: int) -> tuple[PoolPart, ...]:
+def _place_parts(parts: Sequence[PoolPart], total: int) -> tuple[PoolPart, ...]:
     placed: list[PoolPart] = []
     at = 0
     for part in sorted(parts, key=lambda each: _ORDER.index(each.kind)):

@@ -142,10 +142,10 @@ def processes(
             container=one.container or "",
             server=owner.server if owner else "",
         )
-        yield _judged(left, worker, owner)
+        yield _judge(left, worker, owner)
 
 
-def _judged(left: Orphan, worker: WorkerProcess, owner: OwnContainer | None) -> Orphan:
+def _judge(left: Orphan, worker: WorkerProcess, owner: OwnContainer | None) -> Orphan:
     state = worker.process.state[:1]
     command = f"sudo kill {left.pid}"
     if owner is None:
@@ -153,17 +153,17 @@ def _judged(left: Orphan, worker: WorkerProcess, owner: OwnContainer | None) -> 
             "It was left to the box's first process and is called like an engine's worker. Nothing "
             "proves that it is one of inferdash's: look at it before you end it."
         )
-        return _with(left, why, command=f"ps -o pid,ppid,user,lstart,args -p {left.pid}")
+        return _allow_actions(left, why, command=f"ps -o pid,ppid,user,lstart,args -p {left.pid}")
     why = f"Its container has ended, the one of {owner.server}, and it has not."
     if state in "ZX":
-        return _with(left, f"{why} It is dead, and waits for its parent to bury it.")
+        return _allow_actions(left, f"{why} It is dead, and waits for its parent to bury it.")
     if state == "D":
         said = "It waits in the kernel, most likely in the GPU driver, and takes no signal."
-        return _with(left, f"{why} {said}", command="sudo systemctl reboot")
+        return _allow_actions(left, f"{why} {said}", command="sudo systemctl reboot")
     if not worker.may_end:
         said = "It belongs to another user and inferdash is not root, so it cannot end it."
-        return _with(left, f"{why} {said}", command=command)
-    return _with(left, why, actions=("kill",))
+        return _allow_actions(left, f"{why} {said}", command=command)
+    return _allow_actions(left, why, actions=("kill",))
 
 
 def segments(found: Iterable[SharedSegment], *, now: float, sees_all: bool) -> Iterator[Orphan]:
@@ -218,12 +218,12 @@ def _group(maker: str, members: list[SharedSegment], size: int, sees_all: bool) 
     command = f"""sudo sh -c 'for f in {paths}; do fuser -s "$f" || rm -v "$f"; done'"""
     if not sees_all:
         why = f"{MAKERS[maker]}. Whether a process still uses them, only root can see."
-        return _with(left, why, command=command)
+        return _allow_actions(left, why, command=command)
     why = f"No process uses them any more. {MAKERS[maker]}."
     if not all(each.may_delete for each in members):
         said = "They belong to another user and inferdash is not root, so it cannot delete them."
-        return _with(left, f"{why} {said}", command=command)
-    return _with(left, why, actions=("unlink",))
+        return _allow_actions(left, f"{why} {said}", command=command)
+    return _allow_actions(left, why, actions=("unlink",))
 
 
 def containers(found: Iterable[tuple[Container, ContainerRecord]]) -> Iterator[Orphan]:
@@ -252,10 +252,12 @@ def _of_container(left: Orphan, known: ContainerRecord) -> Orphan:
         if not known.has_run:
             why = "It has ended, and no run in the database knows of it."
         elif not known.is_read:
-            return _with(left, "It is one of an earlier run, whose log is still being read.")
+            return _allow_actions(
+                left, "It is one of an earlier run, whose log is still being read."
+            )
         else:
             why = f"It is one of an earlier run of {known.server}, and has ended."
-        return _with(left, why, actions=("remove",))
+        return _allow_actions(left, why, actions=("remove",))
     why = (
         "It runs, although its run has ended by the database."
         if known.has_run
@@ -263,18 +265,22 @@ def _of_container(left: Orphan, known: ContainerRecord) -> Orphan:
         "database was put back."
     )
     if not known.server_exists:
-        return _with(left, f"{why} There is no server {known.server} here.", actions=("remove",))
+        return _allow_actions(
+            left, f"{why} There is no server {known.server} here.", actions=("remove",)
+        )
     if known.is_busy:
         said = f"{known.server} has another run at the moment."
-        return _with(left, f"{why} {said}", actions=("remove",))
-    return _with(left, why, actions=("adopt", "remove"))
+        return _allow_actions(left, f"{why} {said}", actions=("remove",))
+    return _allow_actions(left, why, actions=("adopt", "remove"))
 
 
-def _with(left: Orphan, why: str, *, actions: tuple[str, ...] = (), command: str = "") -> Orphan:
+def _allow_actions(
+    left: Orphan, why: str, *, actions: tuple[str, ...] = (), command: str = ""
+) -> Orphan:
     return replace(left, why=why, actions=actions, command=command)
 
 
-def ordered(found: Iterable[Orphan]) -> list[Orphan]:
+def order_orphans(found: Iterable[Orphan]) -> list[Orphan]:
     """The largest first; containers last. At most 60."""
     kinds = {"process": 0, "shm": 1, "container": 2}
     return sorted(found, key=lambda each: (kinds[each.kind], -(each.size or 0), each.key))[:_MOST]

@@ -286,7 +286,7 @@ def mount_refusal(
 def account_places(own: Iterable[str], *, root: Path = Path("/")) -> dict[str, PurePosixPath]:
     """The parts of an account and where each leads, for held_in(). Raises PathError."""
     account = own.account if isinstance(own, OwnLimits) else ()
-    return {each: paths.followed(each, root=root) for each in account}
+    return {each: paths.follow_links(each, root=root) for each in account}
 
 
 def held_in(
@@ -316,7 +316,7 @@ def _kept_from(real: PurePosixPath, source: str, own: Iterable[str], root: Path)
                 "would give the container this box. Mount a folder beside it."
             )
     for path in account:
-        if real.is_relative_to(paths.followed(path, root=root)):
+        if real.is_relative_to(paths.follow_links(path, root=root)):
             return (
                 f"{source} is {path} or lies in it: keys and programs of an account of this box, "
                 "which whoever writes there would have. Mount a folder beside it."

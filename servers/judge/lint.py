@@ -33,7 +33,7 @@ def lint(subject: Subject) -> list[LintFinding]:
     """
     subject = replace(subject, launch=parameters.fill(subject.launch))
     facts = LaunchFacts(subject)
-    lasting = _lasting(_Question.of(subject))
+    lasting = _extract_lasting(_Question.of(subject))
     found = list(lasting.of_rules)
     for check in CHECKS if ENGINES[facts.engine].serves_models else surroundings.CHECKS:
         kept = lasting.of_checks.get(check.id)
@@ -69,18 +69,18 @@ class _Lasting:
 
 
 @lru_cache(maxsize=KEPT)
-def _lasting(question: _Question) -> _Lasting:
+def _extract_lasting(question: _Question) -> _Lasting:
     facts = LaunchFacts(question.subject)
     checks = CHECKS if ENGINES[facts.engine].serves_models else surroundings.CHECKS
     return _Lasting(
-        of_rules=tuple(hit for rule in rulebook.shipped() if (hit := rule.judge(facts))),
+        of_rules=tuple(hit for rule in rulebook.load_shipped() if (hit := rule.judge(facts))),
         of_checks={each.id: each.judge(facts) for each in checks if each.id not in admission.NOW},
     )
 
 
 def rules() -> dict[str, LintRule | Check]:
     """Every rule by its id, with its severity and sources."""
-    every: list[LintRule | Check] = [*rulebook.shipped(), *CHECKS]
+    every: list[LintRule | Check] = [*rulebook.load_shipped(), *CHECKS]
     return {each.id: each for each in every}
 
 

@@ -8,13 +8,13 @@ from typing import Any
 SHORTEST = 4  # a shorter word is in too many lines
 
 
-def of(pattern: str) -> tuple[str, ...]:
+def find_literals(pattern: str) -> tuple[str, ...]:
     """Lower-case words, one of which is in every text that matches; () where there are none."""
-    found = _needed(parser.parse(pattern))
+    found = _pick_alternatives(parser.parse(pattern))
     return tuple(sorted(found)) if found else ()
 
 
-def _needed(parts: Iterable[Any]) -> frozenset[str] | None:
+def _pick_alternatives(parts: Iterable[Any]) -> frozenset[str] | None:
     """The best set of alternatives among the parts that must all be there."""
     best: frozenset[str] | None = None
     run = ""
@@ -30,13 +30,13 @@ def _needed(parts: Iterable[Any]) -> frozenset[str] | None:
 
 def _of_part(code: Any, value: Any) -> frozenset[str] | None:
     if code is codes.SUBPATTERN:
-        return _needed(value[3])
+        return _pick_alternatives(value[3])
     if code is codes.BRANCH:
-        each = [_needed(branch) for branch in value[1]]
+        each = [_pick_alternatives(branch) for branch in value[1]]
         known = [words for words in each if words is not None]
         return frozenset().union(*known) if len(known) == len(each) else None
     if code in (codes.MAX_REPEAT, codes.MIN_REPEAT) and value[0] > 0:
-        return _needed(value[2])
+        return _pick_alternatives(value[2])
     return None
 
 

@@ -45,10 +45,10 @@ def may_be_bad(lowered: str) -> bool:
 
 def level(line: str) -> Level:
     """The worst of what one stored line says; a line that says nothing of it is INFO."""
-    return max(map(_of, logtext.said(line)), default=Level.INFO)
+    return max(map(_parse_level, logtext.parse_line(line)), default=Level.INFO)
 
 
-def _of(said: logtext.ParsedLine) -> Level:
+def _parse_level(said: logtext.ParsedLine) -> Level:
     if said.level:
         return _NAMED.get(said.level, Level.INFO)
     if not may_be_bad(said.text.lower()):

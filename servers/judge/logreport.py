@@ -14,10 +14,10 @@ def report(lines: Iterable[str], *, exit_code: int | None = None) -> dict[str, A
 
     `lines` may hold terminal sequences and any number of lines; those of both ends are read.
     """
-    kept = logwrap.unwrapped(head_and_tail(map(_uncoloured, lines)))
+    kept = logwrap.unwrap(head_and_tail(map(_strip_colours, lines)))
     progress = _progress(kept)
     engine = progress.engine
-    if not engine and (engine := _hinted(kept)):
+    if not engine and (engine := _guess_engine(kept)):
         progress = _progress(kept, engine)
     found = diagnose(
         Ending(
@@ -31,7 +31,7 @@ def report(lines: Iterable[str], *, exit_code: int | None = None) -> dict[str, A
         engine = failurebook.by_id()[found.cause].engine
     return {
         "engine": engine if engine in SERVING else None,
-        "phases": _reached(progress.coarse, found),
+        "phases": _list_reached(progress.coarse, found),
         "outcome": found.outcome,
         "cause": found.cause,
         "summary": found.summary,
@@ -40,11 +40,11 @@ def report(lines: Iterable[str], *, exit_code: int | None = None) -> dict[str, A
     }
 
 
-def _uncoloured(line: str) -> str:
+def _strip_colours(line: str) -> str:
     return _COLOUR.sub("", line) if "m" in line and "[" in line else line
 
 
-def _reached(coarse: list[str], found: Diagnosis) -> list[str]:
+def _list_reached(coarse: list[str], found: Diagnosis) -> list[str]:
     """A server's word that it is up counts even where nobody knows whose it is."""
     return [*coarse, "ready"] if found.outcome == "ready" and "ready" not in coarse else coarse
 
@@ -56,7 +56,7 @@ def _progress(lines: list[tuple[int, str]], engine: str = "") -> phases.PhasePro
     return reader.progress
 
 
-def _hinted(lines: list[tuple[int, str]]) -> str:
+def _guess_engine(lines: list[tuple[int, str]]) -> str:
     """Whose files and words a log without a start-up names. SGLang speaks of vLLM, not the reverse."""
     named = {engine for _number, line in lines for engine, hint in _HINTS if hint.search(line)}
     return next((engine for engine, _hint in _HINTS if engine in named), "")

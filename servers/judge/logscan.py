@@ -30,7 +30,7 @@ class Scan:
     def __init__(self, query: Query) -> None:
         self._query = query
         self._text = query.text if query.is_exact else query.text.lower()
-        self._pattern = _compiled(query) if query.is_pattern and query.text else None
+        self._pattern = _compile(query) if query.is_pattern and query.text else None
         # What a line must hold to be of the rank. "rank3" stands as "rank=3" in some lines.
         parts = query.rank.split()
         self._rank_parts = [part for part in parts if not part.startswith("rank")]
@@ -66,7 +66,7 @@ class Scan:
 
     def _is_of_rank(self, text: str) -> bool:
         rank = self._query.rank
-        return not rank or any(each.rank == rank for each in logtext.said(text))
+        return not rank or any(each.rank == rank for each in logtext.parse_line(text))
 
 
 # Ranks name themselves early; to read every prefix of a long log would take seconds.
@@ -103,7 +103,7 @@ class LogOutline:
         """
         texts = [record.split(" ", 2)[2] for record in block.split("\n")]
         if first <= _RANKS_WITHIN:
-            self._ranks.update(each.rank for text in texts for each in logtext.said(text))
+            self._ranks.update(each.rank for text in texts for each in logtext.parse_line(text))
             self._ranks.discard("")
         lowered = block.lower()
         self._find(first, texts, lowered)
@@ -137,7 +137,7 @@ class LogOutline:
             marks.append(number)
 
 
-def _compiled(query: Query) -> re.Pattern[str]:
+def _compile(query: Query) -> re.Pattern[str]:
     try:
         return re.compile(query.text, 0 if query.is_exact else re.IGNORECASE)
     except re.error as error:

@@ -143,7 +143,7 @@ def read(piece: str) -> ParsedLine:
     return ParsedLine(text=text, rank=rank, level=_SAME_LEVEL.get(level, level), at=at)
 
 
-def said(line: str) -> list[ParsedLine]:
+def parse_line(line: str) -> list[ParsedLine]:
     """Everything that a stored line says: pieces() without their prefixes."""
     return [read(piece) for piece in pieces(line)]
 

@@ -52,9 +52,9 @@ _FENCE = re.compile(
 _SAID = ("log", "message", "MESSAGE", "msg")
 
 
-def unwrapped(lines: Lines) -> Lines:
+def unwrap(lines: Lines) -> Lines:
     """The same lines under the same numbers; those that only wrap are empty."""
-    lines = _unfenced(lines)
+    lines = _strip_fences(lines)
     for _ in range(_DEEPEST):
         sample = [text for _number, text in lines if text.strip()][:_SAMPLE]
         take = _taker(sample) if sample else None
@@ -64,7 +64,7 @@ def unwrapped(lines: Lines) -> Lines:
     return lines
 
 
-def _unfenced(lines: Lines) -> Lines:
+def _strip_fences(lines: Lines) -> Lines:
     """Without the fences and tags before the first line of the log, and after the last."""
     kept = list(lines)
     for order in (range(len(kept)), range(len(kept) - 1, -1, -1)):
@@ -86,10 +86,10 @@ def _taker(sample: list[str]) -> Callable[[str], str] | None:
         return lambda text: text[indent:] if not text[:indent].strip() else text
     for pattern in _PATTERNS:
         if _most(pattern.match(text) for text in sample):
-            return _without(pattern)
-    if _counted(sample):
-        return _without(_NUMBER)
-    return _named(sample)
+            return _build_stripper(pattern)
+    if _is_counted(sample):
+        return _build_stripper(_NUMBER)
+    return _find_name_stripper(sample)
 
 
 def _most(have: Iterable[object]) -> bool:
@@ -97,7 +97,7 @@ def _most(have: Iterable[object]) -> bool:
     return sum(told) >= _ENOUGH * len(told)
 
 
-def _without(pattern: re.Pattern[str]) -> Callable[[str], str]:
+def _build_stripper(pattern: re.Pattern[str]) -> Callable[[str], str]:
     return lambda text: pattern.sub("", text, count=1) if pattern.match(text) else text
 
 
@@ -113,7 +113,7 @@ def _said_in_json(text: str) -> str | None:
     return said.rstrip("\r\n") if isinstance(said, str) else None
 
 
-def _counted(sample: list[str]) -> bool:
+def _is_counted(sample: list[str]) -> bool:
     numbers = [int(found["number"]) for text in sample if (found := _NUMBER.match(text))]
     steps = sum(
         after - before in (1, 2) for before, after in zip(numbers, numbers[1:], strict=False)
@@ -121,18 +121,18 @@ def _counted(sample: list[str]) -> bool:
     return len(numbers) >= _ENOUGH * len(sample) and steps >= _ENOUGH * (len(numbers) - 1)
 
 
-def _named(sample: list[str]) -> Callable[[str], str] | None:
+def _find_name_stripper(sample: list[str]) -> Callable[[str], str] | None:
     """One word or two that begin nearly every line, and that no engine writes."""
     for pattern in (_BRACKET, _NAMES):
         words = Counter(found[0] for text in sample if (found := pattern.match(text)))
         for word, times in words.most_common(1):
             rest = [text.removeprefix(word) for text in sample if text.startswith(word)]
-            if times < _ENOUGH * len(sample) or any(map(_known, sample)):
+            if times < _ENOUGH * len(sample) or any(map(_is_known, sample)):
                 continue
-            if sum(map(_known, rest)) * 3 >= len(rest):
-                return _without(re.compile(re.escape(word)))
+            if sum(map(_is_known, rest)) * 3 >= len(rest):
+                return _build_stripper(re.compile(re.escape(word)))
     return None
 
 
-def _known(text: str) -> bool:
+def _is_known(text: str) -> bool:
     return logtext.read(text).text != text

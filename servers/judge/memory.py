@@ -251,13 +251,13 @@ class _PoolState:
         if is_falling and t <= self._settles_until:
             self._settles_until = max(self._settles_until, t + self.thresholds.falling_grace)
         if self._is_booting(snapshot):
-            return "ok", advice.booting(size)
+            return "ok", advice.describe_booting(size)
         if t > self._settles_until or self._was_missing(t, size, pool):
             return None
         ending = [each for each in pool.clients if stops.is_left_over(each) or not each.is_known]
         held = sum(each.used or 0 for each in ending)
         if size > self._limit("warn", pool) or held > self.thresholds.residual:
-            return "settling", advice.settling(size + held, self._settles_until - t)
+            return "settling", advice.describe_settling(size + held, self._settles_until - t)
         return "ok", advice.fine(size, self._limit("warn", pool), False)
 
     def _was_missing(self, t: float, size: int, pool: Pool) -> bool:
@@ -281,9 +281,9 @@ class _PoolState:
             if not (is_large and client.is_stuck):
                 continue
             if left <= 0:
-                return "leaked", advice.stuck(client)
+                return "leaked", advice.describe_stuck(client)
             if stops.is_left_over(client):  # it takes no signal, so nobody can end it
-                return "settling", advice.settling(client.used or 0, left)
+                return "settling", advice.describe_settling(client.used or 0, left)
         return None
 
     def _patience(self, client: PoolProcess, stops: Stops) -> float:
@@ -323,7 +323,9 @@ class _PoolState:
             return "reclaimable", since_boot or advice.reclaimable(size, snapshot)
         at, before = self._reclaim
         if t - at < self.thresholds.reclaim_takes:
-            return "settling", advice.settling(size, at + self.thresholds.reclaim_takes - t)
+            return "settling", advice.describe_settling(
+                size, at + self.thresholds.reclaim_takes - t
+            )
         unchanged = self.thresholds.reclaim_unchanged
         if not unchanged * before <= size <= before / unchanged:
             # It helped in part, or somebody came since and left something of his own.

@@ -86,7 +86,7 @@ def explain(oom: Oom) -> str:
         first = f"The kernel killed {who}: the box had no main memory left."
     else:
         first = f"The kernel killed {who} because main memory ran out."
-    parts = [first, _had(oom), _beside(oom)]
+    parts = [first, _had(oom), _describe_others(oom)]
     parts.append("This is main memory; it is GPU memory, too, only where both are one.")
     return " ".join(part for part in parts if part)
 
@@ -100,7 +100,7 @@ def _had(oom: Oom) -> str:
     return f"{said[0].upper()}{said[1:]}." if said else ""
 
 
-def _beside(oom: Oom) -> str:
+def _describe_others(oom: Oom) -> str:
     if not oom.others:
         return ""
     named = ", ".join(f"{name} {_size(size)}" for name, size in oom.others)

@@ -47,7 +47,7 @@ class Origin:
 
     @classmethod
     def of(cls, labels: Mapping[str, str], policy: str, *, unit: str = "", via: str = "") -> Self:
-        labels = {name: _shown(value) for name, value in labels.items()}
+        labels = {name: _format_label(value) for name, value in labels.items()}
         manager = next(
             (f"{words} {labels[name]}" for name, words in _MANAGERS if labels.get(name)), ""
         )
@@ -160,5 +160,5 @@ class Origin:
         return cls(**known)
 
 
-def _shown(label: str) -> str:
+def _format_label(label: str) -> str:
     return "".join(filter(str.isprintable, label[:_LONGEST]))

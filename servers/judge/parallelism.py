@@ -6,7 +6,7 @@ from typing import Any
 from servers.engines.change import LaunchChange
 from servers.judge.check import Check, CheckHit
 from servers.judge.facts import LaunchFacts
-from servers.judge.fixes import Fix, fitted
+from servers.judge.fixes import Fix, adapt_fix
 
 GIB = 2**30
 # More of a GPU than this for weights leaves no room for a KV cache worth having.
@@ -17,7 +17,7 @@ _PP = "--pipeline-parallel-size"
 _EP = "--expert-parallel-size"
 
 
-def _needed(facts: LaunchFacts) -> int | None:
+def _count_needed_gpus(facts: LaunchFacts) -> int | None:
     """GPUs on one machine. With data-parallel attention SGLang's replicas share theirs."""
     if facts.engine == "llamacpp":
         return None
@@ -29,23 +29,23 @@ def _needed(facts: LaunchFacts) -> int | None:
 
 
 def _gpus(facts: LaunchFacts) -> Iterator[CheckHit]:
-    needed, there = _needed(facts), facts.gpu_count
+    needed, there = _count_needed_gpus(facts), facts.gpu_count
     if needed is None or not there or needed <= there:
         return  # without any GPU it is an engine for the CPU
     fix = None
     if needed == facts.tp:
-        fits = _fitting(facts, most=there)
+        fits = _find_fitting_size(facts, most=there)
         fix = _set(facts, f"The launch has {there} GPUs", {_TP: str(fits)}) if fits else None
     yield CheckHit(
         says=f"The flags divide the model over {_count(needed)}, but this launch gets "
         f"{_count(there)}. Lower the parallel sizes, or give it more GPUs.",
-        about=_about(facts, _TP),
+        about=_find_flag_name(facts, _TP),
         fix=fix,
     )
 
 
 def _idle_gpus(facts: LaunchFacts) -> Iterator[CheckHit]:
-    needed, there = _needed(facts), facts.gpu_count
+    needed, there = _count_needed_gpus(facts), facts.gpu_count
     if needed is not None and there is not None and needed < there:
         yield CheckHit(
             says=f"The launch reserves {_count(there)} and uses {needed}. Choose the GPUs that it "
@@ -60,12 +60,12 @@ def _heads(facts: LaunchFacts) -> Iterator[CheckHit]:
         return
     heads, kv_heads = _head_counts(config)
     what = f"{heads} attention heads" if heads and heads % tp else f"{kv_heads} key-value heads"
-    fits = _fitting(facts, most=tp - 1)
+    fits = _find_fitting_size(facts, most=tp - 1)
     fix = {_TP: str(fits)} if fits and tp == facts.tp else None
     better = f"{fits} can." if fits else "Choose another size."
     yield CheckHit(
         says=f"The model has {what}, which {tp} GPUs cannot share equally. {better}",
-        about=_about(facts, _TP),
+        about=_find_flag_name(facts, _TP),
         fix=_set(facts, f"The model has {what}", fix) if fix else None,
     )
 
@@ -87,7 +87,7 @@ def _power_of_two(facts: LaunchFacts) -> Iterator[CheckHit]:
         says=f"Most models cannot be divided over {tp} GPUs with tensor parallelism alone, only "
         f"over 2, 4 or 8. Combine it with pipeline stages: a tensor-parallel size of {power} and "
         f"{tp // power} stages.",
-        about=_about(facts, _TP),
+        about=_find_flag_name(facts, _TP),
         fix=fix,
         unknown=("the checkpoint's config.json",),
     )
@@ -103,7 +103,7 @@ def _draft_tokens(facts: LaunchFacts) -> Iterator[CheckHit]:
         yield CheckHit(
             says=f"With a topk of 1 SGLang drafts steps + 1 tokens, whatever {flag} says: "
             f"{steps + 1}, not {tokens}.",
-            about=_about(facts, flag),
+            about=_find_flag_name(facts, flag),
             fix=_set(facts, "SGLang drafts steps + 1 tokens", {flag: str(steps + 1)}),
         )
 
@@ -124,7 +124,7 @@ def _chunked_prefill(facts: LaunchFacts) -> Iterator[CheckHit]:
         says=f"SGLang refuses a chunked prefill size of {chunk} with pages of {page} tokens: it "
         f"must be a multiple. {better} is one."
         + ("" if said else " The page size is not set here; some attention backends choose 64."),
-        about=_about(facts, "--chunked-prefill-size"),
+        about=_find_flag_name(facts, "--chunked-prefill-size"),
         fix=_set(facts, f"A multiple of {page}", {"--chunked-prefill-size": str(better)}),
         severity=None if said else "warning",
         unknown=unknown,
@@ -139,7 +139,7 @@ def _flashinfer_cutlass_experts(facts: LaunchFacts) -> Iterator[CheckHit]:
         yield CheckHit(
             says="The MoE backend flashinfer_cutlass takes an expert-parallel size of 1 or of the "
             f"tensor-parallel size, {facts.tp}, not {facts.ep}.",
-            about=_about(facts, _EP),
+            about=_find_flag_name(facts, _EP),
             fix=_set(facts, "1 or the tensor-parallel size", {_EP: str(facts.tp)}),
         )
 
@@ -149,7 +149,7 @@ def _room_for_weights(facts: LaunchFacts) -> Iterator[CheckHit]:
     if not weights or not gpus or not facts.nodes:
         return
     memory = [gpu.memory for gpu in gpus]
-    shares = _needed(facts) or len(gpus)
+    shares = _count_needed_gpus(facts) or len(gpus)
     if None in memory or facts.flag("--cpu-offload-gb") or shares > len(gpus):
         return
     share = weights / (shares * facts.nodes)
@@ -206,7 +206,7 @@ def _divides(config: Mapping[str, Any], tp: int) -> bool:
     return heads % tp == 0 and is_kv_fine
 
 
-def _fitting(facts: LaunchFacts, *, most: int) -> int | None:
+def _find_fitting_size(facts: LaunchFacts, *, most: int) -> int | None:
     """The largest tensor-parallel size up to `most` that the model allows."""
     config = facts.subject.checkpoint_config
     for tp in range(most, 0, -1):
@@ -215,13 +215,13 @@ def _fitting(facts: LaunchFacts, *, most: int) -> int | None:
     return None
 
 
-def _about(facts: LaunchFacts, name: str) -> str:
+def _find_flag_name(facts: LaunchFacts, name: str) -> str:
     typed = facts.flag(name)
     return typed.word if typed else "flags"
 
 
 def _set(facts: LaunchFacts, reason: str, flags: Mapping[str, str]) -> LaunchChange | None:
-    return fitted(Fix(change=LaunchChange(set_flags=flags)), facts, reason=reason)
+    return adapt_fix(Fix(change=LaunchChange(set_flags=flags)), facts, reason=reason)
 
 
 def _count(gpus: int) -> str:

@@ -120,7 +120,7 @@ def pools(snapshot: Snapshot) -> Iterator[Pool | str]:
     names: dict[str, int] = {}
     for card in snapshot.get("gpus") or []:
         kind = kind_of(card, snapshot)
-        total, in_use = _used(card, kind, snapshot)
+        total, in_use = _compute_used(card, kind, snapshot)
         name = str(card.get("uuid") or card.get("name") or "")
         names[name] = names.get(name, 0) + 1
         if names[name] > 1:
@@ -167,7 +167,9 @@ def sees_processes(snapshot: Snapshot) -> bool:
     return bool(snapshot.get("sees_host_pids")) and snapshot.get("processes") is not None
 
 
-def _used(card: Mapping[str, Any], kind: Kind, snapshot: Snapshot) -> tuple[int | None, int | None]:
+def _compute_used(
+    card: Mapping[str, Any], kind: Kind, snapshot: Snapshot
+) -> tuple[int | None, int | None]:
     if kind == "discrete":
         total, free = card.get("total"), card.get("free")
         if not total or free is None:
@@ -177,7 +179,7 @@ def _used(card: Mapping[str, Any], kind: Kind, snapshot: Snapshot) -> tuple[int 
     counts = _lines(card, kind, snapshot)
     if counts.get("MemTotal") is None or counts.get("MemFree") is None:
         return None, None
-    accounted = cached(counts) + sum(counts.get(name) or 0 for name in BUCKETS)
+    accounted = sum_page_cache(counts) + sum(counts.get(name) or 0 for name in BUCKETS)
     return counts["MemTotal"], max(0, counts["MemTotal"] - accounted)
 
 
@@ -191,7 +193,7 @@ def _lines(card: Mapping[str, Any], kind: Kind, snapshot: Snapshot) -> Mapping[s
     return {"Hugetlb": pages * size, **node} if pages and size else node
 
 
-def cached(lines: Mapping[str, int]) -> int:
+def sum_page_cache(lines: Mapping[str, int]) -> int:
     """Bytes of page cache, shared memory among them, by the lines of a meminfo."""
     of_node = lines.get(_NODE_CACHE)
     return sum(lines.get(name) or 0 for name in _CACHE) if of_node is None else of_node
@@ -204,7 +206,7 @@ def given_up(lines: Mapping[str, int]) -> int | None:
         return available - free
     if lines.get(_NODE_CACHE) is None:
         return None
-    return max(0, cached(lines) - (lines.get("Shmem") or 0))
+    return max(0, sum_page_cache(lines) - (lines.get("Shmem") or 0))
 
 
 def _clients(
@@ -218,7 +220,7 @@ def _clients(
             name=process.get("title") or process.get("name") or "",
             state=process.get("state") or "",
             ppid=process.get("ppid"),
-            start=_started(process.get("start"), snapshot),
+            start=_compute_start(process.get("start"), snapshot),
             container=process.get("container") or "",
             is_known=pid in known,
         )
@@ -236,7 +238,7 @@ def held_by_pid(card: Mapping[str, Any]) -> dict[int, int | None]:
     return largest
 
 
-def _started(start: object, snapshot: Snapshot) -> float | None:
+def _compute_start(start: object, snapshot: Snapshot) -> float | None:
     """Seconds since 1970 of a start, which the kernel counts in ticks of 10 ms since the boot."""
     if not isinstance(start, (int, float)):
         return None

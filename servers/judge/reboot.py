@@ -65,7 +65,7 @@ class RebootReport:
         return self.is_settled and now - self.booted_at > TOLD_FOR
 
 
-def upgraded(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[str, ...]:
+def list_upgrades(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[str, ...]:
     """What is of another version than before; what nobody could tell of is left out."""
     return tuple(
         f"{title} is {after[part]} now, and was {before[part]}"

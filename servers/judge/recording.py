@@ -82,15 +82,15 @@ def _faults(said: Any, form: Any, where: str) -> Iterator[str]:
         # True is a number to Python, and to nobody else.
         is_flag = isinstance(said, bool)
         if not isinstance(said, _IS[form]) or is_flag != (form == _FLAG):
-            yield f"has {_shown(said)} as “{where}”, where {form} belongs"
+            yield f"has {_format_value(said)} as “{where}”, where {form} belongs"
     elif isinstance(form, list):
         if not isinstance(said, list):
-            yield f"has {_shown(said)} as “{where}”, where a list belongs"
+            yield f"has {_format_value(said)} as “{where}”, where a list belongs"
             return
         for at, each in enumerate(said):
             yield from _faults(each, form[0], f"{where}[{at}]")
     elif not isinstance(said, Mapping):
-        yield f"has {_shown(said)} as “{where}”, where an object belongs"
+        yield f"has {_format_value(said)} as “{where}”, where an object belongs"
     else:
         yield from _members(said, form, f"{where}." if where else "")
 
@@ -107,6 +107,6 @@ def _members(said: Mapping[str, Any], form: Mapping[str, Any], before: str) -> I
             yield f"has no “{before}{name}”"
 
 
-def _shown(said: object) -> str:
+def _format_value(said: object) -> str:
     text = "null" if said is None else repr(said)
     return text if len(text) <= 40 else f"{text[:40]}…"

@@ -95,7 +95,7 @@ class Release:
         return self.outcome in ("back", "unsure", "boot")
 
 
-def before(sample: Snapshot | None, gpus: str, *, now: float) -> dict[str, Any] | None:
+def measure_before(sample: Snapshot | None, gpus: str, *, now: float) -> dict[str, Any] | None:
     """What these GPUs ("all", "none" or indices) have in use before an engine is made.
 
     None where there is none, or where nothing is known of this moment.
@@ -203,14 +203,14 @@ def step(
     if seen is not None and seen.boot != earlier["boot"]:
         return replace(so_far, outcome="boot", to_come=0, holders=(), doubt="")
     if so_far.outcome in ("", "releasing"):
-        return _during(so_far, seen, thresholds, ended=ended, now=now)
+        return _judge_within_grace(so_far, seen, thresholds, ended=ended, now=now)
     if so_far.is_over or seen is None or seen.doubt or not seen.is_back:
         return so_far
     # It came in the end: whoever held it is part of the story.
     return replace(so_far, outcome="back", to_come=seen.size, seconds=seen.t - ended)
 
 
-def _during(
+def _judge_within_grace(
     so_far: Release,
     seen: ReleaseLook | None,
     thresholds: MemoryThresholds,
@@ -252,10 +252,10 @@ def _during(
     # What a process holds does not come back by waiting.
     rest = seen.size - sum(each.size or 0 for each in seen.holders)
     is_held = rest <= min(TOLERANCE.values()) and seen.t - ended > _HELD_AFTER
-    return _over(new, seen) if is_held or seen.t > until else new
+    return _judge_after_grace(new, seen) if is_held or seen.t > until else new
 
 
-def _over(new: Release, seen: ReleaseLook) -> Release:
+def _judge_after_grace(new: Release, seen: ReleaseLook) -> Release:
     """The grace has ended, and the memory has not come."""
     holding = [each for each in seen.holders if each.size is None or each.size > GIB // 2]
     if holding:

@@ -8,9 +8,9 @@ from typing import Any, Self
 
 from servers.engines.change import LaunchChange, is_flag, value_words
 from servers.engines.flaglist import all_shipped
-from servers.judge.conditions import Condition, compiled
+from servers.judge.conditions import Condition, compile_condition
 from servers.judge.facts import LaunchFacts
-from servers.judge.fixes import Fix, fitted
+from servers.judge.fixes import Fix, adapt_fix
 
 # What is done on a box, not in a profile.
 BOX_ACTIONS = ("reboot", "reclaim", "residual", "wait", "jit", "redownload", "pull")
@@ -89,7 +89,7 @@ class Remedy:
         made = cls(
             says=said.get("says", ""),
             engine=said.get("engine", ""),
-            when=compiled(when) if when else None,
+            when=compile_condition(when) if when else None,
             when_version=when.get("version", "") if isinstance(when, Mapping) else "",
             box=box,
             adjust=Adjust(**adjust) if adjust else None,
@@ -111,7 +111,7 @@ class Remedy:
     def text(self, groups: Mapping[str, str]) -> str:
         """One or two sentences."""
         parts = [self.adjust.text] if self.adjust else []
-        parts += _change_words(_filled(self.change, groups))
+        parts += _change_words(_fill_groups(self.change, groups))
         if self.when_version:
             parts[-1:] = [
                 f"{each.rstrip('.')} (version {self.when_version})." for each in parts[-1:]
@@ -124,7 +124,7 @@ class Remedy:
         """The change for this launch; None where it has none, or it would change nothing."""
         if self.when is not None and self.when(facts) is not True:
             return None
-        said = _filled(self.change, groups)
+        said = _fill_groups(self.change, groups)
         if self.adjust is not None:
             typed = facts.flag(self.adjust.flag)
             value = self.adjust.value(typed.value if typed else None)
@@ -133,7 +133,7 @@ class Remedy:
             said = {**said, "set_flags": {self.adjust.flag: value}}
         if self.respell:
             said = {**said, "rename_flags": _respelt(fill(self.respell, groups).split(), facts)}
-        return fitted(Fix.from_json(said), facts, reason="") if said else None
+        return adapt_fix(Fix.from_json(said), facts, reason="") if said else None
 
 
 def _respelt(words: Sequence[str], facts: LaunchFacts) -> dict[str, str]:
@@ -152,7 +152,7 @@ def fill(text: str, groups: Mapping[str, str]) -> str:
     return _BLANK.sub(lambda blank: groups.get(blank[1], blank[0]), text)
 
 
-def _filled(said: Mapping[str, Any], groups: Mapping[str, str]) -> dict[str, Any]:
+def _fill_groups(said: Mapping[str, Any], groups: Mapping[str, str]) -> dict[str, Any]:
     made: dict[str, Any] = _deep(said, groups)
     if "drop_flags" in made:
         # An engine names what it does not know together with the values.
@@ -189,11 +189,11 @@ def _change_words(said: Mapping[str, Any]) -> list[str]:
     set_flags = said.get("set_flags", {})
     words = [f"Set {f'{name} {value}'.strip()}." for name, value in _values(set_flags)]
     if drop := said.get("drop_flags"):
-        words.append(f"Remove {_listed(drop)}.")
+        words.append(f"Remove {_join_names(drop)}.")
     words += [f"Write {new} for {old}." for old, new in said.get("rename_flags", {}).items()]
     words += [f"Set {name}={value}." for name, value in said.get("set_env", {}).items()]
     if drop := said.get("drop_env"):
-        words.append(f"Remove {_listed(drop)} from the environment.")
+        words.append(f"Remove {_join_names(drop)} from the environment.")
     words += [_FIELD_WORDS[name].format(value) for name, value in said.get("fields", {}).items()]
     for name, more in said.get("add", {}).items():
         what = ", ".join(f"{k}={v}" for k, v in more.items()) if isinstance(more, dict) else more
@@ -201,7 +201,7 @@ def _change_words(said: Mapping[str, Any]) -> list[str]:
     return words
 
 
-def _listed(names: Sequence[str]) -> str:
+def _join_names(names: Sequence[str]) -> str:
     *first, last = names
     return f"{', '.join(first)} and {last}" if first else last
 

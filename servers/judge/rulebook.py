@@ -8,9 +8,9 @@ from typing import Any
 
 import yaml
 
-from servers.judge.conditions import Condition, ConditionError, compiled
+from servers.judge.conditions import Condition, ConditionError, compile_condition
 from servers.judge.facts import LaunchFacts
-from servers.judge.fixes import Fix, fitted
+from servers.judge.fixes import Fix, adapt_fix
 from servers.judge.subject import SEVERITIES, LintFinding, RuleSource, Severity
 
 FOLDER = Path(__file__).with_name("rules")
@@ -64,7 +64,7 @@ class LintRule:
             if truth
             else f"{self.says} It depends on {' and '.join(unknown)}: not known.",
             about=_place(self.about, facts),
-            fix=fitted(self.fix, facts, reason=reason) if is_safe else None,
+            fix=adapt_fix(self.fix, facts, reason=reason) if is_safe else None,
             sources=self.sources,
             unknown=unknown,
         )
@@ -95,7 +95,7 @@ def not_known(kinds: frozenset[str], facts: LaunchFacts) -> tuple[str, ...]:
 
 
 @cache
-def shipped() -> tuple[LintRule, ...]:
+def load_shipped() -> tuple[LintRule, ...]:
     return load(FOLDER)
 
 
@@ -138,7 +138,7 @@ def _rule(file: str, position: int, said: Any, sources: Mapping[str, RuleSource]
     if said.get("unknown") == "error":
         raise LintRuleError(f"{where}: unknown must not be error: what is not known blocks nobody.")
     try:
-        when = compiled(said["when"])
+        when = compile_condition(said["when"])
     except ConditionError as error:
         raise LintRuleError(f"{where}: when: {error}.") from error
     try:

@@ -33,7 +33,9 @@ def given_back(slept: Mapping[str, Any]) -> int | None:
     return None if before is None or after is None else int(before) - int(after)
 
 
-def lacking(slept: Mapping[str, Any], sample: Mapping[str, Any] | None, gpus: str) -> int:
+def compute_wake_shortfall(
+    slept: Mapping[str, Any], sample: Mapping[str, Any] | None, gpus: str
+) -> int:
     """Bytes that its GPUs lack for it to have back what it gave; 0 where that is not known."""
     back = given_back(slept)
     free = available.free(sample, gpus)

@@ -136,7 +136,7 @@ def usual(earlier: Sequence[Mapping[str, float]]) -> dict[str, float]:
     return found
 
 
-def left(
+def estimate_time_left(
     now_in: Stretch,
     percent: int | None,
     usually: Mapping[str, float],
@@ -190,7 +190,7 @@ def quiet(
     return silent if silent > max(limit, SHORTEST_QUIET) else None
 
 
-def promised(expected: Mapping[str, str]) -> str:
+def quote_promised_time(expected: Mapping[str, str]) -> str:
     """What a profile's source says of the time of a start, as it is written there; "" if nothing."""
     for name, text in expected.items():
         if re.search(r"\b(start|time to ready|ready)\b", name.lower()):
@@ -214,9 +214,9 @@ def where(
     now_in = found[-1]
     loads = now_in.phase == "downloading" and progress.phase != "downloading"
     if loads:
-        percent, detail = _downloaded(download)
+        percent, detail = _format_download(download)
     else:
-        percent, detail = progress.percent, _counted(progress)
+        percent, detail = progress.percent, _format_count(progress)
     silent = quiet(now_in, heard, usually, engine=engine, unified=unified, now=now)
     return StartProgress(
         phase=now_in.phase,
@@ -224,13 +224,15 @@ def where(
         percent=percent,
         detail=detail,
         # A bar that stands still has no pace.
-        left=None if silent else left(now_in, percent, usually, engine=engine, now=now),
-        promised="" if usually else promised(expected),
+        left=None
+        if silent
+        else estimate_time_left(now_in, percent, usually, engine=engine, now=now),
+        promised="" if usually else quote_promised_time(expected),
         quiet=silent,
     )
 
 
-def _counted(progress: PhaseProgress) -> str:
+def _format_count(progress: PhaseProgress) -> str:
     """ "17 of 51", and which rank is behind where they differ."""
     bar = progress.bar
     text = f"{bar.done} of {bar.total}" if bar and bar.total else ""
@@ -244,7 +246,7 @@ def _counted(progress: PhaseProgress) -> str:
     return text
 
 
-def _downloaded(download: WeightsDownload | None) -> tuple[int | None, str]:
+def _format_download(download: WeightsDownload | None) -> tuple[int | None, str]:
     """Its percent, and "12.4 of 61.0 GiB, 210 MiB/s"."""
     if download is None:
         return None, ""

@@ -8,7 +8,7 @@ from servers.engines.change import LaunchChange
 from servers.engines.engine import listens_beyond_loopback
 from servers.judge.check import Check, CheckHit
 from servers.judge.facts import SECRET_FLAGS, LaunchFacts
-from servers.judge.fixes import Fix, fitted
+from servers.judge.fixes import Fix, adapt_fix
 
 GIB = 2**30
 # Below this NCCL and vLLM's workers run out of /dev/shm; Docker gives 64 MiB.
@@ -184,7 +184,7 @@ def _blanks(facts: LaunchFacts) -> Iterator[CheckHit]:
 
 
 def _fix(facts: LaunchFacts, change: LaunchChange) -> LaunchChange | None:
-    return fitted(Fix(change=change), facts, reason="")
+    return adapt_fix(Fix(change=change), facts, reason="")
 
 
 CHECKS = (

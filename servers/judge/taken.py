@@ -144,7 +144,7 @@ class GpuConflict:
 
     @property
     def names(self) -> str:
-        return _listed([str(holder) for holder in self.holders])
+        return _join_names([str(holder) for holder in self.holders])
 
     @property
     def _only_kind(self) -> str:
@@ -166,7 +166,7 @@ class GpuConflict:
         return "has" if len(self.holders) == 1 else "have"
 
 
-def taken(
+def find_conflict(
     start: GpuRequest, others: Sequence[OtherRun], sample: Mapping[str, Any] | None
 ) -> GpuConflict:
     """Who is in the way of the start, who holds most of it first. `others` are all but itself.
@@ -193,7 +193,7 @@ def _runs(
         kind = _kind(start, other)
         if kind is None:
             continue
-        held = _held(sample, other.container, start.gpus or ()) if other.container else None
+        held = _sum_held(sample, other.container, start.gpus or ()) if other.container else None
         if kind == "server" and held is not None and held < LITTLE:
             continue
         yield GpuHolder(kind=kind, name=other.name, by=other.by, other=other, held=held)
@@ -228,7 +228,9 @@ def _kind(start: GpuRequest, other: OtherRun) -> Kind | None:
     return "coming" if is_ahead and (start.is_unified or start.patience == "auto") else None
 
 
-def _held(sample: Mapping[str, Any] | None, container: str, gpus: Collection[int]) -> int | None:
+def _sum_held(
+    sample: Mapping[str, Any] | None, container: str, gpus: Collection[int]
+) -> int | None:
     """Bytes that processes of a container have of these cards; None where nobody can tell."""
     if sample is None or sample.get("stale_s") is not None:
         return None
@@ -288,7 +290,7 @@ def ranges(gpus: Collection[int]) -> str:
     return ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else f"{run[0]}" for run in found)
 
 
-def _listed(names: Sequence[str]) -> str:
+def _join_names(names: Sequence[str]) -> str:
     shown = list(names[:_NAMED])
     if len(names) > _NAMED:
         shown.append(f"{len(names) - _NAMED} more")

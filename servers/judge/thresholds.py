@@ -72,11 +72,13 @@ def read(text: str) -> MemoryThresholds:
                 f"“{pair[:40]}” is no threshold. Write name=number, with a name of: "
                 f"{', '.join(sorted(names))}."
             )
-        found = replace(found, **{match[1]: _changed(found, match[1], match[2] or "", match[3])})
+        found = replace(
+            found, **{match[1]: _parse_threshold(found, match[1], match[2] or "", match[3])}
+        )
     return found
 
 
-def _changed(found: MemoryThresholds, name: str, kind: str, number: str) -> Any:
+def _parse_threshold(found: MemoryThresholds, name: str, kind: str, number: str) -> Any:
     value = int(float(number) * GIB) if name in _SIZES else float(number)
     before = getattr(found, name)
     if isinstance(before, Mapping):

@@ -8,7 +8,7 @@ from servers.engines.change import LaunchChange
 from servers.engines.flaglist import FlagList, all_shipped, nearest_value
 from servers.judge.check import Check, CheckHit
 from servers.judge.facts import SECRET_FLAGS, LaunchFacts, TypedFlags, is_blank, is_json_object
-from servers.judge.fixes import Fix, fitted
+from servers.judge.fixes import Fix, adapt_fix
 
 # Images whose engine is the released one; another may be a fork with flags of its own.
 _UPSTREAM = re.compile(
@@ -62,7 +62,7 @@ def _ambiguous(
         says=f"{title} cannot tell what {typed.word} is short for, and refuses it: "
         f"{', '.join(several)}. Write the one that you mean.",
         about=typed.word,
-        fix=_renamed(facts, typed, min(several, key=len)),
+        fix=_find_rename(facts, typed, min(several, key=len)),
     )
 
 
@@ -79,9 +79,9 @@ def _unknown(facts: LaunchFacts, typed: TypedFlags, flags: FlagList, has_no: str
     return CheckHit(
         says=says if says.endswith("?") else f"{says}.",
         about=typed.word,
-        fix=_renamed(facts, typed, near)
+        fix=_find_rename(facts, typed, near)
         if near
-        else fitted(Fix(change=LaunchChange(drop_flags=(typed.word,))), facts, reason=""),
+        else adapt_fix(Fix(change=LaunchChange(drop_flags=(typed.word,))), facts, reason=""),
     )
 
 
@@ -101,9 +101,9 @@ def _in_no_list(facts: LaunchFacts, typed: TypedFlags, lists: tuple[FlagList, ..
     )
 
 
-def _renamed(facts: LaunchFacts, typed: TypedFlags, name: str) -> LaunchChange | None:
+def _find_rename(facts: LaunchFacts, typed: TypedFlags, name: str) -> LaunchChange | None:
     fix = Fix(rename_flags={typed.word: name})
-    return fitted(fix, facts, reason="")
+    return adapt_fix(fix, facts, reason="")
 
 
 def _values(facts: LaunchFacts) -> Iterator[CheckHit]:
@@ -124,7 +124,7 @@ def _number_of_values(facts: LaunchFacts, typed: TypedFlags) -> Iterator[CheckHi
         yield CheckHit(
             says=f"{typed.word} takes no value; “{typed.value}” behind it is refused.",
             about=typed.word,
-            fix=fitted(Fix(change=LaunchChange(set_flags={typed.word: None})), facts, reason=""),
+            fix=adapt_fix(Fix(change=LaunchChange(set_flags={typed.word: None})), facts, reason=""),
         )
     elif takes == "one" and count != 1:
         yield CheckHit(
@@ -132,11 +132,11 @@ def _number_of_values(facts: LaunchFacts, typed: TypedFlags) -> Iterator[CheckHi
             if not count
             else f"{typed.word} takes one value, not {count}.",
             about=typed.word,
-            fix=fitted(
+            fix=adapt_fix(
                 Fix(change=LaunchChange(set_flags={typed.word: typed.values[0]})), facts, reason=""
             )
             if count
-            else fitted(Fix(change=LaunchChange(drop_flags=(typed.word,))), facts, reason=""),
+            else adapt_fix(Fix(change=LaunchChange(drop_flags=(typed.word,))), facts, reason=""),
         )
 
 
@@ -150,7 +150,7 @@ def _equals(facts: LaunchFacts) -> Iterator[CheckHit]:
                 says=f"llama-server takes no “=” behind a flag and refuses {name}=…: write the "
                 "value as a word of its own.",
                 about=name,
-                fix=fitted(Fix(change=LaunchChange(set_flags={name: value})), facts, reason=""),
+                fix=adapt_fix(Fix(change=LaunchChange(set_flags={name: value})), facts, reason=""),
             )
 
 
@@ -167,7 +167,7 @@ def _choice(facts: LaunchFacts, typed: TypedFlags, value: str) -> Iterator[Check
             says=f"{title.strip()} does not know “{value}” for {typed.word}. "
             + (f"Did you mean {near}?" if near else f"It knows: {some}."),
             about=typed.word,
-            fix=fitted(Fix(change=LaunchChange(set_flags={typed.word: near})), facts, reason="")
+            fix=adapt_fix(Fix(change=LaunchChange(set_flags={typed.word: near})), facts, reason="")
             if near and len(typed.values) == 1
             else None,
             severity=None if flag.choices else "warning",
@@ -194,13 +194,13 @@ def _twice(facts: LaunchFacts) -> Iterator[CheckHit]:
             says=f"{typed.word} is given {names.count(typed.name)} times; the last one counts"
             + (f", “{last}”." if is_shown else "."),
             about=typed.word,
-            fix=fitted(Fix(change=LaunchChange(set_flags={typed.word: last})), facts, reason="")
+            fix=adapt_fix(Fix(change=LaunchChange(set_flags={typed.word: last})), facts, reason="")
             if len(typed.values) < 2
             else None,
         )
 
 
-def _deprecated(facts: LaunchFacts) -> Iterator[CheckHit]:
+def _check_deprecated(facts: LaunchFacts) -> Iterator[CheckHit]:
     for typed in facts.typed if facts.flaglist else ():
         if typed.flag is not None and typed.flag.is_deprecated:
             yield CheckHit(
@@ -225,7 +225,7 @@ def _variables(facts: LaunchFacts) -> Iterator[CheckHit]:
             says=f"{title} does not read {name}, so it does nothing."
             + (f" Did you mean {near}?" if near else ""),
             about=name,
-            fix=fitted(
+            fix=adapt_fix(
                 Fix(rename_env={name: near})
                 if near and name in facts.launch.env
                 else Fix(change=LaunchChange(drop_env=(name,))),
@@ -245,7 +245,13 @@ CHECKS = (
     Check(id="flag-value", severity="error", source=_FLAGS, hits=_values, gives_way="error"),
     Check(id="llamacpp-equals", severity="error", source=("llamacpp-server",), hits=_equals),
     Check(id="flag-twice", severity="warning", source=_FLAGS, hits=_twice),
-    Check(id="flag-deprecated", severity="info", source=_FLAGS, hits=_deprecated, gives_way="info"),
+    Check(
+        id="flag-deprecated",
+        severity="info",
+        source=_FLAGS,
+        hits=_check_deprecated,
+        gives_way="info",
+    ),
     Check(
         id="unknown-variable",
         severity="warning",

@@ -18,7 +18,7 @@ class Chat:
     takes_pictures: bool | None  # None: nobody can tell
 
 
-def of(server: Server) -> Chat:
+def find_abilities(server: Server) -> Chat:
     subject = checks.by_itself(server.launch, server.box)
     found = abilities.lacks(subject)
     run = server.run

@@ -243,11 +243,11 @@ def _result(box: Box, action: Action, sample: Mapping[str, Any] | None) -> Actio
         )
     try:
         if action.kind == ActionKind.WATCH:
-            return _watched(box, action)
+            return _start_monitoring(box, action)
         if action.kind == ActionKind.PROFILE:
-            return _profiled(box, action)
+            return _import_profile(box, action)
         if action.kind == ActionKind.RECLAIM:
-            return _reclaimed(box, sample, int(action.details.get("level") or 0))
+            return _reclaim_memory(box, sample, int(action.details.get("level") or 0))
         found = {each.key: each for each in leftbehind.look(box, sample)}
         left = found.get(action.target)
         if left is None:
@@ -264,7 +264,7 @@ def _result(box: Box, action: Action, sample: Mapping[str, Any] | None) -> Actio
 _TROUBLE = (EndingError, ShmError, AdoptionError, WatchError, ProfileError, ContainerError)
 
 
-def _profiled(box: Box, action: Action) -> ActionResult:
+def _import_profile(box: Box, action: Action) -> ActionResult:
     profile = profiling.make(box, str(action.details.get("container")), by=action.asked_by)
     action.details["profile"] = profile.slug
     return ActionResult(
@@ -272,7 +272,7 @@ def _profiled(box: Box, action: Action) -> ActionResult:
     )
 
 
-def _watched(box: Box, action: Action) -> ActionResult:
+def _start_monitoring(box: Box, action: Action) -> ActionResult:
     run = watching.watch(box, str(action.details.get("container")), by=action.asked_by)
     action.details["server"] = run.server.slug
     return ActionResult(
@@ -346,6 +346,6 @@ _VERBS: dict[ActionKind, Callable[[Box, Orphan, Action], ActionResult]] = {
 }
 
 
-def _reclaimed(box: Box, sample: Mapping[str, Any] | None, level: int) -> ActionResult:
+def _reclaim_memory(box: Box, sample: Mapping[str, Any] | None, level: int) -> ActionResult:
     said = reclaiming.reclaim(box, sample, level)
     return ActionResult(said=said, event={"type": "reclaim", "level": level})

@@ -41,7 +41,7 @@ def adopt(box: Box, container_id: str, *, by: User | None) -> Run:
     digests = _digests(container)
     try:
         with transaction.atomic():
-            run = _made(server, container, by, digests)
+            run = _create_run(server, container, by, digests)
             # What it was given must not stand in its log.
             secrets.remember_again(run, container.env)
             Server.objects.filter(pk=server.pk).update(run=run, removed_at=None)
@@ -54,7 +54,7 @@ def adopt(box: Box, container_id: str, *, by: User | None) -> Run:
     return run
 
 
-def _made(server: Server, container: Container, by: User | None, digests: str) -> Run:
+def _create_run(server: Server, container: Container, by: User | None, digests: str) -> Run:
     known = Run.objects.filter(container_id=container.id, server=server).first()
     version = known.version if known else _version(server, container)
     launch = known.launch if known else parameters.fill(version.launch, server.values)

@@ -64,7 +64,7 @@ OUTCOMES = {
 }
 
 
-def of(checkpoint: str, person: User) -> QuerySet[Run]:
+def list_attempts(checkpoint: str, person: User) -> QuerySet[Run]:
     """All attempts that this person may see, the newest first."""
     versions = ProfileVersion.objects.filter(spec__checkpoint=checkpoint).values("pk")
     found = Run.objects.filter(version__in=versions)
@@ -74,7 +74,7 @@ def of(checkpoint: str, person: User) -> QuerySet[Run]:
     return found.filter(Q(**{f"{profile}__is_private": False}) | Q(**{f"{profile}__owner": person}))
 
 
-def wanted(attempts: QuerySet[Run], wish: AttemptFilter) -> QuerySet[Run]:
+def filter_attempts(attempts: QuerySet[Run], wish: AttemptFilter) -> QuerySet[Run]:
     if wish.box:
         attempts = attempts.filter(server__box__slug=wish.box)
     if wish.outcome in OUTCOMES:
@@ -108,7 +108,7 @@ def boxes(attempts: QuerySet[Run]) -> list[FilterChoice]:
 
 def rows(shown: Sequence[Run], attempts: QuerySet[Run]) -> list[Attempt]:
     """These attempts, each against the one before it among all attempts."""
-    before = _before(shown, attempts.order_by("pk").values_list("pk", "server__box_id"))
+    before = _find_previous(shown, attempts.order_by("pk").values_list("pk", "server__box_id"))
     wanted_ones = [*(run.pk for run in shown), *before.values()]
     detailed = Run.objects.select_related(
         "server__box", "version__profile", "stopped_by", "started_by", "like"
@@ -117,7 +117,7 @@ def rows(shown: Sequence[Run], attempts: QuerySet[Run]) -> list[Attempt]:
     return [_attempt(runs[run.pk], runs.get(before.get(run.pk, 0))) for run in shown]
 
 
-def _before(shown: Sequence[Run], attempts: Iterable[tuple[int, int]]) -> dict[int, int]:
+def _find_previous(shown: Sequence[Run], attempts: Iterable[tuple[int, int]]) -> dict[int, int]:
     """Of each, the attempt before it on its box; of a box's first, the last one anywhere."""
     pks = {run.pk for run in shown}
     found: dict[int, int] = {}

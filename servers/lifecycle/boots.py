@@ -40,12 +40,12 @@ def _remember(box: Box, boot_id: str, booted_at: datetime, seen_before: datetime
             "booted_at": booted_at,
             "last_seen_at": seen_before,
             "before": versions(box),
-            "runs": _wanted(box, booted_at, seen_before),
+            "runs": _list_wanted_runs(box, booted_at, seen_before),
         },
     )
 
 
-def _wanted(box: Box, booted_at: datetime, seen_before: datetime | None) -> list[int]:
+def _list_wanted_runs(box: Box, booted_at: datetime, seen_before: datetime | None) -> list[int]:
     """The runs that people wanted when it went down, in the order in which they were started."""
     servers = box.servers.filter(removed_at=None, run__wanted=DesiredState.RUNNING)
     servers = servers.select_related("run").order_by("run__started_at", "run__pk")

@@ -49,16 +49,16 @@ def choose(launch: Launch, box: Box, *, busy: Collection[int] | None = None) -> 
 
 def busy(box: Box, active: Iterable[Run], claims: Iterable[Claim]) -> set[int]:
     """What a start by nobody in particular finds taken or claimed."""
-    return _used(active, box) | {index for each in claims for index in each.gpus}
+    return _list_used_gpus(active, box) | {index for each in claims for index in each.gpus}
 
 
 def _used_by_others(run: Run | None, box: Box) -> set[int]:
     """Cards that active runs of this box have, or will get because their profiles name them."""
     others = Run.objects.active().filter(server__box=box).select_related("version")
-    return _used(others if run is None else others.exclude(pk=run.pk), box)
+    return _list_used_gpus(others if run is None else others.exclude(pk=run.pk), box)
 
 
-def _used(runs: Iterable[Run], box: Box) -> set[int]:
+def _list_used_gpus(runs: Iterable[Run], box: Box) -> set[int]:
     used: set[int] = set()
     for other in runs:
         said = other.gpus or other.version.launch.gpus

@@ -53,13 +53,13 @@ def _gguf_source(launch: Launch) -> str:
     return f"{repository}:{wanted}@main"
 
 
-def known(launch: Launch, box: Box) -> CheckpointFacts | None:
+def find_facts(launch: Launch, box: Box) -> CheckpointFacts | None:
     """What the watcher has written down, or the box has answered a moment ago."""
     name = source(launch, box)
     if not name:
         return None
     found = CheckpointFacts.objects.filter(box=box, source=name).first()
-    return found or told(name, box, answers.kept(question(name, box)))
+    return found or build_facts(name, box, answers.get_answer(question(name, box)))
 
 
 def is_to_be_asked(launch: Launch, box: Box) -> bool:
@@ -67,7 +67,7 @@ def is_to_be_asked(launch: Launch, box: Box) -> bool:
     name = source(launch, box)
     if not name or box.is_silent or CheckpointFacts.objects.filter(box=box, source=name).exists():
         return False
-    return answers.kept(question(name, box)) is None
+    return answers.get_answer(question(name, box)) is None
 
 
 def look_soon(profile: Profile) -> None:
@@ -90,7 +90,7 @@ def answer(name: str, box: Box) -> None:
     answers.give(question(name, box), facts(found) if found is not None else {})
 
 
-def told(name: str, box: Box, said: Any) -> CheckpointFacts | None:
+def build_facts(name: str, box: Box, said: Any) -> CheckpointFacts | None:
     """What a box has answered, as its row would say it."""
     return CheckpointFacts(box=box, source=name, **said) if said else None
 

@@ -30,7 +30,7 @@ class CheckReport:
         return [*self.findings, *fits.findings(self.fit)]
 
 
-def known(
+def check_start(
     launch: Launch, box: Box | None, profile: Profile | None = None, server: Server | None = None
 ) -> CheckReport:
     """What is known of a start now, with the memory that its GPUs have free at this moment.
@@ -53,7 +53,7 @@ def of_start(start: LaunchOnBox, knowledge: Knowledge) -> CheckReport:
     asked = replace(_subject(start, knowledge), rooms=fits.rooms(start, knowledge))
     return CheckReport(
         subject=asked,
-        findings=_weighed(lint(asked), start, knowledge),
+        findings=_weigh_findings(lint(asked), start, knowledge),
         fit=fits.estimate(asked, start, knowledge),
     )
 
@@ -67,16 +67,16 @@ def findings(launch: Launch, box: Box | None, profile: Profile | None = None) ->
         return anywhere(launch).findings
     start = LaunchOnBox(launch=launch, box=box, profile=profile)
     knowledge = Knowledge([start])
-    return _weighed(lint(_subject(start, knowledge)), start, knowledge)
+    return _weigh_findings(lint(_subject(start, knowledge)), start, knowledge)
 
 
-def _weighed(
+def _weigh_findings(
     found: list[LintFinding], start: LaunchOnBox, knowledge: Knowledge
 ) -> list[LintFinding]:
-    return weigh(found, start.launch, worked(start, knowledge)) if found else found
+    return weigh(found, start.launch, find_last_good_run(start, knowledge)) if found else found
 
 
-def worked(start: LaunchOnBox, knowledge: Knowledge) -> LastGoodRun | None:
+def find_last_good_run(start: LaunchOnBox, knowledge: Knowledge) -> LastGoodRun | None:
     """What the profile's latest start on this box that became ready says of its launch; None of one
     that inferdash has not made."""
     run = next(iter(knowledge.last_good(start)), None)
@@ -103,7 +103,7 @@ def _subject(start: LaunchOnBox, knowledge: Knowledge) -> Subject:
 def by_itself(launch: Launch, box: Box) -> Subject:
     """Without a look at who else is on the box."""
     return subject_with(
-        launch, box, ImageFacts.objects.of(launch, box), checkpoints.known(launch, box)
+        launch, box, ImageFacts.objects.of(launch, box), checkpoints.find_facts(launch, box)
     )
 
 

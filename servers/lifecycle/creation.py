@@ -21,7 +21,7 @@ from servers.host.ports import listener
 from servers.judge import limits
 from servers.lifecycle import cards, files, hardening
 from servers.lifecycle.images import built, logins
-from servers.lifecycle.secrets import SecretsError, masked, remember, site
+from servers.lifecycle.secrets import SecretsError, mask_secrets, remember, site
 from servers.models import Box, ImageFacts, Run
 from servers.models.run import ACTIVE
 
@@ -44,7 +44,7 @@ class CreatedContainer:
 
 @cache
 def docker() -> DockerContainers:
-    return DockerContainers(settings.INSTALL, logins=logins.kept)
+    return DockerContainers(settings.INSTALL, logins=logins.load_credentials)
 
 
 def container_name(run: Run) -> str:
@@ -67,7 +67,7 @@ def image(run: Run) -> Image | None:
     names it to a registry.
     """
     if not run.pinned_image:
-        return _named(run, run.version.launch.image)
+        return _find_named_image(run, run.version.launch.image)
     found = docker().image(run.pinned_image)
     if found is None and not (run.like and run.like.image_digest):
         raise SecretsError(
@@ -77,7 +77,7 @@ def image(run: Run) -> Image | None:
     return found
 
 
-def _named(run: Run, reference: str) -> Image | None:
+def _find_named_image(run: Run, reference: str) -> Image | None:
     found = docker().image(reference)
     if found is None and built.is_ours(reference):
         raise SecretsError(
@@ -129,7 +129,7 @@ def create(run: Run) -> CreatedContainer:
             )
         except VolumeError as error:
             raise SecretsError(str(error)) from error
-        spec = hardening.hardened(docker(), spec, allowed())
+        spec = hardening.harden(docker(), spec, read_limits())
         check(spec, kernels)
         files.check(spec, launch.digests)
         try:
@@ -147,8 +147,10 @@ def create(run: Run) -> CreatedContainer:
     return CreatedContainer(
         container=container,
         image_digest=next(iter(found.digests), ""),
-        command=[masked(run, word) for word in spec.command],
-        docker_run=masked(run, spec.docker_run(mask={"HF_TOKEN", *here.secrets} & set(spec.env))),
+        command=[mask_secrets(run, word) for word in spec.command],
+        docker_run=mask_secrets(
+            run, spec.docker_run(mask={"HF_TOKEN", *here.secrets} & set(spec.env))
+        ),
         address=address,
         port=bound,
         served_name=engine.served_name(launch),
@@ -200,7 +202,7 @@ def labels(run: Run) -> dict[str, str]:
     }
 
 
-def allowed() -> limits.Limits:
+def read_limits() -> limits.Limits:
     """What this box allows. Raises Refused where nobody can say."""
     try:
         return limits.read(settings.BOX_FILE)
@@ -215,7 +217,7 @@ def allowed() -> limits.Limits:
 
 def check(spec: Spec, kernels: str) -> None:
     """Raises Refused for what this box does not allow; `kernels` is the volume of inferdash's."""
-    limit = allowed()
+    limit = read_limits()
     refusals = limits.refusals(
         spec, limit, root=settings.HOST_ROOT, own=own_paths(), manage=settings.MANAGE
     )

@@ -79,7 +79,9 @@ def _wake(server: Server, run: Run, passing: Collection[int], by: User | None) -
     at = run.slept.get("trouble_at", 0.0)
     if run.sleep_trouble and timezone.now().timestamp() - at < AGAIN:
         raise NotStartedError(run.sleep_trouble, brief=brief(server))
-    lacking = sleeping.lacking(run.slept, live.sample(server.box.slug), run.gpus or "all")
+    lacking = sleeping.compute_wake_shortfall(
+        run.slept, live.sample(server.box.slug), run.gpus or "all"
+    )
     if lacking:
         _make_room(server, run.launch, passing, by, lacking=lacking)
     wakes = Run.objects.filter(pk=run.pk, wake_wanted_at=None).exclude(sleep=Sleep.WAKING)
@@ -139,7 +141,7 @@ def _make_room(
     lacking: int | None = None,
 ) -> None:
     """`lacking`: bytes, where that is known better than by an estimate. Raises NotStartedError when somebody is in its way whom nobody may stop for it."""
-    known = known or checks.known(launch, server.box, server.profile, server)
+    known = known or checks.check_start(launch, server.box, server.profile, server)
     found = taken.before_start(launch, server, known)
     if claimed := claims.against_start(server, found.start.gpus, by):
         said = "; ".join(map(claims.describe, claimed))
@@ -149,7 +151,9 @@ def _make_room(
     if lacking is None:
         short = known.fit.lacking if known.fit is not None else 0
         lacking = found.start.missing or short * len(found.start.gpus or ())
-    plan = idle.room(found, _served(server.box, passing), lacking=lacking, now=timezone.now())
+    plan = idle.room(
+        found, _list_on_demand_runs(server.box, passing), lacking=lacking, now=timezone.now()
+    )
     if plan.in_the_way:
         holders = " and ".join(map(str, plan.in_the_way))
         raise NotStartedError(
@@ -161,7 +165,7 @@ def _make_room(
         _stop(run, f"Stopped to make room for {server}, which a request has asked for.")
 
 
-def _served(box: Box, passing: Collection[int]) -> list[OnDemandRun]:
+def _list_on_demand_runs(box: Box, passing: Collection[int]) -> list[OnDemandRun]:
     """What requests have started, and what goes away by itself."""
     runs = Run.objects.active().filter(server__box=box)
     runs = runs.filter(Q(on_request=True, state=RunState.READY) | ~Q(wanted=DesiredState.RUNNING))
@@ -189,7 +193,7 @@ def stop_idle(box: Box) -> None:
 
 def stop_as_idle(run: Run, because: str = "") -> None:
     """`because`: why it does not sleep, as its profile says."""
-    limit = durations.shown(run.version.launch.stop_idle)
+    limit = durations.format_duration(run.version.launch.stop_idle)
     then = f" It was to sleep, and did not: {because}" if because else ""
     _stop(run, f"Stopped after {limit} without a request; one starts it.{then}")
 
@@ -231,7 +235,7 @@ class StartOnDemand:
     place: int | None  # in the order in which they are stopped to make room
 
 
-def listed() -> list[StartOnDemand]:
+def list_on_demand() -> list[StartOnDemand]:
     """All of them: those that may be stopped first, in that order."""
     shown = Server.objects.filter(removed_at=None).select_related(
         "box", "profile__current", "run__version", "run__started_by", "held_back_by"

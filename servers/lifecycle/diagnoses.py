@@ -85,12 +85,12 @@ def look(box: Box) -> None:
     open_ones = open_ones.exclude(just_now)
     latest = open_ones.select_related("server__box", "version", "like").order_by("-pk")[:AT_ONCE]
     for run in latest.fetch_any():
-        found = diagnose(_ending(run))
+        found = diagnose(_build_ending(run))
         is_partial = not run.log_complete and bool(run.container_id)
         same = Run.objects.filter(
             pk=run.pk, diagnosis=run.diagnosis, oom=run.oom, state=RunState.FAILED
         )
-        if same.update(diagnosis=_kept(found) | {"is_partial": is_partial}):
+        if same.update(diagnosis=_store_diagnosis(found) | {"is_partial": is_partial}):
             live.server_changed(run.server_id)
 
 
@@ -109,7 +109,7 @@ def surroundings(run: Run) -> dict[str, Any]:
     return around
 
 
-def _kept(found: Diagnosis) -> dict[str, Any]:
+def _store_diagnosis(found: Diagnosis) -> dict[str, Any]:
     return {
         "outcome": found.outcome,
         "cause": found.cause,
@@ -119,7 +119,7 @@ def _kept(found: Diagnosis) -> dict[str, Any]:
     }
 
 
-def _ending(run: Run) -> Ending:
+def _build_ending(run: Run) -> Ending:
     docker = f"{run.failure}\n{run.failure_detail}" if not run.container_id else ""
     return Ending(
         lines=_lines_of(run),
@@ -164,7 +164,7 @@ def _lines(run_id: int) -> Iterator[tuple[int, str]]:
             yield line.number, line.text
 
 
-def explained(run: Run, person: User) -> FailureReport:
+def explain_failure(run: Run, person: User) -> FailureReport:
     """What to show this person of a failed run, with the changes that its profile would take now."""
     failure = failurebook.by_id().get(run.cause)
     groups = run.diagnosis.get("groups", {})
@@ -178,9 +178,9 @@ def explained(run: Run, person: User) -> FailureReport:
         steps=tuple(_steps(run, failure.remedies, groups)) if failure else (),
         sources=failure.sources if failure else (),
         last_good=good,
-        changed=tuple(_changed(good, run)) if good else (),
+        changed=tuple(_list_changes(good, run)) if good else (),
         differences=tuple(diff.compare(good.launch, run.launch)) if good else (),
-        attempts=attempts.of(run.version.launch.checkpoint, person).count(),
+        attempts=attempts.list_attempts(run.version.launch.checkpoint, person).count(),
     )
 
 
@@ -221,7 +221,7 @@ def _last_good(run: Run) -> Run | None:
     return before.select_related("version", "like").order_by("-pk").first()
 
 
-def _changed(good: Run, run: Run) -> Iterator[ChangedSince]:
+def _list_changes(good: Run, run: Run) -> Iterator[ChangedSince]:
     for what, name in (("image id", "image_id"), ("checkpoint", "checkpoint_revision")):
         before, after = getattr(good, name), getattr(run, name)
         if before and after and before != after:

@@ -49,7 +49,7 @@ def missers(stored: StoredCheckpoint, person: User) -> ModelUsers:
 
 def refusal(stored: StoredCheckpoint) -> str:
     """Why nobody may delete it now, as far as rows tell; "" when nothing speaks against it."""
-    servers = sorted({str(run.server) for run in _running(stored)})
+    servers = sorted({str(run.server) for run in _list_running(stored)})
     if servers:
         runs = "runs" if len(servers) == 1 else "run"
         return f"{', '.join(servers)} {runs} with it. Stop {servers[0]} first."
@@ -59,7 +59,7 @@ def refusal(stored: StoredCheckpoint) -> str:
     return ""
 
 
-def _running(stored: StoredCheckpoint) -> Iterable[Run]:
+def _list_running(stored: StoredCheckpoint) -> Iterable[Run]:
     active = Run.objects.active().filter(server__box=stored.box)
     for run in active.select_related("server__box", "version"):
         if stock.names(run.launch, stored, stored.box) or _mentions(run.launch, stored):
@@ -93,13 +93,13 @@ def answer(asked: str, stored: StoredCheckpoint) -> None:
     """Look here, on the box, and tell who asked. Raises redis.RedisError."""
     try:
         made = plan(stored)
-        said: dict[str, Any] = asdict(made) | {"shown": _shown(made), "users": _users(made)}
+        said: dict[str, Any] = asdict(made) | {"shown": _format_names(made), "users": _users(made)}
     except DiscardError as error:
         said = {"says": str(error)}
     answers.give(asked, said)
 
 
-def _shown(made: DeletionPlan) -> list[str]:
+def _format_names(made: DeletionPlan) -> list[str]:
     top = PurePosixPath(made.top)
     names = [str(PurePosixPath(each).relative_to(top)) for each in made.files]
     return names[:SHOWN] or [f"everything in {each}" for each in made.trees]
@@ -185,7 +185,7 @@ def _note_on_downloads(stored: StoredCheckpoint, files: BoxFiles, *, by: User | 
         live.downloads_changed()
 
 
-def told(box: Box) -> Iterable[Action]:
+def list_deletions(box: Box) -> Iterable[Action]:
     """Deletions that go on, and those of the last day that were refused."""
     since = timezone.now() - TOLD_FOR
     asked = box.actions.filter(kind=ActionKind.DELETE, asked_at__gt=since)

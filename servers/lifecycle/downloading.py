@@ -218,7 +218,7 @@ def job(download: Download, others: Iterable[Download] = ()) -> Job:
     there, is the box's to say.
     """
     box = download.box
-    into = _resolved(download.into, box)
+    into = _resolve_folder(download.into, box)
     target = next((each for each in targets(box) if each.into == into), None)
     if target is None or not target.path:
         where = download.into or "a Hugging Face cache"
@@ -268,7 +268,7 @@ def _place(target: DownloadTarget, repository: str, files: BoxFiles) -> PurePosi
     return real
 
 
-def _resolved(into: str, box: Box) -> str:
+def _resolve_folder(into: str, box: Box) -> str:
     """A folder as somebody has typed it, in the words of targets(); "" for the cache itself."""
     if not into:
         return ""
@@ -281,7 +281,7 @@ def _resolved(into: str, box: Box) -> str:
 
 def drop_parts(download: Download, made: Job) -> int:
     """Delete what is not whole yet; its bytes."""
-    where, size = places.of(made), 0
+    where, size = places.find_places(made), 0
     for file in made.files:
         part = where.part(file)
         found = places.size_at(part, where)
@@ -294,7 +294,7 @@ def drop_parts(download: Download, made: Job) -> int:
 
 def left_of(download: Download, made: Job) -> str:
     """What a cancelled download leaves on the disk."""
-    where = places.of(made)
+    where = places.find_places(made)
     whole = [file for file in made.files if places.size_at(where.final(file), where) == file.size]
     parts = sum(places.size_at(where.part(file), where) or 0 for file in made.files)
     if not whole and not parts:
@@ -340,7 +340,7 @@ def _top(download: Download) -> PurePosixPath:
 
 
 def _is_cached(download: Download) -> bool:
-    return not _resolved(download.into, download.box)
+    return not _resolve_folder(download.into, download.box)
 
 
 # Of a page: what the Hub has, and where it could be put.
@@ -373,12 +373,12 @@ def look(box: Box, repository: str, revision: str) -> dict[str, Any]:
         "commit": found.commit,
         "files": [asdict(each) for each in found.files],
         "targets": [
-            asdict(each) | {"there": _there(each, found, revision)} for each in targets(box)
+            asdict(each) | {"there": _count_present(each, found, revision)} for each in targets(box)
         ],
     }
 
 
-def _there(
+def _count_present(
     target: DownloadTarget, found: listing.RepositoryListing, revision: str
 ) -> dict[str, int]:
     """By name the bytes that lie there already."""
@@ -392,7 +392,7 @@ def _there(
         if target.into
         else places.HubCache(files, folder, found.repository, found.commit, revision)
     )
-    sizes = {file.name: places.there(file, where) for file in found.files}
+    sizes = {file.name: places.count_present(file, where) for file in found.files}
     return {name: size for name, size in sizes.items() if size}
 
 
@@ -405,6 +405,6 @@ def of_quantization(said: Mapping[str, Any], name: str) -> set[str]:
     """The names of the files that a quantization's name stands for; none where it is not there."""
     files = [RepositoryFile.checked(each) for each in said["files"]]
     try:
-        return {each.name for each in choice.chosen(files, [f":{name}"])}
+        return {each.name for each in choice.choose_files(files, [f":{name}"])}
     except FetchError:
         return set()

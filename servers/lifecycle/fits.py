@@ -48,14 +48,14 @@ def findings(found: Estimate | None) -> list[LintFinding]:
             rule=RULE,
             severity="warning",
             says=found.says if found else "",
-            about=about(fix),
+            about=describe_fix(fix),
             fix=fix,
         )
         for fix in (found.fixes if found else ())
     ]
 
 
-def about(fix: LaunchChange) -> str:
+def describe_fix(fix: LaunchChange) -> str:
     return " ".join(sorted(fix.set_flags)) or "gpus"
 
 

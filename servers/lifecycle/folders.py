@@ -37,7 +37,7 @@ class PathReport:
     stored: StoredCheckpoint | None = None  # the model that lies there
 
 
-def needed(launch: Launch, box: Box) -> tuple[Place, ...]:
+def list_needed_paths(launch: Launch, box: Box) -> tuple[Place, ...]:
     """Nothing where a mount cannot be resolved: the preview says so."""
     try:
         found = places.places(launch, Site(home=box.home, hf_cache=box.hf_cache))
@@ -51,14 +51,18 @@ def question(box: Box, wanted: Sequence[Place]) -> str:
     return f"paths:{box.slug}:{hashlib.sha256(paths.encode()).hexdigest()}"
 
 
-def kept(box: Box, wanted: Sequence[Place]) -> list[PathReport] | None:
+def read_reports(box: Box, wanted: Sequence[Place]) -> list[PathReport] | None:
     """What the box has said of them in the last minute; None: it has to be asked."""
-    return _told(box, wanted, answers.kept(question(box, wanted)))
+    return _build_reports(box, wanted, answers.get_answer(question(box, wanted)))
 
 
-def awaited(box: Box, wanted: Sequence[Place], *, seconds: float) -> list[PathReport] | None:
+def wait_for_reports(
+    box: Box, wanted: Sequence[Place], *, seconds: float
+) -> list[PathReport] | None:
     """What the box says, once it was asked; None when it does not answer in time."""
-    return _told(box, wanted, answers.awaited(question(box, wanted), seconds=seconds))
+    return _build_reports(
+        box, wanted, answers.wait_for_answer(question(box, wanted), seconds=seconds)
+    )
 
 
 def refusals(told: Iterable[PathReport]) -> tuple[str, ...]:
@@ -69,11 +73,11 @@ def refusals(told: Iterable[PathReport]) -> tuple[str, ...]:
 def to_ask(launch: Launch, box: Box) -> tuple[Place, ...]:
     """What to ask the box before a start: a mount lies outside of the folders that it lets profiles
     mount, by its name, and may lie inside by links. Empty where it is silent, or has said so."""
-    wanted = needed(launch, box)
+    wanted = list_needed_paths(launch, box)
     roots = box.facts.get("limits", {}).get("mount_roots")
     if box.is_silent or roots is None or all(_is_inside(each, roots) for each in wanted):
         return ()
-    return () if kept(box, wanted) is not None else wanted
+    return () if read_reports(box, wanted) is not None else wanted
 
 
 def _is_inside(place: Place, roots: Iterable[str]) -> bool:
@@ -108,7 +112,7 @@ def _look(path: str, roots: list[str], allowed: limits.Limits, files: BoxFiles) 
     return PathReport(path=path, lies=found.lies, elsewhere=found.elsewhere)
 
 
-def _told(box: Box, wanted: Sequence[Place], answered: Any) -> list[PathReport] | None:
+def _build_reports(box: Box, wanted: Sequence[Place], answered: Any) -> list[PathReport] | None:
     if answered is None:
         return None
     return merge(wanted, answered, box, box.stored.defer("texts", "config"))

@@ -17,12 +17,12 @@ _known: dict[str, dict[str, str]] = {}  # by Docker's address, for the life of t
 _lock = threading.Lock()
 
 
-def hardened(docker: DockerContainers, spec: Spec, allowed: Limits) -> Spec:
+def harden(docker: DockerContainers, spec: Spec, allowed: Limits) -> Spec:
     """The container without what engines do not need. Raises ContainerError."""
-    return hardening.harden(spec, pids=allowed.pids_limit, without=refused(docker))
+    return hardening.harden(spec, pids=allowed.pids_limit, without=list_unsupported(docker))
 
 
-def refused(docker: DockerContainers) -> dict[str, str]:
+def list_unsupported(docker: DockerContainers) -> dict[str, str]:
     """Which parts of it this Docker does not do, and why: empty on nearly every box.
 
     Never read from a row: whoever can write rows could give rights back by one. Raises
@@ -30,11 +30,11 @@ def refused(docker: DockerContainers) -> dict[str, str]:
     """
     with _lock:
         if docker.host not in _known:
-            _known[docker.host] = _tried(docker)
+            _known[docker.host] = _try_hardening(docker)
         return dict(_known[docker.host])
 
 
-def _tried(docker: DockerContainers) -> dict[str, str]:
+def _try_hardening(docker: DockerContainers) -> dict[str, str]:
     counts = docker.facts().counts_processes
     missing = {} if counts else {"pids": _NO_PIDS}
     if not _trouble(docker, set(hardening.PARTS) - set(missing)):
@@ -53,7 +53,7 @@ def _trouble(docker: DockerContainers, parts: set[hardening.Part]) -> str:
         if not trial.can_be_asked(error):
             raise
         return _of_options(docker, spec, error)
-    kept = hardening.kept(said, parts)
+    kept = hardening.list_kept(said, parts)
     return _IGNORED if kept else ""
 
 

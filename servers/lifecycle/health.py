@@ -56,7 +56,7 @@ def _end_if_wanted(run: Run) -> None:
         if still.exclude(outlook=objection).update(outlook=objection):
             live.server_changed(run.server_id)
         return
-    shown = durations.shown(limit)
+    shown = durations.format_duration(limit)
     sentence = f"Restarted by inferdash: unhealthy for {shown}: {run.unhealthy_because}."
     asked = {"wanted": DesiredState.STOPPED, "stop_requested_at": timezone.now()}
     if still.update(given_up=sentence, **asked):
@@ -73,7 +73,9 @@ def is_slow(run: Run, answer: CompletionResult) -> bool:
 def keep_first_answer(run: Run, answer: CompletionResult, *, alone: bool) -> None:
     """Judge and keep how it answered, unless somebody has stopped it meanwhile."""
     answer = replace(
-        answer, text=secrets.masked(run, answer.text), error=secrets.masked(run, answer.error)
+        answer,
+        text=secrets.mask_secrets(run, answer.text),
+        error=secrets.mask_secrets(run, answer.error),
     )
     launch = run.version.launch
     found = FirstAnswer.judged(

@@ -86,11 +86,11 @@ class Knowledge:
         if found is not None:
             return found
         said = self._answers.get(checkpoints.question(name, start.box))
-        return checkpoints.told(name, start.box, said)
+        return checkpoints.build_facts(name, start.box, said)
 
     def folders(self, start: LaunchOnBox) -> list[folders.PathReport] | None:
         """What the box has said of its paths in the last minute; None: it has to be asked."""
-        wanted = folders.needed(start.launch, start.box)
+        wanted = folders.list_needed_paths(start.launch, start.box)
         if not wanted:
             return []
         said = self._answers.get(folders.question(start.box, wanted))
@@ -166,7 +166,7 @@ class Knowledge:
         for each in self._starts:
             if name := checkpoints.source(each.launch, each.box):
                 asked.add(checkpoints.question(name, each.box))
-            asked.add(folders.question(each.box, folders.needed(each.launch, each.box)))
+            asked.add(folders.question(each.box, folders.list_needed_paths(each.launch, each.box)))
         return answers.all_kept(asked)
 
     def stored(self, box: Box) -> list[StoredCheckpoint]:

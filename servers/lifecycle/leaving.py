@@ -43,7 +43,7 @@ class _ExportedServer:
 def files(*, with_secrets: bool) -> list[ExportedFile]:
     """For every server and every profile. Raises SecretError where a value cannot be read."""
     servers = Server.objects.shown().with_details().order_by("box__slug", "slug")
-    left = [_left(server) for server in servers if not server.is_watched]
+    left = [_export_server(server) for server in servers if not server.is_watched]
     watched = [server for server in servers if server.is_watched]
     profiles = list(Profile.objects.active().exclude(current=None).select_related("current"))
     found = [ExportedFile(path="README.md", text=_readme(left, watched, profiles, with_secrets))]
@@ -57,7 +57,7 @@ def files(*, with_secrets: bool) -> list[ExportedFile]:
     return found
 
 
-def _left(server: Server) -> _ExportedServer:
+def _export_server(server: Server) -> _ExportedServer:
     """As it runs now, or would be started: with its own GPUs, port, mounts and image."""
     launch = server.launch
     run, box = server.run, server.box
@@ -121,13 +121,13 @@ def _of_server(each: _ExportedServer, *, with_secrets: bool) -> Iterator[Exporte
 def _commands(
     folder: str, slug: str, title: str, what: str, launch: Launch
 ) -> Iterator[ExportedFile]:
-    command = _detached(export.docker_run(launch, name=slug))
+    command = _detach(export.docker_run(launch, name=slug))
     script = _SCRIPT.format(title=" ".join(title.split()), what=what, slug=slug, command=command)
     yield ExportedFile(path=f"{folder}/{slug}.sh", text=script)
     yield ExportedFile(path=f"{folder}/{slug}.compose.yaml", text=export.compose(launch, name=slug))
 
 
-def _detached(command: str) -> str:
+def _detach(command: str) -> str:
     """In the background, as it was; the reasons above it may speak of docker run too."""
     lines = command.split("\n")
     first = next(number for number, line in enumerate(lines) if line.startswith("docker run"))

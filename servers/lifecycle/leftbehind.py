@@ -49,7 +49,7 @@ def look(
         *leftbehind.segments(segments, now=now, sees_all=sees_all),
         *leftbehind.containers(_with_runs(box, found)),
     ]
-    return leftbehind.ordered(_sized(left, memory_by_container(known)))
+    return leftbehind.order_orphans(_add_sizes(left, memory_by_container(known)))
 
 
 def _sees_box() -> bool:
@@ -120,7 +120,7 @@ def _with_runs(box: Box, found: list[Container]) -> Iterator[tuple[Container, Co
         )
 
 
-def _sized(left: list[Orphan], held: Mapping[str, int]) -> Iterator[Orphan]:
+def _add_sizes(left: list[Orphan], held: Mapping[str, int]) -> Iterator[Orphan]:
     """A container that runs is as large as what its processes hold of the GPUs."""
     for each in left:
         if each.kind == "container" and each.is_running and each.container in held:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from servers.commandline import comparison
 from servers.commandline.comparison import ComparedField
 from servers.commandline.draft import Draft
-from servers.commandline.process import kept, without_python
+from servers.commandline.process import keep_variables, without_python
 from servers.engines import placement, usual_entrypoint
 from servers.engines.placement import Site
 from servers.engines.volumes import VolumeError
@@ -41,7 +41,7 @@ def of_process(
     image = creation.docker().image(made.launch.image)
     entrypoint = image.entrypoint if image else usual_entrypoint(made.launch.image)
     spec = _spec(box, made, entrypoint, image.id if image else "")
-    said, words = kept(started.env or {}), without_python(started.argv)
+    said, words = keep_variables(started.env or {}), without_python(started.argv)
     rows = comparison.of_process(words, said, spec, entrypoint) if spec else ()
     _keep(box, found.container, found.name, made, version, rows, identity=found.identity)
 
@@ -114,7 +114,7 @@ def _spec(box: Box, made: Draft, entrypoint: tuple[str, ...], image: str) -> Spe
             kernels_volume=kernels_volume(image),
             known=ImageFacts.objects.flaglist_of(box, made.launch.engine, image),
         )
-        return hardening.hardened(creation.docker(), spec, creation.allowed())
+        return hardening.harden(creation.docker(), spec, creation.read_limits())
     except (VolumeError, SecretError, SecretsError) as error:
         log.warning("What a profile would start cannot be compared: %s", error)
         return None

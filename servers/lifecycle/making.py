@@ -13,7 +13,7 @@ from servers.models import Run
 
 
 @contextmanager
-def making(run: Run) -> Iterator[bool]:
+def lock_creation(run: Run) -> Iterator[bool]:
     """Whether the caller may make it; False while somebody else on this box is at it.
 
     The kernel ends the lock with its holder, however that ends. So whoever gets it and finds the
@@ -22,7 +22,7 @@ def making(run: Run) -> Iterator[bool]:
     path = settings.DATA / "creating" / creation.container_name(run)
     path.parent.mkdir(mode=0o700, exist_ok=True)
     with path.open("w") as file:
-        if not _locked(file, str(path)):
+        if not _try_lock(file, str(path)):
             yield False
             return
         try:
@@ -31,7 +31,7 @@ def making(run: Run) -> Iterator[bool]:
             path.unlink(missing_ok=True)
 
 
-def _locked(file: TextIOWrapper, path: str) -> bool:
+def _try_lock(file: TextIOWrapper, path: str) -> bool:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         # Who held it may have removed the file meanwhile: then this one locks nothing.

@@ -27,7 +27,7 @@ from servers.lifecycle import (
     wishes,
 )
 from servers.lifecycle.cards import CardsError
-from servers.lifecycle.making import making
+from servers.lifecycle.making import lock_creation
 from servers.models import Box, Run
 from servers.models.run import DesiredState, RunState
 
@@ -104,7 +104,7 @@ def pull_failed(run: Run, error: ContainerError) -> None:
 
 def _create(run: Run, *, old: RunState) -> None:
     """Make the container, or go on where somebody who died meanwhile has left off."""
-    with making(run) as is_ours:
+    with lock_creation(run) as is_ours:
         if not is_ours:
             return
         if old == RunState.CREATING:
@@ -164,7 +164,7 @@ def _make(run: Run, *, is_again: bool) -> bool:
         served_name=made.served_name,
         started_at=made.container.started_at or timezone.now(),
         unheld_at_start=available.unheld(sample),
-        memory_before=releases.before(run, sample, made.container.started_at),
+        memory_before=releases.measure_before(run, sample, made.container.started_at),
         around=around,
     )
 
@@ -200,7 +200,7 @@ def check_limit(run: Run) -> None:
     if timezone.now() - run.started_at <= timedelta(seconds=limit):
         return
     sentence = (
-        f"It was not ready within {durations.shown(limit)}, the limit of its profile, so inferdash "
+        f"It was not ready within {durations.format_duration(limit)}, the limit of its profile, so inferdash "
         "stopped it. The log says how far it got; if it only needs longer, raise the limit."
     )
     still = Run.objects.filter(pk=run.pk, state=RunState.STARTING, wanted=DesiredState.RUNNING)
@@ -220,7 +220,7 @@ def _wind_down(run: Run) -> None:
             _follow_up(run)
     elif run.state == RunState.CREATING:
         # Whoever creates looks at what is wanted as soon as Docker has answered.
-        with making(run) as is_ours:
+        with lock_creation(run) as is_ours:
             if is_ours:
                 _abandon_creation(run)
     elif run.state in (RunState.STARTING, RunState.READY):
@@ -294,9 +294,9 @@ def observe(run: Run) -> None:
         # Whoever asked for this end did so before it came, and maybe after the row was read.
         run.refresh_from_db()
         if container is None:
-            _vanished(run)
+            _end_vanished(run)
         else:
-            _ended(run, container, tail)
+            _end_run(run, container, tail)
     except Run.DoesNotExist:
         return  # deleted meanwhile: there is nothing left to say of it
     except ContainerError as error:
@@ -304,7 +304,7 @@ def observe(run: Run) -> None:
         log.warning("run %s cannot be looked at: %s", run.pk, str(error))
 
 
-def _vanished(run: Run) -> None:
+def _end_vanished(run: Run) -> None:
     active = [RunState.STARTING, RunState.READY, RunState.STOPPING]
     now = timezone.now()
     if run.given_up:
@@ -320,21 +320,21 @@ def _vanished(run: Run) -> None:
 
 def went_down_with_box(run: Run, container: Container | None, tail: list[str]) -> bool:
     """Its box was restarted: nobody's wish and no failure. False if somebody moved it first."""
-    seen = _seen(run, container, tail) if container else {"ended_at": timezone.now()}
+    seen = _collect_ending(run, container, tail) if container else {"ended_at": timezone.now()}
     return _move(run, old=[RunState.STARTING, RunState.READY], new=RunState.STOPPED, **seen)
 
 
-def _seen(run: Run, container: Container, tail: list[str]) -> dict[str, Any]:
+def _collect_ending(run: Run, container: Container, tail: list[str]) -> dict[str, Any]:
     return {
         "exit_code": container.exit_code,
         "oom_killed": container.oom_killed,
-        "last_lines": [secrets.masked(run, line)[:LONGEST_LAST_LINE] for line in tail],
+        "last_lines": [secrets.mask_secrets(run, line)[:LONGEST_LAST_LINE] for line in tail],
         "ended_at": container.finished_at or timezone.now(),
     }
 
 
-def _ended(run: Run, container: Container, tail: list[str]) -> None:
-    seen = _seen(run, container, tail)
+def _end_run(run: Run, container: Container, tail: list[str]) -> None:
+    seen = _collect_ending(run, container, tail)
     active = [RunState.STARTING, RunState.READY, RunState.STOPPING]
     if run.given_up:
         seen |= restarts.plan(run)
@@ -398,8 +398,8 @@ def _fail(run: Run, sentence: str, *, detail: str = "", may_pass: bool = False) 
         run,
         old=[RunState.QUEUED, RunState.PULLING, RunState.CREATING],
         new=RunState.FAILED,
-        failure=secrets.masked(run, sentence),
-        failure_detail=secrets.masked(run, detail),
+        failure=secrets.mask_secrets(run, sentence),
+        failure_detail=secrets.mask_secrets(run, detail),
         ended_at=timezone.now(),
         **({"outlook": ""} | (restarts.plan(run) if may_pass else {})),
     )

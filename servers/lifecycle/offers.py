@@ -29,16 +29,16 @@ class DownloadOffer:
         return f"{self.wish.repository}{first if is_quantization else ''}"
 
 
-def of(launch: Launch, box: Box, profile: Profile) -> DownloadOffer | None:
+def find_offer(launch: Launch, box: Box, profile: Profile) -> DownloadOffer | None:
     """None where the box has it, nobody knows, or it is not the Hub's."""
-    wish = wished(launch, box) if settings.HUB else None
+    wish = build_download_request(launch, box) if settings.HUB else None
     if wish is None or not _is_missing(launch, box, profile):
         return None
     running = Download.objects.open().filter(box=box, repository__iexact=wish.repository).first()
     return DownloadOffer(wish=wish, running=running)
 
 
-def wished(launch: Launch, box: Box) -> DownloadRequest | None:
+def build_download_request(launch: Launch, box: Box) -> DownloadRequest | None:
     """What a launch needs of the Hub; None where its checkpoint is a path that tells no model."""
     if launch.checkpoint.startswith("/"):
         return _of_path(checkpoints.source(launch, box), box)
@@ -92,7 +92,7 @@ def _file(parts: tuple[str, ...]) -> tuple[str, ...]:
 
 def _is_missing(launch: Launch, box: Box, profile: Profile) -> bool:
     """Whether a start would lack its model, as far as the box has looked."""
-    known = checkpoints.known(launch, box)
+    known = checkpoints.find_facts(launch, box)
     if known is not None:
         return bool((known.missing or known.remote) and known.remote != "gone")
     source = checkpoints.source(launch, box)

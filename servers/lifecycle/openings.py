@@ -17,12 +17,14 @@ from servers.models import Box, Server
 WANTED = ("nosuid", "nodev")
 
 
-def found(box: str, allowed: limits.Limits, left_out: dict[str, str]) -> list[dict[str, Any]]:
+def find_mount_permissions(
+    box: str, allowed: limits.Limits, left_out: dict[str, str]
+) -> list[dict[str, Any]]:
     """For the box of this slug, which is the one that this process is on."""
     told = judge.openings(
         allowed,
         list(_roots(allowed)),
-        list(_placed(box)),
+        list(_list_placed_mounts(box)),
         home=settings.HOME,
         manage=settings.MANAGE,
         left_out=left_out,
@@ -42,12 +44,12 @@ def _roots(allowed: limits.Limits) -> Iterator[MountFolder]:
         except paths.PathError:
             held = ()
         place = mounts.real_place(path, seen, root=root)
-        point = mounts.around(place, seen) if place else None
+        point = mounts.find_mount(place, seen) if place else None
         lacks = tuple(each for each in WANTED if point and each not in point.options)
         yield MountFolder(path=path, held=held, lacks=lacks, point=point.path if point else "")
 
 
-def _placed(box: str) -> Iterator[PlacedMount]:
+def _list_placed_mounts(box: str) -> Iterator[PlacedMount]:
     servers = Server.objects.shown().filter(box__slug=box, watches={})
     for server in servers.select_related("box", "profile__current"):
         if server.profile.current is None:

@@ -59,7 +59,7 @@ def send(delivery: Delivery, box: Box) -> bool:
     try:
         deliver(outlet, message(delivery, box))
     except WebhookError as error:
-        return _failed(delivery, error)
+        return _note_failure(delivery, error)
     at = timezone.now()
     done = Delivery.objects.filter(alert=delivery.alert, outlet=outlet)
     done = done.filter(pk=delivery.pk) if delivery.alert is None else done
@@ -101,7 +101,7 @@ def deliver(outlet: Outlet, told: AlertMessage) -> None:
             webhooks.ping(address)
         else:
             now = timezone.now().timestamp()
-            made = payloads.of(outlet.kind, told, key=outlet.key, now=now)
+            made = payloads.build_payload(outlet.kind, told, key=outlet.key, now=now)
             webhooks.post(address, made.body, made.headers)
     except SecretError as error:
         raise WebhookError(str(error), may_pass=False) from error
@@ -199,7 +199,7 @@ def _first(delivery: Delivery) -> Delivery | None:
     return same.filter(what=What.RAISED).first()
 
 
-def _failed(delivery: Delivery, error: WebhookError) -> bool:
+def _note_failure(delivery: Delivery, error: WebhookError) -> bool:
     now = timezone.now()
     said = str(error)
     Outlet.objects.filter(pk=delivery.outlet_id).update(tried_at=now, error=said)

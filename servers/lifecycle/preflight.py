@@ -166,11 +166,11 @@ def of_profiles(profiles: Iterable[Profile]) -> dict[int, Count]:
 
 def _check(start: LaunchOnBox, knowledge: Knowledge) -> PreflightResult:
     known = checks.of_start(start, knowledge)
-    items = preflight(known.subject, _around(start, knowledge), known.fit)
+    items = preflight(known.subject, _build_context(start, knowledge), known.fit)
     return PreflightResult(items=items, known=known)
 
 
-def _around(start: LaunchOnBox, knowledge: Knowledge) -> StartContext:
+def _build_context(start: LaunchOnBox, knowledge: Knowledge) -> StartContext:
     launch, box = start.launch, start.box
     supplies = knowledge.supplies(box)
     mine = knowledge.replaced(start)
@@ -246,7 +246,9 @@ def _checkpoint(
 
 def is_missing(path: str, launch: Launch, box: Box) -> bool:
     """Whether the box has said a moment ago that nothing is at a path that the launch needs."""
-    return _lies(path, folders.kept(box, folders.needed(launch, box))) == "missing"
+    return (
+        _lies(path, folders.read_reports(box, folders.list_needed_paths(launch, box))) == "missing"
+    )
 
 
 def _lies(path: str, told: Iterable[folders.PathReport] | None) -> str:

@@ -22,7 +22,7 @@ def make(box: Box, container: str, *, by: User | None) -> Profile:
 
     Raises ProfileError, and ContainerError when Docker cannot be asked.
     """
-    found = strangers.seen(container)
+    found = strangers.find_engine(container)
     if found is None:
         raise ProfileError("It is not there any more, or was never seen to be an engine.")
     if known := likenesses.profile_of(box, container):
@@ -31,10 +31,10 @@ def make(box: Box, container: str, *, by: User | None) -> Profile:
         stranger = strangers.find(container)
         if stranger is None:
             raise ProfileError("It is gone, and nothing of it is left to read.")
-        made = watching.drafted(box, stranger)
+        made = watching.draft_profile(box, stranger)
         check(made, by)
         with transaction.atomic():
-            profile = _kept(box, found, made, by)
+            profile = _store_profile(box, found, made, by)
             version = profile.current
             assert version is not None
             stranger.compare(box, made, version)
@@ -54,14 +54,14 @@ def check(made: Draft, by: User | None) -> None:
         )
 
 
-def _kept(box: Box, found: DiscoveredEngine, made: Draft, by: User | None) -> Profile:
+def _store_profile(box: Box, found: DiscoveredEngine, made: Draft, by: User | None) -> Profile:
     slug = watching.free_slug(made.name or found.name)
     what = "process" if found.is_process else "container"
     name = found.command[:120] if found.is_process else found.name
     profile = Profile.objects.create(
         slug=slug, name=slug, owner=by, notes=f"As the {what} {name} was started on {box}."
     )
-    launch = replace(made.launch, secret_env=watching.sealed(made, {}, by))
+    launch = replace(made.launch, secret_env=watching.seal_secrets(made, {}, by))
     profile.save_version(launch, by=by, message=f"As {found.name} was started"[:200])
     Server.objects.create(slug=slug, profile=profile, box=box)
     Entry.note(by, "create profile", profile, of=found.name, box=box.slug)

@@ -56,7 +56,7 @@ def reclaim(box: Box, sample: Mapping[str, Any] | None, level: int) -> str:
     if why := objection(box, sample):
         raise ReclaimError(why)
     try:
-        is_allowed = creation.allowed().reclaim
+        is_allowed = creation.read_limits().reclaim
     except secrets.SecretsError as refusal:
         raise ReclaimError(str(refusal), command(level)) from refusal
     if not is_allowed:

@@ -16,7 +16,7 @@ from servers.models import Box, Run
 from servers.models.run import ACTIVE, ENDED
 
 
-def before(
+def measure_before(
     run: Run, sample: Mapping[str, Any] | None, started_at: datetime | None
 ) -> dict[str, Any] | None:
     """What its GPUs had in use before its container was started; None where nobody looked then."""
@@ -25,7 +25,7 @@ def before(
     if any(card.get("kind") == "unified" for card in sample.get("gpus") or []):
         left = [vars(each) for each in shm.segments(settings.HOST_ROOT)]
         sample = {**sample, "shm": left}
-    found = release.before(sample, run.gpus, now=timezone.now().timestamp())
+    found = release.measure_before(sample, run.gpus, now=timezone.now().timestamp())
     if found is None:
         return None
     # What an earlier run has not given back yet is none of this one's, and may come back under it.
@@ -36,7 +36,7 @@ def before(
     return found
 
 
-def watched(box: Box) -> list[Run]:
+def list_watched_runs(box: Box) -> list[Run]:
     """Runs whose memory somebody has to look at: those that have it, and those that had it."""
     has_ended = Q(state__in=ENDED, released_at=None)
     has_container = Q(state__in=ACTIVE) & ~Q(container_id="")

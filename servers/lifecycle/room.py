@@ -46,7 +46,7 @@ def drop_cache(run: Run) -> None:
     """
     if not run.version.launch.drop_cache:
         return
-    if not creation.allowed().reclaim:
+    if not creation.read_limits().reclaim:
         raise SecretsError(
             f"{run.server.box} does not let profiles drop its page cache, as this one wants. "
             f"{limits.granted_by(settings.MANAGE, 'reclaim')}. Or take it out of the profile."

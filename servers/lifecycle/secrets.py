@@ -78,7 +78,7 @@ def remember_given(run: Run, given: SecretValues) -> None:
     Run.objects.filter(pk=run.pk).update(given=run.given)
 
 
-def masked(run: Run, text: str) -> str:
+def mask_secrets(run: Run, text: str) -> str:
     return without_tokens(mask(text, secret_values(run)))
 
 

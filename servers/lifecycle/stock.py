@@ -147,7 +147,7 @@ def uses(box: Box, person: User) -> dict[int, list[ModelUse]]:
         .annotate(at=Max("created_at"))
     )
     found: dict[int, list[ModelUse]] = {}
-    for profile in _placed(Profile.objects.seen_by(person)):
+    for profile in _filter_placed(Profile.objects.seen_by(person)):
         use = ModelUse(profile=profile, last_started=last.get(profile.pk))
         launches = _launches(profile, box)
         for each in stored:
@@ -161,12 +161,12 @@ def names_it(stored: StoredCheckpoint) -> list[Profile]:
     box = stored.box
     return [
         profile
-        for profile in _placed(Profile.objects.all())
+        for profile in _filter_placed(Profile.objects.all())
         if any(names(launch, stored, box) for launch in _launches(profile, box))
     ]
 
 
-def _placed(profiles: QuerySet[Profile]) -> QuerySet[Profile]:
+def _filter_placed(profiles: QuerySet[Profile]) -> QuerySet[Profile]:
     found = profiles.exclude(current=None).select_related("current")
     return found.prefetch_related("servers")
 

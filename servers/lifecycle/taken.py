@@ -11,7 +11,7 @@ from servers.judge import admission, available
 from servers.judge.facts import LaunchFacts
 from servers.judge.fit.used import on_this_box
 from servers.judge.subject import Subject
-from servers.judge.taken import GpuConflict, GpuRequest, OtherRun, Patience, taken
+from servers.judge.taken import GpuConflict, GpuRequest, OtherRun, Patience, find_conflict
 from servers.lifecycle import cards, checks
 from servers.lifecycle.cards import CardsError
 from servers.models import Box, Run, Server
@@ -23,18 +23,18 @@ RETURNS_WITHIN = timedelta(minutes=10)
 
 def before_start(launch: Launch, server: Server, known: checks.CheckReport) -> GpuConflict:
     """Who would be in the way of a start that nobody has made yet."""
-    return _taken(launch, server, known, "asked")
+    return _find_conflict(launch, server, known, "asked")
 
 
-def of(run: Run) -> GpuConflict:
+def find_run_conflict(run: Run) -> GpuConflict:
     """Who is in the way of a queued run, by how patient it is."""
     patience = _patience(run)
     if patience == "plain" and (run.despite or not run.server.box.is_unified):
         # Somebody has looked at what is there, and wanted it.
         return GpuConflict(start=GpuRequest(patience=patience, gpus=None), holders=())
     server = run.server
-    known = checks.known(run.launch, server.box, server.profile, server)
-    return _taken(run.launch, server, known, patience, run)
+    known = checks.check_start(run.launch, server.box, server.profile, server)
+    return _find_conflict(run.launch, server, known, patience, run)
 
 
 def _patience(run: Run) -> Patience:
@@ -43,7 +43,7 @@ def _patience(run: Run) -> Patience:
     return "auto" if run.tries else "plain"
 
 
-def _taken(
+def _find_conflict(
     launch: Launch,
     server: Server,
     known: checks.CheckReport,
@@ -51,29 +51,29 @@ def _taken(
     run: Run | None = None,
 ) -> GpuConflict:
     box, fit = server.box, known.fit
-    missing = _missing(launch, known, box) if box.is_unified else 0
+    missing = _compute_shortfall(launch, known, box) if box.is_unified else 0
     start = GpuRequest(
         patience=patience,
-        gpus=_wanted(launch, box, known.subject),
+        gpus=_find_wanted_gpus(launch, box, known.subject),
         is_unified=box.is_unified,
         fits={"fits": True, "tight": False, "no": False}.get(fit.verdict) if fit else None,
         is_short=bool(missing) or (fit is not None and fit.verdict == "no"),
         missing=missing,
         since=(run.created_at, run.pk) if run else None,
     )
-    return taken(start, tuple(_others(server, run)), live.sample(box.slug))
+    return find_conflict(start, tuple(_others(server, run)), live.sample(box.slug))
 
 
-def _missing(launch: Launch, known: checks.CheckReport, box: Box) -> int:
+def _compute_shortfall(launch: Launch, known: checks.CheckReport, box: Box) -> int:
     """Bytes of a shared pool that it lacks by the estimate, or by what its profile wants free."""
     free = available.free(live.sample(box.slug), "all")
     wanted = launch.free_memory - min(free.values()) if free and launch.free_memory else 0
     if known.fit is None or known.fit.verdict != "no":
         return max(0, wanted)
-    return max(wanted, known.fit.lacking, admission.lacking(LaunchFacts(known.subject)))
+    return max(wanted, known.fit.lacking, admission.compute_shortfall(LaunchFacts(known.subject)))
 
 
-def _wanted(launch: Launch, box: Box, subject: Subject) -> frozenset[int] | None:
+def _find_wanted_gpus(launch: Launch, box: Box, subject: Subject) -> frozenset[int] | None:
     """The GPUs that the engine would fill; None where that is not known."""
     if launch.gpus == "none":
         return frozenset()
@@ -121,7 +121,7 @@ def _other(run: Run, box: Box, state: str) -> OtherRun:
         by=run.started_by.username if run.started_by else "",
         since=run.created_at,
         state=state,
-        gpus=_given(run, box),
+        gpus=_find_given_gpus(run, box),
         container=run.container_id,
         waits=run.waits,
         last_request_at=run.last_request_at,
@@ -132,7 +132,7 @@ def _other(run: Run, box: Box, state: str) -> OtherRun:
     )
 
 
-def _given(run: Run, box: Box) -> frozenset[int] | None:
+def _find_given_gpus(run: Run, box: Box) -> frozenset[int] | None:
     """The GPUs that its engine fills, or will by its profile; None: not known."""
     found = box.indices(run.gpus or run.version.launch.gpus)
     count = on_this_box(LaunchFacts(Subject(launch=run.launch)))

@@ -24,7 +24,7 @@ from servers.host.foreign import ExternalContainer
 from servers.host.kernel import Kernel, Process, Processes
 from servers.host.lives import ProcessId
 from servers.host.spec import Spec
-from servers.host.started import StartedError, started
+from servers.host.started import StartedError, find_started_process
 from servers.host.theirs import GRACE, ExternalContainers
 from servers.judge import given_back
 from servers.judge.found import DiscoveredEngine
@@ -40,7 +40,7 @@ from servers.lifecycle import (
     wishes,
 )
 from servers.lifecycle.profiling import ProfileError
-from servers.live.waiting import heard
+from servers.live.waiting import wait
 from servers.models import Action, Box, Entry, Profile, Run, Server, User
 from servers.models.run import RunState
 
@@ -132,7 +132,7 @@ def take_over(box: Box, action: Action, *, tell: Callable[[str], None]) -> TakeO
 
 def _old(action: Action) -> _Old:
     """Raises TakeOverError for what is not there any more as it was confirmed."""
-    found = strangers.seen(str(action.details.get("container")))
+    found = strangers.find_engine(str(action.details.get("container")))
     if found is None or found.has_ended or found.started_at != action.details.get("started_at"):
         raise TakeOverError(
             f"{action.what} is not there any more as you have seen it: it has ended or was started "
@@ -154,7 +154,7 @@ def _folder(found: DiscoveredEngine) -> str:
     life = ProcessId.parse(found.container)
     assert life is not None
     try:
-        return started(life.pid, start=life.start).folder
+        return find_started_process(life.pid, start=life.start).folder
     except StartedError:
         return ""
 
@@ -353,9 +353,9 @@ def _wait_for_memory(box: Box, old: _Old, before: given_back.Held) -> None:
             return ""  # nobody tells any more
         if float(sample.get("t") or 0) <= since:
             return "its memory"
-        return given_back.missing(before, sample, _members(old))
+        return given_back.describe_missing(before, sample, _members(old))
 
-    still = heard(
+    still = wait(
         missing,
         lambda missing: not missing,
         groups=[live.LIVE],
@@ -414,7 +414,7 @@ def _start(run: Run, server: Server, old: _Old, by: User | None) -> str:
 
 def _after_queue(run: Run) -> RunState:
     """Where it stands as soon as its container was made, or was not."""
-    return heard(
+    return wait(
         lambda: RunState(Run.objects.values_list("state", flat=True).get(pk=run.pk)),
         lambda state: state not in _NOT_YET,
         groups=[live.LIVE],

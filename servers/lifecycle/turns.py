@@ -34,7 +34,7 @@ def look(run: Run) -> QueueReason:
 
     Raises CardsError when the box has not the GPUs.
     """
-    found = taken.of(run)
+    found = taken.find_run_conflict(run)
     _note(run, found)
     if found.holders:
         return QueueReason(says=found.sentence(), why=found.why(), is_for_turn=True)
@@ -89,4 +89,4 @@ def alone(run: Run) -> Iterator[bool]:
     """Whether nobody is in its way, while nobody else of its box can get there."""
     with transaction.atomic():
         Box.objects.select_for_update().get(pk=run.server.box_id)
-        yield not taken.of(run).holders
+        yield not taken.find_run_conflict(run).holders

@@ -126,7 +126,7 @@ def not_asked_to_end(key: str) -> None:
 
 def look(run: Run, *, exit_code: int | None = None) -> None:
     """Record the end of a watched run's life. `exit_code` is what an event has said of it."""
-    end, is_paused = strangers.standing(run, exit_code=exit_code)
+    end, is_paused = strangers.find_end(run, exit_code=exit_code)
     if end is not None:
         _end(run, end.state, **end.fields)
     else:

@@ -48,7 +48,7 @@ def watch(box: Box, key: str, *, by: User | None) -> Run:
         raise WatchError(f"{stranger.name} is watched already.")
     try:
         with transaction.atomic():
-            made = drafted(box, stranger)
+            made = draft_profile(box, stranger)
             server = _server(box, stranger, made, by)
             run = _begin(server, stranger, made, by=by)
             stranger.compare(box, made, run.version)
@@ -72,7 +72,7 @@ def go_on(server: Server, stranger: ExternalWorkload) -> Run | None:
     last = server.run
     try:
         with transaction.atomic():
-            made = drafted(server.box, stranger)
+            made = draft_profile(server.box, stranger)
             run = _begin(server, stranger, made, by=None)
             if last is not None and last.container_id == run.container_id:
                 # One log holds both lives.
@@ -112,9 +112,9 @@ def _whose(run: Run) -> str:
     return "The process" if run.is_of_process else "Its container"
 
 
-def drafted(box: Box, stranger: ExternalWorkload) -> Draft:
+def draft_profile(box: Box, stranger: ExternalWorkload) -> Draft:
     """The profile of what runs in it. Raises WatchError, and ContainerError."""
-    return stranger.drafted(box, strangers.seen(stranger.key))
+    return stranger.drafted(box, strangers.find_engine(stranger.key))
 
 
 def _server(box: Box, stranger: ExternalWorkload, made: Draft, by: User | None) -> Server:
@@ -180,7 +180,7 @@ def _begin(server: Server, stranger: ExternalWorkload, made: Draft, *, by: User 
     # Before a line of its log is read: what it was given must not be kept from it.
     given = SecretValues(named=made.secrets, others=stranger.told(made))
     secrets.remember_given(run, given)
-    run.command = [secrets.masked(run, word) for word in stranger.argv]
+    run.command = [secrets.mask_secrets(run, word) for word in stranger.argv]
     run.around = diagnoses.surroundings(run)
     run.save(update_fields=["command", "around"])
     Server.objects.filter(pk=server.pk).update(run=run)
@@ -189,14 +189,14 @@ def _begin(server: Server, stranger: ExternalWorkload, made: Draft, *, by: User 
 
 def _origin(stranger: ExternalWorkload, made: Draft) -> dict[str, Any]:
     remarks = [[each.kind, each.says] for each in made.remarks if each.kind != "trusts"]
-    found = strangers.seen(stranger.key)
+    found = strangers.find_engine(stranger.key)
     # Docker does not know of a unit that runs `docker` for a container.
     seen = found.origin.to_json() if found is not None else {}
     return {**seen, **stranger.origin(), "remarks": remarks[:MOST_REMARKS]}
 
 
 def _reached_at(stranger: ExternalWorkload, launch: Launch) -> dict[str, Any]:
-    engine, found = ENGINES[launch.engine], strangers.seen(stranger.key)
+    engine, found = ENGINES[launch.engine], strangers.find_engine(stranger.key)
     name = engine.served_name(launch)
     if found is not None and found.port and found.address:
         is_listed = name in found.models or not found.models
@@ -213,7 +213,7 @@ def _version(
     """What its last run was, unless it was made anew with something else."""
     before = last.launch if last else None
     kept = before.secret_env if before else {}
-    launch = replace(made.launch, secret_env=sealed(made, kept, by))
+    launch = replace(made.launch, secret_env=seal_secrets(made, kept, by))
     if last is not None and launch == before:
         return last
     changed = profile.current_id if last is not None and profile.current_id != last.pk else None
@@ -228,7 +228,7 @@ def _version(
     return version
 
 
-def sealed(made: Draft, kept: dict[str, int], by: User | None) -> dict[str, int]:
+def seal_secrets(made: Draft, kept: dict[str, int], by: User | None) -> dict[str, int]:
     """The secrets' rows: those that hold the value already, new ones for the others."""
     known = Secret.objects.in_bulk(list(kept.values()))
     return {

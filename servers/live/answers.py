@@ -24,7 +24,7 @@ def give(question: str, answer: Any) -> None:
         pipe.execute()
 
 
-def kept(question: str) -> Any:
+def get_answer(question: str) -> Any:
     """The answer, if it was given in the last minute; None without one."""
     try:
         return _read(store.client.lindex(_key(question), 0))
@@ -47,7 +47,7 @@ def all_kept(questions: Collection[str]) -> dict[str, Any]:
     return {question: said for question, said in zip(asked, given, strict=True) if said is not None}
 
 
-def awaited(question: str, *, seconds: float) -> Any:
+def wait_for_answer(question: str, *, seconds: float) -> Any:
     """The answer as soon as it is given; None when it is not in time. At most 4 seconds."""
     key = _key(question)
     try:

@@ -67,7 +67,7 @@ def care_of(box: Box, person: User) -> OrphanActions:
         pk=box.pk,
         slug=box.slug,
         cures=cures.cures(sample),
-        left=tuple(_offered(each, person, open_ones) for each in box.left_behind),
+        left=tuple(_offer_action(each, person, open_ones) for each in box.left_behind),
         actions=actions,
         may_reclaim=may(person, ActionKind.RECLAIM),
         is_reclaiming=(ActionKind.RECLAIM, "") in open_ones,
@@ -75,7 +75,9 @@ def care_of(box: Box, person: User) -> OrphanActions:
     )
 
 
-def _offered(said: dict[str, Any], person: User, open_ones: set[tuple[str, str]]) -> OfferedAction:
+def _offer_action(
+    said: dict[str, Any], person: User, open_ones: set[tuple[str, str]]
+) -> OfferedAction:
     left = Orphan.from_json(said)
     kinds = [ActionKind(each) for each in left.actions]
     return OfferedAction(

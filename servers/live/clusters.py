@@ -46,7 +46,7 @@ def cluster_of(server: Server) -> Cluster | None:
         return None
     members = {
         each.pk: Member(rank=rank, server=each.server, run=each)
-        for each in _watched()
+        for each in _list_watched_runs()
         if (rank := clusters.rank(each.launch)) is not None and rank.cluster == own.cluster
     }
     for head, follow in clusters.together({pk: each.rank for pk, each in members.items()}).items():
@@ -57,12 +57,16 @@ def cluster_of(server: Server) -> Cluster | None:
 def with_others(servers: Iterable[int]) -> set[int]:
     """These, and those that are in one cluster with them: their cards tell of each other."""
     wanted = set(servers)
-    ranks = {each.server_id: rank for each in _watched() if (rank := clusters.rank(each.launch))}
+    ranks = {
+        each.server_id: rank
+        for each in _list_watched_runs()
+        if (rank := clusters.rank(each.launch))
+    }
     names = {rank.cluster for pk, rank in ranks.items() if pk in wanted}
     return wanted | {pk for pk, rank in ranks.items() if rank.cluster in names}
 
 
-def _watched() -> Iterable[Run]:
+def _list_watched_runs() -> Iterable[Run]:
     active = Run.objects.active().filter(is_watched=True, server__removed_at=None)
     return active.select_related("server__box", "version", "like").order_by("pk")
 

@@ -51,17 +51,17 @@ def figures_of(run: Run | None) -> EngineMetrics | None:
 def figures_by_run(runs: Iterable[Run | None]) -> dict[int, EngineMetrics]:
     """By run, of those that are ready and tell something."""
     ready = [run.pk for run in runs if run is not None and run.state == RunState.READY]
-    bodies = messages.told(ready) if ready else []
-    return {pk: _told(body) for pk, body in zip(ready, bodies, strict=False) if body}
+    bodies = messages.read_metrics(ready) if ready else []
+    return {pk: _parse_metrics(body) for pk, body in zip(ready, bodies, strict=False) if body}
 
 
 def figures_kept(run_id: int) -> EngineMetrics | None:
     """The same for who knows that the run is ready."""
-    body = next(iter(messages.told([run_id])), None)
-    return _told(body) if body else None
+    body = next(iter(messages.read_metrics([run_id])), None)
+    return _parse_metrics(body) if body else None
 
 
-def _told(body: bytes) -> EngineMetrics:
+def _parse_metrics(body: bytes) -> EngineMetrics:
     said = json.loads(body)
     return EngineMetrics(
         at=float(said["at"]),

@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from servers.judge.found import DiscoveredEngine
 from servers.judge.holders import memory_by_container
-from servers.judge.images import named
+from servers.judge.images import find_image_name
 from servers.judge.origin import Origin
 from servers.judge.unseen import MissingPermission, together
 from servers.live import clusters, messages, needs
@@ -157,12 +157,12 @@ def found_on(box: Box, person: User) -> ExternalFindings:
         unseen=blind,
         command=together(blind),
         told=tuple(told[:MOST_TOLD]),
-        missing=_missing(box),
+        missing=_list_missing(box),
         may_edit=person.may_edit,
     )
 
 
-def _missing(box: Box) -> tuple[tuple[str, str], ...]:
+def _list_missing(box: Box) -> tuple[tuple[str, str], ...]:
     found = needs.problems(box)
     supplies = Supplies.objects.filter(box=box).first()
     known = supplies.found if supplies else {}
@@ -197,7 +197,7 @@ def _engines(
         server, requests = watched.get(found.container, ("", None))
         yield ExternalEngineCard(
             found=found,
-            image=named(found.image, names),
+            image=find_image_name(found.image, names),
             held=held_by(found.pids, sample) if found.is_process else held.get(found.container),
             server=server,
             requests=requests if server else found.running,
@@ -220,7 +220,7 @@ def _others(
         if each["wants_gpus"] or each["container"] in held or ray:
             yield GpuOccupant(
                 name=each["name"],
-                what=each["image"] if pids else named(each["image"], names),
+                what=each["image"] if pids else find_image_name(each["image"], names),
                 held=held_by(pids, sample) if pids else held.get(each["container"]),
                 ray=ray,
                 servers=tuple(clusters.of_ray(ray)) if ray else (),

@@ -5,7 +5,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from servers.judge.hardware import SEVERITIES, CheckedPart, HardwareFinding, looked, worst_first
+from servers.judge.hardware import (
+    SEVERITIES,
+    CheckedPart,
+    HardwareFinding,
+    list_checked_parts,
+    worst_first,
+)
 from servers.judge.leftbehind import holds_memory
 from servers.judge.memory import ALARMS
 
@@ -51,19 +57,19 @@ def hardware(
     sample: Mapping[str, Any] | None, left_behind: Sequence[Mapping[str, Any]] = ()
 ) -> HardwareReport:
     """Of a judged sample; None: there is none. `left_behind`: the box's Left, as JSON."""
-    orphans = (*_orphaned(sample or {}), *_left(left_behind))
+    orphans = (*_list_orphan_verdicts(sample or {}), *_list_left_behind(left_behind))
     if sample is None or "findings" not in sample:
         return HardwareReport(is_judged=False, orphans=orphans)
     findings = [HardwareFinding.from_json(each) for each in sample["findings"]]
     return HardwareReport(
         is_judged=True,
         findings=tuple(worst_first(findings)),
-        looked=looked(sample),
+        looked=list_checked_parts(sample),
         orphans=orphans,
     )
 
 
-def _orphaned(sample: Mapping[str, Any]) -> Iterator[str]:
+def _list_orphan_verdicts(sample: Mapping[str, Any]) -> Iterator[str]:
     """Of the verdicts on memory that alarm: an engine's that is gone, or nobody's."""
     indices = {card.get("uuid"): card.get("index") for card in sample.get("gpus") or ()}
     for each in sample.get("verdicts") or ():
@@ -71,7 +77,7 @@ def _orphaned(sample: Mapping[str, Any]) -> Iterator[str]:
             yield f"memory without a run on GPU {indices[each['gpu']]}"
 
 
-def _left(left_behind: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _list_left_behind(left_behind: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     for each in left_behind:
         if holds_memory(each):
             yield f"{each['what']}, left behind"

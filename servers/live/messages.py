@@ -221,7 +221,7 @@ def keep_told(run_id: int, body: str) -> None:
     _quietly(lambda: store.client.set(f"inferdash:told:{run_id}", body, ex=_TOLD_TTL))
 
 
-def told(run_ids: Sequence[int]) -> list[bytes | None]:
+def read_metrics(run_ids: Sequence[int]) -> list[bytes | None]:
     """Of each of these runs; [] when Redis is away."""
     try:
         found = store.client.mget([f"inferdash:told:{pk}" for pk in run_ids])

@@ -52,7 +52,7 @@ def attention(boxes: Iterable[Box], samples: Mapping[str, dict[str, Any] | None]
         for box in boxes
     ]
     seen = failed + judge.of_boxes(states) + _of_data_folder(states)
-    notices = judge.with_alerts(seen, _told())
+    notices = judge.with_alerts(seen, _list_alerts())
     return sorted(notices, key=lambda notice: notice.level != "failed")
 
 
@@ -76,7 +76,7 @@ def _of_data_folder(states: list[BoxState]) -> list[Notice]:
     ]
 
 
-def _told() -> list[AttentionAlert]:
+def _list_alerts() -> list[AttentionAlert]:
     return [
         AttentionAlert(
             pk=alert.pk,

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from servers.judge.found import DiscoveredEngine
 from servers.judge.holders import memory_by_container
-from servers.judge.images import named
+from servers.judge.images import find_image_name
 from servers.live import messages
 from servers.models import Action, Box, Run, Sighting, StoredImage, User
 from servers.models.action import TOLD_FOR, ActionKind
@@ -48,7 +48,7 @@ def others_of(box: Box, person: User) -> Others:
     rows = [
         ExternalEngineRow(
             found=found,
-            image=named(found.image, names),
+            image=find_image_name(found.image, names),
             held=held_by(found.pids, sample) if found.is_process else held.get(found.container),
             server=watched.get(found.container, ""),
             is_asked=found.key in asked,

@@ -29,7 +29,7 @@ from servers.live import (
 )
 from servers.live.hardware import HardwareReport, hardware
 from servers.live.owners import Owner, owners
-from servers.live.published import published
+from servers.live.published import find_published_port
 from servers.models import Box, Claim, ImageFacts, Run, Server, Stock, User
 
 type Key = tuple[str, int | None]
@@ -222,7 +222,7 @@ def head(server: Server, run: Run | None, person: User, host: str) -> dict[str, 
         "run": run,
         "person": person,
         "is_latest": run == server.run,
-        "published": published(run, server.box.slug, host),
+        "published": find_published_port(run, server.box.slug, host),
     }
 
 

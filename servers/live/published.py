@@ -32,17 +32,17 @@ class PublishedPort:
         return f"a shell on {self.box}{'' if self.is_open else ' only'}"
 
 
-def published(run: Run | None, box: str, host: str = "") -> PublishedPort | None:
+def find_published_port(run: Run | None, box: str, host: str = "") -> PublishedPort | None:
     """None before it has a port. `host` is the name by which the page was opened, as its request
     says it: this machine's, where the box is this one."""
     port = published_port(run)
     if run is None or not port:
         return None
     address, _colon, number = port.rpartition(":")
-    inside = f"http://{_bracketed(run.address or '')}:{number}"
+    inside = f"http://{_bracket(run.address or '')}:{number}"
     listens = ENGINES[run.launch.engine].listens_on(run.launch)
     # What others have started is asked at its container's own address, which no profile names.
-    if address != (_bracketed(listens) or EVERYWHERE[0]) or not listens_beyond_loopback(listens):
+    if address != (_bracket(listens) or EVERYWHERE[0]) or not listens_beyond_loopback(listens):
         return PublishedPort(port=port, base=inside, box=box)
     if address not in EVERYWHERE:
         return PublishedPort(
@@ -51,7 +51,7 @@ def published(run: Run | None, box: str, host: str = "") -> PublishedPort | None
     name = _name(host)
     if box != settings.BOX or not name or not listens_beyond_loopback(name):
         return PublishedPort(port=port, base=inside, box=box, is_open=True)
-    base = f"http://{_bracketed(name)}:{number}"
+    base = f"http://{_bracket(name)}:{number}"
     return PublishedPort(port=port, base=base, box=box, is_of_box=False, is_open=True)
 
 
@@ -61,8 +61,8 @@ def published_port(run: Run | None) -> str:
         return ""
     listens = ENGINES[run.launch.engine].listens_on(run.launch)
     if not listens_beyond_loopback(listens) or listens_beyond_loopback(run.address):
-        return f"{_bracketed(run.address)}:{run.port}"
-    return f"{_bracketed(listens) or EVERYWHERE[0]}:{run.port}"
+        return f"{_bracket(run.address)}:{run.port}"
+    return f"{_bracket(listens) or EVERYWHERE[0]}:{run.port}"
 
 
 def _name(host: str) -> str:
@@ -72,6 +72,6 @@ def _name(host: str) -> str:
         return ""  # no browser sends it
 
 
-def _bracketed(address: str) -> str:
+def _bracket(address: str) -> str:
     bare = address.strip("[]")
     return f"[{bare}]" if ":" in bare else bare

@@ -24,7 +24,7 @@ def lines() -> list[RebootNotice]:
     """One for each box whose restart is still told of."""
     found = []
     for boot in Boot.objects.told().select_related("box"):
-        told = _told(boot)
+        told = _build_report(boot)
         if not told.is_over(timezone.now()):
             found.append(RebootNotice(boot=boot, told=told))
     return found
@@ -34,7 +34,7 @@ def html(person: User) -> str:
     return render_to_string("boxes/_live_reboots.html", {"reboots": lines(), "person": person})
 
 
-def _told(boot: Boot) -> RebootReport:
+def _build_report(boot: Boot) -> RebootReport:
     ended = Run.objects.in_bulk(boot.runs)
     servers = Server.objects.shown().select_related(
         "run__version", "run__stopped_by", "run__server", "box"
@@ -50,7 +50,7 @@ def _told(boot: Boot) -> RebootReport:
         box=boot.box.slug,
         booted_at=boot.booted_at,
         fates=reboot.in_order(fates),
-        upgraded=reboot.upgraded(boot.before, boot.after),
+        upgraded=reboot.list_upgrades(boot.before, boot.after),
     )
 
 

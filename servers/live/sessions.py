@@ -23,7 +23,7 @@ class SessionStore(db.SessionStore):
     def load(self) -> dict[str, Any]:
         key = self.session_key
         found: dict[str, Any] = super().load()
-        if key and self.session_key is None and (kept := _kept(key)):
+        if key and self.session_key is None and (kept := _get_value(key)):
             self._session_key = key
             found = self.decode(kept)
         return found
@@ -33,11 +33,11 @@ class SessionStore(db.SessionStore):
             super().save(must_create)
         except UpdateError as error:
             key = self.session_key or ""
-            if not datafolder.said(error) and not _kept(key):
+            if not datafolder.describe_full_disk(error) and not _get_value(key):
                 raise
             self._keep()
         except DatabaseError as error:
-            if not datafolder.said(error):
+            if not datafolder.describe_full_disk(error):
                 raise
             self._keep()
 
@@ -60,7 +60,7 @@ class SessionStore(db.SessionStore):
         store.client.set(f"{_KEPT}{self.session_key}", data, ex=self.get_expiry_age())
 
 
-def _kept(key: str) -> str:
+def _get_value(key: str) -> str:
     """ "" without one, also when Redis is away."""
     try:
         found = store.client.get(f"{_KEPT}{key}")

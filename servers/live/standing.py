@@ -51,10 +51,10 @@ class ServerStatus:
 def standings() -> list[ServerStatus]:
     servers = [each for each in Server.objects.for_dashboard() if each.launch.serves_models]
     samples = {slug: messages.sample(slug) or {} for slug in {each.box.slug for each in servers}}
-    return [_standing(each, samples[each.box.slug]) for each in servers]
+    return [_build_status(each, samples[each.box.slug]) for each in servers]
 
 
-def _standing(server: Server, sample: dict[str, Any]) -> ServerStatus:
+def _build_status(server: Server, sample: dict[str, Any]) -> ServerStatus:
     container = server.run.container_id if server.run and server.run.is_active else ""
     if not container:
         return ServerStatus(server=server)

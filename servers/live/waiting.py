@@ -14,7 +14,7 @@ LONGEST = 30.0  # seconds: proxies give up on an answer after a minute or so
 _LOST = 5.0  # seconds after which it is looked at again though nothing was heard
 
 
-async def awaited[Answer](
+async def wait_async[Answer](
     look: Callable[[], Awaitable[Answer]],
     is_enough: Callable[[Answer], bool],
     *,
@@ -48,7 +48,7 @@ async def awaited[Answer](
             await layer.group_discard(group, channel)
 
 
-def heard[Answer](
+def wait[Answer](
     look: Callable[[], Answer],
     is_enough: Callable[[Answer], bool],
     *,
@@ -63,7 +63,7 @@ def heard[Answer](
         while True:
             left = max(0.0, ends - time.monotonic())
             try:
-                answer = await awaited(
+                answer = await wait_async(
                     sync_to_async(look),
                     is_enough,
                     groups=groups,

@@ -36,7 +36,7 @@ def new() -> str:
             sys.stdout.write("These are two different ones.\n")
 
 
-def known() -> str:
+def read_known() -> str:
     """That of a backup; "" where nobody knows it or nobody is there to ask."""
     if not sys.stdin.isatty():
         return ""

@@ -7,7 +7,7 @@ from servers.lifecycle.backups.tables import Table
 GIB = 2**30
 
 
-def listed(tables: Iterable[Table], counts: Mapping[str, int]) -> str:
+def format_counts(tables: Iterable[Table], counts: Mapping[str, int]) -> str:
     """ "2 people, 5 profiles, 11 versions of them"; tables without rows are left out."""
     parts = [each.counted(counts[each.name]) for each in tables if counts.get(each.name)]
     return ", ".join(parts) or "nothing yet"

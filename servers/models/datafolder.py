@@ -38,7 +38,7 @@ def check_room() -> None:
         raise DiskFullError(judge.DATA_FULL)
 
 
-def said(error: BaseException | None) -> str:
+def describe_full_disk(error: BaseException | None) -> str:
     """The sentence for an error that comes of a full disk; "" for any other."""
     while error is not None:
         if isinstance(error, DiskFullError):
@@ -58,9 +58,9 @@ def unless_full() -> Iterator[None]:
     try:
         yield
     except OperationalError as error:
-        if not said(error):
+        if not describe_full_disk(error):
             raise
-        log.warning("Left out: %s", said(error))
+        log.warning("Left out: %s", describe_full_disk(error))
 
 
 def _is_full(error: sqlite3.Error) -> bool:

@@ -54,7 +54,7 @@ class ChunkQuerySet(models.QuerySet[Any]):
                         slots = groups.setdefault(each, {})
                         slots.setdefault(history.slot(t, width), []).append(point)
         return {
-            each: {t: _rolled(points) for t, points in slots.items()}
+            each: {t: _roll_up(points) for t, points in slots.items()}
             for each, slots in groups.items()
         }
 
@@ -75,8 +75,8 @@ class HistoryChunkQuerySet(ChunkQuerySet):
         return {t: _together(of_gpus) for t, of_gpus in groups.items()}
 
 
-def _rolled(points: list[Point]) -> Point:
-    return points[0] if len(points) == 1 else history.rolled(points)
+def _roll_up(points: list[Point]) -> Point:
+    return points[0] if len(points) == 1 else history.roll_up(points)
 
 
 def _together(of_gpus: Iterable[Point]) -> Point:

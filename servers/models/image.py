@@ -9,7 +9,7 @@ from django.db import models
 from django.utils import timezone
 
 from servers.engines import ENGINES
-from servers.engines.asked import completed
+from servers.engines.asked import complete
 from servers.engines.flaglist import FlagList
 from servers.engines.launch import Launch
 from servers.models.box import Box
@@ -54,7 +54,7 @@ class ImageFactsQuerySet(models.QuerySet["ImageFacts"]):
         self, box: Box, engine: str, reference: str, asking: InspectionState, **values: Any
     ) -> bool:
         """Write down where the asking stands; whether that says anything new."""
-        wanted = _standing(asking, values)
+        wanted = _build_values(asking, values)
         facts, is_new = self.defer("flags").get_or_create(
             box=box, reference=reference, engine=engine, defaults=wanted
         )
@@ -77,7 +77,7 @@ class ImageFactsQuerySet(models.QuerySet["ImageFacts"]):
         ]
         if others:
             self.filter(pk__in=others, asked_at=None).delete()
-            self.filter(pk__in=others).update(**_standing(InspectionState.DONE, {}))
+            self.filter(pk__in=others).update(**_build_values(InspectionState.DONE, {}))
 
     def mark(self) -> str:
         """Another text whenever something about any image has changed."""
@@ -133,7 +133,7 @@ class ImageFacts(models.Model):
 
     def differs(self, asking: InspectionState, values: Mapping[str, Any]) -> bool:
         """Whether it stands elsewhere than that, or something else is known of the image."""
-        wanted = _standing(asking, values)
+        wanted = _build_values(asking, values)
         return any(getattr(self, name) != value for name, value in wanted.items())
 
     def is_due(self, image_id: str, now: datetime | None = None) -> bool:
@@ -151,7 +151,7 @@ class ImageFacts(models.Model):
         return usual if self.entrypoint is None else tuple(self.entrypoint)
 
 
-def _standing(asking: InspectionState, values: Mapping[str, Any]) -> dict[str, Any]:
+def _build_values(asking: InspectionState, values: Mapping[str, Any]) -> dict[str, Any]:
     return {"asking": asking, "why": "", "again_at": None, **values}
 
 
@@ -159,4 +159,4 @@ def _standing(asking: InspectionState, values: Mapping[str, Any]) -> dict[str, A
 def _flaglist(pk: int, asked_at: datetime) -> FlagList | None:
     """Hundreds of flags, wanted on every keystroke of a form: read once an answer."""
     flags = ImageFacts.objects.values_list("flags", flat=True).get(pk=pk)
-    return None if flags is None else completed(FlagList.from_json(flags), ENGINES[flags["engine"]])
+    return None if flags is None else complete(FlagList.from_json(flags), ENGINES[flags["engine"]])

@@ -47,11 +47,11 @@ class LoginFailureQuerySet(models.QuerySet["LoginFailure"]):
     def seconds_locked(self, username: str, address: str) -> int:
         """How long this name may not try again from this address; 0 when it may now."""
         pair = self.filter(username=_name(username), address=_home(address))
-        return _left(pair.filter(count__gte=LOCK_AFTER).first(), LOCKED_FOR)
+        return _seconds_left(pair.filter(count__gte=LOCK_AFTER).first(), LOCKED_FOR)
 
     def seconds_name_locked(self, username: str) -> int:
         """How long this name may not try again from anywhere; 0 when it may now."""
-        return _left(
+        return _seconds_left(
             self._of_name(username).filter(count__gte=NAME_LOCK_AFTER).first(), NAME_LOCKED_FOR
         )
 
@@ -65,10 +65,10 @@ class LoginFailureQuerySet(models.QuerySet["LoginFailure"]):
         try:
             return self._count(username, address)
         except OperationalError as error:
-            if not datafolder.said(error):
+            if not datafolder.describe_full_disk(error):
                 raise
             # Who locks everybody out until somebody has logged in to free the disk, never ends.
-            log.warning("A log-in is not counted: %s", datafolder.said(error))
+            log.warning("A log-in is not counted: %s", datafolder.describe_full_disk(error))
             return not (
                 self.seconds_locked(username, address) or self.seconds_name_locked(username)
             )
@@ -106,7 +106,7 @@ class LoginFailureQuerySet(models.QuerySet["LoginFailure"]):
         return self.filter(username=_name(username), address=_ANYWHERE)
 
 
-def _left(failure: "LoginFailure | None", span: timedelta) -> int:
+def _seconds_left(failure: "LoginFailure | None", span: timedelta) -> int:
     if failure is None:
         return 0
     left = failure.last_at + span - timezone.now()

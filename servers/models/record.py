@@ -40,7 +40,7 @@ class ProfileRecord:
         return round(100 * self.ready / self.starts) if self.starts else None
 
 
-def of(profile: "Profile") -> ProfileRecord:
+def compute_record(profile: "Profile") -> ProfileRecord:
     """Of the newest runs. A start that somebody stopped before it was ready says nothing.
 
     What is only watched was started by others: it tells of speed and memory, and is no start.

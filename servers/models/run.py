@@ -101,7 +101,7 @@ class RunQuerySet(models.QuerySet["Run"]):
         return self.filter(state__in=old).update(state=new, moved_at=now, **fields) == 1
 
 
-def _given(sealed: bytes | memoryview | None) -> Mapping[str, str]:
+def _read_sealed(sealed: bytes | memoryview | None) -> Mapping[str, str]:
     """Variables by their names; {} where they cannot be read."""
     try:
         return unseal_given(bytes(sealed)).named if sealed is not None else {}
@@ -109,7 +109,7 @@ def _given(sealed: bytes | memoryview | None) -> Mapping[str, str]:
         return {}
 
 
-def _revealed(secret: int) -> str:
+def _reveal(secret: int) -> str:
     """A secret's value; "" of one that is gone or cannot be read: then its engine refuses what it
     is asked, and nothing else stands still."""
     found = Secret.objects.filter(pk=secret).first()
@@ -343,8 +343,8 @@ class Run(
         for name in ENGINE_KEYS:
             if name in launch.secret_env:
                 # What it was started with: a secret that is replaced counts from the next start.
-                given = _given(self.given).get(name)
-                return _revealed(launch.secret_env[name]) if given is None else given
+                given = _read_sealed(self.given).get(name)
+                return _reveal(launch.secret_env[name]) if given is None else given
             if name in launch.env:
                 return launch.env[name]
         return ""

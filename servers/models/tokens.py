@@ -67,7 +67,7 @@ def mask_tokens(lines: list[bytes]) -> list[bytes]:
     return lines
 
 
-def masked(lines: Iterable[bytes]) -> Iterator[bytes]:
+def mask_lines(lines: Iterable[bytes]) -> Iterator[bytes]:
     """mask_tokens() of a whole log."""
     for some in batched(lines, _AT_ONCE):
         yield from mask_tokens(list(some))

@@ -60,7 +60,7 @@ class User(AbstractUser):
         try:
             return super().check_password(raw_password)
         except OperationalError as error:
-            if not datafolder.said(error):
+            if not datafolder.describe_full_disk(error):
                 raise
             # It was to be hashed anew, as a newer Django wants it: at the next log-in then.
             self.password = kept

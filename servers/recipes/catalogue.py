@@ -86,23 +86,23 @@ def catalogue(folder: Path | None = None) -> Catalogue:
     A file of one's own takes the place of a shipped one of the same name. A file that cannot be
     read is in `broken` and hides no other, nor does a folder that cannot be read.
     """
-    shipped = _shipped()
+    shipped = _load_shipped()
     if folder is None:
         return shipped
     own = _read(folder, folder / OVERLAYS, is_own=True)
     return Catalogue(
-        recipes=_merged(shipped.recipes, own.recipes),
-        overlays=_merged(shipped.overlays, own.overlays),
+        recipes=_merge(shipped.recipes, own.recipes),
+        overlays=_merge(shipped.overlays, own.overlays),
         broken=own.broken,
     )
 
 
 @cache
-def _shipped() -> Catalogue:
+def _load_shipped() -> Catalogue:
     return _read(SHIPPED, SHIPPED_OVERLAYS, is_own=False)
 
 
-def _merged[Entry: (Recipe, Overlay)](
+def _merge[Entry: (Recipe, Overlay)](
     shipped: tuple[Entry, ...], own: tuple[Entry, ...]
 ) -> tuple[Entry, ...]:
     by_id = {entry.id: entry for entry in shipped} | {entry.id: entry for entry in own}

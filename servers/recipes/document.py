@@ -108,7 +108,7 @@ def launch_value(found: mapping.Mapping, name: str) -> Any:
     if name == "ready_limit":
         return found.read(name, durations.read, 0)
     if name == "hold_requests":
-        return found.read(name, notation.held, _default(name))
+        return found.read(name, notation.parse_hold, _default(name))
     if name in ("restart_unhealthy", "ask_every", "stop_idle"):
         return found.read(name, notation.minutes, 0)
     if name == "when_idle":
@@ -121,9 +121,9 @@ def launch_value(found: mapping.Mapping, name: str) -> Any:
     if name == "parameters":
         return _parameters(found)
     if name in ("log_must", "log_must_not"):
-        return _listed(found, name, notation.log_texts)
+        return _parse_list(found, name, notation.log_texts)
     if name == "aliases":
-        return _listed(found, name, notation.aliases)
+        return _parse_list(found, name, notation.aliases)
     if name == "volumes":
         return _volumes(found)
     if name == "ulimits":
@@ -191,7 +191,7 @@ def _parameters(found: mapping.Mapping) -> dict[str, str]:
     return values
 
 
-def _listed(
+def _parse_list(
     found: mapping.Mapping, name: str, read: Callable[[Iterable[str]], tuple[str, ...]]
 ) -> tuple[str, ...]:
     try:
@@ -239,7 +239,7 @@ def write(document: Document) -> str:
         "notes": document.notes,
         "secrets": list(document.secrets),
     }
-    rows |= {name: _written(name, getattr(launch, name)) for name in _FIELDS}
+    rows |= {name: _write_value(name, getattr(launch, name)) for name in _FIELDS}
     kept = {key: rows[key] for key in KEYS if not _goes_without_saying(key, rows[key], launch)}
     return yaml.dump(
         kept, Dumper=_RecipeDumper, sort_keys=False, allow_unicode=True, width=2**31, indent=2
@@ -254,17 +254,17 @@ def _goes_without_saying(key: str, value: Any, launch: Launch) -> bool:
 
 _WRITERS: dict[str, Callable[[Any], str]] = {
     "flags": notation.flags_text,
-    "shm_size": sizes.shown,
-    "free_memory": sizes.shown,
-    "ready_limit": durations.shown,
-    "restart_unhealthy": durations.shown,
-    "ask_every": durations.shown,
-    "hold_requests": durations.shown,
-    "stop_idle": durations.shown,
+    "shm_size": sizes.format_size,
+    "free_memory": sizes.format_size,
+    "ready_limit": durations.format_duration,
+    "restart_unhealthy": durations.format_duration,
+    "ask_every": durations.format_duration,
+    "hold_requests": durations.format_duration,
+    "stop_idle": durations.format_duration,
 }
 
 
-def _written(name: str, value: Any) -> Any:
+def _write_value(name: str, value: Any) -> Any:
     if name in _WRITERS:
         return _WRITERS[name](value)
     if isinstance(value, tuple):

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from servers.engines.cards import Gpu, GpuRequirement, listed, parse
+from servers.engines.cards import Gpu, GpuRequirement, describe, parse
 from servers.recipes.document import Document
 
 __all__ = ["HardwareFit", "Gpu", "GpuRequirement", "fits", "parse"]
@@ -26,9 +26,9 @@ def fits(document: Document, gpus: Sequence[Gpu]) -> HardwareFit:
     if wanted is None:
         said = document.launch.hardware
         needs = f"made for “{said}”" if said else "does not say which GPUs it needs"
-        return HardwareFit(is_fit=bool(gpus), sentence=f"{needs}; this box has {listed(gpus)}")
+        return HardwareFit(is_fit=bool(gpus), sentence=f"{needs}; this box has {describe(gpus)}")
     there = sum(wanted.fits(gpu) for gpu in gpus)
     if there >= wanted.count:
         return HardwareFit(is_fit=True, sentence="fits this box")
-    has = str(there) if there else listed(gpus)
+    has = str(there) if there else describe(gpus)
     return HardwareFit(is_fit=False, sentence=f"needs {wanted}; this box has {has}")

@@ -77,7 +77,7 @@ def aliases(names: Iterable[str]) -> tuple[str, ...]:
     return found
 
 
-def held(text: str) -> int:
+def parse_hold(text: str) -> int:
     """Seconds of 5m or 90s for which a request is held, an hour at most. Raises ValueError."""
     seconds = durations.read(text)
     if seconds > LONGEST_HOLD:

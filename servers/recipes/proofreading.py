@@ -33,7 +33,7 @@ def find_errors(text: str, path: Path) -> tuple[list[DocumentError], Recipe | No
             recipe = catalogue.recipe(found, path)
         except DocumentError as error:
             errors.append(error)
-            if (rest := _without(found, error)) is None:
+            if (rest := _drop_error(found, error)) is None:
                 break
             found = rest
         else:
@@ -41,7 +41,7 @@ def find_errors(text: str, path: Path) -> tuple[list[DocumentError], Recipe | No
     return sorted(errors, key=lambda each: each.line), None
 
 
-def _without(found: Mapping, error: DocumentError) -> Mapping | None:
+def _drop_error(found: Mapping, error: DocumentError) -> Mapping | None:
     """The file without what is wrong in it; None where nobody knows what that is."""
     if error.key in _STAND_INS:
         stand_in = Mapping.parse(f"{error.key}: {_STAND_INS[error.key]}", where=found.where)

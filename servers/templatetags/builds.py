@@ -53,11 +53,11 @@ def build_of(profile: Profile) -> Build | None:
         tag=tag,
         base=dockerfile.base(launch.dockerfile),
         is_used=launch.image == tag,
-        boxes=[_on(box, tag) for box in placed or Box.objects.all()],
+        boxes=[_build_on_box(box, tag) for box in placed or Box.objects.all()],
     )
 
 
-def _on(box: Box, tag: str) -> OnBox:
+def _build_on_box(box: Box, tag: str) -> OnBox:
     jobs = ImageJob.objects.filter(box=box, reference=tag, kind=ImageJob.Kind.BUILD)
     images = StoredImage.objects.filter(box=box)
     return OnBox(

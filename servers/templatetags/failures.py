@@ -19,7 +19,7 @@ MOST_KNOWN = 4
 
 @register.filter
 def explained_to(run: Run, person: User) -> FailureReport:
-    return diagnoses.explained(run, person)
+    return diagnoses.explain_failure(run, person)
 
 
 @register.filter

@@ -34,7 +34,7 @@ def gib(size: float | None) -> str:
 @register.filter
 def short_image(reference: str) -> str:
     """A profile that was made of what runs may name its image by 64 digits."""
-    return images.named(reference, {})
+    return images.find_image_name(reference, {})
 
 
 @register.filter

@@ -34,14 +34,18 @@ def flag_rows(launch: Launch) -> list[FlagRow]:
 def without_keys(differences: list[Difference]) -> list[Difference]:
     """Keys among the flags are masked: who compares need not know them."""
     return [
-        replace(each, before=_masked(each.name, each.before), after=_masked(each.name, each.after))
+        replace(
+            each,
+            before=_mask_value(each.name, each.before),
+            after=_mask_value(each.name, each.after),
+        )
         if each.part == "flags"
         else each
         for each in differences
     ]
 
 
-def _masked(name: str, said: str | None) -> str | None:
+def _mask_value(name: str, said: str | None) -> str | None:
     if not said:
         return said
     # What one flag says, or under "order" the whole command line; "·" stands between repeats.
@@ -63,7 +67,7 @@ def own_values(server: Server, launch: Launch) -> list[tuple[str, str, str]]:
 
 @register.filter
 def span(seconds: int) -> str:
-    return durations.shown(seconds)
+    return durations.format_duration(seconds)
 
 
 @register.filter
@@ -74,7 +78,7 @@ def severity_word(severity: str) -> str:
 @register.filter
 def fit_about(change: LaunchChange) -> str:
     """What tells a change from the others that would make a launch fit."""
-    return fits.about(change)
+    return fits.describe_fix(change)
 
 
 @register.filter

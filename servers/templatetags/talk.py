@@ -20,7 +20,11 @@ register = template.Library()
 def chat_abilities(server: Server) -> Chat | None:
     """None for a server that cannot be talked to now: nobody asks."""
     run = server.run
-    return abilities.of(server) if run is not None and run.state == RunState.READY else None
+    return (
+        abilities.find_abilities(server)
+        if run is not None and run.state == RunState.READY
+        else None
+    )
 
 
 @register.filter

@@ -19,19 +19,19 @@ PER_PAGE = 100
 @allow(Permission.ADMINISTER)
 def activity(request: HttpRequest) -> HttpResponse:
     q = request.GET.get("q", "")
-    page = Paginator(_matching(q), PER_PAGE).get_page(request.GET.get("page"))
+    page = Paginator(_filter_entries(q), PER_PAGE).get_page(request.GET.get("page"))
     return render(request, "people/activity.html", {"entries": page, "q": q})
 
 
 @require_GET
 @allow(Permission.ADMINISTER)
 async def activity_csv(request: HttpRequest) -> StreamingHttpResponse:
-    entries = _matching(request.GET.get("q", ""))
+    entries = _filter_entries(request.GET.get("q", ""))
     head = ["when", "who", "what", "to what", "more"]
     return spreadsheet.download("inferdash-activity.csv", head, _rows(entries))
 
 
-def _matching(q: str) -> QuerySet[Entry]:
+def _filter_entries(q: str) -> QuerySet[Entry]:
     found = Entry.objects.select_related("by")
     for word in q.split():
         found = found.filter(

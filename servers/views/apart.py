@@ -8,6 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 _reading = ThreadPoolExecutor(max_workers=1, thread_name_prefix="reading")
 
 
-async def apart[Found](work: Callable[..., Found], *args: object) -> Found:
+async def run_apart[Found](work: Callable[..., Found], *args: object) -> Found:
     """What `work` returns, or raises."""
     return await asyncio.get_running_loop().run_in_executor(_reading, work, *args)

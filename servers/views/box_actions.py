@@ -27,7 +27,7 @@ CONFLICT = 409
 @allow(Permission.OPERATE)
 def box_action_ask(request: HttpRequest, slug: str, kind: str, key: str) -> HttpResponse:
     """What the action will do, and the button that does it."""
-    box, wanted = _allowed(request, slug, kind)
+    box, wanted = _check_allowed(request, slug, kind)
     context = {"box": box, "kind": str(wanted), "key": key}
     if wanted == ActionKind.RECLAIM:
         level = _level(key)
@@ -40,21 +40,21 @@ def box_action_ask(request: HttpRequest, slug: str, kind: str, key: str) -> Http
     elif wanted == ActionKind.PULL:
         context["image"] = _image(box, key)
     else:
-        context |= {"left": _left(box, wanted, key)}
+        context |= {"left": _find_orphan(box, wanted, key)}
     return render(request, "boxes/_action.html", context)
 
 
 @require_POST
 @allow(Permission.OPERATE)
 def box_action(request: HttpRequest, slug: str, kind: str, key: str) -> HttpResponse:
-    box, wanted = _allowed(request, slug, kind)
+    box, wanted = _check_allowed(request, slug, kind)
     by = cast(User, request.user)
     if wanted == ActionKind.RECLAIM:
         is_new = actions.ask_to_reclaim(box, _level(key), by=by)
     elif wanted == ActionKind.PULL:
         is_new = actions.ask_to_pull(box, _image(box, key), by=by)
     else:
-        left = _left(box, wanted, key)
+        left = _find_orphan(box, wanted, key)
         if left is None:
             return _text(actions.GONE)
         is_new = actions.ask(box, wanted, by=by, left=left)
@@ -63,7 +63,7 @@ def box_action(request: HttpRequest, slug: str, kind: str, key: str) -> HttpResp
     return HttpResponse(status=DONE)
 
 
-def _allowed(request: HttpRequest, slug: str, kind: str) -> tuple[Box, ActionKind]:
+def _check_allowed(request: HttpRequest, slug: str, kind: str) -> tuple[Box, ActionKind]:
     if kind not in ActionKind.values:
         raise Http404("There is no such action.")
     wanted = ActionKind(kind)
@@ -90,7 +90,7 @@ def _image(box: Box, key: str) -> str:
     return server.launch.image
 
 
-def _left(box: Box, kind: ActionKind, key: str) -> Orphan | None:
+def _find_orphan(box: Box, kind: ActionKind, key: str) -> Orphan | None:
     """What was left behind under this key, if that can be done to it; None when it is gone."""
     for said in box.left_behind:
         if said["key"] == key and kind in said["actions"]:

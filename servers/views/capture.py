@@ -90,7 +90,7 @@ def capture_end(request: PersonRequest, pk: int) -> HttpResponse:
 
 @require_GET
 @allow(Permission.ADMINISTER)
-def captured(request: PersonRequest, pk: int) -> HttpResponse:
+def show_captured(request: PersonRequest, pk: int) -> HttpResponse:
     exchange = get_object_or_404(Exchange.objects.kept().shown(), pk=pk)
     return render(request, "gateway/captured.html", {"exchange": exchange, "days": KEPT.days})
 

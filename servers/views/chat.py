@@ -67,7 +67,7 @@ def chat(request: PersonRequest, key: str = "") -> HttpResponse:
         "person": request.user,
         "conversation": key,
     }
-    return render(request, "chat/page.html", around(request) | more)
+    return render(request, "chat/page.html", build_context(request) | more)
 
 
 @require_GET
@@ -89,10 +89,10 @@ def compare(request: PersonRequest, key: str = "") -> HttpResponse:
         "told_default": "as all columns",
         "beginning": request.GET.get("from", ""),
     }
-    return render(request, "chat/compare.html", around(request) | more)
+    return render(request, "chat/compare.html", build_context(request) | more)
 
 
-def around(request: PersonRequest) -> dict[str, Any]:
+def build_context(request: PersonRequest) -> dict[str, Any]:
     """What every page has on which servers are asked."""
     return {
         "servers": Server.objects.for_dashboard(),
@@ -110,7 +110,7 @@ async def chat_completions(request: PersonRequest) -> StreamingHttpResponse:
     """Stream the engine's own events; everything that fails becomes an event named error."""
     try:
         ask = read(_body(request))
-        target = await _found(ask.run_id, request.user)
+        target = await _find_target(ask.run_id, request.user)
         events = _answer(ask, target, request.user)
         if ask.conversation and ask.answer:
             name = answers.Name(request.user.pk, ask.conversation, ask.answer)
@@ -121,7 +121,7 @@ async def chat_completions(request: PersonRequest) -> StreamingHttpResponse:
         )
     except AskError as error:
         events = _only_error(str(error))
-    return _streamed(events)
+    return _stream(events)
 
 
 @require_GET
@@ -135,7 +135,7 @@ async def chat_answer(request: PersonRequest, conversation: str, key: str) -> Ht
     except RedisError:
         logger.exception("Redis does not say whether there is an answer")
         return HttpResponse(status=UNAVAILABLE)
-    return _streamed(answers.follow(name))
+    return _stream(answers.follow(name))
 
 
 @require_POST
@@ -149,7 +149,7 @@ async def chat_answer_stop(request: PersonRequest, conversation: str, key: str) 
     return HttpResponse(status=DONE)
 
 
-def _streamed(events: AsyncGenerator[bytes]) -> StreamingHttpResponse:
+def _stream(events: AsyncGenerator[bytes]) -> StreamingHttpResponse:
     return StreamingHttpResponse(
         events,
         content_type="text/event-stream",
@@ -168,13 +168,13 @@ def _body(request: PersonRequest) -> bytes:
     return body
 
 
-async def _found(run_id: int, person: User) -> ChatTarget:
+async def _find_target(run_id: int, person: User) -> ChatTarget:
     """Raises AskError; what was asked of a server that does not answer is written down, too."""
     try:
         return await sync_to_async(_target)(run_id, person)
     except _NotReadyError as error:
         run = error.run
-        await session.refused(
+        await session.record_refusal(
             person=person.pk, run=run.pk, server=run.server.slug, model=run.served_name,
             message=str(error),
         )  # fmt: skip
@@ -204,7 +204,7 @@ def _target(run_id: int, person: User) -> ChatTarget:
             f"{server} serves no model, so that nobody can talk to it. Pick another one."
         )
     if run.wanted != DesiredState.RUNNING:
-        raise _NotReadyError(run, _stopped(run))
+        raise _NotReadyError(run, _describe_stopped(run))
     endpoint = run.endpoint
     if run.state != RunState.READY or endpoint is None:
         raise _NotReadyError(run, _why_not(run, person))
@@ -230,7 +230,7 @@ def _why_not(run: Run, person: User) -> str:
     return f"{why_not(run.server)} Or pick another server."
 
 
-def _stopped(run: Run) -> str:
+def _describe_stopped(run: Run) -> str:
     by = f" by {run.stopped_by}" if run.stopped_by else ""
     return f"{run.server} was told to stop{by}. Start it again on its page, or pick another server."
 
@@ -238,7 +238,7 @@ def _stopped(run: Run) -> str:
 async def _answer(ask: Ask, target: ChatTarget, person: User) -> AsyncGenerator[bytes]:
     # What the page shows as the raw request: it has the messages itself.
     yield event("request", ask.said(target.model, target.engine))
-    async with session.asking(
+    async with session.open_call(
         person=person.pk, run=target.run_id, server=target.server, model=target.model
     ) as call:
         try:
@@ -275,7 +275,9 @@ async def _woken(target: ChatTarget, person: User) -> AsyncGenerator[bytes]:
         waking.cancel()
     run = await Run.objects.select_related("server").aget(pk=target.run_id)
     if run.sleeps:
-        waited = durations.shown(target.wakes_within) if target.wakes_within else "no time"
+        waited = (
+            durations.format_duration(target.wakes_within) if target.wakes_within else "no time"
+        )
         late = f"{run.server} {run.sleep_clause}, and was not awake within {waited}."
         later = f"{late} Ask again a little later."
         raise NotStartedError(
@@ -285,7 +287,7 @@ async def _woken(target: ChatTarget, person: User) -> AsyncGenerator[bytes]:
 
 async def _pieces(ask: Ask, target: ChatTarget, person: User, call: Call) -> AsyncGenerator[bytes]:
     noting: asyncio.Future[None] | None = None
-    said = _heard(probes.chat(target.endpoint, ask.body(target.model, target.engine)), call)
+    said = _record_pieces(probes.chat(target.endpoint, ask.body(target.model, target.engine)), call)
     try:
         async with aclosing(_with_heartbeat(said)) as events:
             async for piece in events:
@@ -299,7 +301,7 @@ async def _pieces(ask: Ask, target: ChatTarget, person: User, call: Call) -> Asy
             await noting
 
 
-async def _heard(pieces: AsyncGenerator[bytes], call: Call) -> AsyncGenerator[bytes]:
+async def _record_pieces(pieces: AsyncGenerator[bytes], call: Call) -> AsyncGenerator[bytes]:
     async with aclosing(pieces):
         async for piece in pieces:
             call.status = call.status or OK
@@ -337,7 +339,7 @@ def _note(target: ChatTarget, person: User) -> None:
 def _cause(target: ChatTarget) -> str:
     """Why the engine went away in mid-answer, when a person is the reason; else ""."""
     run = Run.objects.select_related("server", "stopped_by").filter(pk=target.run_id).first()
-    return _stopped(run) if run is not None and run.wanted != DesiredState.RUNNING else ""
+    return _describe_stopped(run) if run is not None and run.wanted != DesiredState.RUNNING else ""
 
 
 async def _only_error(message: str) -> AsyncGenerator[bytes]:

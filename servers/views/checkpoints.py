@@ -21,13 +21,15 @@ A_PAGE = 50
 def checkpoint(request: HttpRequest) -> HttpResponse:
     """?of= is the checkpoint: an id or a path, which an address would read as folders."""
     name = request.GET.get("of", "")
-    found = attempts.of(name, cast(User, request.user))
+    found = attempts.list_attempts(name, cast(User, request.user))
     if not name or not found.exists():
         raise Http404("Nobody has started this model, or it is in private profiles only.")
     wish = AttemptFilter(
         **{key: request.GET.get(key, "")[:200] for key in ("box", "outcome", "cause")}
     )
-    page = Paginator(attempts.wanted(found, wish), A_PAGE).get_page(request.GET.get("page"))
+    page = Paginator(attempts.filter_attempts(found, wish), A_PAGE).get_page(
+        request.GET.get("page")
+    )
     return render(
         request,
         "checkpoints/page.html",

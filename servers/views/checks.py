@@ -74,7 +74,10 @@ def profile_paths(request: HttpRequest) -> HttpResponse:
     context = _places(launch, box)
     if box is not None and context.get("places") is None and (wanted := context.get("wanted")):
         tasks.ask_for_paths(box, wanted)
-        context = {"wanted": wanted, "places": folders.awaited(box, wanted, seconds=ANSWERS_WITHIN)}
+        context = {
+            "wanted": wanted,
+            "places": folders.wait_for_reports(box, wanted, seconds=ANSWERS_WITHIN),
+        }
     context |= {"box": box, "was_asked": True, "next_try": _next_try(request)}
     return render(request, "profiles/_places.html", context)
 
@@ -93,7 +96,7 @@ def profile_fit(request: HttpRequest) -> HttpResponse:
     is_silent = checkpoints.is_to_be_asked(launch, box)  # before the fit, as above
     context = {
         "box": box,
-        "fit": checks.known(launch, box, profile).fit,
+        "fit": checks.check_start(launch, box, profile).fit,
         "is_silent": is_silent,
         "next_try": _next_try(request),
     }
@@ -112,14 +115,14 @@ def _ask_for_model(launch: Launch, box: Box) -> None:
     if checkpoints.is_to_be_asked(launch, box):
         name = checkpoints.source(launch, box)
         tasks.ask_for_checkpoint(box, name)
-        answers.awaited(checkpoints.question(name, box), seconds=ANSWERS_WITHIN)
+        answers.wait_for_answer(checkpoints.question(name, box), seconds=ANSWERS_WITHIN)
 
 
 def _places(launch: Launch, box: Box | None) -> dict[str, Any]:
     """`places` is None while the box has not said."""
-    if box is None or not (wanted := folders.needed(launch, box)):
+    if box is None or not (wanted := folders.list_needed_paths(launch, box)):
         return {}
-    return {"wanted": wanted, "places": folders.kept(box, wanted)}
+    return {"wanted": wanted, "places": folders.read_reports(box, wanted)}
 
 
 @require_POST
@@ -132,7 +135,7 @@ def profile_fix_form(request: HttpRequest, rule: str) -> HttpResponse:
         launch, box = form.unsaved_launch(), _box(form, profile)
         if rule == fits.RULE and box is not None:
             _ask_for_model(launch, box)
-        fix = _finding(request, rule, [(launch, None)], box, profile).fix
+        fix = _find_finding(request, rule, [(launch, None)], box, profile).fix
         if fix is not None:
             typed = {name: form.cleaned_data["env"][name] for name in launch.secret_env}
             changed = replace(fix.apply(launch), secret_env={})
@@ -163,7 +166,7 @@ def apply_fix(
     request: HttpRequest, profile: Profile, rule: str, starts: list[Start], box: Box
 ) -> ProfileVersion:
     """Save what a check of these starts advises as the profile's newest version. Raises Http404."""
-    finding = _finding(request, rule, starts, box, profile)
+    finding = _find_finding(request, rule, starts, box, profile)
     if finding.fix is None:
         raise Http404(f"{rule} has no fix.")
     launch = finding.fix.apply(profile.launch)
@@ -218,7 +221,7 @@ def _objection(
             "action": request.path,
         }
         context["is_of_profile"] = is_of_profile
-        return starts.asked(request, "servers/_despite.html", context)
+        return starts.ask_in_dialog(request, "servers/_despite.html", context)
     return None
 
 
@@ -236,7 +239,7 @@ def _box(form: ProfileForm, profile: Profile | None) -> Box | None:
     return server.box if server else None
 
 
-def _finding(
+def _find_finding(
     request: HttpRequest,
     rule: str,
     starts: list[Start],
@@ -246,7 +249,7 @@ def _finding(
     """The first that fits of these. One rule may find several things: ?about= says which."""
     about = request.GET.get("about", "")
     for launch, server in starts:
-        for each in checks.known(launch, box, profile, server).every:
+        for each in checks.check_start(launch, box, profile, server).every:
             if each.rule == rule and each.about == about:
                 return each
     raise Http404(f"{rule} has nothing to say about {about or 'this profile'} any more.")

@@ -22,7 +22,7 @@ ANSWERS_WITHIN = 4  # seconds
 def model_delete(request: PersonRequest, pk: int) -> HttpResponse:
     stored = _find(pk)
     if request.method == "POST":
-        return _wanted(request, stored)
+        return _request_deletion(request, stored)
     query = f"asked={uuid4()}"
     context = {
         "stored": stored,
@@ -32,7 +32,7 @@ def model_delete(request: PersonRequest, pk: int) -> HttpResponse:
     return render(request, "stock/delete.html", context)
 
 
-def _wanted(request: PersonRequest, stored: StoredCheckpoint) -> HttpResponse:
+def _request_deletion(request: PersonRequest, stored: StoredCheckpoint) -> HttpResponse:
     refused = discarding.refusal(stored)
     if refused:
         messages.error(request, f"{stored} was not deleted: {refused}")
@@ -52,10 +52,10 @@ def model_delete_look(request: HttpRequest, pk: int) -> HttpResponse:
         asked = discarding.question(stored, str(UUID(request.GET.get("asked", ""))))
     except ValueError as error:
         raise Http404("This is no question that a page has asked.") from error
-    said = answers.kept(asked)
+    said = answers.get_answer(asked)
     if said is None:
         tasks.ask_about_stored(stored, asked)
-        said = answers.awaited(asked, seconds=ANSWERS_WITHIN)
+        said = answers.wait_for_answer(asked, seconds=ANSWERS_WITHIN)
     return render(request, "stock/_delete_look.html", {"stored": stored, "said": said})
 
 

@@ -88,7 +88,7 @@ def download_look(request: HttpRequest) -> HttpResponse:
     name, revision = request.GET.get("of", "")[:200], request.GET.get("revision", "main")[:200]
     if not looks:
         tasks.ask_hub(box, asked, name, revision)
-    said = answers.awaited(asked, seconds=ANSWERS_WITHIN)
+    said = answers.wait_for_answer(asked, seconds=ANSWERS_WITHIN)
     context: dict[str, Any] = {"box": box, "name": name, "revision": revision, "said": said}
     if said is None:
         query = request.GET.copy()
@@ -96,11 +96,11 @@ def download_look(request: HttpRequest) -> HttpResponse:
         again = f"{reverse('download_look')}?{query.urlencode()}" if looks < MOST_LOOKS else ""
         return render(request, "downloads/_look.html", context | {"again": again})
     if "files" in said:
-        context |= _offered(box, said, request.GET.get("quantization", ""))
+        context |= _build_offer(box, said, request.GET.get("quantization", ""))
     return render(request, "downloads/_look.html", context)
 
 
-def _offered(box: Box, said: dict[str, Any], quantization: str) -> dict[str, Any]:
+def _build_offer(box: Box, said: dict[str, Any], quantization: str) -> dict[str, Any]:
     found = downloading.groups(said)
     wanted = downloading.of_quantization(said, quantization) if quantization else None
     rows = []

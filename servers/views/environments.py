@@ -18,7 +18,7 @@ from servers.models.environment import ABOUT
 from servers.models.profile import Stale
 from servers.views.access import allow
 from servers.views.profiles import find
-from servers.views.saved import unversioned
+from servers.views.saved import describe_unversioned
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,7 +137,7 @@ def _save(request: HttpRequest, found: EnvironmentGroup, form: EnvironmentForm) 
                 "is laid over them again.",
             )
         else:
-            messages.success(request, unversioned(form, before, found.current))
+            messages.success(request, describe_unversioned(form, before, found.current))
         Entry.note(person, "edit environment group", found)
 
 

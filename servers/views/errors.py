@@ -26,7 +26,7 @@ def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 def disk_full(request: HttpRequest, exception: Exception) -> HttpResponse | None:
     """None for what does not come of a full disk."""
-    why = datafolder.said(exception)
+    why = datafolder.describe_full_disk(exception)
     if not why:
         return None
     if "HX-Request" in request.headers:

@@ -7,7 +7,7 @@ from django.http import Http404, HttpRequest, JsonResponse
 from django.views.decorators.http import require_GET
 
 from servers.engines import ENGINES
-from servers.engines.flaglist import Flag, FlagList, all_shipped, newest, shipped
+from servers.engines.flaglist import Flag, FlagList, all_shipped, load_shipped, newest
 from servers.engines.launch import Launch
 from servers.engines.versions import of_image
 from servers.host import numbers
@@ -35,7 +35,7 @@ def profile_flags(request: HttpRequest) -> JsonResponse:
     if engine not in ENGINES:
         raise Http404(f"“{engine}” is not an engine. inferdash knows {', '.join(ENGINES)}.")
     if not ENGINES[engine].serves_models:
-        return JsonResponse(_nothing(engine))
+        return JsonResponse(_build_empty(engine))
     known = flaglist_for(engine, image, _box(request))
     return JsonResponse(_lean(known))
 
@@ -45,7 +45,7 @@ def flaglist_for(engine: str, image: str, box: Box | None) -> ImageFlags:
     asked = ImageFacts.objects.named(engine, image, box) if box is not None else None
     version = (asked.version if asked else "") or of_image(engine, image)
     own = asked.flaglist if asked else None
-    found = own or shipped(engine, version)
+    found = own or load_shipped(engine, version)
     return ImageFlags(
         flags=found or newest(engine),
         is_exact=found is not None,
@@ -63,15 +63,15 @@ def _box(request: HttpRequest) -> Box | None:
 
 def _lean(known: ImageFlags) -> dict[str, Any]:
     flags = known.flags
-    if flags.env is None and (same := shipped(flags.engine, flags.version)) is not None:
+    if flags.env is None and (same := load_shipped(flags.engine, flags.version)) is not None:
         flags = replace(flags, env=same.env)  # --help does not tell which variables are read
     said = flags.to_json() | {
         "title": ENGINES[flags.engine].title,
         "is_exact": known.is_exact,
         "asked": known.asked,
         "env_prefixes": ENV_PREFIXES[flags.engine],
-        "written": _written(flags.engine),
-        "lent": _lent(flags),
+        "written": _list_own_flags(flags.engine),
+        "lent": _borrow_help(flags),
     }
     if flags.env is None:
         said["lent_env"] = _lent_env(flags)
@@ -80,14 +80,14 @@ def _lean(known: ImageFlags) -> dict[str, Any]:
     return said
 
 
-def _nothing(engine: str) -> dict[str, Any]:
+def _build_empty(engine: str) -> dict[str, Any]:
     """Of what is no engine that inferdash knows: its words are its own."""
     said = FlagList(engine=engine, version="", flags=()).to_json()
     own = {"title": ENGINES[engine].title, "is_exact": False, "asked": "", "env_prefixes": []}
     return said | own | {"written": [], "lent": {}}
 
 
-def _written(engine: str) -> list[str]:
+def _list_own_flags(engine: str) -> list[str]:
     """Flags that inferdash writes itself, from the form's other fields."""
     found = set[str]()
     for checkpoint in ("user/model", "/model.gguf"):
@@ -103,7 +103,7 @@ def _written(engine: str) -> list[str]:
     return sorted(found)
 
 
-def _lent(flags: FlagList) -> dict[str, Any]:
+def _borrow_help(flags: FlagList) -> dict[str, Any]:
     """What other versions say of flags of which this one's list has only the names.
 
     It helps whoever writes a value; it proves nothing about this version.

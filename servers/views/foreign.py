@@ -20,7 +20,7 @@ CONFLICT = 409
 def box_watch_ask(request: PersonRequest, slug: str, key: str) -> HttpResponse:
     """What it means to watch it, and the button that does it."""
     box = get_object_or_404(Box, slug=slug)
-    context = {"box": box, "found": _found(box, key), "key": key}
+    context = {"box": box, "found": _find_watchable(box, key), "key": key}
     return render(request, "boxes/_watch.html", context)
 
 
@@ -28,10 +28,10 @@ def box_watch_ask(request: PersonRequest, slug: str, key: str) -> HttpResponse:
 @allow(Permission.EDIT)
 def box_watch(request: PersonRequest, slug: str, key: str) -> HttpResponse:
     box = get_object_or_404(Box, slug=slug)
-    found = _found(box, key)
+    found = _find_watchable(box, key)
     if found is None:
         return _text("It does not run any more, so that there is nothing to watch.")
-    return _taken(actions.ask_to_watch(box, found, by=request.user))
+    return _respond_taken(actions.ask_to_watch(box, found, by=request.user))
 
 
 @require_POST
@@ -49,10 +49,10 @@ def server_unwatch(request: PersonRequest, slug: str) -> HttpResponse:
 def box_profile(request: PersonRequest, slug: str, key: str) -> HttpResponse:
     """A profile of what was seen, running or not; it is read by the box's watcher."""
     box = get_object_or_404(Box, slug=slug)
-    found = _seen(box, key)
+    found = _find_seen(box, key)
     if found is None:
         return _text("It is not there any more, so that nothing of it can be read.")
-    return _taken(actions.ask_for_profile(box, found, by=request.user))
+    return _respond_taken(actions.ask_for_profile(box, found, by=request.user))
 
 
 @require_GET
@@ -60,7 +60,7 @@ def box_profile(request: PersonRequest, slug: str, key: str) -> HttpResponse:
 def box_take_over_ask(request: PersonRequest, slug: str, key: str) -> HttpResponse:
     """What will be done, what would bring the old one back, and the button, once it is named."""
     box = get_object_or_404(Box, slug=slug)
-    found = _running(box, key)
+    found = _find_running(box, key)
     context: dict[str, object] = {"box": box, "found": found, "key": key}
     if found is not None:
         context |= {
@@ -74,32 +74,32 @@ def box_take_over_ask(request: PersonRequest, slug: str, key: str) -> HttpRespon
 @allow(Permission.EDIT)
 def box_take_over(request: PersonRequest, slug: str, key: str) -> HttpResponse:
     box = get_object_or_404(Box, slug=slug)
-    found = _running(box, key)
+    found = _find_running(box, key)
     if found is None:
         return _text("It does not run any more, so that there is nothing to take over from.")
     if request.POST.get("name", "").strip() != found.name:
         return _text(f"Type its name, {found.name}, to say that it is the one you mean.")
-    return _taken(actions.ask_to_take_over(box, found, by=request.user))
+    return _respond_taken(actions.ask_to_take_over(box, found, by=request.user))
 
 
-def _seen(box: Box, key: str) -> DiscoveredEngine | None:
+def _find_seen(box: Box, key: str) -> DiscoveredEngine | None:
     """What the watcher has seen under this key; None when it is gone."""
     seen = box.sightings.filter(container_id__startswith=key).first() if len(key) > 4 else None
     return seen.what if seen and seen.what.key == key else None
 
 
-def _running(box: Box, key: str) -> DiscoveredEngine | None:
-    found = _seen(box, key)
+def _find_running(box: Box, key: str) -> DiscoveredEngine | None:
+    found = _find_seen(box, key)
     return found if found and not found.has_ended and not found.origin.install else None
 
 
-def _found(box: Box, key: str) -> DiscoveredEngine | None:
+def _find_watchable(box: Box, key: str) -> DiscoveredEngine | None:
     """What the watcher has seen under this key and that may be watched."""
-    found = _seen(box, key)
+    found = _find_seen(box, key)
     return found if found and not found.has_ended else None
 
 
-def _taken(is_new: bool) -> HttpResponse:
+def _respond_taken(is_new: bool) -> HttpResponse:
     if not is_new:
         return _text("Somebody has asked for the same a moment ago: it is on its way.")
     return HttpResponse(status=DONE)

@@ -15,7 +15,7 @@ from servers.views.profiles import find
 
 @require_GET
 @allow(Permission.VIEW)
-def found(request: HttpRequest) -> HttpResponse:
+def show_found(request: HttpRequest) -> HttpResponse:
     """The first page of the first admin: what is on the box. A box that is not there yet appears
     on the dashboard."""
     first = Box.objects.first()

@@ -10,7 +10,7 @@ from django.views.decorators.http import require_GET
 
 from servers import live
 from servers.gateway.clients import clients
-from servers.gateway.routes import listed, look
+from servers.gateway.routes import list_models, look
 from servers.lifecycle import demand
 from servers.models import Permission, Request, User
 from servers.models.request import LATEST
@@ -31,7 +31,7 @@ def gateway(request: PersonRequest) -> HttpResponse:
         {
             **use_from(request),
             # It tells of memory, and of who has started what.
-            "on_request": demand.listed() if request.user.may_view else [],
+            "on_request": demand.list_on_demand() if request.user.may_view else [],
             "requests": page,
             "person": request.user,
             "text": text,
@@ -45,7 +45,7 @@ def use_from(request: HttpRequest) -> dict[str, Any]:
     """The lines for programs, and what they can be tested with."""
     address = request.build_absolute_uri("/").rstrip("/")
     ready, absent = look()
-    offered = listed(
+    offered = list_models(
         [*ready, *(each for each in absent if each.may_start)],
         sees_causes=cast(User, request.user).may_view,
     )

@@ -20,7 +20,7 @@ from servers.lifecycle.images import built, jobs, shelf
 from servers.live import shelves
 from servers.models import Box, ImageJob, JobLog, Permission, TagNews, User
 from servers.views.access import allow
-from servers.views.images import told
+from servers.views.images import list_tag_updates
 from servers.views.profiles import find, save_launch
 
 DONE = 204
@@ -45,7 +45,7 @@ def image_jobs(request: HttpRequest) -> HttpResponse:
 @require_GET
 @allow(Permission.VIEW)
 def image_job(request: HttpRequest, pk: int) -> HttpResponse:
-    job = _seen(request, pk)
+    job = _find_job(request, pk)
     context = {"job": job, "jobs_mark": shelves.jobs_mark()}
     return render(request, "images/job.html", context)
 
@@ -54,7 +54,7 @@ def image_job(request: HttpRequest, pk: int) -> HttpResponse:
 @allow(Permission.VIEW)
 def image_job_log(request: HttpRequest, pk: int) -> HttpResponse:
     """The lines of a build after a number, and where the next ones are asked for."""
-    job = _seen(request, pk)
+    job = _find_job(request, pk)
     after_number = numbers.whole(request.GET.get("after", "")) or 0
     lines: list[tuple[int, str]] = []
     begun = JobLog.objects.filter(job=job, first__lte=after_number + 1).last()
@@ -79,7 +79,7 @@ def image_job_log(request: HttpRequest, pk: int) -> HttpResponse:
 @allow(Permission.VIEW)
 def image_job_text(request: HttpRequest, pk: int) -> StreamingHttpResponse:
     """`?raw` keeps what a terminal would obey."""
-    job = _seen(request, pk)
+    job = _find_job(request, pk)
     name = f"build-{job.pk}.log"
     return StreamingHttpResponse(
         _log_of(job, is_raw="raw" in request.GET),
@@ -93,7 +93,7 @@ async def _log_of(job: ImageJob, *, is_raw: bool) -> AsyncIterator[str]:
         yield f"{piece.text if is_raw else logtext.safe(piece.text)}\n"
 
 
-def _seen(request: HttpRequest, pk: int) -> ImageJob:
+def _find_job(request: HttpRequest, pk: int) -> ImageJob:
     seen = ImageJob.objects.seen_by(_me(request))
     return get_object_or_404(seen.select_related("box", "asked_by", "version__profile"), pk=pk)
 
@@ -116,7 +116,7 @@ def image_pull(request: HttpRequest, slug: str) -> HttpResponse:
 @require_POST
 @allow(Permission.EDIT)
 def image_job_cancel(request: HttpRequest, pk: int) -> HttpResponse:
-    job = _seen(request, pk)
+    job = _find_job(request, pk)
     _check_may(request, job)
     if not jobs.cancel(job, by=_me(request)):
         return _text("It has ended already, or somebody else has cancelled it.")
@@ -127,7 +127,7 @@ def image_job_cancel(request: HttpRequest, pk: int) -> HttpResponse:
 @allow(Permission.EDIT)
 def image_job_again(request: HttpRequest, pk: int) -> HttpResponse:
     """The same once more after its end; of what was held, all the same."""
-    job = _seen(request, pk)
+    job = _find_job(request, pk)
     _check_may(request, job)
     if job.state == ImageJob.State.HELD:
         return HttpResponse(status=DONE) if jobs.go_on(job, by=_me(request)) else _text(BUSY)
@@ -140,7 +140,7 @@ def image_job_again(request: HttpRequest, pk: int) -> HttpResponse:
 @allow(Permission.OPERATE)
 def image_job_away(request: HttpRequest, pk: int) -> HttpResponse:
     """Somebody has read what came of it."""
-    jobs.put_away(_seen(request, pk))
+    jobs.put_away(_find_job(request, pk))
     return HttpResponse(status=DONE)
 
 
@@ -169,7 +169,9 @@ def news_pull(request: HttpRequest, pk: int) -> HttpResponse:
 def news_move_ask(request: HttpRequest, pk: int, way: str) -> HttpResponse:
     """What moving the tag would do, and the button that does it."""
     news = get_object_or_404(TagNews.objects.select_related("box"), pk=pk)
-    found = next((each for each in told(news.box, _me(request)) if each.news.pk == pk), None)
+    found = next(
+        (each for each in list_tag_updates(news.box, _me(request)) if each.news.pk == pk), None
+    )
     context = {"news": news, "way": way, "told": found, "target": _target(news, way)}
     return render(request, "images/_move.html", context)
 

@@ -106,7 +106,7 @@ def _images(box: Box, person: User, text: str, sort: str) -> BoxImages:
         shelf=getattr(box, "shelf", None),
         rows=listed,
         others=[row for row in shown if not _is_listed(row)],
-        told=told(box, person),
+        told=list_tag_updates(box, person),
         count=len(every),
     )
 
@@ -165,17 +165,17 @@ _KEYS: dict[str, Callable[[ImageRow], Any]] = {
 }
 
 
-def told(box: Box, person: User) -> list[TagUpdate]:
+def list_tag_updates(box: Box, person: User) -> list[TagUpdate]:
     """Tags with a newer build, with one to go back to, or that could not be asked about."""
     found = TagNews.objects.filter(box=box).select_related("moved_by", "box")
     return [
-        TagUpdate(news=each, checked=_checked(each, person))
+        TagUpdate(news=each, checked=_filter_checked(each, person))
         for each in found
         if each.has_newer or each.before_id or each.error
     ]
 
 
-def _checked(each: TagNews, person: User) -> list[BuildForServer]:
+def _filter_checked(each: TagNews, person: User) -> list[BuildForServer]:
     return news.check(each, person) if each.newer_id else []
 
 

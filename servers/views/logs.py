@@ -34,7 +34,7 @@ async def run_log(request: HttpRequest, run_id: int) -> StreamingHttpResponse:
     text = _text(run, is_raw="raw" in request.GET, has_times="timestamps" in request.GET)
     name, is_packed = f"{run.server.slug}-run-{run.pk}.txt", "gz" in request.GET
     return StreamingHttpResponse(
-        _packed(text) if is_packed else text,
+        _compress(text) if is_packed else text,
         content_type="application/gzip" if is_packed else "text/plain; charset=utf-8",
         headers={
             "Content-Disposition": f'attachment; filename="{name}{".gz" if is_packed else ""}"'
@@ -42,7 +42,7 @@ async def run_log(request: HttpRequest, run_id: int) -> StreamingHttpResponse:
     )
 
 
-async def _packed(text: AsyncIterator[str]) -> AsyncIterator[bytes]:
+async def _compress(text: AsyncIterator[str]) -> AsyncIterator[bytes]:
     packer = zlib.compressobj(level=4, wbits=_GZIP)
     async for block in text:
         if packed := packer.compress(block.encode()):

@@ -50,13 +50,13 @@ def outlet_edit(request: HttpRequest, pk: int) -> HttpResponse:
     outlet = get_object_or_404(Outlet, pk=pk)
     name = outlet.name
     form = NotificationChannelForm(request.POST or None, instance=outlet)
-    if request.method == "POST" and form.is_valid() and _saved(request, form):
+    if request.method == "POST" and form.is_valid() and _save(request, form):
         messages.success(request, f"{form.instance} is changed.")
         return redirect("outlets")
     return render(request, "alerts/outlet.html", {"form": form, "pk": pk, "name": name})
 
 
-def _saved(request: HttpRequest, form: NotificationChannelForm) -> bool:
+def _save(request: HttpRequest, form: NotificationChannelForm) -> bool:
     """False where the old address cannot be read, which the form then says."""
     try:
         with transaction.atomic():

@@ -24,7 +24,7 @@ from servers.recipes import vllm_project
 from servers.recipes.document import Document
 from servers.recipes.mapping import DocumentError
 from servers.views.access import allow
-from servers.views.apart import apart
+from servers.views.apart import run_apart
 from servers.views.profile_form import of_document
 
 # Both stand at the beginning of a line in every profile's YAML, and together nowhere else.
@@ -50,18 +50,18 @@ async def profile_paste(request: HttpRequest) -> HttpResponse:
     context: dict[str, object] = {"text": text}
     if request.method == "POST":
         try:
-            found = await apart(_found, text, await sync_to_async(_largest_group)())
-            chosen = _chosen(request, found)
+            found = await run_apart(_read_paste, text, await sync_to_async(_largest_group)())
+            chosen = _find_chosen(request, found)
             if isinstance(chosen, Document):
                 return await sync_to_async(_form_of_document)(request, chosen)
             # What has been answered on an earlier page stays on each one after it.
             context |= {
-                "candidates": [_told(each) for each in found],
+                "candidates": [_name_candidate(each) for each in found],
                 "choice": request.POST.get("choice", ""),
                 "engine": request.POST.get("engine", ""),
             }
             if chosen is not None and not _asks(request, chosen, context):
-                made = await apart(_draft, request, chosen, text)
+                made = await run_apart(_draft, request, chosen, text)
                 return await sync_to_async(_filled_form)(request, made)
         except PasteError as error:
             context |= {"error": str(error), "line": _line(text, error.line)}
@@ -74,7 +74,7 @@ async def profile_paste(request: HttpRequest) -> HttpResponse:
     return await sync_to_async(render)(request, "profiles/paste.html", context)
 
 
-def _found(text: str, group: tuple[int, str]) -> Sequence[LaunchCommand | Document]:
+def _read_paste(text: str, group: tuple[int, str]) -> Sequence[LaunchCommand | Document]:
     return _documents(text, group) or read(text)
 
 
@@ -102,7 +102,7 @@ def _largest_group() -> tuple[int, str]:
     return best
 
 
-def _told(each: LaunchCommand | Document) -> tuple[str, str]:
+def _name_candidate(each: LaunchCommand | Document) -> tuple[str, str]:
     """How a candidate is called in the question which one is meant."""
     if isinstance(each, Document):
         return each.name, " ".join(each.launch.flags)
@@ -125,7 +125,7 @@ def _draft(request: HttpRequest, command: LaunchCommand, text: str) -> Draft:
     return without_keys(draft(fill(command, _values(request, command)), text=text, engine=engine))
 
 
-def _chosen(
+def _find_chosen(
     request: HttpRequest, found: Sequence[LaunchCommand | Document]
 ) -> LaunchCommand | Document | None:
     if len(found) == 1:

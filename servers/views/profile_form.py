@@ -29,7 +29,7 @@ from servers.recipes.document import Document
 from servers.views.access import allow
 from servers.views.profiles import find
 from servers.views.recipes import find_recipe
-from servers.views.saved import unversioned
+from servers.views.saved import describe_unversioned
 
 
 @require_http_methods(["GET", "POST"])
@@ -38,7 +38,7 @@ def profile_new(request: HttpRequest) -> HttpResponse:
     person = cast(User, request.user)
     source = Profile.objects.seen_by(person).filter(slug=request.GET.get("from", "")).first()
     form = ProfileForm(
-        request.POST or None, person=person, copied_from=source, initial=_given(request)
+        request.POST or None, person=person, copied_from=source, initial=_read_source(request)
     )
     if request.method == "POST" and form.is_valid():
         made = create(form, by=person)
@@ -46,7 +46,7 @@ def profile_new(request: HttpRequest) -> HttpResponse:
     return render(request, "profiles/form.html", {"form": form, "has_box": Box.objects.exists()})
 
 
-def _given(request: HttpRequest) -> dict[str, Any] | None:
+def _read_source(request: HttpRequest) -> dict[str, Any] | None:
     """What ?recipe= or ?model= stand for."""
     pk = request.GET.get("model", "")
     if pk.isdecimal() and len(pk) < 10:
@@ -119,7 +119,7 @@ def _save(request: HttpRequest, found: Profile, form: ProfileForm) -> None:
         found.save(update_fields=ABOUT)
         launch = form.launch()
         if launch == found.launch:
-            messages.success(request, unversioned(form, before, found.current))
+            messages.success(request, describe_unversioned(form, before, found.current))
         else:
             version = found.save_version(launch, by=person, message=form.cleaned_data["message"])
             messages.success(

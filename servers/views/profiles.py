@@ -41,8 +41,8 @@ LATEST = 10  # runs on a profile's page
 def profiles(request: HttpRequest) -> HttpResponse:
     wanted = ProfileFilter(
         text=request.GET.get("q", "")[:200],
-        engine=_chosen(request, "engine", ENGINES),
-        health=_chosen(request, "health", ProfileHealth.values),
+        engine=_read_filter(request, "engine", ENGINES),
+        health=_read_filter(request, "health", ProfileHealth.values),
     )
     found = Profile.objects.for_list(cast(User, request.user), wanted)
     page = Paginator(found, A_PAGE).get_page(request.GET.get("page"))
@@ -61,7 +61,7 @@ def profiles(request: HttpRequest) -> HttpResponse:
     )
 
 
-def _chosen(request: HttpRequest, name: str, among: Collection[str]) -> str:
+def _read_filter(request: HttpRequest, name: str, among: Collection[str]) -> str:
     value = request.GET.get(name, "")
     return value if value in among else ""
 
@@ -77,7 +77,7 @@ def profile(request: HttpRequest, slug: str) -> HttpResponse:
         {
             "profile": found,
             "launch": found.launch,
-            "record": record.of(found),
+            "record": record.compute_record(found),
             "is_compared": Likeness.objects.filter(version__profile=found).exists(),
             "chart": startchart.chart(record.starts(found)),
             "is_favourite": found.fans.filter(pk=cast(User, request.user).pk).exists(),
@@ -85,7 +85,7 @@ def profile(request: HttpRequest, slug: str) -> HttpResponse:
             "runs": Run.objects.filter(server__profile=found).select_related("server", "version")[
                 :LATEST
             ],
-            "servers": [{"server": server, **_known(found, server)} for server in servers],
+            "servers": [{"server": server, **_build_known(found, server)} for server in servers],
             # What holds everywhere, for one that is on no box.
             "checked": preflight.anywhere(found.launch) if not servers else None,
             # One more server of the same box says something only with values of its own.
@@ -103,10 +103,10 @@ def profile_known(request: HttpRequest, slug: str, server: str) -> HttpResponse:
     found = find(request, slug)
     placed = get_object_or_404(found.servers.select_related("box", "run"), slug=server)
     context = {"profile": found, "launch": found.launch, "server": placed}
-    return render(request, "profiles/_known.html", context | _known(found, placed))
+    return render(request, "profiles/_known.html", context | _build_known(found, placed))
 
 
-def _known(found: Profile, server: Server) -> dict[str, Any]:
+def _build_known(found: Profile, server: Server) -> dict[str, Any]:
     launch = parameters.fill(found.launch, server.values)
     tasks.look_at_mounts(launch, server.box)
     checked = preflight.check(launch, server.box, found, server)
@@ -116,7 +116,7 @@ def _known(found: Profile, server: Server) -> dict[str, Any]:
         "findings": checked.findings,
         "fit": checked.fit,
         "image": ImageFacts.objects.of(launch, server.box),
-        "offer": offers.of(launch, server.box, found),
+        "offer": offers.find_offer(launch, server.box, found),
     }
 
 

@@ -18,7 +18,7 @@ from servers.forms.prompts import PromptSetForm, read_answer, read_round
 from servers.models import Entry, Permission, PromptSet, Round, RoundAnswer, Run
 from servers.models.run import DesiredState, RunState
 from servers.views.access import PersonRequest, allow
-from servers.views.chat import around
+from servers.views.chat import build_context
 
 LISTED = 50  # rounds that one may choose from
 BESIDE = 2  # that are shown where nobody has chosen
@@ -88,14 +88,14 @@ def prompt_set(request: PersonRequest, pk: int) -> HttpResponse:
     return render(
         request,
         "prompts/set.html",
-        around(request)
+        build_context(request)
         | {
             "set": found,
             "rounds": rounds,
             "chosen": [each.pk for each in shown],
             "columns": columns,
             "changes": _changes(shown),
-            "told": [_told(request, each) for each in shown],
+            "told": [_describe_round(request, each) for each in shown],
             "params": rounds[0].params if rounds else {},
             "begun": request.GET.get("ask", ""),
             "most": COLUMNS,
@@ -153,7 +153,7 @@ def _sees(request: PersonRequest, each: Round) -> bool:
     return not profile.is_private or request.user.may_administer or profile.owner == request.user
 
 
-def _told(request: PersonRequest, each: Round) -> dict[str, Any]:
+def _describe_round(request: PersonRequest, each: Round) -> dict[str, Any]:
     """What the page's script has on a round."""
     run = each.run
     is_up = run.state == RunState.READY and run.wanted == DesiredState.RUNNING

@@ -8,7 +8,7 @@ from servers.models import ProfileVersion
 from servers.models.environment import EnvironmentVersion
 
 
-def unversioned(
+def describe_unversioned(
     form: ProfileForm | EnvironmentForm,
     before: Mapping[str, object],
     version: ProfileVersion | EnvironmentVersion | None,

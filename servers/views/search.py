@@ -72,7 +72,7 @@ def _groups(words: list[str], person: User) -> dict[str, list[SearchHit]]:
     }
 
 
-def _having(words: Iterable[str], *fields: str) -> Q:
+def _match_words(words: Iterable[str], *fields: str) -> Q:
     """Each word in one of the fields."""
     return reduce(
         and_,
@@ -85,7 +85,7 @@ def _having(words: Iterable[str], *fields: str) -> Q:
 
 def _servers(words: list[str]) -> list[SearchHit]:
     fields = ("slug", "box__slug", "profile__name", "profile__current__spec__checkpoint")
-    found = Server.objects.shown().filter(_having(words, *fields))
+    found = Server.objects.shown().filter(_match_words(words, *fields))
     return [
         SearchHit(
             title=server.slug,
@@ -109,7 +109,7 @@ def _profiles(words: list[str], person: User) -> list[SearchHit]:
 
 
 def _boxes(words: list[str]) -> list[SearchHit]:
-    found = Box.objects.filter(_having(words, "slug")).order_by("slug")[:EACH]
+    found = Box.objects.filter(_match_words(words, "slug")).order_by("slug")[:EACH]
     return [
         SearchHit(title=each.slug, about=each.health_word, url=reverse("box", args=[each.slug]))
         for each in found
@@ -117,7 +117,9 @@ def _boxes(words: list[str]) -> list[SearchHit]:
 
 
 def _models(words: list[str]) -> list[SearchHit]:
-    found = StoredCheckpoint.objects.filter(_having(words, "name", "path")).select_related("box")
+    found = StoredCheckpoint.objects.filter(_match_words(words, "name", "path")).select_related(
+        "box"
+    )
     return [
         SearchHit(
             title=each.name,

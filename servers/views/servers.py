@@ -19,7 +19,7 @@ EARLIER = 50  # runs in the table
 @allow(Permission.VIEW)
 def server(request: HttpRequest, slug: str) -> HttpResponse:
     found = get_object_or_404(Server.objects.with_details(), slug=slug)
-    run = _chosen(found, request.GET.get("run", ""))
+    run = _find_run(found, request.GET.get("run", ""))
     runs = found.runs.select_related("started_by", "stopped_by", "version")[:EARLIER]
     return render(
         request,
@@ -32,7 +32,7 @@ def server(request: HttpRequest, slug: str) -> HttpResponse:
     )
 
 
-def _chosen(server: Server, asked: str) -> Run | None:
+def _find_run(server: Server, asked: str) -> Run | None:
     if not asked:
         return server.run
     runs = server.runs.select_related("started_by", "stopped_by", "version")

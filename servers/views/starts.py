@@ -58,7 +58,7 @@ def question(
     is_refused = found.is_loading or bool(checked.faults)
     if not found.holders or (choice.answer == "beside" and not is_refused):
         return None
-    return asked(
+    return ask_in_dialog(
         request,
         "servers/_taken.html",
         {
@@ -95,10 +95,10 @@ def claim_question(
         for value in request.POST.getlist(name)
     ]
     context = {"server": server, "claims": found, "answers": answers, "action": request.path}
-    return asked(request, "claims/start.html", context)
+    return ask_in_dialog(request, "claims/start.html", context)
 
 
-def asked(request: HttpRequest, template: str, context: dict[str, object]) -> HttpResponse:
+def ask_in_dialog(request: HttpRequest, template: str, context: dict[str, object]) -> HttpResponse:
     """A question in the page's dialog, as the answer to a button that wants none."""
     answer = render(request, template, context)
     answer["HX-Retarget"] = "#dialog"

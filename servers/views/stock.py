@@ -94,7 +94,7 @@ def models(request: HttpRequest) -> HttpResponse:
 
 def _shelf(box: Box, person: User, text: str, state: str) -> BoxModels:
     everything = list(box.stored.defer("texts"))
-    shown = _filtered(box.stored.defer("texts"), text, state)
+    shown = _filter_checkpoints(box.stored.defer("texts"), text, state)
     rows = _rows(box, shown, everything, person)
     if state == "unused":
         rows = [row for row in rows if not row.uses]
@@ -106,11 +106,11 @@ def _shelf(box: Box, person: User, text: str, state: str) -> BoxModels:
         rows=rows,
         size=sum(each.size for each in everything),
         count=len(everything),
-        deletions=list(discarding.told(box)),
+        deletions=list(discarding.list_deletions(box)),
     )
 
 
-def _filtered(
+def _filter_checkpoints(
     found: QuerySet[StoredCheckpoint], text: str, state: str
 ) -> QuerySet[StoredCheckpoint]:
     for word in text.split():

@@ -79,7 +79,7 @@ class EngineDiscovery:
             known.due = now + (min(pause, _HINTED_PAUSE) if known.hint else pause)
             ways = known.find_ways() if known.find_ways else known.ways
             ask = partial(identify, ways, hint=known.hint, key=known.key, is_its=known.is_its)
-            self._questions.ask(number, partial(_answered, life, ask))
+            self._questions.ask(number, partial(_identify, life, ask))
 
     def hear(self, *, until: float) -> None:
         for _number, (life, heard) in self._questions.answers(until=until):
@@ -87,5 +87,5 @@ class EngineDiscovery:
                 self._known[life].heard = heard
 
 
-def _answered(life: Life, ask: Callable[[], EngineIdentity]) -> tuple[Life, EngineIdentity]:
+def _identify(life: Life, ask: Callable[[], EngineIdentity]) -> tuple[Life, EngineIdentity]:
     return life, ask()

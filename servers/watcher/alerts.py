@@ -35,7 +35,7 @@ class AlertMonitor:
         facts = [_facts(server) for server in servers]
         found = self._of_sample(judged, now, told)
         cases = [
-            *(case for each in facts for case in runs.cases(each, now=now, open_kinds=_of(each, told))),
+            *(case for each in facts for case in runs.cases(each, now=now, open_kinds=_list_silent_kinds(each, told))),
             *fetches.cases(_fetches(self.box), now=now),
             *found.cases,
             *self._of_data_folder(told),
@@ -44,7 +44,7 @@ class AlertMonitor:
         changes = self._steady.step(
             now,
             boxes.without_floor_twice(cases, told),
-            {key: _written(alert) for key, alert in open_ones.items()},
+            {key: _build_open(alert) for key, alert in open_ones.items()},
             unknown_kinds=found.unknown_kinds,
             unsure=found.unsure,
             refuted=found.refuted,
@@ -55,12 +55,12 @@ class AlertMonitor:
             if case := runs.event(each, now=now):
                 alerts.raise_alert(self.box, case)
         for server, each in zip(servers, facts, strict=True):
-            if not each.deaths and (before := _before(server)):
+            if not each.deaths and (before := _find_previous_life(server)):
                 self._tell_of_restart(before, now)
 
     def _tell_of_restart(self, before: Run, now: float) -> None:
         """Somebody else starts what is watched, faster than anybody looks."""
-        case = runs.restarted(_facts_of(before), now=now)
+        case = runs.judge_restart(_facts_of(before), now=now)
         if case is not None and not Alert.objects.filter(run=before, kind__in=ENDS).exists():
             alerts.raise_alert(self.box, case)
 
@@ -71,7 +71,10 @@ class AlertMonitor:
         for other in Box.objects.exclude(pk=self.box.pk).exclude(seen_at=None):
             assert other.seen_at is not None
             case = boxes.silence(
-                other.slug, seen_at=other.seen_at.timestamp(), now=now, servers=_running(other)
+                other.slug,
+                seen_at=other.seen_at.timestamp(),
+                now=now,
+                servers=_count_running(other),
             )
             if case is not None and other.pk not in silent:
                 alerts.raise_alert(other, case)
@@ -121,11 +124,11 @@ def _problems(box: Box) -> list[dict[str, str]]:
     return list(facts.get("problems", []))
 
 
-def _of(run: RunFacts, told: frozenset[Key]) -> frozenset[str]:
+def _list_silent_kinds(run: RunFacts, told: frozenset[Key]) -> frozenset[str]:
     return frozenset(kind for kind, subject in told if subject == run.server)
 
 
-def _written(alert: Alert) -> Open:
+def _build_open(alert: Alert) -> Open:
     words = (alert.title, alert.detail, alert.memory, alert.advice)
     return Open(severity=alert.severity, words=words)
 
@@ -147,11 +150,11 @@ def _why_over(alert: Alert) -> str:
     return f"{run.started_by or 'Somebody'} has started it again."
 
 
-def _running(box: Box) -> int:
+def _count_running(box: Box) -> int:
     return Run.objects.filter(server__box=box, state__in=ACTIVE).count()
 
 
-def _before(server: Server) -> Run | None:
+def _find_previous_life(server: Server) -> Run | None:
     """The life before, of a watched one that runs."""
     run = server.run
     if run is None or not run.is_watched or not run.is_active:

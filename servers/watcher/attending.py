@@ -50,7 +50,7 @@ class SystemdOwners:
         names = {other.container.name: other.container.id for other in others}
         found = dict(self._by_files(others))
         for process in self._processes.read(set(self._kernel.pids())) if names else ():
-            name = _named(process.title.split())
+            name = _find_container_name(process.title.split())
             if name in names and not process.container:
                 its = unit(self._kernel, process.pid)
                 if its and its != "session":
@@ -98,7 +98,7 @@ def _commands(script: UnitScript, service: Service) -> Iterator[tuple[list[str],
 
 def _starts(words: Sequence[str], folder: str, other: ExternalContainer) -> bool:
     """Whether a unit's command makes or starts this container."""
-    if _named(words) == other.container.name:
+    if _find_container_name(words) == other.container.name:
         return True
     labels = other.container.labels
     place = labels.get(f"{_COMPOSE}.project.working_dir", "")
@@ -107,7 +107,7 @@ def _starts(words: Sequence[str], folder: str, other: ExternalContainer) -> bool
         return False
     if "cd" in words[:at]:
         folder = words[words.index("cd") + 1]
-    options, verb, rest = _parted(words[at + 1 :])
+    options, verb, rest = _split_options(words[at + 1 :])
     if verb not in ("up", "start", "restart"):
         return False
     services = [
@@ -130,7 +130,7 @@ def _is_compose(words: Sequence[str], at: int) -> bool:
     return program in ("docker-compose", "podman-compose") or before in _CLIENTS
 
 
-def _parted(words: Sequence[str]) -> tuple[dict[str, str], str, Sequence[str]]:
+def _split_options(words: Sequence[str]) -> tuple[dict[str, str], str, Sequence[str]]:
     """Options before the verb, the verb, and what stands behind it."""
     options: dict[str, str] = {}
     at = 0
@@ -144,7 +144,7 @@ def _parted(words: Sequence[str]) -> tuple[dict[str, str], str, Sequence[str]]:
     return options, words[at] if at < len(words) else "", words[at + 1 :]
 
 
-def _named(words: Sequence[str]) -> str:
+def _find_container_name(words: Sequence[str]) -> str:
     """The container that a client's command line starts, by its name; "" for anything else."""
     at = next((n for n, word in enumerate(words[:3]) if engine_words.program(word) in _CLIENTS), -1)
     if at < 0 or not set(words[at + 1 : at + 3]) & set(_STARTS):

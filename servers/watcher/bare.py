@@ -16,7 +16,7 @@ from servers.engines.engine import flag_value
 from servers.host import ports
 from servers.host.kernel import Kernel, Process, Processes
 from servers.host.lives import ProcessId
-from servers.host.started import StartedError, started
+from servers.host.started import StartedError, find_started_process
 from servers.host.units import unit
 from servers.judge.found import DiscoveredEngine
 from servers.judge.origin import Origin
@@ -131,7 +131,7 @@ def _ways(found: DiscoveredEngine, pids: Callable[[DiscoveredEngine], tuple[int,
     """
     words = tuple(found.command.split())
     said = _port(words)
-    own = ports.listening(pids(found))
+    own = ports.list_listening_sockets(pids(found))
     wanted = said or ENGINES[found.engine].default_port
     places = [(address, port) for _pid, address, port in own if port == wanted]
     if not places and not said:
@@ -153,7 +153,7 @@ def _key(found: DiscoveredEngine) -> str:
     life = ProcessId.parse(found.container)
     assert life is not None
     try:
-        said = started(life.pid, start=life.start)
+        said = find_started_process(life.pid, start=life.start)
     except StartedError:
         return ""
     flag = flag_value(said.argv, "--api-key")

@@ -117,7 +117,7 @@ def gather(sample: dict[str, Any] | None) -> tuple[DockerFacts | None, dict[str,
     try:
         told = creation.docker().facts()
         docker = {"version": told.version, "root": told.root}
-        left_out = hardening.refused(creation.docker())
+        left_out = hardening.list_unsupported(creation.docker())
     except ContainerError as error:
         problems.append({"what": "Docker cannot be used", "fix": str(error)})
     if sample is not None and sample.get("error"):
@@ -128,7 +128,7 @@ def gather(sample: dict[str, Any] | None) -> tuple[DockerFacts | None, dict[str,
         read = limits.read(settings.BOX_FILE)
         allowed = {name: getattr(read, name) for name in read.__dataclass_fields__}
         allowed = {k: list(v) if isinstance(v, tuple) else v for k, v in allowed.items()}
-        opened = openings.found(settings.BOX, read, left_out)
+        opened = openings.find_mount_permissions(settings.BOX, read, left_out)
     except (limits.LimitsError, OSError) as error:
         problems.append({"what": "The limits file cannot be used", "fix": str(error)})
     found = {"docker": docker, "limits": allowed, "problems": problems}

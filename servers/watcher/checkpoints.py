@@ -53,7 +53,7 @@ def look(box: Box, ask_hub: AskHub | None = None) -> None:
     found: dict[str, dict[str, Any]] = {}
     missing = []
     try:
-        for source in _named(box):
+        for source in _list_named(box):
             if (checkpoint := checkpoints.look(source, box)) is not None:
                 found[source] = checkpoints.facts(checkpoint)
             else:
@@ -83,7 +83,7 @@ def _keep(box: Box, found: dict[str, dict[str, Any]], *, also: list[str] | None 
             CheckpointFacts.objects.update_or_create(box=box, source=source, defaults=values)
 
 
-def _named(box: Box) -> set[str]:
+def _list_named(box: Box) -> set[str]:
     shown = Server.objects.shown().filter(box=box, profile__archived_at=None)
     launches = (
         parameters.fill(server.profile.launch, server.values)

@@ -70,13 +70,13 @@ class DownloadMeter:
             _grew(run, before, size=size, seconds=now - before.at, seen=seen)
             before.grew, before.grew_at = seen, now
         elif now - before.grew_at > STILL:
-            _ended(run, before.grew)
+            _end(run, before.grew)
         before.at, before.seen, before.size = now, seen, size
 
     def _end(self, run: Run) -> None:
         look = self._looks.pop(run.pk, None)
         if look is not None:
-            _ended(run, look.grew)
+            _end(run, look.grew)
 
 
 def _grew(run: Run, before: _FolderSize, *, size: int, seconds: float, seen: datetime) -> None:
@@ -91,7 +91,7 @@ def _grew(run: Run, before: _FolderSize, *, size: int, seconds: float, seen: dat
     _keep(run, new)
 
 
-def _ended(run: Run, at: datetime) -> None:
+def _end(run: Run, at: datetime) -> None:
     if run.download_began_at is not None and run.download_ended_at is None:
         _keep(run, {"download_ended_at": at, "download_rate": None})
 

@@ -45,15 +45,15 @@ class EndedEngines:
         for other in others:
             key = other.container.id
             if key not in self._found:
-                self._found[key] = _surviving(other)
+                self._found[key] = _inspect_safely(other)
             if (each := self._found[key]) is not None:
                 yield self._autopsies.told(each, ContainerWorkload(other))
 
 
-def _surviving(other: ExternalContainer) -> DiscoveredEngine | None:
-    """As foreign.Foreign looks at what runs."""
+def _inspect_safely(other: ExternalContainer) -> DiscoveredEngine | None:
+    """As foreign.ExternalEngines looks at what runs."""
     try:
-        return _of(other)
+        return _inspect(other)
     except ContainerError:
         raise
     except Exception:
@@ -61,7 +61,7 @@ def _surviving(other: ExternalContainer) -> DiscoveredEngine | None:
         return None
 
 
-def _of(other: ExternalContainer) -> DiscoveredEngine | None:
+def _inspect(other: ExternalContainer) -> DiscoveredEngine | None:
     image = creation.docker().made_from(other.container.image_id)
     command = command_of(other.inspected, image)
     words = engine_words.engine_words(command) if command.engine else None

@@ -106,7 +106,7 @@ class EngineFigures:
         if kept.slot is not None and slot != kept.slot:
             if 0 < slot - kept.slot <= 3 * FINEST:
                 whole = _whole(kept, book) or figures
-                told = enginefigures.spanned(kept.moments, whole)
+                told = enginefigures.average_gauges(kept.moments, whole)
                 kept.line.append(None if told.generation is None else round(told.generation, 1))
                 point = figurepoints.point(told)
                 self._keeper.take_up(kept.slot, {run.server.slug: point})

@@ -103,7 +103,7 @@ class FileFollower(LogWriter):
             self._begin(outlet)
 
     def _begin(self, outlet: ProcessStream) -> None:
-        source = printed.opened(self.life.pid, outlet.number, start=self.life.start)
+        source = printed.open_stream(self.life.pid, outlet.number, start=self.life.start)
         said = os.fstat(source.fileno())
         inode = (said.st_dev, said.st_ino)
         known = LogProgress.of(self._known.get(outlet.stream))
@@ -117,7 +117,7 @@ class FileFollower(LogWriter):
         )
         self._files[outlet.stream] = file
         if not is_known:
-            self._keep([note(self._stamp(), _beginning(outlet, said.st_size))])
+            self._keep([note(self._stamp(), _find_beginning(outlet, said.st_size))])
 
     def _reopen(self) -> None:
         """It has ended: what is left of its files, as far as they still have their names."""
@@ -126,7 +126,7 @@ class FileFollower(LogWriter):
                 continue
             known = LogProgress.of(said)
             try:
-                source = printed.reopened(self.life.pid, self.life.start, known.inode)
+                source = printed.reopen_stream(self.life.pid, self.life.start, known.inode)
                 words = f"… {known.path} is another file by now: lines may be missing."
             except PrintedError as error:
                 source, words = None, f"… {error} Lines may be missing."
@@ -178,7 +178,7 @@ class FileFollower(LogWriter):
         return True
 
 
-def _beginning(outlet: ProcessStream, size: int) -> str:
+def _find_beginning(outlet: ProcessStream, size: int) -> str:
     name = {"o": "standard output", "e": "standard error"}[outlet.stream]
     said = f"… its {name} goes to {outlet.path}."
     if outlet.is_own:

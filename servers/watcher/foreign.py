@@ -155,7 +155,7 @@ class ExternalEngines:
 
     def _let_go(self) -> None:
         """Logs of runs that nobody watches any more."""
-        followed = logs.followed()
+        followed = logs.list_followed_runs()
         over = Run.objects.filter(
             pk__in=followed, is_watched=True, state__in=ENDED, container_id="", log_complete=True
         )
@@ -208,7 +208,7 @@ class ExternalEngines:
         """Of all that run, with what they have answered; processes after the containers."""
         for found in self._processes:
             heard = self._acquaintances.of(_moment(found)).heard
-            yield found if heard is None else _with(found, heard)
+            yield found if heard is None else _add_identity(found, heard)
         for other in others:
             known = self._acquaintances.of(_life(other))
             heard = known.heard or EngineIdentity()
@@ -250,7 +250,7 @@ def _moment(found: DiscoveredEngine) -> Life:
     return found.container, str(found.started_at)
 
 
-def _with(found: DiscoveredEngine, heard: EngineIdentity) -> DiscoveredEngine:
+def _add_identity(found: DiscoveredEngine, heard: EngineIdentity) -> DiscoveredEngine:
     return replace(
         found,
         answer=heard.answer,

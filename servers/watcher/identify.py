@@ -55,7 +55,7 @@ def identify(
 
 
 def _ask(endpoint: Endpoint, hint: str) -> EngineIdentity:
-    said = probes.listing(endpoint)
+    said = probes.list_models(endpoint)
     address, port = endpoint.address, endpoint.port
     if said.kind is PortKind.NOTHING:
         return EngineIdentity()

@@ -73,7 +73,7 @@ class ImageInspector:
             if not self._is_tidy:
                 throwaway.drop_leftovers(creation.docker())
                 self._is_tidy = True
-            pairs = placed(self.box)
+            pairs = list_images(self.box)
             self._known = ImageFacts.objects.on(self.box)
             ImageFacts.objects.forget_others(self._known, pairs)
             for engine, reference in pairs:
@@ -193,7 +193,7 @@ class ImageInspector:
             self._note(ENGINES[engine], reference, InspectionState.WAITING, why=reason)
 
 
-def placed(box: Box) -> list[tuple[str, str]]:
+def list_images(box: Box) -> list[tuple[str, str]]:
     """Engine and image of whatever is to be asked on the box, each pair once."""
     shown = Server.objects.shown().filter(box=box, profile__archived_at=None)
     launches = [
@@ -229,13 +229,13 @@ def answer(
 
     Raises Postponed, and ContainerError for what is not the image's fault.
     """
-    told = _told(engine, image, engine.version_command, go_on)
+    told = _run_command(engine, image, engine.version_command, go_on)
     version = ""
     if isinstance(told, ContainerOutput) and told.exit_code == 0:
         version = asked.version_in(engine, f"{told.errors}\n{told.output}")
     why = ""
     for command in engine.help_commands:
-        said = _told(engine, image, command, go_on)
+        said = _run_command(engine, image, command, go_on)
         if isinstance(said, ContainerOutput) and said.exit_code == 0:
             try:
                 return version, asked.flags_in(engine, said.output, version=version), ""
@@ -248,7 +248,7 @@ def answer(
     return version, None, why
 
 
-def _told(
+def _run_command(
     engine: Engine, image: Image, command: tuple[str, ...], go_on: Callable[[], bool]
 ) -> ContainerOutput | str:
     """What the command said, or Docker's sentence on why it could not even start."""

@@ -73,7 +73,7 @@ class Rollups:
         """This minute and the one before, which may be on its way to the database."""
         with self._lock:
             before = self._waiting.get(minute - MINUTE, {})
-            return history.merged(before, self._waiting.get(minute, {}))
+            return history.merge(before, self._waiting.get(minute, {}))
 
     def write(self, *, but: int | None = None) -> None:
         """Bring to the database what waits, but for the minute that is still going on.
@@ -92,12 +92,12 @@ class Rollups:
     @transaction.atomic
     def _store(self, minute: int, new: Series) -> None:
         # A minute may have begun before the watcher was started anew: all of it counts.
-        fine = _within(self._merge(self._finest, minute, new), minute, MINUTE)
+        fine = _cut_series(self._merge(self._finest, minute, new), minute, MINUTE)
         if self._finest < 10:
-            self._merge(10, minute, _rolled(fine, 10))
-        minutes = self._merge(60, minute, _rolled(fine, 60))
-        lately = _within(minutes, history.slot(minute, 600), 600)
-        self._merge(600, minute, _rolled(lately, 600))
+            self._merge(10, minute, _roll_up(fine, 10))
+        minutes = self._merge(60, minute, _roll_up(fine, 60))
+        lately = _cut_series(minutes, history.slot(minute, 600), 600)
+        self._merge(600, minute, _roll_up(lately, 600))
 
     def _merge(self, step: int, minute: int, new: Series) -> Series:
         """Put points into the chunk that this minute lies in, and return all that are in it."""
@@ -105,7 +105,7 @@ class Rollups:
         rows = self._table._default_manager
         chunk = rows.filter(box=self.box, step=step, start=start).first()
         made = chunk or self._table(box=self.box, step=step, start=start)
-        series = history.merged(chunk.series, new) if chunk else new
+        series = history.merge(chunk.series, new) if chunk else new
         made.body = history.pack(series)
         made.save()
         return series
@@ -124,12 +124,12 @@ class Rollups:
             self._table._default_manager.filter(box=self.box, step=step, start__lt=old).delete()
 
 
-def _within(series: Series, since: int, span: int) -> Series:
+def _cut_series(series: Series, since: int, span: int) -> Series:
     return {
         key: {t: point for t, point in times.items() if since <= t < since + span}
         for key, times in series.items()
     }
 
 
-def _rolled(series: Series, step: int) -> Series:
+def _roll_up(series: Series, step: int) -> Series:
     return {key: history.rolled_up(times, step) for key, times in series.items()}

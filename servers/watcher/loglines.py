@@ -73,7 +73,7 @@ def stamp(record: bytes) -> str:
     return record.split(b" ", 1)[0].decode()
 
 
-def within(found: Iterable[bytes], begin: str, end: str) -> Iterator[bytes]:
+def slice_records(found: Iterable[bytes], begin: str, end: str) -> Iterator[bytes]:
     """The records from one stamp on, and before the other; "" is no bound."""
     for record in found:
         at = stamp(record)
@@ -149,7 +149,7 @@ def _is_jump(before: bytes, after: bytes) -> bool:
     return later(stamp(before), JUMP) < stamp(after)
 
 
-def missing(docker: Iterable[bytes], stored: Iterator[list[bytes]]) -> Iterator[bytes]:
+def find_missing(docker: Iterable[bytes], stored: Iterator[list[bytes]]) -> Iterator[bytes]:
     """Docker's records that are not among the stored ones, in Docker's order.
 
     Both stand nearly in the order of their timestamps, so that two windows are compared

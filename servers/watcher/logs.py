@@ -21,19 +21,19 @@ from servers.host.logstream import Line, LogStream
 from servers.lifecycle import creation
 from servers.models import LogChunk, Run
 from servers.models.log import NOTE
-from servers.models.tokens import masked
+from servers.models.tokens import mask_lines
 from servers.models.watched import between
 from servers.watcher.filelogs import FileFollower
 from servers.watcher.loglines import (
     RecordOrder,
     earlier,
-    missing,
+    find_missing,
     nanoseconds_later,
     note,
     records,
     secrets_pattern,
+    slice_records,
     stamp,
-    within,
 )
 from servers.watcher.readahead import LogReadAhead
 from servers.watcher.storing import LogWriter
@@ -72,7 +72,7 @@ def follow(run_id: int, container_id: str, *, masks: Iterable[str] = ()) -> LogW
         return follower
 
 
-def followed() -> list[int]:
+def list_followed_runs() -> list[int]:
     """The runs whose logs are being followed."""
     with _lock:
         return [pk for pk, follower in _followers.items() if follower.is_alive()]
@@ -180,7 +180,7 @@ class Follower(LogWriter):
 
     def _records(self, source: Iterable[Line]) -> Iterator[bytes]:
         found = records(source, self._secrets)
-        return within(found, self._begin, self._end) if self._begin or self._end else found
+        return slice_records(found, self._begin, self._end) if self._begin or self._end else found
 
     def _resume(self) -> tuple[str, RecordOrder]:
         """From when to read, and what of that is stored already."""
@@ -225,7 +225,7 @@ class Follower(LogWriter):
     def _tell_removed(self) -> None:
         """inferdash removes a container only once its log is complete: this was somebody else."""
         if self._source is not None:  # what it wrote last is to be had nowhere else
-            rest = list(masked(self._records(self._source.rest)))
+            rest = list(mask_lines(self._records(self._source.rest)))
             self._store(self._order.new(rest, datetime.now(UTC))[0] if rest else [])
         last = LogChunk.objects.tail(self.run_id, 1)
         at = last[0].at if last else datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.000000000Z")
@@ -251,8 +251,8 @@ class Follower(LogWriter):
         blocks = LogChunk.objects.blocks(self.run_id)
         stored = (block.encode().split(b"\n") for _first, block in blocks)
         source = self._open()
-        kept = self._not_cut_out(watched(masked(self._records(source))))
-        left_out = list(missing(kept, stored))
+        kept = self._not_cut_out(watched(mask_lines(self._records(source))))
+        left_out = list(find_missing(kept, stored))
         last = LogChunk.objects.tail(self.run_id, 1)
         if not left_out:
             return not seen or not last or seen >= last[0].at

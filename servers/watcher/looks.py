@@ -49,7 +49,7 @@ class StatusProbe:
         return tuple(self.figures[name] for name in engine.moving_metrics if name in self.figures)
 
 
-def starting(
+def probe_start(
     endpoint: Endpoint, engine: Engine, *, path: str, served_name: str, takes_any: bool = False
 ) -> ReadinessProbe:
     """`takes_any`: whatever it lists is its model; nobody has told it a name."""
@@ -69,7 +69,9 @@ def starting(
     )
 
 
-def serving(endpoint: Endpoint, engine: Engine, *, path: str, spare_health: bool) -> StatusProbe:
+def probe_status(
+    endpoint: Endpoint, engine: Engine, *, path: str, spare_health: bool
+) -> StatusProbe:
     """`spare_health`: the figures alone will do, where there are any. Many images write a line
     into their log for each question."""
     found = _figures(endpoint, engine) if spare_health else None
@@ -92,7 +94,7 @@ def _figures(endpoint: Endpoint, engine: Engine) -> StatusProbe:
         names |= book.names
     histograms = book.histograms if book else ()
     at = time.monotonic()
-    exposed = probes.exposed(endpoint, names, histograms, path=engine.metrics_path)
+    exposed = probes.fetch_metrics(endpoint, names, histograms, path=engine.metrics_path)
     slots = None
     if engine.running_metric not in exposed.totals and engine.slots_path:
         slots = probes.busy_slots(endpoint, engine.slots_path)

@@ -41,7 +41,7 @@ class MemoryMonitor:
             if is_unified
             else [],
             "pending": self._now_and_then(
-                "pending", CONTAINERS_EVERY, lambda: snapshots.pending(self.box)
+                "pending", CONTAINERS_EVERY, lambda: snapshots.find_pending_start(self.box)
             ),
             "events": [self._events.popleft() for _ in range(len(self._events))],
         }

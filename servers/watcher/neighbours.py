@@ -46,7 +46,11 @@ class OtherWorkloadsMonitor:
         """`engines` are the containers that are told of elsewhere, `workers` processes of Ray in
         none. Raises ContainerError.
         """
-        containers = [_told(other, units) for other in others if other.container.id not in engines]
+        containers = [
+            _describe_container(other, units)
+            for other in others
+            if other.container.id not in engines
+        ]
         containers += [_of_process(worker) for worker in workers]
         containers.sort(key=lambda each: str(each["name"]))
         if time.monotonic() - self._counted_at >= IMAGES_EVERY:
@@ -57,12 +61,12 @@ class OtherWorkloadsMonitor:
             trouble="",
             containers=containers,
             images=self._images,
-            unseen=[each.to_json() for each in unseen(_standing(), sample)],
+            unseen=[each.to_json() for each in unseen(_build_rights(), sample)],
         )
 
     def note_trouble(self, error: ContainerError, sample: Mapping[str, Any] | None) -> None:
         """Docker could not be asked; what is known stays."""
-        standing = _standing(str(error), is_refused=error.kind == "no_permission")
+        standing = _build_rights(str(error), is_refused=error.kind == "no_permission")
         self._keep(trouble=str(error), unseen=[each.to_json() for each in unseen(standing, sample)])
 
     def _keep(self, **values: Any) -> None:
@@ -97,7 +101,9 @@ def _of_process(worker: RayWorkerProcess) -> dict[str, Any]:
     }
 
 
-def _told(other: ExternalContainer, units: Mapping[str, SystemdOwner]) -> dict[str, Any]:
+def _describe_container(
+    other: ExternalContainer, units: Mapping[str, SystemdOwner]
+) -> dict[str, Any]:
     container = other.container
     began = container.started_at
     ports = sorted({port.host_port for port in container.published if port.host_port})
@@ -124,7 +130,7 @@ def _user() -> str:
         return str(os.geteuid())
 
 
-def _standing(trouble: str = "", *, is_refused: bool = False) -> WatcherRights:
+def _build_rights(trouble: str = "", *, is_refused: bool = False) -> WatcherRights:
     return WatcherRights(
         user=_user(),
         is_root=os.geteuid() == 0,

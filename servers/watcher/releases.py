@@ -33,7 +33,7 @@ class ReleaseMonitor:
 
     def see(self, snapshot: Mapping[str, Any]) -> None:
         """`snapshot` is a sample with the box's shared memory, where that is the GPU's too."""
-        runs = releases.watched(self.box)
+        runs = releases.list_watched_runs(self.box)
         if snapshot.get("shm") and any(_is_on_its_way(run) for run in runs):
             snapshot = {**snapshot, "shm": self._shared_memory()}
         self._seen = {run.pk: self._seen.get(run.pk, _Seen()) for run in runs}

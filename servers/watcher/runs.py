@@ -176,7 +176,7 @@ class Runs:
         if run.is_watched:
             path = asked_path(run)
         ask = partial(
-            looks.starting,
+            looks.probe_start,
             endpoint,
             engine,
             path=path,
@@ -194,7 +194,7 @@ class Runs:
         spare = self._liveness.spares_health(run)
         self._questions.ask(
             run.pk,
-            lambda: (run, looks.serving(endpoint, engine, path=path, spare_health=spare)),
+            lambda: (run, looks.probe_status(endpoint, engine, path=path, spare_health=spare)),
         )
 
     def _heard_ready(self, run: Run, said: StatusProbe) -> None:

@@ -19,9 +19,9 @@ from servers.engines import ENGINES
 from servers.host import probes, sleeping
 from servers.host.probes import Endpoint, EngineError
 from servers.judge.holders import memory_by_container
-from servers.judge.sleeping import lacking
+from servers.judge.sleeping import compute_wake_shortfall
 from servers.lifecycle import demand
-from servers.live.waiting import heard
+from servers.live.waiting import wait
 from servers.models import Box, Run
 from servers.models.run import DesiredState, RunState
 from servers.models.sleeping import Sleep
@@ -70,7 +70,7 @@ class EngineSleeper:
         if run.sleep == Sleep.ASLEEP and run.wake_wanted_at is not None:
             if timezone.now() - run.wake_wanted_at > demand.WAITS:
                 Run.objects.filter(pk=run.pk).update(wake_wanted_at=None)
-            elif lacking(run.slept, live.sample(self.box.slug), run.gpus or "all"):
+            elif compute_wake_shortfall(run.slept, live.sample(self.box.slug), run.gpus or "all"):
                 pass  # room is being made for it
             elif _move(run, old=Sleep.ASLEEP, new=Sleep.WAKING):
                 self._questions.ask(run.pk, partial(_in_thread, _wake, run, endpoint))
@@ -100,13 +100,13 @@ def _fall(run: Run, endpoint: Endpoint) -> Outcome:
     ):
         return Outcome(sleep=Sleep.AWAKE)
     level = run.version.launch.sleep_level
-    held = _held(run, live.sample(run.server.box.slug))
+    held = _sum_held(run, live.sample(run.server.box.slug))
     try:
         sleeping.sleep(endpoint, level)
     except EngineError as error:
         is_asleep = sleeping.is_sleeping(endpoint)
         return Outcome(sleep=Sleep.ASLEEP if is_asleep else Sleep.AWAKE, trouble=str(error))
-    now_held = _held(run, _sample_since(run, time.time()))
+    now_held = _sum_held(run, _sample_since(run, time.time()))
     return Outcome(
         sleep=Sleep.ASLEEP,
         said={"level": level, "before": held, "after": now_held},
@@ -146,7 +146,7 @@ def _look(run: Run, endpoint: Endpoint) -> Outcome:
     return Outcome(sleep=Sleep.ASLEEP if said else Sleep.AWAKE)
 
 
-def _held(run: Run, sample: Mapping[str, Any] | None) -> int | None:
+def _sum_held(run: Run, sample: Mapping[str, Any] | None) -> int | None:
     """Bytes on all its GPUs; None where that is not told."""
     if sample is None or sample.get("stale_s") is not None:
         return None
@@ -160,7 +160,7 @@ def _sample_since(run: Run, moment: float) -> Mapping[str, Any] | None:
     def is_new(sample: Mapping[str, Any] | None) -> bool:
         return sample is not None and sample["t"] > moment + 1
 
-    sample = heard(
+    sample = wait(
         lambda: live.sample(box.slug),
         is_new,
         groups=[live.LIVE],

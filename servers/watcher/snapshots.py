@@ -17,10 +17,10 @@ REMEMBERED = timedelta(days=7)
 def complete(sample: dict[str, Any], box: Box) -> dict[str, Any]:
     """The sample with this install's containers, the box's shared memory and its disks."""
     more = {"containers": containers(box), "shm": shared_memory(), "events": []}
-    return sample | more | {"pending": pending(box), "disks": disks(box)}
+    return sample | more | {"pending": find_pending_start(box), "disks": disks(box)}
 
 
-def pending(box: Box) -> dict[str, Any] | None:
+def find_pending_start(box: Box) -> dict[str, Any] | None:
     """The start that has waited longest for free memory, and what it wants of each GPU."""
     queued = Run.objects.filter(server__box__slug=box.slug, state=RunState.QUEUED)
     launches = (run.version.launch for run in queued.select_related("version").order_by("pk"))

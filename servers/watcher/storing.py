@@ -76,7 +76,9 @@ class LogWriter(threading.Thread, ABC):
         except LogMovedError:
             self._tell_once("another watcher stores the same log; is inferdash running twice?")
         except (DatabaseError, InterfaceError) as error:
-            self._tell_once(datafolder.said(error) or f"the database is away: {error}")
+            self._tell_once(
+                datafolder.describe_full_disk(error) or f"the database is away: {error}"
+            )
             close_old_connections()
         else:
             self._trouble = ""

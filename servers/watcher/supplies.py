@@ -32,7 +32,7 @@ def look(box: Box, docker: DockerFacts | None) -> None:
         "shm": outfit.shared_memory(root=root),
     }
     found["disks"] = {name: asdict(disk) for name, disk in disks.items() if disk is not None}
-    if (ports := outfit.listening()) is not None:
+    if (ports := outfit.list_listening_ports()) is not None:
         found["listening"] = sorted(ports)
     if (addresses := outfit.addresses()) is not None:
         found["addresses"] = sorted(addresses)

@@ -1,8 +1,8 @@
-from servers.engines.flaglist import FlagList, shipped
+from servers.engines.flaglist import FlagList, load_shipped
 
 
 def vllm_32() -> FlagList:
-    found = shipped("vllm", "0.32.0")
+    found = load_shipped("vllm", "0.32.0")
     assert found is not None
     return found
 

@@ -4,7 +4,7 @@ import pytest
 
 from servers.engines import ENGINES, asked
 from servers.engines.flaghelp import HelpError, parse_help
-from servers.engines.flaglist import shipped
+from servers.engines.flaglist import load_shipped
 from tests.asked.boxes import HELP, vllm_32
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("own_redis")]
@@ -58,34 +58,34 @@ def test_the_version_is_read(engine: str, text: str, version: str) -> None:
 
 
 def test_a_llama_cpp_build_is_found_among_the_shipped_lists() -> None:
-    assert shipped("llamacpp", "b6123-0c1e570") is not None
+    assert load_shipped("llamacpp", "b6123-0c1e570") is not None
 
 
 def test_an_answer_takes_what_help_does_not_tell_from_the_same_release() -> None:
     raw = parse_help("vllm", HELP, version="0.32.0+cu130")
 
-    whole = asked.completed(raw, ENGINES["vllm"])
+    whole = asked.complete(raw, ENGINES["vllm"])
 
     found = whole.find("--tensor-parallel-size")
     assert found is not None
     assert found.type == "int"
     assert whole.env == vllm_32().env
     assert "--calculate-kv-scales" in whole.removed
-    unknown = asked.completed(parse_help("vllm", HELP, version="0.99.0"), ENGINES["vllm"])
+    unknown = asked.complete(parse_help("vllm", HELP, version="0.99.0"), ENGINES["vllm"])
     assert unknown.env is None
     assert "--calculate-kv-scales" in unknown.removed
 
 
 def test_a_flag_whose_help_is_suppressed_is_no_unknown_one() -> None:
-    release = shipped("sglang", "0.5.23")
+    release = load_shipped("sglang", "0.5.23")
     assert release is not None
     sglang = ENGINES["sglang"]
     told = replace(
         release, flags=tuple(flag for flag in release.flags if flag.name not in sglang.hidden_flags)
     )
 
-    assert set(asked.completed(told, sglang).names) == set(release.names)
-    other = asked.completed(replace(told, version="0.5.99"), sglang)
+    assert set(asked.complete(told, sglang).names) == set(release.names)
+    other = asked.complete(replace(told, version="0.5.99"), sglang)
     assert "--forward-pass-metrics-worker-id" not in other.names
 
 

@@ -17,7 +17,7 @@ from servers.host.containers import DockerContainers
 from servers.lifecycle import creation
 from servers.models import Box, ImageFacts, Server
 from servers.models.run import RunState
-from servers.watcher.images import ImageInspector, has_room, may_ask, placed
+from servers.watcher.images import ImageInspector, has_room, list_images, may_ask
 from servers.watcher.loop import Watcher
 from tests import factories
 from tests.asked.boxes import HELP, vllm_32
@@ -315,7 +315,7 @@ def test_other_boxes_and_removed_servers_do_not_count(box: Box) -> None:
     Server.objects.filter(pk=gone.pk).update(removed_at=timezone.now())
     place(factories.box("another"), "elsewhere:1", "elsewhere")
 
-    assert placed(box) == [("sglang", "other:1"), ("vllm", IMAGE)]
+    assert list_images(box) == [("sglang", "other:1"), ("vllm", IMAGE)]
 
 
 def test_a_failure_is_not_repeated_before_a_day_has_passed(box: Box) -> None:

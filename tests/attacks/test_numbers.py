@@ -32,7 +32,7 @@ def pasted(option: str) -> None:
 def readers(n: str) -> Iterator[tuple[str, Callable[[], object]]]:
     yield "driver", lambda: drivers.satisfies(f"{n}.1", "cuda>=12.8")
     yield "condition", lambda: drivers.satisfies("580.1", f"cuda>={n}.8 driver<{n}")
-    yield "first driver", lambda: drivers.first_for(drivers.needed(f"cuda>={n}.1"))
+    yield "first driver", lambda: drivers.first_for(drivers.find_needed_cuda(f"cuda>={n}.1"))
     yield "version", lambda: versions.release(f"{n}.1.1")
     yield "cards", lambda: cards.parse(f"{n}x RTX PRO 6000")
     yield "ulimit", lambda: ulimits(f"memlock={n}")

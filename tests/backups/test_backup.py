@@ -240,9 +240,9 @@ def spoiled(path: Path, spoil: Spoil, *, digest: bool = True) -> Path:
     """The same backup after somebody has changed manifest and rows."""
     read = archives.read(path)
     manifest, rows = dict(read.manifest), json.loads(json.dumps(read.rows))
-    text, made = archives.packed(rows)
+    text, made = archives.pack_rows(rows)
     spoil(manifest, rows)
-    text, made = archives.packed(rows)
+    text, made = archives.pack_rows(rows)
     if digest:
         manifest["digest"] = made
     other = path.with_name("spoiled.inferdash")

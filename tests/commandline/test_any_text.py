@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from servers.commandline import budget
 from servers.commandline.blanks import fill
 from servers.commandline.command import PasteError
-from servers.commandline.paste import normalized, unfenced
+from servers.commandline.paste import blank_fences, normalize
 from servers.commandline.read import LONGEST, _read, read
 from tests.cases import table
 from tests.commandline.pastes import cases
@@ -79,8 +79,8 @@ def test_a_paste_that_grows_while_it_is_read_is_refused(paste: str) -> None:
 
 def test_guides_are_far_from_the_bounds() -> None:
     for each in cases("gives"):
-        with budget.counted(steps=budget.STEPS // 20, written=budget.WRITTEN // 20):
-            _read(unfenced(normalized(each.paste)))
+        with budget.budget(steps=budget.STEPS // 20, written=budget.WRITTEN // 20):
+            _read(blank_fences(normalize(each.paste)))
 
 
 def test_what_a_person_fills_in_does_not_grow_either() -> None:
@@ -91,7 +91,7 @@ def test_what_a_person_fills_in_does_not_grow_either() -> None:
 
 
 def test_what_is_no_paste_is_not_counted() -> None:
-    with budget.counted(steps=1, written=1):
+    with budget.budget(steps=1, written=1):
         budget.step()
         with pytest.raises(budget.TooMuchError):
             budget.step()

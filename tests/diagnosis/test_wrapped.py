@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from servers.judge.logreport import report
-from servers.judge.logwrap import unwrapped
+from servers.judge.logwrap import unwrap
 from tests.cases import table
 
 _LOGS = Path(__file__).parent / "logs"
@@ -78,4 +78,4 @@ def test_fences_at_both_ends_are_no_lines() -> None:
 )
 def test_what_an_engine_writes_stays(line: str) -> None:
     lines = [(1, "start"), *((number, line) for number in range(2, 40))]
-    assert unwrapped(lines) == lines
+    assert unwrap(lines) == lines

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from servers.judge.given_back import Members, held_before, missing
+from servers.judge.given_back import Members, describe_missing, held_before
 from tests.samples import GIB, card, process, sample
 
 THEIRS = Members(container="c" * 64)
@@ -12,22 +12,25 @@ def test_what_they_held_is_waited_for() -> None:
     before = held_before(_loaded(), THEIRS)
 
     assert before == {0: (_loaded()["gpus"][0]["used"], 60 * GIB)}
-    assert missing(before, _loaded(), THEIRS) == "the memory of GPU 0"
-    assert missing(before, sample([card(0, []), card(1, [(8, 10)])], []), THEIRS) == ""
+    assert describe_missing(before, _loaded(), THEIRS) == "the memory of GPU 0"
+    assert describe_missing(before, sample([card(0, []), card(1, [(8, 10)])], []), THEIRS) == ""
 
 
 def test_memory_that_nobody_holds_is_not_back() -> None:
     before = held_before(_loaded(), THEIRS)
     stuck = card(0, [], used=_loaded()["gpus"][0]["used"] - 30 * GIB)
 
-    assert missing(before, sample([stuck, card(1, [])], []), THEIRS) == "30.0 GiB of GPU 0"
+    assert describe_missing(before, sample([stuck, card(1, [])], []), THEIRS) == "30.0 GiB of GPU 0"
 
 
 def test_others_on_the_gpu_do_not_count() -> None:
     before = held_before(_loaded(), Members(pids=(8,)))
 
     assert list(before) == [1]
-    assert missing(before, sample([card(0, [(7, 60)]), card(1, [])], []), Members(pids=(8,))) == ""
+    assert (
+        describe_missing(before, sample([card(0, [(7, 60)]), card(1, [])], []), Members(pids=(8,)))
+        == ""
+    )
 
 
 def test_a_driver_without_figures_tells_who_is_there() -> None:
@@ -36,7 +39,7 @@ def test_a_driver_without_figures_tells_who_is_there() -> None:
     before = held_before(sample([silent], [process(7, container="c" * 64)]), THEIRS)
 
     assert before[0][1] is None
-    assert missing(before, sample([card(0, [])], []), THEIRS) == ""
+    assert describe_missing(before, sample([card(0, [])], []), THEIRS) == ""
 
 
 def test_a_box_without_gpus_waits_for_nothing() -> None:

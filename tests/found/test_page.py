@@ -446,4 +446,4 @@ def test_a_user_whom_no_passwd_knows_is_told_by_its_number(monkeypatch: pytest.M
 
     monkeypatch.setattr(getpass, "getuser", unknown)
 
-    assert neighbours._standing().user == str(os.geteuid())
+    assert neighbours._build_rights().user == str(os.geteuid())

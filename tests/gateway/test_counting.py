@@ -57,9 +57,9 @@ COUNTS = {"choices": [], "usage": {"prompt_tokens": 1}}
 def test_the_event_of_counts_alone_is_left_out(gap: str) -> None:
     word, end = event(WORD, gap), f"data: [DONE]{gap}".encode()
 
-    assert counting.without(word + event(COUNTS, gap) + end) == word + end
-    assert counting.without(word) == word
-    assert counting.without(b"") == b""
+    assert counting.drop_usage_event(word + event(COUNTS, gap) + end) == word + end
+    assert counting.drop_usage_event(word) == word
+    assert counting.drop_usage_event(b"") == b""
 
 
 @pytest.mark.parametrize(
@@ -74,12 +74,12 @@ def test_the_event_of_counts_alone_is_left_out(gap: str) -> None:
     ids=["with words", "no counts", "an error", "something else", "no object"],
 )
 def test_whatever_says_more_is_passed_on(said: object) -> None:
-    assert counting.without(event(said)) == event(said)
+    assert counting.drop_usage_event(event(said)) == event(said)
 
 
 def test_half_an_event_is_passed_on() -> None:
     half = b'data: {"choices": [], "usage": {'
-    assert counting.without(half) == half
+    assert counting.drop_usage_event(half) == half
 
 
 def test_a_program_that_asks_for_no_counts_is_counted_and_sees_none(address: Address) -> None:

@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from servers.judge.hardware import looked
+from servers.judge.hardware import list_checked_parts
 from tests.hardware.scenes import HardwareScene, card, gb10
 
 LOG = "The kernel's log is not here."
 
 
 def unseen(sample: dict[str, Any]) -> dict[str, str]:
-    return {each.what: each.unseen for each in looked(sample) if not each.is_seen}
+    return {each.what: each.unseen for each in list_checked_parts(sample) if not each.is_seen}
 
 
 def test_a_box_that_tells_everything_hides_nothing() -> None:

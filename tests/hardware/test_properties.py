@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from servers.judge.hardware import RULES, HardwareJudge, looked
+from servers.judge.hardware import RULES, HardwareJudge, list_checked_parts
 from tests.hardware.scenes import UUID, T, card, gb10, xid
 
 PARTS = {
@@ -63,7 +63,7 @@ def test_a_finding_is_whole_and_none_is_told_twice(sequence: list[dict[str, Any]
     judge = HardwareJudge()
     for sample in sequence:
         found = judge.step(sample)
-        looked(sample)
+        list_checked_parts(sample)
 
         assert len({each.key for each in found}) == len(found)
         for each in found:

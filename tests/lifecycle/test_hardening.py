@@ -99,9 +99,9 @@ def test_what_docker_refuses_is_left_out_and_named(
     monkeypatch.setattr(trial, "status", refuses)
     monkeypatch.setattr(hardening, "_known", {})
 
-    found = hardening.refused(docker)
+    found = hardening.list_unsupported(docker)
     once = len(tried)
-    spec = hardening.hardened(docker, Spec(image="x"), lifecycle.creation.allowed())
+    spec = hardening.harden(docker, Spec(image="x"), lifecycle.creation.read_limits())
 
     assert found == {"no-new-privileges": "operation not permitted"}
     assert len(tried) == once, "it is tried once"
@@ -128,9 +128,9 @@ def test_a_docker_that_cannot_be_asked_is_asked_again(
     with monkeypatch.context() as gone:
         gone.setattr(trial, "status", away)
         with pytest.raises(ContainerError):
-            hardening.refused(docker)
+            hardening.list_unsupported(docker)
 
-    assert hardening.refused(docker) == {}
+    assert hardening.list_unsupported(docker) == {}
 
 
 def test_a_right_that_docker_only_says_to_take_is_told(
@@ -140,7 +140,7 @@ def test_a_right_that_docker_only_says_to_take_is_told(
     all_rights = {"CapBnd": "00000000a80425fb", "NoNewPrivs": "0"}
     monkeypatch.setattr(trial, "status", lambda *_args, **_more: all_rights)
 
-    assert set(hardening.refused(docker)) == {"capabilities", "no-new-privileges"}
+    assert set(hardening.list_unsupported(docker)) == {"capabilities", "no-new-privileges"}
 
 
 def test_a_box_whose_own_shell_runs_in_no_container_is_tried_without_a_program(
@@ -150,4 +150,4 @@ def test_a_box_whose_own_shell_runs_in_no_container_is_tried_without_a_program(
     monkeypatch.setattr(hardening, "_known", {})
     monkeypatch.setattr(trial, "PROGRAMS", ())
 
-    assert hardening.refused(docker) == {}
+    assert hardening.list_unsupported(docker) == {}

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from servers.judge.conditions import ConditionError, compiled
+from servers.judge.conditions import ConditionError, compile_condition
 from servers.judge.facts import LaunchFacts
 from servers.judge.rulebook import LintRuleError, load
 from tests.cases import table
@@ -18,7 +18,7 @@ UNKNOWN: dict[str, Any] = {"sm": "12.0"}
 
 
 def judged(when: Any, **said: Any) -> bool | None:
-    return compiled(when)(LaunchFacts(subject(said)))
+    return compile_condition(when)(LaunchFacts(subject(said)))
 
 
 @table(
@@ -167,7 +167,7 @@ def test_each_kind_of_condition(when: Any, said: dict[str, Any], truth: bool | N
 )
 def test_a_condition_that_cannot_be_read_is_refused(when: Any) -> None:
     with pytest.raises(ConditionError):
-        compiled(when)
+        compile_condition(when)
 
 
 GOOD = {

@@ -4,14 +4,14 @@ from servers.engines.change import LaunchChange
 from servers.engines.flaglist import newest
 from servers.engines.launch import Launch
 from servers.judge.facts import LaunchFacts
-from servers.judge.fixes import Fix, fitted
+from servers.judge.fixes import Fix, adapt_fix
 from servers.judge.subject import Subject
 
 
 def mended(engine: str, fix: Fix, *flags: str) -> tuple[str, ...]:
     launch = Launch(engine=engine, image="image", checkpoint="m", flags=flags)
     facts = LaunchFacts(Subject(launch=launch, flaglist=newest(engine)))
-    change = fitted(fix, facts, reason="")
+    change = adapt_fix(fix, facts, reason="")
     assert change is not None
     return change.apply(launch).flags
 

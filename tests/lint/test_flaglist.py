@@ -6,7 +6,14 @@ import json
 import pytest
 
 from servers.engines import ENGINES
-from servers.engines.flaglist import Flag, FlagList, all_shipped, nearest_value, newest, shipped
+from servers.engines.flaglist import (
+    Flag,
+    FlagList,
+    all_shipped,
+    load_shipped,
+    nearest_value,
+    newest,
+)
 from tests.cases import table
 
 NARGS = {"optional": "?", "many": "*"}
@@ -15,7 +22,7 @@ each_list = pytest.mark.parametrize("flags", ALL, ids=[f"{x.engine}-{x.version}"
 
 
 def listed(engine: str, version: str) -> FlagList:
-    found = shipped(engine, version)
+    found = load_shipped(engine, version)
     assert found is not None
     return found
 
@@ -148,7 +155,7 @@ def test_did_you_mean_of_values() -> None:
     ],
 )
 def test_a_list_serves_its_own_release_only(engine: str, version: str, is_there: bool) -> None:
-    assert (shipped(engine, version) is not None) is is_there
+    assert (load_shipped(engine, version) is not None) is is_there
 
 
 def test_a_flag_stands_for_its_names() -> None:

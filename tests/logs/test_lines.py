@@ -3,7 +3,7 @@ from datetime import UTC, datetime
 
 from servers.models.secret import MASK
 from servers.watcher import loglines
-from servers.watcher.loglines import LONGEST, RecordOrder, missing, records, secrets_pattern
+from servers.watcher.loglines import LONGEST, RecordOrder, find_missing, records, secrets_pattern
 from tests.logs.store import AT, stamped
 
 OPENED = datetime(2026, 11, 21, 8, 0, tzinfo=UTC)
@@ -47,7 +47,7 @@ def test_long_lines_are_known_without_being_kept() -> None:
     assert new == endless
     assert order.new(endless, OPENED)[0] == []
     assert 0 < sum(each.size for each in traces) < LONGEST
-    assert list(missing(endless, iter([endless[:20], endless[21:]]))) == [endless[20]]
+    assert list(find_missing(endless, iter([endless[:20], endless[21:]]))) == [endless[20]]
 
 
 def test_what_docker_repeats_is_dropped() -> None:
@@ -93,4 +93,4 @@ def test_what_the_stream_left_out_is_found() -> None:
     blocks = iter([kept[at : at + 512] for at in range(0, len(kept), 512)])
 
     # Docker has rotated the first lines away.
-    assert list(missing(everything[300:], blocks)) == left_out
+    assert list(find_missing(everything[300:], blocks)) == left_out

@@ -11,7 +11,7 @@ from tests.memory.scenes import GIB, OURS, MemoryScene
 
 def at_work(scene: MemoryScene, gib: float | None = 60.0, **process: Any) -> Before:
     """A box that was idle, and on which our engine then runs."""
-    found = release.before(scene.snapshot(), "all", now=scene.t)
+    found = release.measure_before(scene.snapshot(), "all", now=scene.t)
     assert found is not None
     scene.container("running")
     scene.process(100, gib, container=OURS, **process)
@@ -284,9 +284,9 @@ def test_a_worker_left_to_the_first_process_is_the_engines_if_it_began_in_its_ti
 
 def test_memory_of_an_earlier_engine_that_still_comes_back_is_none_of_this_ones() -> None:
     scene = MemoryScene(kind="unified")
-    earlier = release.before(scene.snapshot(), "all", now=scene.t)
+    earlier = release.measure_before(scene.snapshot(), "all", now=scene.t)
     scene.lost = 60.0
-    now = release.before(scene.snapshot(), "all", now=scene.t)
+    now = release.measure_before(scene.snapshot(), "all", now=scene.t)
     assert earlier is not None
     assert now is not None
 
@@ -298,11 +298,11 @@ def test_an_old_or_empty_sample_is_no_measure() -> None:
     scene = MemoryScene()
     sample = scene.snapshot()
 
-    assert release.before(None, "all", now=scene.t) is None
-    assert release.before(sample, "none", now=scene.t) is None
-    assert release.before(sample, "all", now=scene.t + 120) is None
-    assert release.before({**sample, "gpus": []}, "all", now=scene.t) is None
-    assert release.before({**sample, "stale_s": 7.0}, "all", now=scene.t) is None
+    assert release.measure_before(None, "all", now=scene.t) is None
+    assert release.measure_before(sample, "none", now=scene.t) is None
+    assert release.measure_before(sample, "all", now=scene.t + 120) is None
+    assert release.measure_before({**sample, "gpus": []}, "all", now=scene.t) is None
+    assert release.measure_before({**sample, "stale_s": 7.0}, "all", now=scene.t) is None
 
 
 def test_a_process_that_only_the_driver_still_knows_is_the_engines_if_it_was() -> None:

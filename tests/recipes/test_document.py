@@ -103,12 +103,12 @@ def test_flags_survive_being_written(flags: tuple[str, ...]) -> None:
 
 @given(st.integers(0, 1 << 50))
 def test_sizes_survive_being_written(count: int) -> None:
-    assert sizes.read(sizes.shown(count)) == count
+    assert sizes.read(sizes.format_size(count)) == count
 
 
 @given(st.integers(0, 3_000_000))
 def test_lengths_of_time_survive_being_written(seconds: int) -> None:
-    assert durations.read(durations.shown(seconds)) == seconds
+    assert durations.read(durations.format_duration(seconds)) == seconds
 
 
 def test_every_field_of_a_launch_has_a_key() -> None:

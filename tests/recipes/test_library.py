@@ -159,7 +159,7 @@ def versioned() -> Iterator[Any]:
 
 @table(("launch", "version"), list(versioned()))
 def test_the_image_of_a_recipe_has_its_flags_and_values(launch: Launch, version: str) -> None:
-    listed = flaglist.shipped(launch.engine, version)
+    listed = flaglist.load_shipped(launch.engine, version)
     assert listed is not None
 
     for name, values in split_flags(launch.flags):

@@ -29,7 +29,7 @@ def test_a_line_changes_the_file_at_once_and_the_activity_says_so(file: Path) ->
     call_command("allow", "mount", "/x", "/y z")
     call_command("forbid", "mount", "/raid")
 
-    allowed = creation.allowed()
+    allowed = creation.read_limits()
     assert allowed.host_network
     assert {"/x", "/y z"} < set(allowed.mount_roots)
     assert "/raid" not in allowed.mount_roots

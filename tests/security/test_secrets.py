@@ -88,7 +88,7 @@ def test_a_key_among_the_flags_is_masked_in_what_is_shown(
         page = client.get(f"/profiles/{server.profile.slug}/{address}")
         assert page.status_code == 200
         assert "of-the-team" not in page.content.decode(), address
-    assert "of-the-team" not in secrets.masked(run, "api_key: ['sk-of-the-team']")
+    assert "of-the-team" not in secrets.mask_secrets(run, "api_key: ['sk-of-the-team']")
 
 
 def test_a_replaced_secret_stays_masked_in_what_the_container_prints(client: Client) -> None:
@@ -103,7 +103,7 @@ def test_a_replaced_secret_stays_masked_in_what_the_container_prints(client: Cli
     run = Run.objects.get(pk=run.pk)
 
     assert b"the-old-value" not in bytes(run.given or b"")
-    text = secrets.masked(run, "the-old-value the-new-value hf_the_boxs_old_one")
+    text = secrets.mask_secrets(run, "the-old-value the-new-value hf_the_boxs_old_one")
     assert text == f"{MASK} {MASK} {MASK}"
 
     runs = Runs(box)
@@ -128,7 +128,7 @@ def test_an_engine_is_asked_with_the_key_that_it_was_started_with(client: Client
     new.given = _fernet().encrypt(json.dumps(["from an earlier release"]).encode())
     assert new.endpoint is not None
     assert new.endpoint.key == "the-new-key"
-    assert secrets.masked(new, "from an earlier release") == MASK
+    assert secrets.mask_secrets(new, "from an earlier release") == MASK
 
 
 def test_one_lost_secret_does_not_unmask_the_others(client: Client) -> None:
@@ -138,7 +138,7 @@ def test_one_lost_secret_does_not_unmask_the_others(client: Client) -> None:
     run = factories.run(factories.server(factories.box(), secret_env=launch))
     lost.delete()
 
-    assert secrets.masked(run, "other-value") == MASK
+    assert secrets.mask_secrets(run, "other-value") == MASK
 
 
 def test_of_two_secrets_that_begin_alike_both_are_masked_whole() -> None:

@@ -19,7 +19,7 @@ from tests.registry import Registry, registry
 @pytest.fixture(autouse=True)
 def _worker(docker: DockerContainers, settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     settings.INSTALL = docker.install
-    docker.logins = logins.kept
+    docker.logins = logins.load_credentials
     monkeypatch.setattr(creation, "docker", lambda: docker)
 
 

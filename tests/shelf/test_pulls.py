@@ -169,7 +169,7 @@ def test_a_log_in_that_is_kept_opens_a_registry(
     assert "wrong-password" not in kept
     assert "ghp_" not in kept
     assert "ghp_" not in repr(
-        logins.kept() + [RegistryAuth(registry="x", username="y", password="ghp_z")]
+        logins.load_credentials() + [RegistryAuth(registry="x", username="y", password="ghp_z")]
     )
 
 

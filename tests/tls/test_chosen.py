@@ -46,7 +46,7 @@ def test_another_address_of_the_machine_is_another_certificate(
 ) -> None:
     running = Certificates(settings(OWN_TLS=tmp_path), NOW)
     context = running.context(NOW)
-    more = names.named([*names.LOOPBACK, "10.11.12.13"])
+    more = names.sort_names([*names.LOOPBACK, "10.11.12.13"])
     monkeypatch.setattr(names, "of_machine", lambda _typed: more)
 
     running.renew(NOW)

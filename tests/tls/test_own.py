@@ -8,11 +8,11 @@ import pytest
 from cryptography import x509
 
 from inferdash.tls import names, own
-from inferdash.tls.names import named
+from inferdash.tls.names import sort_names
 from inferdash.tls.pair import CertificateError, check
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
-HERE = named(["rtx8", "rtx8.lan", "localhost", "127.0.0.1", "::1", "192.168.1.20"])
+HERE = sort_names(["rtx8", "rtx8.lan", "localhost", "127.0.0.1", "::1", "192.168.1.20"])
 
 
 def served(made: own.Issued) -> x509.Certificate:
@@ -54,8 +54,8 @@ def test_less_than_thirty_days_make_another_of_the_same_authority(tmp_path: Path
 def test_another_address_makes_another_and_one_less_does_not(tmp_path: Path) -> None:
     first = own.ensure(tmp_path, HERE, NOW)
 
-    moved = own.ensure(tmp_path, named(["rtx8", "10.0.0.7", "127.0.0.1"]), NOW)
-    fewer = own.ensure(tmp_path, named(["rtx8", "127.0.0.1"]), NOW)
+    moved = own.ensure(tmp_path, sort_names(["rtx8", "10.0.0.7", "127.0.0.1"]), NOW)
+    fewer = own.ensure(tmp_path, sort_names(["rtx8", "127.0.0.1"]), NOW)
 
     assert (moved.is_new, fewer.is_new) == (True, False)
     assert moved.fingerprint == first.fingerprint
@@ -119,7 +119,7 @@ def test_a_folder_that_cannot_be_written_is_told() -> None:
 
 
 def test_what_no_certificate_can_carry_is_left_out() -> None:
-    found = named(
+    found = sort_names(
         ["Rtx8", ".example.org", "[::1]", "fe80::1%eth0", "0.0.0.0", "ff02::1", "bücher.lan", "a b", "", "*"]
     )  # fmt: skip
 

@@ -28,17 +28,17 @@ def test_a_start_is_claimed_by_who_made_it(box: Box, is_watched: bool) -> None:
     client = Client()
     client.force_login(factories.person())
 
-    found = record.of(profile)
+    found = record.compute_record(profile)
     page = client.get(f"/profiles/{profile.slug}/").content.decode()
 
     assert (found.starts, found.ready) == ((0, 0) if is_watched else (1, 1))
     assert ("starts that worked" in page) is not is_watched
     assert "60.0 GiB" in page, "what it holds was seen all the same"
     start = LaunchOnBox(launch=profile.launch, box=box, profile=profile)
-    assert (checks.worked(start, Knowledge([start])) is None) is is_watched
+    assert (checks.find_last_good_run(start, Knowledge([start])) is None) is is_watched
 
 
 def test_a_life_of_others_that_failed_is_no_start_of_ours(box: Box) -> None:
     run = rows.watched(box, state=RunState.FAILED, saw_start=True)
 
-    assert record.of(run.server.profile).starts == 0
+    assert record.compute_record(run.server.profile).starts == 0

@@ -14,7 +14,7 @@ from servers.host import lives, printed
 from servers.host.kernel import Kernel
 from servers.host.lives import ProcessId
 from servers.host.printed import PrintedError
-from servers.host.started import started
+from servers.host.started import find_started_process
 from servers.judge.farewell import is_orderly
 from servers.lifecycle import strangers
 from servers.models import LogChunk, Run, Server
@@ -61,7 +61,7 @@ def test_names_that_are_no_text_can_be_told_all_the_same(tmp_path: Path) -> None
         (outlet, *_others) = printed.outlets(pid)
         life = Kernel().life(pid)
         assert life is not None
-        where = started(pid, start=life.start).folder
+        where = find_started_process(pid, start=life.start).folder
 
     assert outlet.path.encode().endswith(b"/?/out.log")
     assert where.encode().endswith(b"/?")
@@ -71,7 +71,7 @@ def test_what_cannot_be_read_is_told_as_what_it_is() -> None:
     with sleeping(stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as pid:
         assert [each.kind for each in printed.outlets(pid)] == ["pipe", "nothing"]
         with pytest.raises(PrintedError, match="not go to a file"):
-            printed.opened(pid, 1)
+            printed.open_stream(pid, 1)
     master, slave = os.openpty()
     with sleeping(stdout=slave, stderr=slave) as pid:
         (outlet,) = printed.outlets(pid)
@@ -92,7 +92,7 @@ def test_a_file_that_the_engine_itself_writes_is_told_where_its_streams_are_none
             log.rename(tmp_path / "llama.log.1")
             (moved,) = printed.outlets(pid, own=str(tmp_path / "llama.log.1"))
             unnamed = printed.outlets(pid, own=str(tmp_path / "another.log"))
-            with printed.opened(pid, own.number) as opened:
+            with printed.open_stream(pid, own.number) as opened:
                 file.write(b"a line")
                 file.flush()
                 assert opened.read() == b"a line"
@@ -114,14 +114,14 @@ def test_a_file_that_is_not_its_users_is_not_read_to_people(tmp_path: Path) -> N
 
     with private.open("ab") as file, sleeping(stdout=file, **as_nobody) as pid:
         with pytest.raises(PrintedError, match="belongs to somebody else"):
-            printed.opened(pid, 1)
+            printed.open_stream(pid, 1)
         os.chown(private, NOBODY, NOBODY)
-        printed.opened(pid, 1).close()
+        printed.open_stream(pid, 1).close()
     # A descriptor that names a file without the right to read it.
     private.chmod(0o644)
     handle = os.open(private, os.O_PATH)
     with sleeping(stdout=handle) as pid, pytest.raises(PrintedError):
-        printed.opened(pid, 1)
+        printed.open_stream(pid, 1)
     os.close(handle)
 
 
@@ -135,7 +135,7 @@ def life_of(pid: int) -> tuple[int, int]:
 def printing_to(path: Path) -> Iterator[tuple[int, int]]:
     """A process whose output goes there, once it was opened through it; its number and start."""
     with path.open("ab") as file, sleeping(stdout=file) as pid:
-        printed.opened(pid, 1).close()
+        printed.open_stream(pid, 1).close()
         yield life_of(pid)
 
 
@@ -151,7 +151,7 @@ def test_after_its_end_a_process_is_believed_what_it_was_seen_to_print_to(tmp_pa
     with printing_to(own) as life, printing_to(of_another) as other:
         pass
 
-    again = printed.reopened(*life, inode(own))
+    again = printed.reopen_stream(*life, inode(own))
     assert again is not None
     again.close()
     for whose, which in (
@@ -162,14 +162,14 @@ def test_after_its_end_a_process_is_believed_what_it_was_seen_to_print_to(tmp_pa
         (life, (0, 0)),
     ):
         with pytest.raises(PrintedError, match="nobody can tell any more"):
-            printed.reopened(*whose, which)
+            printed.reopen_stream(*whose, which)
 
 
 def test_another_process_that_has_its_number_by_now_is_not_read(tmp_path: Path) -> None:
     with printing_to(tmp_path / "out.log") as (pid, start):
-        printed.opened(pid, 1, start=start).close()
+        printed.open_stream(pid, 1, start=start).close()
         with pytest.raises(PrintedError, match="ended while it was looked at"):
-            printed.opened(pid, 1, start=start - 1)
+            printed.open_stream(pid, 1, start=start - 1)
 
 
 def test_another_file_under_the_name_of_the_one_that_was_read_is_told(tmp_path: Path) -> None:
@@ -179,7 +179,7 @@ def test_another_file_under_the_name_of_the_one_that_was_read_is_told(tmp_path: 
     path.rename(tmp_path / "out.log.1")
     path.write_bytes(b"a new one\n")
 
-    assert printed.reopened(*life, was) is None
+    assert printed.reopen_stream(*life, was) is None
 
 
 @as_root
@@ -190,10 +190,10 @@ def test_one_that_may_have_taken_the_number_of_a_removed_one_is_not_read(tmp_pat
         pass
 
     path.chmod(0o600)
-    assert printed.reopened(*life, inode(path)) is None, "it was public"
+    assert printed.reopen_stream(*life, inode(path)) is None, "it was public"
     path.chmod(0o644)
     os.chown(path, NOBODY, NOBODY)
-    assert printed.reopened(*life, inode(path)) is None, "it had another owner"
+    assert printed.reopen_stream(*life, inode(path)) is None, "it had another owner"
 
 
 @pytest.mark.django_db
@@ -230,7 +230,7 @@ def test_a_changed_row_shows_nothing_of_another_file(row: Any) -> None:
         follower.follow()
 
         text = "\n".join(line.text for line in LogChunk.objects.lines(run.pk, 0, 100))
-        end = strangers.process.gone(run, ProcessId(pid=life[0], start=life[1]))
+        end = strangers.process.end_process_run(run, ProcessId(pid=life[0], start=life[1]))
 
     assert "of another" not in f"{text} {end.last_lines}"
     assert Run.objects.get(pk=run.pk).log_complete, "it ends all the same"

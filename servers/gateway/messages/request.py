@@ -28,7 +28,7 @@ def translate_request(said: Json, engine: str) -> Json:
     given: Json = {name: said[name] for name in _SAME if said.get(name) is not None}
     if stops := said.get("stop_sequences"):
         given["stop"] = stops
-    if (thinking := _thinking(said.get("thinking"))) and engine in SERVING:
+    if (thinking := _parse_thinking(said.get("thinking"))) and engine in SERVING:
         given["thinking"] = thinking
     given |= _tools(said)
     body: Json = {"messages": translate_messages(said)} | sampling.request(engine, given)
@@ -221,7 +221,7 @@ def _format(said: Json) -> Json:
     return {"response_format": {"type": "json_schema", "json_schema": schema}}
 
 
-def _thinking(said: object) -> str:
+def _parse_thinking(said: object) -> str:
     """ "on", "off", or "" where the model's own way is wanted."""
     kind = said.get("type") if isinstance(said, dict) else None
     return {"enabled": "on", "adaptive": "on", "disabled": "off"}.get(str(kind), "")

@@ -45,10 +45,10 @@ class FileGroup:
     @property
     def patterns(self) -> tuple[str, ...]:
         """That match these files and no others."""
-        return tuple(escaped(each.name) for each in self.files)
+        return tuple(escape_glob(each.name) for each in self.files)
 
 
-def escaped(name: str) -> str:
+def escape_glob(name: str) -> str:
     return re.sub(r"([*?[])", r"[\1]", name)
 
 
@@ -72,10 +72,10 @@ def groups(files: Iterable[RepositoryFile]) -> list[FileGroup]:
             other[f"{folder}/"].append(each)
         else:
             about.append(each)
-    return _ordered(weights, ggufs, about, other)
+    return _order_groups(weights, ggufs, about, other)
 
 
-def _ordered(
+def _order_groups(
     weights: dict[str, list[RepositoryFile]],
     ggufs: dict[str, list[RepositoryFile]],
     about: list[RepositoryFile],
@@ -115,7 +115,9 @@ def _model_of(name: str) -> str:
     return folder + slash + (split["name"] if split else base.removesuffix(".gguf"))
 
 
-def chosen(files: Sequence[RepositoryFile], patterns: Sequence[str]) -> tuple[RepositoryFile, ...]:
+def choose_files(
+    files: Sequence[RepositoryFile], patterns: Sequence[str]
+) -> tuple[RepositoryFile, ...]:
     """Those that any of the patterns matches; without patterns the usual ones.
 
     A pattern that begins with ":" names a quantization as llama.cpp does, ":Q4_K_M", or a file of

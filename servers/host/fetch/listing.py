@@ -105,7 +105,7 @@ def refusal(
             f"Its branches and tags stand at {page}/tree/main.",
         )
     if code == "GatedRepo" or answer.status == httpx.codes.FORBIDDEN:
-        return _gated(repository, page, endpoint, has_token=has_token)
+        return _describe_gate(repository, page, endpoint, has_token=has_token)
     if has_token and knows_no_token(answer.status, answer.headers):
         return FetchError(
             "The Hub does not accept this box's HF_TOKEN: it has ended, was revoked, or is "
@@ -135,7 +135,7 @@ def refusal(
     )
 
 
-def _gated(repository: str, page: str, endpoint: str, *, has_token: bool) -> FetchError:
+def _describe_gate(repository: str, page: str, endpoint: str, *, has_token: bool) -> FetchError:
     says = f"{repository} is gated: its files go only to who has accepted its licence"
     if has_token:
         return FetchError(

@@ -109,7 +109,7 @@ class Folder:
         return self.top / ".cache" / "huggingface" / "download"
 
 
-def of(job: Job) -> Places:
+def find_places(job: Job) -> Places:
     files = job.files_of_box()
     if job.layout == "cache":
         return HubCache(files, PurePosixPath(job.folder), job.repository, job.commit, job.revision)
@@ -121,10 +121,10 @@ def make_room_for(path: PurePosixPath, places: Places) -> None:
     try:
         places.files.make_folder(path.parent)
     except RefusedFileError as error:
-        raise refused(error, places) from error
+        raise describe_refusal(error, places) from error
 
 
-def refused(error: RefusedFileError, places: Places) -> FetchError:
+def describe_refusal(error: RefusedFileError, places: Places) -> FetchError:
     """What to tell of a link, a pipe or a device where a download would write."""
     return FetchError(
         f"{error.filename} leads out of {places.top}, or is no file to write: somebody has put a "
@@ -150,7 +150,7 @@ def is_taken(path: PurePosixPath, places: Places) -> bool:
     return True
 
 
-def there(file: RepositoryFile, places: Places) -> int:
+def count_present(file: RepositoryFile, places: Places) -> int:
     """How many of its bytes lie there already."""
     if size_at(places.final(file), places) == file.size:
         return file.size

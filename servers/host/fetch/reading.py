@@ -80,7 +80,7 @@ def _piece(
     """One answer's worth; the offset after it."""
     upto = min(at + PIECE, file.size)
     wanted = {"Range": f"bytes={at}-{upto - 1}"}
-    with bounded.streamed(client, url, wanted, hops=HOPS) as answer:
+    with bounded.stream(client, url, wanted, hops=HOPS) as answer:
         if _begins(answer, file, httpx.URL(url).host) != at:
             # The whole of it, although only the rest was asked for.
             at = out.seek(0)

@@ -54,7 +54,7 @@ class HubDownload:
 
     def _run(self) -> None:
         self._pin()
-        where = places.of(self._job)
+        where = places.find_places(self._job)
         self._check_room(where)
         todo = sorted(self._job.files, key=lambda file: (bool(file.sha256), file.name))
         teller = threading.Thread(target=self._telling, args=[where], daemon=True)
@@ -73,7 +73,7 @@ class HubDownload:
                 raise fault
             where.finish()
         except RefusedFileError as error:
-            raise places.refused(error, where) from error
+            raise places.describe_refusal(error, where) from error
         except OSError as error:
             raise _of_disk(error, self._job) from error
         finally:
@@ -87,7 +87,7 @@ class HubDownload:
         if not job.files:
             with listing.outside(job.token, silence=_SILENT) as hub:
                 found = listing.ask(hub, job.endpoint, job.repository, job.revision)
-                files = choice.chosen(found.files, job.patterns)
+                files = choice.choose_files(found.files, job.patterns)
                 listing.check_access(hub, job.endpoint, found, _first(files).name)
             self._job = replace(job, repository=found.repository, commit=found.commit, files=files)
             self._tell(
@@ -104,7 +104,7 @@ class HubDownload:
         try:
             found = where.files.room(where.top)
         except RefusedFileError as error:
-            raise places.refused(error, where) from error
+            raise places.describe_refusal(error, where) from error
         except OSError as error:
             raise _of_disk(error, job) from error
         if (fault := room.fault(found)) is not None:
@@ -112,8 +112,8 @@ class HubDownload:
         for file in job.files:
             size = places.size_at(where.final(file), where)
             if size not in (None, file.size) and not where.may_replace:
-                raise _changed(where.final(file), file)
-        missing = sum(file.size - places.there(file, where) for file in job.files)
+                raise _describe_change(where.final(file), file)
+        missing = sum(file.size - places.count_present(file, where) for file in job.files)
         promised = sum(size for each, size in job.others if _device(each, where) == found.device)
         if missing + promised > found.free:
             and_others = f", and other downloads still need {_gib(promised)}" if promised else ""
@@ -131,13 +131,13 @@ class HubDownload:
             for is_last in (False, True):
                 came = places.size_at(final, where) != file.size
                 if came and not where.may_replace and places.is_taken(final, where):
-                    raise _changed(final, file)
+                    raise _describe_change(final, file)
                 if came:
                     self._fill(file, part, where)
                 if self._is_right(file, part if came else final, where):
                     break
                 if not came and not where.may_replace:
-                    raise _changed(final, file)
+                    raise _describe_change(final, file)
                 # Not a byte of it can be trusted: a disk that was cut off, or somebody on the way.
                 where.files.remove(part if came else final)
                 if came and is_last:
@@ -209,7 +209,7 @@ class HubDownload:
         """An engine that starts now downloads the same; and a child of before may still be ending."""
         handle = where.files.append_to(path)
         try:
-            while not _locked(handle):
+            while not _lock(handle):
                 self._troubles[file.name] = f"Another program is downloading {file.name}."
                 if self._stop.wait(_LOOK_AT_LOCK):
                     raise StoppedError
@@ -220,7 +220,7 @@ class HubDownload:
 
     def _telling(self, where: places.Places) -> None:
         for file in self._job.files:
-            self._here.setdefault(file.name, places.there(file, where))
+            self._here.setdefault(file.name, places.count_present(file, where))
         while True:
             self._tell_progress(where)
             if self._stop.wait(TELL_EVERY):
@@ -252,7 +252,7 @@ def _device(folder: str, where: places.Places) -> int | None:
         return None
 
 
-def _locked(handle: int) -> bool:
+def _lock(handle: int) -> bool:
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -282,7 +282,7 @@ def _of_disk(error: OSError, job: Job) -> FetchError:
     )
 
 
-def _changed(path: PurePosixPath, file: RepositoryFile) -> FetchError:
+def _describe_change(path: PurePosixPath, file: RepositoryFile) -> FetchError:
     return FetchError(
         f"{path} lies there already and is another file than the Hub's {file.name}.",
         "Nothing of it was touched: somebody may have changed it by hand. Move it away, leave that "

@@ -109,7 +109,7 @@ class NvmlDevice:
             return pynvml.nvmlDeviceGetHandleByIndex(index)
         except pynvml.NVMLError as error:
             if error.value in _OVER:
-                raise over(error, self._kernel) from error
+                raise describe_error(error, self._kernel) from error
             raise CardLostError(error) from error
 
     def once(self, what: str, query: Callable[..., Any], *args: Any) -> Any:
@@ -141,7 +141,7 @@ class NvmlDevice:
             return query(*args)
         except pynvml.NVMLError as error:
             if error.value in _OVER:
-                raise over(error, self._kernel) from error
+                raise describe_error(error, self._kernel) from error
             if error.value in _LOST:
                 raise CardLostError(error) from error
             if error.value in _ABSENT:
@@ -151,7 +151,7 @@ class NvmlDevice:
             return None
 
 
-def over(error: pynvml.NVMLError, kernel: Kernel) -> GpuError:
+def describe_error(error: pynvml.NVMLError, kernel: Kernel) -> GpuError:
     version = kernel.driver_version()
     sentence = _sentence(error).replace("{driver}", f"{version} " if version else "")
     return GpuError(sentence, _KINDS.get(error.value, "other"))

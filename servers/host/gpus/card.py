@@ -111,7 +111,7 @@ class NvmlCard:
             compute_capability=f"{capability[0]}.{capability[1]}" if capability else None,
             kind=kind,
             total=memory.total,
-            used=_used(memory),
+            used=_compute_used(memory),
             free=memory.free,
             reserved=memory.reserved,
             util=util.gpu if util else None,
@@ -267,7 +267,7 @@ def _kind(
     return "discrete" if node is None or node < 0 else "numa"
 
 
-def _used(memory: _Memory) -> int | None:
+def _compute_used(memory: _Memory) -> int | None:
     if memory.total is None or memory.free is None:
         return None
     return max(0, memory.total - memory.free - (memory.reserved or 0))

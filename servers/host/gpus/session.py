@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import pynvml
 
-from servers.host.gpus.answers import over
+from servers.host.gpus.answers import describe_error
 from servers.host.gpus.card import NvmlCard
 from servers.host.gpus.xids import XidEvents
 from servers.host.kernel import Kernel
@@ -25,7 +25,7 @@ class Nvml:
             pynvml.nvmlInitWithFlags(0)
             self.driver: str = pynvml.nvmlSystemGetDriverVersion()
         except pynvml.NVMLError as error:
-            raise over(error, self._kernel) from error
+            raise describe_error(error, self._kernel) from error
         self._xids = XidEvents()
 
     def read_all(self, meminfo: Mapping[str, int]) -> list[CardReading]:
@@ -37,7 +37,7 @@ class Nvml:
         try:
             count = pynvml.nvmlDeviceGetCount()
         except pynvml.NVMLError as error:
-            raise over(error, self._kernel) from error
+            raise describe_error(error, self._kernel) from error
         # A card that the driver has dropped from its count is still one that people miss.
         for index in range(count):
             if index not in self._cards:

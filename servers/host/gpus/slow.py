@@ -30,7 +30,7 @@ def read(asking: NvmlDevice, card: Any) -> SlowReadings:
         ecc=_ecc(asking, card),
         rows=rows,
         # Cards that replace rows retire no pages.
-        retired=_retired(asking, card) if rows is None else None,
+        retired=_read_retired_pages(asking, card) if rows is None else None,
     )
 
 
@@ -73,7 +73,7 @@ def _rows(asking: NvmlDevice, card: Any) -> RemappedRows | None:
     )
 
 
-def _retired(asking: NvmlDevice, card: Any) -> RetiredPages | None:
+def _read_retired_pages(asking: NvmlDevice, card: Any) -> RetiredPages | None:
     lists = [
         asking.ask(f"retired pages {cause}", pynvml.nvmlDeviceGetRetiredPages, card, cause)
         for cause in (

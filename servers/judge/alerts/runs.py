@@ -62,13 +62,13 @@ def cases(
         if case := _end(run, now):
             yield replace(case, kind=min(told)) if told else case
         else:
-            yield from (_again(run, kind) for kind in told)
+            yield from (_continue_case(run, kind) for kind in told)
     elif run.is_automatic and run.state not in ("ready", "stopped"):
-        yield from (_again(run, kind) for kind in open_kinds & ENDS)
+        yield from (_continue_case(run, kind) for kind in open_kinds & ENDS)
     if run.state in ("starting", "ready") and (run.unhealthy_because or run.stuck):
         yield _unhealthy(run)
     if run.state == "starting" and run.strained:
-        yield _strained(run)
+        yield _judge_memory_strain(run)
 
 
 def event(run: RunFacts, *, now: float) -> AlertCase | None:
@@ -90,7 +90,7 @@ def event(run: RunFacts, *, now: float) -> AlertCase | None:
     )
 
 
-def restarted(run: RunFacts, *, now: float) -> AlertCase | None:
+def judge_restart(run: RunFacts, *, now: float) -> AlertCase | None:
     """That a watched one ended unasked although it runs again: `run` is the one before the newest.
 
     None while more is about to be found out, and when it is no news any more.
@@ -146,7 +146,7 @@ def _end(run: RunFacts, now: float) -> AlertCase | None:
     )
 
 
-def _again(run: RunFacts, kind: str) -> AlertCase:
+def _continue_case(run: RunFacts, kind: str) -> AlertCase:
     """The case of the try before stands, in words that say what goes on."""
     return AlertCase(
         kind=kind,
@@ -183,7 +183,7 @@ def _unhealthy(run: RunFacts) -> AlertCase:
     )
 
 
-def _strained(run: RunFacts) -> AlertCase:
+def _judge_memory_strain(run: RunFacts) -> AlertCase:
     return AlertCase(
         kind="floor",
         subject=run.server,

@@ -65,7 +65,7 @@ class LaunchDemand:
     most_graphs: int  # the largest batch that a CUDA graph is captured for
 
 
-def asked(facts: LaunchFacts, *, memory: int) -> LaunchDemand:
+def read_demand(facts: LaunchFacts, *, memory: int) -> LaunchDemand:
     """Read off the launch. `memory` is that of one GPU in bytes: defaults depend on it."""
     config = facts.subject.checkpoint_config or {}
     sequences, chunk, graphs = _sizes(facts, memory)
@@ -96,10 +96,10 @@ def _context(facts: LaunchFacts, config: Config) -> int | None:
         return tokens(typed.value)
     text = text_config(config)
     said = whole(text.get("max_position_embeddings")) or whole(text.get("seq_length"))
-    return max(said, _stretched(text, said)) or None
+    return max(said, _read_yarn_length(text, said)) or None
 
 
-def _stretched(text: Config, said: int) -> int:
+def _read_yarn_length(text: Config, said: int) -> int:
     """How far YaRN stretches what the model was trained for; 0: it does not."""
     rope = text.get("rope_scaling") or text.get("rope_parameters")
     if not isinstance(rope, Mapping) or "yarn" not in (rope.get("type"), rope.get("rope_type")):

@@ -118,7 +118,7 @@ def _heads(text: Config, *, is_window: bool) -> tuple[int, int, int]:
 def _state(text: Config, kinds: Layers, tp: int) -> int | None:
     """Bytes of one request in all recurrent layers; None for a kind that is not known here."""
     each = _delta_net(text, tp) or _mamba2(text, tp) or _kimi_linear(text, tp)
-    each = each or _mamba1(text, tp) or _lightning(text, tp) or _short_conv(text, tp)
+    each = each or _mamba1(text, tp) or _compute_lightning_state(text, tp) or _short_conv(text, tp)
     return each * kinds.linear if each else None
 
 
@@ -166,7 +166,7 @@ def _kimi_linear(text: Config, tp: int) -> int:
     return 3 * heads * dim // tp * (kernel - 1) * 2 + -(-heads // tp) * dim * dim * _STATE
 
 
-def _lightning(text: Config, tp: int) -> int:
+def _compute_lightning_state(text: Config, tp: int) -> int:
     """MiniMax-Text-01 and MiniMax-M1."""
     if not isinstance(text.get("attn_type_list"), list):
         return 0

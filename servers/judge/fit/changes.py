@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from servers.engines.change import LaunchChange
 from servers.judge.facts import LaunchFacts
-from servers.judge.fit.asked import CONTEXT_FLAG, GIB, SHARE_FLAG, asked
+from servers.judge.fit.asked import CONTEXT_FLAG, GIB, SHARE_FLAG, read_demand
 from servers.judge.fit.told import BETTER, Estimate, Verdict
-from servers.judge.fit.used import used
-from servers.judge.fixes import Fix, fitted
+from servers.judge.fit.used import find_used_rooms
+from servers.judge.fixes import Fix, adapt_fix
 from servers.judge.subject import Subject
 
 type Flags = Mapping[str, str]
@@ -32,7 +32,7 @@ def changes(subject: Subject, verdict: Verdict, judge: Judge) -> tuple[LaunchCha
     facts = LaunchFacts(subject)
     better: list[tuple[Verdict, LaunchChange]] = []
     for flags in _candidates(facts, judge):
-        found = _tried(facts, flags, judge)
+        found = _try_change(facts, flags, judge)
         if found is None or BETTER[found[0]] <= BETTER[verdict]:
             continue
         # What does as much with fewer changes is there already.
@@ -47,8 +47,10 @@ def changes(subject: Subject, verdict: Verdict, judge: Judge) -> tuple[LaunchCha
     return tuple(change for reached, change in better if BETTER[reached] == best)[:MOST]
 
 
-def _tried(facts: LaunchFacts, flags: Flags, judge: Judge) -> tuple[Verdict, LaunchChange] | None:
-    change = fitted(Fix(change=LaunchChange(set_flags=flags)), facts, reason=REASON)
+def _try_change(
+    facts: LaunchFacts, flags: Flags, judge: Judge
+) -> tuple[Verdict, LaunchChange] | None:
+    change = adapt_fix(Fix(change=LaunchChange(set_flags=flags)), facts, reason=REASON)
     if change is None or len(change.set_flags) < len(flags):
         return None  # this engine has not all of them
     found = judge(replace(facts.subject, launch=change.apply(facts.launch)))
@@ -72,19 +74,19 @@ def _candidates(facts: LaunchFacts, judge: Judge) -> Iterator[Flags]:
 def _fewer(facts: LaunchFacts) -> Flags | None:
     """Fewer requests at once need less beside the weights."""
     flag, few = _FEW.get(facts.engine, ("", 0))
-    rooms = used(facts)
+    rooms = find_used_rooms(facts)
     if not flag or not rooms:
         return None
-    return {flag: str(few)} if asked(facts, memory=rooms[0].total).sequences > few else None
+    return {flag: str(few)} if read_demand(facts, memory=rooms[0].total).sequences > few else None
 
 
 def _share(facts: LaunchFacts, judge: Judge) -> Flags | None:
     """The least other part of the GPU that makes it fit; else as much as there is."""
     flag = SHARE_FLAG.get(facts.engine)
-    rooms = [room for room in used(facts) if room.free is not None]
+    rooms = [room for room in find_used_rooms(facts) if room.free is not None]
     if flag is None or not rooms:
         return None
-    now = asked(facts, memory=rooms[0].total).share
+    now = read_demand(facts, memory=rooms[0].total).share
     most = _HIGHEST
     if facts.engine == "vllm":  # a part of all of it; SGLang's is one of what is free
         most = min(most, *(((room.free or 0) - _SPARE) / room.total for room in rooms))
@@ -95,7 +97,7 @@ def _share(facts: LaunchFacts, judge: Judge) -> Flags | None:
         return {flag: f"{most:.2f}"}
     steps = [each / 100 for each in range(math.ceil(now * 100) + 2, int(most * 100), 2)]
     for share in steps:
-        found = _tried(facts, {flag: f"{share:.2f}"}, judge)
+        found = _try_change(facts, {flag: f"{share:.2f}"}, judge)
         if found is not None and found[0] == "fits":
             return {flag: f"{share:.2f}"}
     return {flag: f"{most:.2f}"}
@@ -107,8 +109,8 @@ def _fp8_cache(facts: LaunchFacts) -> Flags | None:
         return None if any(map(facts.flag, names)) else dict.fromkeys(names, "q8_0")
     found = [gpu.compute_capability for gpu in facts.used_gpus or ()]
     has_kernels = all(tuple(map(int, each.split("."))) >= _FP8_FROM for each in found if each)
-    rooms = used(facts)
-    held = asked(facts, memory=rooms[0].total).cache_bytes if rooms else None
+    rooms = find_used_rooms(facts)
+    held = read_demand(facts, memory=rooms[0].total).cache_bytes if rooms else None
     if not found or "" in found or not has_kernels or held is None or held < 2:
         return None
     return {"--kv-cache-dtype": _CACHE_FP8[facts.engine]}
@@ -117,12 +119,12 @@ def _fp8_cache(facts: LaunchFacts) -> Flags | None:
 def _context(facts: LaunchFacts, first: Flags, judge: Judge) -> Flags | None:
     """The longest context that fits after the other change, in round numbers."""
     flag = CONTEXT_FLAG[facts.engine]
-    rooms = used(facts)
-    now = asked(facts, memory=rooms[0].total).context if rooms else None
+    rooms = find_used_rooms(facts)
+    now = read_demand(facts, memory=rooms[0].total).context if rooms else None
     if now is None:
         return None
     for tokens in _shorter(now):
-        found = _tried(facts, {**first, flag: str(tokens)}, judge)
+        found = _try_change(facts, {**first, flag: str(tokens)}, judge)
         if found is not None and found[0] == "fits":
             return {flag: str(tokens)}
     return None

@@ -6,12 +6,12 @@ from servers.engines import parameters
 from servers.judge import admission
 from servers.judge.facts import LaunchFacts
 from servers.judge.fit import attention, weights
-from servers.judge.fit.asked import GIB, LaunchDemand, asked, tokens
+from servers.judge.fit.asked import GIB, LaunchDemand, read_demand, tokens
 from servers.judge.fit.attention import KvCacheSize, cache
 from servers.judge.fit.changes import changes
 from servers.judge.fit.overhead import overhead
 from servers.judge.fit.told import Estimate, FitPart, Number, PastMeasurement, Verdict, laid_out
-from servers.judge.fit.used import used
+from servers.judge.fit.used import find_used_rooms
 from servers.judge.room import GpuRoom
 from servers.judge.subject import Subject
 
@@ -47,7 +47,7 @@ class _Budget:
 
 def demand(facts: LaunchFacts, room: GpuRoom) -> Demand:
     """What the launch will want of a GPU like this."""
-    said = asked(facts, memory=room.total)
+    said = read_demand(facts, memory=room.total)
     config = facts.subject.checkpoint_config
     # Attention is divided by less where SGLang repeats it for data parallelism.
     tp = max(1, (facts.tp or 1) // (weights.replicas(facts) or 1))
@@ -69,18 +69,18 @@ def estimate(subject: Subject, past: PastMeasurement | None = None) -> Estimate 
     not known stands in `unknown`, and the verdict is "unknown" where it would decide.
     """
     subject = replace(subject, launch=parameters.fill(subject.launch))
-    found = _judged(subject, past)
+    found = _judge(subject, past)
     if found is None or found.verdict not in ("no", "tight") or past is not None:
         return found
-    tried = changes(subject, found.verdict, lambda other: _judged(other, None))
+    tried = changes(subject, found.verdict, lambda other: _judge(other, None))
     return replace(found, fixes=tried)
 
 
-def _judged(subject: Subject, past: PastMeasurement | None) -> Estimate | None:
+def _judge(subject: Subject, past: PastMeasurement | None) -> Estimate | None:
     facts = LaunchFacts(subject)
     if facts.launch.gpus == "none" or subject.rooms == () or subject.gpus == ():
         return None
-    rooms = used(facts)
+    rooms = find_used_rooms(facts)
     if not rooms:
         return Estimate(
             verdict="unknown",
@@ -94,9 +94,9 @@ def _judged(subject: Subject, past: PastMeasurement | None) -> Estimate | None:
 def _of_least(facts: LaunchFacts, least: GpuRoom, past: PastMeasurement | None) -> Estimate:
     refused = next((hit for check in admission.CHECKS for hit in check.judge(facts)), None)
     if refused is not None and refused.severity == "error":
-        found = _measured(least, past) if past else _formula(facts, least)
+        found = _use_measurement(least, past) if past else _formula(facts, least)
         return replace(found, verdict="no", says=f"Would be refused: {refused.says}")
-    return _measured(least, past) if past else _formula(facts, least)
+    return _use_measurement(least, past) if past else _formula(facts, least)
 
 
 def _formula(facts: LaunchFacts, least: GpuRoom) -> Estimate:
@@ -107,10 +107,10 @@ def _formula(facts: LaunchFacts, least: GpuRoom) -> Estimate:
             verdict="unknown",
             says="Not known whether it fits: nobody knows how large the weights are.",
             total=least.total,
-            parts=laid_out(_around([], least), least.total),
+            parts=laid_out(_place_parts([], least), least.total),
             unknown=unknown,
         )
-    return _weighed(facts, least, wanted, wanted.weights, unknown)
+    return _estimate(facts, least, wanted, wanted.weights, unknown)
 
 
 def _unknown(wanted: Demand, room: GpuRoom) -> tuple[str, ...]:
@@ -147,7 +147,7 @@ def _budget(facts: LaunchFacts, room: GpuRoom, wanted: Demand, held: int) -> _Bu
     return _Budget(room=left, free=free, takes=held + wanted.overhead)
 
 
-def _weighed(
+def _estimate(
     facts: LaunchFacts, room: GpuRoom, wanted: Demand, held: int, unknown: tuple[str, ...]
 ) -> Estimate:
     budget = _budget(facts, room, wanted, held)
@@ -179,7 +179,7 @@ def _weighed(
         takes=budget.takes + (request or 0 if is_llama else 0),
         lacking=lacking,
         limit=room.others + budget.takes if facts.engine == "vllm" else 0,
-        parts=laid_out(_around(parts, room), room.total),
+        parts=laid_out(_place_parts(parts, room), room.total),
         numbers=_numbers(facts, room, wanted, budget, longest),
         unknown=unknown,
     )
@@ -203,7 +203,7 @@ def _verdict(
     if budget.room <= 0:
         return "no", (
             f"Does not fit: weights and what the engine needs beside them are {_gib(-budget.room)} "
-            f"GiB more than {_allowed(facts, wanted)} of {_gib(room.total)} GiB on {_one(room)}."
+            f"GiB more than {_describe_allowed(facts, wanted)} of {_gib(room.total)} GiB on {_one(room)}."
         )
     if request is None or longest is None or context is None:
         return "unknown", (
@@ -259,7 +259,7 @@ def _room_for(facts: LaunchFacts, longest: int, context: int, said: LaunchDemand
     return f"{text}."
 
 
-def _allowed(facts: LaunchFacts, wanted: Demand) -> str:
+def _describe_allowed(facts: LaunchFacts, wanted: Demand) -> str:
     share = wanted.asked.share
     return "the free part" if share is None else f"the {share:g} that it may take"
 
@@ -268,7 +268,7 @@ def _one(room: GpuRoom) -> str:
     return "this machine" if room.is_unified else f"GPU {room.index}"
 
 
-def _measured(room: GpuRoom, past: PastMeasurement) -> Estimate:
+def _use_measurement(room: GpuRoom, past: PastMeasurement) -> Estimate:
     """What was measured last time, against what is free now."""
     day = f"{past.day:%d %b %Y}"
     free = room.total if room.free is None else room.free
@@ -290,7 +290,7 @@ def _measured(room: GpuRoom, past: PastMeasurement) -> Estimate:
         total=room.total,
         takes=past.peak,
         lacking=max(0, -spare),
-        parts=laid_out(_around(parts, room), room.total),
+        parts=laid_out(_place_parts(parts, room), room.total),
         numbers=(
             Number(name="Measured", value=f"{_gib(past.peak)} GiB a GPU", source=f"run {past.run}"),
             Number(name="Free now", value=f"{_gib(free)} of {_gib(room.total)} GiB"),
@@ -312,7 +312,7 @@ def _where(facts: LaunchFacts, rooms: tuple[GpuRoom, ...], least: GpuRoom) -> st
     return f"Each of {named}" if len(shown) == 1 else f"{least.named}, the fullest of {named}"
 
 
-def _around(parts: list[FitPart], room: GpuRoom) -> list[FitPart]:
+def _place_parts(parts: list[FitPart], room: GpuRoom) -> list[FitPart]:
     name = "other programs and the machine" if room.is_unified else "held by others"
     around = [FitPart(kind="others", name=name, size=room.others), *parts]
     left = room.total - sum(part.size for part in around)

@@ -49,9 +49,9 @@ def layers(text: Config) -> Layers | None:
     if kind == "falcon_h1":
         return Layers(full=count, linear=count)
     span = whole(text.get("sliding_window")) or whole(text.get("attention_chunk_size"))
-    listed = _listed(text, count)
+    listed = _read_listed_kinds(text, count)
     if listed is not None:
-        return None if "" in listed else _counted(listed, text, span)
+        return None if "" in listed else _count_kinds(listed, text, span)
     if every := whole(text.get("full_attention_interval")):
         full = count // every
         return Layers(full=full, linear=count - full)
@@ -67,7 +67,7 @@ def layers(text: Config) -> Layers | None:
     return Layers(full=count)
 
 
-def _listed(text: Config, count: int) -> list[str] | None:
+def _read_listed_kinds(text: Config, count: int) -> list[str] | None:
     """The kind of each layer where config.json lists them ("" for an unknown one); else None."""
     for name in ("layer_types", "layers_block_type", "attn_type_list"):
         said = text.get(name)
@@ -91,7 +91,7 @@ def _kind(said: object) -> str:
     return next((kind for kind, names in kinds.items() if said in names), "")
 
 
-def _counted(listed: list[str], text: Config, span: int) -> Layers | None:
+def _count_kinds(listed: list[str], text: Config, span: int) -> Layers | None:
     # The last layers of some models read what earlier ones have kept.
     shared = whole(text.get("num_kv_shared_layers"))
     kept = listed[: len(listed) - shared]

@@ -5,7 +5,7 @@ from servers.judge.facts import LaunchFacts
 from servers.judge.room import GpuRoom
 
 
-def used(facts: LaunchFacts) -> tuple[GpuRoom, ...]:
+def find_used_rooms(facts: LaunchFacts) -> tuple[GpuRoom, ...]:
     """The rooms of the GPUs that the engine divides the model over; () where that is not known.
 
     Where a profile says which GPUs and not where ("2x H200"), those with the most free memory.

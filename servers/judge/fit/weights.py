@@ -38,7 +38,7 @@ def share(facts: LaunchFacts) -> int | None:
     else:
         spread = tp * dp if experts else tp
     each = size * stage * ((1 - experts) / attention_tp + experts / spread)
-    return max(0, int(each) - _offloaded(facts))
+    return max(0, int(each) - _read_offloaded(facts))
 
 
 def replicas(facts: LaunchFacts) -> int:
@@ -118,7 +118,7 @@ def _dense(text: Mapping[str, Any]) -> int:
     return 3 * whole(text.get("hidden_size")) * whole(text.get("intermediate_size"))
 
 
-def _offloaded(facts: LaunchFacts) -> int:
+def _read_offloaded(facts: LaunchFacts) -> int:
     """Bytes of each GPU's share that stay in main memory."""
     typed = facts.flag("--cpu-offload-gb")
     try:

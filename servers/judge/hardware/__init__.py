@@ -2,7 +2,7 @@
 
 from servers.judge.hardware.finding import BOX, SEVERITIES, HardwareFinding, Severity, worst_first
 from servers.judge.hardware.judge import HardwareJudge
-from servers.judge.hardware.looked import CheckedPart, looked
+from servers.judge.hardware.looked import CheckedPart, list_checked_parts
 from servers.judge.hardware.rules import RULES
 
 __all__ = [
@@ -13,6 +13,6 @@ __all__ = [
     "HardwareJudge",
     "CheckedPart",
     "Severity",
-    "looked",
+    "list_checked_parts",
     "worst_first",
 ]

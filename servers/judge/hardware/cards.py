@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from servers.judge.hardware.finding import HardwareFinding
 from servers.judge.hardware.lasting import Lasting
-from servers.judge.hardware.moment import Card, HardwareSample, said, uuid
+from servers.judge.hardware.moment import Card, HardwareSample, build_card_finding, uuid
 
 # A reset takes a card away for some seconds, on purpose.
 _LOST_AFTER = 5.0
@@ -43,12 +43,12 @@ class Answers:
                     if kind == "missing"
                     else "NVML answers that this GPU is lost: it fell off the bus, or was taken away."
                 )
-                yield said(
+                yield build_card_finding(
                     card, "gpu_lost", "critical", since,
                     title="no longer answers", because=why, advice=_BACK,
                 )  # fmt: skip
             if since := self._reset.since(key, now.t, kind == "reset"):
-                yield said(
+                yield build_card_finding(
                     card, "gpu_reset", "critical", since,
                     title="needs a reset",
                     because="NVML answers that nothing works on this GPU before it is reset.",
@@ -56,7 +56,7 @@ class Answers:
                     f"{card.get('index')}”, or restart the box.",
                 )  # fmt: skip
             if since := self._odd.since(key, now.t, kind == "odd"):
-                yield said(
+                yield build_card_finding(
                     card, "gpu_answer", "warning", since,
                     title="gives an answer that nobody expects",
                     because=str(card.get("fault")),
@@ -86,7 +86,7 @@ class Persistence:
             mode = card.get("persistence")
             is_off = None if mode is None or card.get("kind") == "unified" else not mode
             if since := self._off.since(uuid(card), now.t, is_off):
-                yield said(
+                yield build_card_finding(
                     card, "persistence", "info", since,
                     title="has persistence mode off",
                     because="With nobody on it the driver puts this GPU to sleep: the next start "

@@ -34,10 +34,10 @@ class XidRule:
         for subject, found in by_card.items():
             found.sort(key=lambda each: (SEVERITIES.index(each[0].severity), -each[1]["last"]))
             where = names.get(subject) or f"The GPU at {subject}"
-            yield _finding(subject, where, found)
+            yield _build_finding(subject, where, found)
 
 
-def _finding(subject: str, where: str, found: list[tuple[Xid, Event]]) -> HardwareFinding:
+def _build_finding(subject: str, where: str, found: list[tuple[Xid, Event]]) -> HardwareFinding:
     worst, event = found[0]
     often = "" if event["count"] == 1 else f", {event['count']} times"
     kernel = f" The kernel's log: “{event['said'].rstrip(' .')}”." if event.get("said") else ""

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from servers.judge.hardware.finding import HardwareFinding, Severity
 from servers.judge.hardware.lasting import Lasting, Often
-from servers.judge.hardware.moment import Card, HardwareSample, said, uuid
+from servers.judge.hardware.moment import Card, HardwareSample, build_card_finding, uuid
 
 # Degrees. Near enough to a limit of the card's own to say so.
 _NEAR_SLOWDOWN = 2
@@ -59,14 +59,14 @@ class Thermal:
                 (
                     braked,
                     f"Its hardware held the clocks back in {part * 100:.0f} % of the last minute"
-                    f"{_at(card)}",
+                    f"{_format_place(card)}",
                 ),
                 (hot, f"It is at {_degrees(card)}{_margin(card)}"),
                 (slowed, "The driver has held its clocks back for most of the last five minutes"),
             ]
             found = [(since, words) for since, words in causes if since]
             if found:
-                yield said(
+                yield build_card_finding(
                     card, "thermal", severity, min(since for since, _words in found),
                     title="is too hot" if burning or hot or braked else "is slowed down by heat",
                     because=f"{found[0][1]}{_limits(card)}.",
@@ -95,7 +95,7 @@ def _degrees(card: Card) -> str:
     )
 
 
-def _at(card: Card) -> str:
+def _format_place(card: Card) -> str:
     degrees = card.get("temperature_c")
     return f", at {degrees} °C" if degrees is not None else ""
 

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from servers.judge.hardware.finding import HardwareFinding, Severity
 from servers.judge.hardware.lasting import Lasting, Often
-from servers.judge.hardware.moment import Card, HardwareSample, said, uuid
+from servers.judge.hardware.moment import Card, HardwareSample, build_card_finding, uuid
 
 # An idle link drops to its first generation on purpose. Under load (percent) it may not.
 _LOAD = 50
@@ -48,7 +48,7 @@ class Link:
                     self._seen[key] = _severity(card), _figures(card)
             if since is not None:
                 severity, figures = self._seen[key]
-                yield said(
+                yield build_card_finding(
                     card, "pcie_link", severity, since,
                     title="has a slow PCIe link" if severity == "warning" else "has half its lanes",
                     because=f"Under load its link ran at {figures}. Models load slower, "
@@ -101,7 +101,7 @@ class Replays:
             if since := self._many.since(key, now.t, is_many):
                 if is_many:
                     self._most[key] = rate
-                yield said(
+                yield build_card_finding(
                     card, "pcie_replays", "warning", since,
                     title="has errors on its PCIe link",
                     because=f"{self._most[key]:.0f} packets a minute had to be sent again "

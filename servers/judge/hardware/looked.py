@@ -19,7 +19,7 @@ class CheckedPart:
         return not self.unseen
 
 
-def looked(sample: Mapping[str, Any]) -> tuple[CheckedPart, ...]:
+def list_checked_parts(sample: Mapping[str, Any]) -> tuple[CheckedPart, ...]:
     """Of a judged sample, in the order in which people care."""
     cards: list[Card] = list(sample.get("gpus") or [])
     found = [CheckedPart(what="the driver and its library", unseen=_driver(sample))]

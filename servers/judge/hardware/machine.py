@@ -79,7 +79,7 @@ class Swap:
         is_used = None if used is None else used >= _USED
         storm = self._storm.since(BOX, now.t, is_storm)
         in_use = self._used.since(BOX, now.t, is_used)
-        holds = "" if used is None or total is None else _of(used, total)
+        holds = "" if used is None or total is None else _format_share(used, total)
         if storm:
             yield HardwareFinding(
                 rule="swap",
@@ -122,5 +122,5 @@ class Swap:
         return (moved - seen[0][1]) / took if took >= _STORM_WITHIN / 2 else None
 
 
-def _of(used: int, total: int) -> str:
+def _format_share(used: int, total: int) -> str:
     return f" {used / GIB:.1f} of {total / GIB:.1f} GiB of swap are in use."

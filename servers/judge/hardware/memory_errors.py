@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from servers.judge.hardware.finding import HardwareFinding
 from servers.judge.hardware.lasting import Lasting
-from servers.judge.hardware.moment import Card, HardwareSample, said, uuid
+from servers.judge.hardware.moment import Card, HardwareSample, build_card_finding, uuid
 
 # Seconds for which an error that was seen to happen is news.
 _NEWS = 3600.0
@@ -45,7 +45,7 @@ class EccRule:
         ever = ecc.get("uncorrected_ever")
         in_all = f"; {ever} in the card's life" if ever is not None else ""
         news = f", {grown} of them in the last hour" if grown else ""
-        yield said(
+        yield build_card_finding(
             card, "ecc_uncorrected", "critical" if grown else "warning", since,
             title="has lost data in its memory",
             because=f"{_times(count, 'error')} since the driver was loaded could not be corrected"
@@ -63,7 +63,7 @@ class EccRule:
         grown = self._corrected.grown(key, now.t, count)
         is_much = None if count is None else grown >= _MANY_CORRECTED
         if since := self._many.since(key, now.t, is_much):
-            yield said(
+            yield build_card_finding(
                 card, "ecc_corrected", "info", since,
                 title="corrects many memory errors",
                 because=f"{grown} in the last hour, {count} since the driver was loaded. "
@@ -97,7 +97,7 @@ class RemappedRowsRule:
                 f"be corrected, {rows['corrected']} after others"
             )
             if failed:
-                yield said(
+                yield build_card_finding(
                     card, "row_remapping", "critical", failed,
                     title="could not replace a bad row of its memory",
                     because=f"A row of its memory is bad, and no spare one could take its place "
@@ -106,7 +106,7 @@ class RemappedRowsRule:
                     "“nvidia-smi -q -d ROW_REMAPPER” is the proof that they ask for.",
                 )  # fmt: skip
             elif pending:
-                yield said(
+                yield build_card_finding(
                     card, "row_remapping", "warning", pending,
                     title="waits for a reset to replace a bad row of its memory",
                     because=f"The row is known and avoided ({replaced}).",
@@ -114,7 +114,7 @@ class RemappedRowsRule:
                     f"--gpu-reset -i {card.get('index')}”, or restart the box.",
                 )  # fmt: skip
             elif full:
-                yield said(
+                yield build_card_finding(
                     card, "row_remapping", "warning", full,
                     title="has used up spare rows of its memory",
                     because=f"In {_times(rows['without_spare'], 'bank')} of its memory no spare row "
@@ -144,14 +144,14 @@ class RetiredPagesRule:
                 continue
             so_far = f"{_times(retired['pages'], 'page')} of its memory are no longer used"
             if many:
-                yield said(
+                yield build_card_finding(
                     card, "retired_pages", "critical", many,
                     title="has lost too many pages of its memory",
                     because=f"{so_far}; its maker takes it back at {_PAGES_END}.",
                     advice="Take the card out of use and have it replaced.",
                 )  # fmt: skip
             elif pending:
-                yield said(
+                yield build_card_finding(
                     card, "retired_pages", "warning", pending,
                     title="waits for a reset to leave out a bad page",
                     because=f"{so_far}, and one more will be after a reset.",

@@ -38,7 +38,9 @@ def name(card: Card) -> str:
     return f"GPU {card.get('index')}"
 
 
-def said(card: Card, rule: str, severity: Severity, since: float, **words: str) -> HardwareFinding:
+def build_card_finding(
+    card: Card, rule: str, severity: Severity, since: float, **words: str
+) -> HardwareFinding:
     """A finding about a card; `words` are title (after the card's name), because and advice."""
     words["title"] = f"{name(card)} {words['title']}"
     return HardwareFinding(rule=rule, subject=uuid(card), severity=severity, since=since, **words)

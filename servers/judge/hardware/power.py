@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from servers.judge.hardware.finding import HardwareFinding
 from servers.judge.hardware.lasting import Often
-from servers.judge.hardware.moment import Card, HardwareSample, said, uuid
+from servers.judge.hardware.moment import Card, HardwareSample, build_card_finding, uuid
 
 # Parts of the last minute.
 _WINDOW, _SOME, _NONE, _MUCH = 60.0, 0.1, 0.02, 0.5
@@ -40,7 +40,7 @@ class PowerBrake:
             if since is None:
                 continue
             part = self._braked.part(key)
-            yield said(
+            yield build_card_finding(
                 card, "power_brake", "critical" if mostly else "warning", since,
                 title="is held back by its power supply",
                 because=f"The hardware made this GPU slow down in {part * 100:.0f} % of the last "
@@ -75,7 +75,7 @@ class LowPower:
                 since = self._stuck.since(key, now.t, is_down)
                 self._seen[key] = _figures(card)
             if since is not None:
-                yield said(
+                yield build_card_finding(
                     card, "low_power", "warning", since,
                     title="is stuck at low power",
                     because=f"Busy it ran at {self._seen[key]}, and no reason is told; at work a "

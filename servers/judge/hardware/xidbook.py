@@ -42,7 +42,7 @@ class Xid:
 
 def xid_of(number: int) -> Xid:
     """A number that is not in the book says so, and is taken seriously."""
-    return shipped().get(number) or Xid(
+    return load_shipped().get(number) or Xid(
         number=number,
         severity="warning",
         origin="unknown",
@@ -53,7 +53,7 @@ def xid_of(number: int) -> Xid:
 
 
 @cache
-def shipped() -> dict[int, Xid]:
+def load_shipped() -> dict[int, Xid]:
     said = yaml.safe_load(FILE.read_text())
     return {
         number: Xid(

@@ -85,7 +85,7 @@ def _driver(facts: LaunchFacts, around: StartContext) -> Iterator[PreflightItem]
     if facts.launch.gpus == "none" or not found:
         return
     require = found.get("require") or ""
-    met, cuda = drivers.satisfies(driver, require), drivers.needed(require)
+    met, cuda = drivers.satisfies(driver, require), drivers.find_needed_cuda(require)
     if met is None:
         yield item(
             "driver", "Driver", "unknown",
@@ -215,7 +215,7 @@ def _made_for(facts: LaunchFacts, around: StartContext) -> Iterator[PreflightIte
     if fitting:
         yield item("made-for", "Made for", "ok", f"The profile was made for {wanted}.")
         return
-    has = cards.listed([(gpu.name, gpu.compute_capability) for gpu in there])
+    has = cards.describe([(gpu.name, gpu.compute_capability) for gpu in there])
     yield item(
         "made-for", "Made for", "warning",
         f"The profile was made for {wanted}, and {around.box} has {has}: kernels and quantizations "

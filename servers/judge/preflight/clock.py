@@ -15,7 +15,7 @@ def clocks(facts: LaunchFacts, around: StartContext) -> Iterator[PreflightItem]:
     told = {box: clock for box, clock in around.clocks.items() if clock is not None}
     own = told.get(around.box)
     if (facts.nodes or 1) > 1 and len(around.clocks) > 1:
-        yield _compared(told, [box for box in around.clocks if box not in told])
+        yield _compare_clocks(told, [box for box in around.clocks if box not in told])
     elif own is not None and _is_off(own):
         yield item(
             "clock", "Clock", "warning",
@@ -25,7 +25,7 @@ def clocks(facts: LaunchFacts, around: StartContext) -> Iterator[PreflightItem]:
         )  # fmt: skip
 
 
-def _compared(told: dict[str, ClockOffset], silent: list[str]) -> PreflightItem:
+def _compare_clocks(told: dict[str, ClockOffset], silent: list[str]) -> PreflightItem:
     if silent:
         return item(
             "clock", "Clocks", "unknown",

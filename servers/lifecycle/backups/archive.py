@@ -40,7 +40,7 @@ class Archive:
         return str(self.manifest["digest"])
 
 
-def packed(rows: dict[str, list[Row]]) -> tuple[bytes, str]:
+def pack_rows(rows: dict[str, list[Row]]) -> tuple[bytes, str]:
     """The rows as they are written, and their digest."""
     text = json.dumps(rows, ensure_ascii=False, sort_keys=True).encode()
     return text, hashlib.sha256(text).hexdigest()

@@ -21,7 +21,7 @@ class MissingItem:
     why: str = ""  # it could not be looked for
 
 
-def lacking(box: Box, needs: dict[str, Any]) -> list[MissingItem]:
+def list_missing(box: Box, needs: dict[str, Any]) -> list[MissingItem]:
     """What this box lacks; also what nobody could look for, with the reason. `needs` knows sizes."""
     launches = [
         parameters.fill(profile.launch)

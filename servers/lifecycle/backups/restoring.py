@@ -79,7 +79,7 @@ def _instance(table: Table, row: Any, where: str) -> tuple[Model, dict[str, Any]
     if unknown := sorted(row.keys() - columns.keys() - set(table.many)):
         raise BackupError(f"{where} has {', '.join(unknown)}, which is not known here. {_NEWER}")
     values = {
-        name: _checked(of, row[name], f"{name} in {where}")
+        name: _check_value(of, row[name], f"{name} in {where}")
         for name, of in columns.items()
         if name in row
     }
@@ -92,7 +92,7 @@ def _instance(table: Table, row: Any, where: str) -> tuple[Model, dict[str, Any]
     return table.model(**values), {name: pk for name, pk in later.items() if pk is not None}
 
 
-def _checked(of: "Field[Any, Any]", raw: Any, where: str) -> Any:
+def _check_value(of: "Field[Any, Any]", raw: Any, where: str) -> Any:
     target = of.target_field if isinstance(of, ForeignKey) else of
     if raw is None:
         if not of.null:

@@ -40,7 +40,7 @@ def take(path: Path, *, passphrase: str) -> BackupSummary:
         rows = {table.name: [_row(table, each) for each in table.all()] for table in TABLES}
         needs = _needs()
         values = _secrets() if passphrase else None
-    text, digest = archive.packed(rows)
+    text, digest = archive.pack_rows(rows)
     manifest = {
         "what": archive.WHAT,
         "format": archive.FORMAT,

@@ -39,7 +39,7 @@ def build(work: ImageWork) -> str:
             bases = _look_at_bases(docker, launch.dockerfile, work, log)
             if not work.is_given_up:
                 # By their ids: a name may be moved to another image before Docker gets to it.
-                text = dockerfile.pinned(launch.dockerfile, bases)
+                text = dockerfile.pin_images(launch.dockerfile, bases)
                 files = launch.build_files
                 _follow(docker.building(job.reference, text, files, profile=slug), work, log)
         image = docker.image(job.reference)
@@ -51,7 +51,7 @@ def build(work: ImageWork) -> str:
         # Nameless, and without the labels, which come last: a prune would take it for others'.
         if log.made and (left := docker.image(log.made)):
             work.note(image_id=left.id)
-        raise _said(error, log) from error
+        raise _describe_error(error, log) from error
     finally:
         log.finish()
     work.note(image_id=image.id, done=log.steps)
@@ -92,7 +92,7 @@ def _follow(stream: DockerStream, work: ImageWork, log: "_Log") -> None:
         log.made = told.made or log.made
 
 
-def _said(error: ContainerError, log: "_Log") -> ContainerError:
+def _describe_error(error: ContainerError, log: "_Log") -> ContainerError:
     at = f"Step {log.step} of {log.steps}" if log.steps else "The build"
     if ended := _ENDED.search(error.detail):
         return ContainerError(

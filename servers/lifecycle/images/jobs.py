@@ -182,7 +182,7 @@ def _do(work: ImageWork) -> None:
         _hold(job, str(held))
     except (ContainerError, ImageJobError) as error:
         if work.is_given_up:
-            _end(job, State.CANCELLED, _cancelled(job))
+            _end(job, State.CANCELLED, _describe_cancel(job))
         else:
             _end(job, State.FAILED, str(error))
     except Exception:
@@ -194,7 +194,7 @@ def _do(work: ImageWork) -> None:
         close_old_connections()
 
 
-def _cancelled(job: ImageJob) -> str:
+def _describe_cancel(job: ImageJob) -> str:
     if job.kind == Kind.PULL:
         return pulls.what_stays()
     return building.STAYS if job.kind == Kind.BUILD else ""

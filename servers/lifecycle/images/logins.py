@@ -14,7 +14,7 @@ from servers.models.secret import SecretError
 log = logging.getLogger(__name__)
 
 
-def kept() -> list[RegistryAuth]:
+def load_credentials() -> list[RegistryAuth]:
     """In the clear, for the worker's eyes only; without those that cannot be read."""
     found = []
     for each in RegistryLogin.objects.all():

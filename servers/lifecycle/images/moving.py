@@ -14,10 +14,10 @@ def keep(docker: DockerContainers, image: Image) -> None:
 
     Raises ContainerError.
     """
-    docker.tag(image.id, _kept(image.id))
+    docker.tag(image.id, _format_kept(image.id))
 
 
-def _kept(image_id: str) -> str:
+def _format_kept(image_id: str) -> str:
     return f"{KEPT}:{image_id.removeprefix('sha256:')[:12]}"
 
 
@@ -68,7 +68,7 @@ def move(work: ImageWork) -> str:
     news.noticed_at = timezone.now() if is_back else None
     news.save()
     # It has a name of its own again.
-    docker.untag(_kept(target.id))
+    docker.untag(_format_kept(target.id))
     short = target.id.removeprefix("sha256:")[:12]
     return (
         f"{job.reference} means {short} now{', as before' if is_back else ''}. What runs goes on "

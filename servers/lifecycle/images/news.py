@@ -76,7 +76,7 @@ def look(box: Box, docker: DockerContainers, *, go_on: Callable[[], bool] = lamb
 
 def tags(box: Box) -> list[str]:
     """What may mean another image tomorrow: no digests, no ids, nothing that was built here."""
-    named = {familiar(shelf.next_launch(server).image) for server in shelf.placed(box)}
+    named = {familiar(shelf.next_launch(server).image) for server in shelf.list_placed_servers(box)}
     return sorted(
         each
         for each in named
@@ -116,7 +116,7 @@ def to_ask(box: Box) -> list[tuple[str, str]]:
     asked = StoredImage.objects.filter(box=box, is_to_be_asked=True).exclude(engine="")
     pairs = set(asked.values_list("engine", "image_id"))
     found = {each.reference: each for each in TagNews.objects.filter(box=box).exclude(newer_id="")}
-    for server in shelf.placed(box) if found else ():
+    for server in shelf.list_placed_servers(box) if found else ():
         launch = shelf.next_launch(server)
         news = found.get(familiar(launch.image))
         if news is not None:
@@ -132,7 +132,7 @@ def check(news: TagNews, person: User) -> list[BuildForServer]:
     seen = set(Profile.objects.seen_by(person).values_list("pk", flat=True))
     return [
         BuildForServer(server=server, verdict=_verdict(news, server))
-        for server in shelf.placed(news.box)
+        for server in shelf.list_placed_servers(news.box)
         if familiar(shelf.next_launch(server).image) == news.reference and server.profile_id in seen
     ]
 
@@ -151,4 +151,4 @@ def _verdict(news: TagNews, server: Server) -> BuildVerdict:
 
 
 def _findings(launch: Launch, box: Box, image: ImageFacts | None) -> list[LintFinding]:
-    return lint(subject_with(launch, box, image, checkpoints.known(launch, box)))
+    return lint(subject_with(launch, box, image, checkpoints.find_facts(launch, box)))

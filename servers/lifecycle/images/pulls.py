@@ -35,7 +35,7 @@ class PullForecast:
 def pull(work: ImageWork) -> str:
     """What came of it, in a sentence. Raises HeldError, and ContainerError."""
     docker, job = creation.docker(), work.job
-    looked = _looked(docker, work)
+    looked = _forecast_pull(docker, work)
     work.note(
         free=looked.free,
         total=sum(looked.sizes.values()) or None,
@@ -45,7 +45,7 @@ def pull(work: ImageWork) -> str:
     before = docker.image(job.reference)
     stream = docker.pulling(job.source)
     work.follow(stream)
-    _followed(work, stream, looked.sizes)
+    _follow_pull(work, stream, looked.sizes)
     if work.is_given_up:
         raise ContainerError("The pull was given up.", kind="given_up")
     image = docker.image(job.source)
@@ -87,7 +87,7 @@ def what_stays() -> str:
     )
 
 
-def _looked(docker: DockerContainers, work: ImageWork) -> PullForecast:
+def _forecast_pull(docker: DockerContainers, work: ImageWork) -> PullForecast:
     """Raises HeldError for what a person should know before the first byte, unless they do."""
     job, facts = work.job, docker.facts()
     architecture = judge.ARCHITECTURES.get(facts.architecture, facts.architecture)
@@ -120,7 +120,7 @@ def _is_for(docker: DockerContainers, source: str, architecture: str) -> bool:
 
 def _sizes(source: str, architecture: str) -> dict[str, int]:
     wanted = parse(source).registry
-    login = next((each for each in logins.kept() if each.registry == wanted), None)
+    login = next((each for each in logins.load_credentials() if each.registry == wanted), None)
     try:
         found = registry.size(source, architecture, login, realms=_realms())
     except RegistryError as error:
@@ -131,7 +131,7 @@ def _sizes(source: str, architecture: str) -> dict[str, int]:
 
 def _realms() -> tuple[str, ...]:
     try:
-        return creation.allowed().token_realms
+        return creation.read_limits().token_realms
     except SecretsError as error:
         log.info("No other address for log-ins of registries is known: %s", error)
         return ()
@@ -142,7 +142,7 @@ def _free(facts: DockerFacts) -> int | None:
     return disk.free if disk is not None else None
 
 
-def _followed(work: ImageWork, stream: DockerStream, sizes: Mapping[str, int]) -> None:
+def _follow_pull(work: ImageWork, stream: DockerStream, sizes: Mapping[str, int]) -> None:
     heard, rate = PullProgress(), judge.Rate()
     with work.telling(lambda: _tell(work, heard.so_far(), sizes, rate)):
         for line in stream:
@@ -152,7 +152,7 @@ def _followed(work: ImageWork, stream: DockerStream, sizes: Mapping[str, int]) -
 def _tell(work: ImageWork, progress: PullState, sizes: Mapping[str, int], rate: judge.Rate) -> None:
     done, total = judge.whole(progress, sizes) if sizes else (progress.done, progress.total)
     work.note(
-        layers=judge.shown(progress.layers, sizes),
+        layers=judge.format_layers(progress.layers, sizes),
         done=done,
         total=total,
         rate=rate.see(time.monotonic(), progress.done),

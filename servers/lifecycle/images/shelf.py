@@ -93,7 +93,7 @@ def keep(
                 if inspected is None:
                     continue  # gone since
                 StoredImage.objects.create(
-                    box=box, image_id=each.id, **values, **_lasting(each, inspected)
+                    box=box, image_id=each.id, **values, **_read_fixed_facts(each, inspected)
                 )
                 changed = True
             elif any(getattr(row, name) != value for name, value in values.items()):
@@ -132,7 +132,7 @@ def _values(
     }
 
 
-def _lasting(each: ListedImage, inspected: Image) -> dict[str, Any]:
+def _read_fixed_facts(each: ListedImage, inspected: Image) -> dict[str, Any]:
     """What an image's id stands for: it never changes."""
     is_built = each.labels.get(BUILT) == settings.INSTALL
     # Whoever makes an image writes its labels, and this one becomes part of an address.
@@ -152,7 +152,7 @@ def _engines(box: Box) -> dict[str, str]:
     found = dict(runs.values_list("image_id", "version__spec__engine"))
     facts = ImageFacts.objects.filter(box=box).exclude(version="")
     found |= dict(facts.exclude(image_id="").values_list("image_id", "engine"))
-    for server in placed(box):
+    for server in list_placed_servers(box):
         launch = next_launch(server)
         found[familiar(launch.image)] = launch.engine
     profiles = Profile.objects.exclude(current=None).values_list("slug", "current__spec__engine")
@@ -164,7 +164,7 @@ def next_launch(server: Server) -> Launch:
     return parameters.fill(server.profile.launch, server.values)
 
 
-def placed(box: Box) -> list[Server]:
+def list_placed_servers(box: Box) -> list[Server]:
     """The servers of the box that can be started."""
     servers = Server.objects.filter(box=box, removed_at=None, profile__archived_at=None)
     return list(
@@ -183,14 +183,14 @@ def uses(box: Box, person: User | None = None) -> dict[str, Uses]:
     found = {each.image_id: Uses() for each in images}
     names = by_name(images)
     seen = set(Profile.objects.seen_by(person).values_list("pk", flat=True)) if person else None
-    for server in placed(box):
+    for server in list_placed_servers(box):
         image = names.get(familiar(next_launch(server).image))
         if image is not None:
             _add_profile(found[image.image_id], server.profile, seen)
         run = server.run
         if run is not None and run.is_active and run.image_id in found:
             found[run.image_id].running.append(server)
-    for image_id, profile in worked(box):
+    for image_id, profile in list_working_images(box):
         is_new = image_id in found and profile not in found[image_id].worked
         if is_new and (seen is None or profile.pk in seen):
             found[image_id].worked.append(profile)
@@ -212,7 +212,7 @@ def _add_profile(mine: Uses, profile: Profile, seen: set[int] | None) -> None:
         mine.hidden += 1
 
 
-def worked(box: Box) -> list[tuple[str, Profile]]:
+def list_working_images(box: Box) -> list[tuple[str, Profile]]:
     """Image ids with the profiles whose last good run had them, of servers removed since, too."""
     servers = {
         each.pk: each.profile
@@ -240,7 +240,7 @@ def _add_times(box: Box, found: dict[str, Uses]) -> None:
 def fates(box: Box) -> list[PruneDecision]:
     """What a prune of the box would take and what it never does, the largest first."""
     used = uses(box)
-    pending, before = _pending(box), _before(box)
+    pending, before = _list_pending(box), _list_previous_images(box)
     ours = set(Run.objects.filter(server__box=box).values_list("image_id", flat=True))
     ours |= set(ImageJob.objects.filter(box=box).values_list("image_id", flat=True))
     return sorted(
@@ -253,7 +253,7 @@ def fates(box: Box) -> list[PruneDecision]:
     )
 
 
-def _pending(box: Box) -> dict[str, str]:
+def _list_pending(box: Box) -> dict[str, str]:
     """Image ids that something is still to be done with, and what."""
     found = {}
     for news in TagNews.objects.filter(box=box):
@@ -262,7 +262,7 @@ def _pending(box: Box) -> dict[str, str]:
     return found
 
 
-def _before(box: Box) -> dict[str, str]:
+def _list_previous_images(box: Box) -> dict[str, str]:
     """Image ids that a tag could go back to, and the tag."""
     news = TagNews.objects.filter(box=box).exclude(before_id="")
     return dict(news.values_list("before_id", "reference"))

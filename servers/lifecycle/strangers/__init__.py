@@ -25,8 +25,8 @@ __all__ = [
     "has_seen",
     "own_log",
     "saw",
-    "seen",
-    "standing",
+    "find_engine",
+    "find_end",
 ]
 
 # What this process itself has seen of them, by their keys: rows may say anything.
@@ -39,7 +39,7 @@ def saw(found: Iterable[DiscoveredEngine]) -> None:
     _seen = {each.container: each for each in found}
 
 
-def seen(key: str) -> DiscoveredEngine | None:
+def find_engine(key: str) -> DiscoveredEngine | None:
     """What was seen under this key, by its container or process."""
     return _seen.get(key)
 
@@ -61,14 +61,14 @@ def find(key: str) -> ExternalWorkload | None:
     return ContainerWorkload(other) if other is not None else None
 
 
-def standing(run: Run, *, exit_code: int | None = None) -> tuple[WorkloadEnd | None, bool]:
+def find_end(run: Run, *, exit_code: int | None = None) -> tuple[WorkloadEnd | None, bool]:
     """How the life of a watched run has ended, None while it lasts; and whether it is paused.
 
     `exit_code` is what somebody has heard of its end. Raises ContainerError.
     """
     life = ProcessId.parse(run.container_id)
     if life is not None:
-        return (None if life.is_running() else process.gone(run, life)), False
+        return (None if life.is_running() else process.end_process_run(run, life)), False
     other = creation.docker().other(run.container_id)
     if other is None:
         return removed(), False

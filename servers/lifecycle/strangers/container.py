@@ -20,7 +20,7 @@ from servers.lifecycle.strangers.stranger import (
     ExternalWorkload,
     WatchError,
     WorkloadEnd,
-    shown,
+    format_lines,
 )
 from servers.models import Box, ProfileVersion, Run
 from servers.models.run import RunState
@@ -139,7 +139,7 @@ class ContainerWorkload(ExternalWorkload):
             failure=judged.says if state is RunState.FAILED else "",
             exit_code=code,
             oom_killed=container.oom_killed,
-            last_lines=shown(run, lines),
+            last_lines=format_lines(run, lines),
             ended_at=container.finished_at or container.ended_before or timezone.now(),
             log_until=until,
             outlook=(REBOOTED if with_box else RESTARTED) if until else says,

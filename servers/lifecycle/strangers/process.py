@@ -17,7 +17,7 @@ from servers.host import printed
 from servers.host.kernel import Kernel
 from servers.host.lives import ProcessId
 from servers.host.printed import PrintedError, ProcessStream
-from servers.host.started import StartedError, StartedProcess, started
+from servers.host.started import StartedError, StartedProcess, find_started_process
 from servers.judge.farewell import is_orderly
 from servers.judge.found import DiscoveredEngine
 from servers.lifecycle import likenesses
@@ -27,7 +27,7 @@ from servers.lifecycle.strangers.stranger import (
     ExternalWorkload,
     WatchError,
     WorkloadEnd,
-    shown,
+    format_lines,
 )
 from servers.models import Box, LogChunk, ProfileVersion, Run
 from servers.models.log import NOTE
@@ -65,7 +65,7 @@ class ProcessWorkload(ExternalWorkload):
     @cached_property
     def _started(self) -> StartedProcess:
         try:
-            return started(self.life.pid, start=self.life.start)
+            return find_started_process(self.life.pid, start=self.life.start)
         except StartedError as error:
             raise WatchError(str(error)) from error
 
@@ -111,7 +111,7 @@ class ProcessWorkload(ExternalWorkload):
         files = [each for each in outlets if each.kind == "file"]
         try:
             for each in files:
-                printed.opened(
+                printed.open_stream(
                     self.life.pid, each.number, self._kernel, start=self.life.start
                 ).close()
         except PrintedError as error:
@@ -169,7 +169,7 @@ class ProcessWorkload(ExternalWorkload):
 def own_log(life: ProcessId) -> str:
     """The file that a process's words or variables have its engine write its log to; "" for none."""
     try:
-        said = started(life.pid, start=life.start)
+        said = find_started_process(life.pid, start=life.start)
     except StartedError:
         return ""
     found = engine_words.find(without_python(said.argv))
@@ -180,7 +180,7 @@ def own_log(life: ProcessId) -> str:
     return posixpath.join(said.folder, path) if path else ""
 
 
-def gone(run: Run, life: ProcessId, kernel: Kernel | None = None) -> WorkloadEnd:
+def end_process_run(run: Run, life: ProcessId, kernel: Kernel | None = None) -> WorkloadEnd:
     """The end of a process that does not run any more. Nobody but its parent hears how."""
     kernel = kernel or Kernel()
     lines = _last_lines(run, life)
@@ -188,7 +188,7 @@ def gone(run: Run, life: ProcessId, kernel: Kernel | None = None) -> WorkloadEnd
     if life.boot and not (kernel.boot_id() or life.boot).startswith(life.boot):
         booted = run.server.box.booted_at
         return WorkloadEnd(state=RunState.STOPPED, outlook=REBOOTED, ended_at=booted or now)
-    stopped = WorkloadEnd(state=RunState.STOPPED, ended_at=now, last_lines=shown(run, lines))
+    stopped = WorkloadEnd(state=RunState.STOPPED, ended_at=now, last_lines=format_lines(run, lines))
     if was_asked(run):
         return stopped
     if run.ready_at is not None and is_orderly(run.version.launch.engine, lines):
@@ -205,7 +205,7 @@ def _last_lines(run: Run, life: ProcessId) -> list[str]:
     """From its files, which may be ahead of what is stored; else what is stored."""
     for said in run.log_files.values():
         try:
-            file = printed.reopened(life.pid, life.start, LogProgress.of(said).inode)
+            file = printed.reopen_stream(life.pid, life.start, LogProgress.of(said).inode)
         except PrintedError:
             continue
         if file is None:

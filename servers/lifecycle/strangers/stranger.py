@@ -97,5 +97,5 @@ class ExternalWorkload(ABC):
         return {}
 
 
-def shown(run: Run, lines: list[str]) -> list[str]:
-    return [secrets.masked(run, line)[:LONGEST_LAST_LINE] for line in lines]
+def format_lines(run: Run, lines: list[str]) -> list[str]:
+    return [secrets.mask_secrets(run, line)[:LONGEST_LAST_LINE] for line in lines]

@@ -10,7 +10,7 @@ from servers.lifecycle import backups
 from servers.lifecycle.backups.tables import TABLES
 from servers.management import passphrase
 from servers.management.database import DatabaseCommand
-from servers.management.words import listed
+from servers.management.words import format_counts
 
 LEFT_OUT = (
     "Not in it: runs with their logs and diagnoses, the history of GPUs, alerts, the audit log, "
@@ -40,7 +40,7 @@ class Command(DatabaseCommand):
             taken = backups.take(options["file"], passphrase=phrase)
         except backups.BackupError as error:
             raise CommandError(str(error)) from error
-        self.stdout.write(f"{options['file']}: {listed(TABLES, taken.counts)}.")
+        self.stdout.write(f"{options['file']}: {format_counts(TABLES, taken.counts)}.")
         if taken.has_secrets:
             self.stdout.write(
                 "Secrets are in it, under the passphrase: nobody can restore them without it."

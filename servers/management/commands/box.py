@@ -75,7 +75,7 @@ class Command(BaseCommand):
                     self.stdout.write(json.dumps(verdict.to_json()))
                 elif before.get(verdict.gpu) != verdict.verdict:
                     before[verdict.gpu] = verdict.verdict
-                    self.stdout.write(_told(verdict))
+                    self.stdout.write(_format_verdict(verdict))
 
     def _replay_hardware(self, name: str, *, as_json: bool) -> None:
         judge = HardwareJudge()
@@ -98,7 +98,7 @@ class Command(BaseCommand):
     def _snapshots(self, name: str) -> Iterator[dict[str, Any]]:
         number = 0
         try:
-            with _opened(name) as lines:
+            with _open(name) as lines:
                 for number, line in enumerate(lines, start=1):
                     where = f"{name}, line {number}"
                     if not line.strip():
@@ -124,7 +124,7 @@ class _NotJsonError(ValueError):
     pass
 
 
-def _opened(name: str) -> TextIO:
+def _open(name: str) -> TextIO:
     if name == "-":
         return sys.stdin
     with Path(name).open("rb") as file:
@@ -137,7 +137,7 @@ def _opened(name: str) -> TextIO:
 def _read(line: str, where: str) -> dict[str, Any]:
     """Raises ValueError."""
     try:
-        read = json.loads(line, parse_constant=_refused)
+        read = json.loads(line, parse_constant=_parse_wait)
     except (ValueError, RecursionError) as error:
         raise _NotJsonError(f"{where} is not JSON: {error}") from error
     if found := recording.wrong(read):
@@ -146,11 +146,11 @@ def _read(line: str, where: str) -> dict[str, Any]:
     return known
 
 
-def _refused(word: str) -> float:
+def _parse_wait(word: str) -> float:
     raise ValueError(f"{word} is no number")
 
 
-def _told(verdict: MemoryVerdict) -> str:
+def _format_verdict(verdict: MemoryVerdict) -> str:
     size = f"{verdict.unattributed / GIB:.1f} GiB"
     return f"{_when(verdict.t)} {verdict.gpu} {verdict.verdict} ({size}) {verdict.reason} {verdict.advice}"
 

@@ -72,16 +72,16 @@ def _lines(name: str) -> Iterator[str]:
     Read as well: what inferdash lets one download as .gz, and what PowerShell writes (UTF-16).
     """
     if name == "-":
-        yield from _stripped(TextIOWrapper(sys.stdin.buffer, errors="replace", newline="\n"))
+        yield from _strip_lines(TextIOWrapper(sys.stdin.buffer, errors="replace", newline="\n"))
         return
     with Path(name).open("rb") as file:
         begins = file.peek(2)[:2]
         plain = GzipFile(fileobj=file) if begins == _GZIP else file
         encoding = "utf-16" if begins in (BOM_UTF16_LE, BOM_UTF16_BE) else "utf-8-sig"
         with TextIOWrapper(plain, encoding, errors="replace", newline="\n") as log:
-            yield from _stripped(log)
+            yield from _strip_lines(log)
 
 
-def _stripped(log: TextIOWrapper) -> Iterator[str]:
+def _strip_lines(log: TextIOWrapper) -> Iterator[str]:
     for line in log:
         yield line.rstrip("\r\n")

@@ -53,11 +53,11 @@ class Command(DatabaseCommand):
 
     def _checked(self, server: Server) -> PreflightResult:
         launch = parameters.fill(server.profile.launch, server.values)
-        wanted = folders.needed(launch, server.box)
-        if wanted and not server.box.is_silent and folders.kept(server.box, wanted) is None:
+        wanted = folders.list_needed_paths(launch, server.box)
+        if wanted and not server.box.is_silent and folders.read_reports(server.box, wanted) is None:
             try:
                 tasks.ask_for_paths(server.box, wanted)
-                folders.awaited(server.box, wanted, seconds=ANSWERS_WITHIN)
+                folders.wait_for_reports(server.box, wanted, seconds=ANSWERS_WITHIN)
             except redis.RedisError as error:
                 self.stderr.write(f"Which folders are there is not known: Redis is away: {error}")
         return preflight.check(launch, server.box, server.profile, server)

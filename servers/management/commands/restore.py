@@ -12,7 +12,7 @@ from servers.lifecycle.backups.archive import Archive
 from servers.lifecycle.backups.tables import TABLES
 from servers.management import passphrase
 from servers.management.database import DatabaseCommand
-from servers.management.words import listed, size
+from servers.management.words import format_counts, size
 from servers.models import Box
 
 
@@ -47,7 +47,7 @@ class Command(DatabaseCommand):
             )
         except (backups.BackupError, backups.WrongPassphrase) as error:
             raise CommandError(str(error)) from error
-        self.stdout.write(f"Restored: {listed(TABLES, done.counts)}.")
+        self.stdout.write(f"Restored: {format_counts(TABLES, done.counts)}.")
         if done.renamed:
             before, now = done.renamed
             self.stdout.write(f"The box {before} of the backup is {now} here.")
@@ -63,7 +63,7 @@ class Command(DatabaseCommand):
 
     def _tell_lacks(self, archive: Archive) -> None:
         box = Box.objects.filter(slug=settings.BOX).first() or Box(slug=settings.BOX)
-        found = backups.lacking(box, archive.manifest.get("needs", {}))
+        found = backups.list_missing(box, archive.manifest.get("needs", {}))
         for kind in ("image", "model"):
             lacks = [each for each in found if each.kind == kind]
             missing = [each for each in lacks if not each.why]
@@ -85,4 +85,4 @@ def _passphrase(archive: Archive, options: dict[str, Any]) -> str:
         return ""
     if options["passphrase_file"]:
         return passphrase.from_file(options["passphrase_file"])
-    return passphrase.known()
+    return passphrase.read_known()

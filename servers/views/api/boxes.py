@@ -55,7 +55,7 @@ def delete_model(request: HttpRequest, slug: str, path: str) -> Status[DeletedOu
     return Status(ACCEPTED, DeletedOut(says=said))
 
 
-def chosen(slug: str) -> Box:
+def find_box(slug: str) -> Box:
     """The one that a body names; without a name the only one. Raises ApiError."""
     found = list(Box.objects.filter(slug=slug) if slug else Box.objects.all()[:2])
     if len(found) == 1:

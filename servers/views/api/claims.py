@@ -11,7 +11,7 @@ from servers.lifecycle import claims
 from servers.models import Box, Claim, Permission, Server
 from servers.views.api import named
 from servers.views.api.auth import ByKey, person
-from servers.views.api.boxes import chosen
+from servers.views.api.boxes import find_box
 from servers.views.api.errors import ApiError, Problem
 from servers.views.api.schemas import ClaimOut
 
@@ -48,7 +48,7 @@ def claim(request: HttpRequest, wanted: ClaimIn) -> ClaimOut:
     elif wanted.box:
         box = named.find(Box.objects.all(), "box", wanted.box)
     else:
-        box = chosen("")
+        box = find_box("")
     try:
         made = claims.claim(
             box,

@@ -11,9 +11,9 @@ from servers.lifecycle import downloading
 from servers.lifecycle.downloading import DownloadRequest, DownloadRequestError
 from servers.models import Download, Permission
 from servers.views.api.auth import ByKey, ByKeyAsync, person
-from servers.views.api.boxes import chosen
+from servers.views.api.boxes import find_box
 from servers.views.api.errors import ApiError, Problem
-from servers.views.api.held import held
+from servers.views.api.held import wait_for_change
 
 router = Router()
 OK, CREATED, UNPROCESSABLE = 200, 201, 422
@@ -111,7 +111,7 @@ def downloads(request: HttpRequest) -> list[DownloadOut]:
 )
 def download(request: HttpRequest, given: DownloadIn) -> Status[DownloadOut]:
     """Ask for a model; 200 where the same is on its way already."""
-    box = chosen(given.box)
+    box = find_box(given.box)
     try:
         name, revision = downloading.read_name(given.model)
         repository, _colon, quantization = name.partition(":")
@@ -134,7 +134,7 @@ async def one(request: HttpRequest, pk: int, seen: str = "", wait: float = 0.0) 
 
     With `wait`, the answer is held back for up to so many seconds while its mark is still `seen`.
     """
-    return await held(lambda: _look(pk), seen=seen, wait=wait, kinds=["downloads"])
+    return await wait_for_change(lambda: _look(pk), seen=seen, wait=wait, kinds=["downloads"])
 
 
 @router.post(

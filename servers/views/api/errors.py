@@ -63,7 +63,7 @@ def register(api: NinjaAPI) -> None:
 
     @api.exception_handler(OperationalError)
     def no_room(request: HttpRequest, error: OperationalError) -> HttpResponse:
-        said = datafolder.said(error)
+        said = datafolder.describe_full_disk(error)
         if not said:
             raise error
         return answer(request, UNAVAILABLE, Fault(code="disk_full", message=said))

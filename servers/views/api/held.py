@@ -4,14 +4,14 @@ from collections.abc import Awaitable, Callable, Collection
 from typing import Protocol
 
 from servers import live
-from servers.live.waiting import awaited
+from servers.live.waiting import wait_async
 
 
 class Marked(Protocol):
     mark: str  # another text whenever people are shown something else
 
 
-async def held[Answer: Marked](
+async def wait_for_change[Answer: Marked](
     look: Callable[[], Awaitable[Answer]], *, seen: str, wait: float, kinds: Collection[str]
 ) -> Answer:
     """What a look finds; with `wait`, for up to so many seconds one with another mark than `seen`.
@@ -20,7 +20,7 @@ async def held[Answer: Marked](
     """
     if wait <= 0:
         return await look()
-    return await awaited(
+    return await wait_async(
         look,
         lambda found: found.mark != seen,
         groups=[live.LIVE],

@@ -14,11 +14,11 @@ from servers.lifecycle.images import jobs, news, shelf
 from servers.models import Box, ImageJob, Permission, StoredImage, TagNews, User
 from servers.views.api import named
 from servers.views.api.auth import ByKey, ByKeyAsync, person
-from servers.views.api.boxes import chosen
+from servers.views.api.boxes import find_box
 from servers.views.api.errors import ApiError, Problem
-from servers.views.api.held import held
+from servers.views.api.held import wait_for_change
 from servers.views.api.image_schemas import NO_ENGINE, ImageJobOut, ImageOut, NewerOut
-from servers.views.images import rows, told
+from servers.views.images import list_tag_updates, rows
 
 router = Router()
 OK, CREATED, ACCEPTED, CONFLICT, UNPROCESSABLE = 200, 201, 202, 409, 422
@@ -69,7 +69,7 @@ def remove(
 ) -> Status[ImageJobOut]:
     """Have the box remove images, by id or name; never one that something needs."""
     box = named.find(Box.objects.all(), "box", slug)
-    wanted = [_stored(box, each) for each in image]
+    wanted = [_find_image(box, each) for each in image]
     fates = {each.image.pk: each for each in shelf.fates(box)}
     for each in wanted:
         fate = fates.get(each.pk)
@@ -83,7 +83,7 @@ def remove(
     return Status(ACCEPTED, ImageJobOut.of(_find(job.pk, person(request))))
 
 
-def _stored(box: Box, called: str) -> StoredImage:
+def _find_image(box: Box, called: str) -> StoredImage:
     every = list(StoredImage.objects.filter(box=box))
     named = shelf.by_name(every).get(called)
     short = called.removeprefix("sha256:")
@@ -103,7 +103,7 @@ def _stored(box: Box, called: str) -> StoredImage:
 def newer(request: HttpRequest, slug: str) -> list[NewerOut]:
     """Tags of profiles with a newer build, with one to go back to, or that could not be asked about."""
     box = named.find(Box.objects.all(), "box", slug)
-    return [NewerOut.of(each) for each in told(box, person(request))]
+    return [NewerOut.of(each) for each in list_tag_updates(box, person(request))]
 
 
 @router.post(
@@ -155,7 +155,7 @@ def image_jobs(request: HttpRequest) -> list[ImageJobOut]:
 )
 def pull(request: HttpRequest, given: PullIn) -> Status[ImageJobOut]:
     """Ask for an image; 200 where the same is on its way already."""
-    box, form = chosen(given.box), PullForm({"reference": given.reference})
+    box, form = find_box(given.box), PullForm({"reference": given.reference})
     if not form.is_valid():
         said = " ".join(str(each) for each in form.errors.get("reference", ()))
         raise ApiError(UNPROCESSABLE, "invalid", said, "Write it as docker pull wants it.")
@@ -184,7 +184,7 @@ async def image_job(
     """
     by = person(request)
     look = sync_to_async(lambda: ImageJobOut.of(_find(pk, by)))
-    return await held(look, seen=seen, wait=wait, kinds=["jobs"])
+    return await wait_for_change(look, seen=seen, wait=wait, kinds=["jobs"])
 
 
 @router.post(

@@ -58,16 +58,16 @@ def read(text: str, page: str, engine: EngineKey | None = None) -> Import:
             return Import(found=_draft(text, page, engine))
         return Import(found=document.read(text, where="The document"))
     except DocumentError as error:
-        raise _refused(str(error), "Change the document.") from error
+        raise _refuse(str(error), "Change the document.") from error
     except PasteError as error:
-        raise _refused(
+        raise _refuse(
             f"Line {error.line}: {error.reason}",
             "Change it, or import profiles as YAML: inferdash profile export writes it.",
         ) from error
     except UnknownEngineError as error:
-        raise _refused(str(error), f"{page} asks which engine it is.") from error
+        raise _refuse(str(error), f"{page} asks which engine it is.") from error
     except DraftError as error:
-        raise _refused(str(error), f"{page} takes other programs.") from error
+        raise _refuse(str(error), f"{page} takes other programs.") from error
 
 
 def read_upon(kept: Launch, text: str, page: str) -> Replacement:
@@ -102,7 +102,7 @@ def _draft(text: str, page: str, engine: EngineKey | None) -> Draft:
     found = read_commands(text)
     if len(found) > 1:
         names = ", ".join(_name(each) for each in found)
-        raise _refused(f"It starts {len(found)}: {names}.", f"Leave one in it, or choose on {page}")
+        raise _refuse(f"It starts {len(found)}: {names}.", f"Leave one in it, or choose on {page}")
     return without_keys(draft(found[0], text=text, engine=engine))
 
 
@@ -110,5 +110,5 @@ def _name(command: LaunchCommand) -> str:
     return command.name or command.service or command.image or "an engine without a container"
 
 
-def _refused(message: str, advice: str) -> ApiError:
+def _refuse(message: str, advice: str) -> ApiError:
     return ApiError(UNPROCESSABLE, "invalid", message, advice)

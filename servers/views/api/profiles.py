@@ -13,10 +13,10 @@ from servers.models import Box, Permission, Profile
 from servers.models.profile import ProfileFilter
 from servers.recipes.document import Document
 from servers.views import exports, profile_form
-from servers.views.apart import apart
+from servers.views.apart import run_apart
 from servers.views.api import imports, named
 from servers.views.api.auth import ByKey, ByKeyAsync, person
-from servers.views.api.boxes import chosen
+from servers.views.api.boxes import find_box
 from servers.views.api.errors import ApiError, Problem
 from servers.views.profiles import save_launch
 
@@ -89,16 +89,16 @@ def export(request: HttpRequest, slug: str, form: str) -> HttpResponse:
 )
 async def bring(request: HttpRequest, given: ImportIn) -> Status[ImportedOut]:
     """Make a profile of a document, a docker run line or a compose file."""
-    read = await apart(imports.read, given.document, imports.page(request))
+    read = await run_apart(imports.read, given.document, imports.page(request))
     return await sync_to_async(_bring)(request, given, read)
 
 
 def _bring(request: HttpRequest, given: ImportIn, read: imports.Import) -> Status[ImportedOut]:
-    box = chosen(given.box)
+    box = find_box(given.box)
     form = _form(request, given, read, box)
     if not form.is_valid():
-        raise ApiError(UNPROCESSABLE, "invalid", _said(form), _advice(form), **form.errors)
-    return Status(CREATED, _imported(profile_form.create(form, by=person(request)), read))
+        raise ApiError(UNPROCESSABLE, "invalid", _format_errors(form), _advice(form), **form.errors)
+    return Status(CREATED, _describe_import(profile_form.create(form, by=person(request)), read))
 
 
 @router.put(
@@ -111,7 +111,7 @@ async def replace(request: HttpRequest, slug: str, given: ImportIn) -> ImportedO
     docker run line or a compose file has no words for."""
     # Whoever may not see it learns of no mistakes first.
     kept = (await sync_to_async(_find)(request, slug)).launch
-    read = await apart(imports.read_upon, kept, given.document, imports.page(request))
+    read = await run_apart(imports.read_upon, kept, given.document, imports.page(request))
     return await sync_to_async(_replace)(request, slug, given, read)
 
 
@@ -134,10 +134,10 @@ def _replace(
     if launch != found.launch:
         message = given.message[:200] or "Brought in from a document"
         save_launch(request, found, launch, message=message, action="import profile")
-    return _imported(_find(request, slug), read)
+    return _describe_import(_find(request, slug), read)
 
 
-def _imported(profile: Profile, read: imports.Import | imports.Replacement) -> ImportedOut:
+def _describe_import(profile: Profile, read: imports.Import | imports.Replacement) -> ImportedOut:
     return ImportedOut(**ProfileOut.of(profile).dict(), remarks=read.remarks)
 
 
@@ -164,7 +164,7 @@ def _advice(form: ProfileForm) -> str:
     return "Change the document."
 
 
-def _said(form: ProfileForm) -> str:
+def _format_errors(form: ProfileForm) -> str:
     return " ".join(f"{name}: {' '.join(map(str, said))}" for name, said in form.errors.items())
 
 

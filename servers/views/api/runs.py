@@ -8,7 +8,7 @@ from ninja import Router, Schema
 
 from servers import live
 from servers.judge import failurebook
-from servers.live.waiting import awaited
+from servers.live.waiting import wait_async
 from servers.models import LogChunk, Permission, Run
 from servers.models.log import MOST_CHUNKS
 from servers.views.api.auth import ByKey, ByKeyAsync
@@ -73,7 +73,7 @@ async def log(
     answer = await _lines(run_id, max(0, after), limit)
     if answer.lines or answer.is_complete or wait <= 0:
         return answer
-    return await awaited(
+    return await wait_async(
         lambda: _lines(run_id, max(0, after), limit),
         lambda found: bool(found.lines or found.is_complete),
         groups=(live.log_group(run_id), live.LIVE),  # the end of a run is told to all pages

@@ -16,7 +16,7 @@ from servers.models import Claim, Permission, Run, Server
 from servers.views.api import named
 from servers.views.api.auth import ByKey, ByKeyAsync, person
 from servers.views.api.errors import ApiError, Problem
-from servers.views.api.held import held
+from servers.views.api.held import wait_for_change
 from servers.views.api.schemas import ClaimOut, RunOut, ServerOut
 
 router = Router()
@@ -62,7 +62,9 @@ async def server(request: HttpRequest, slug: str, seen: str = "", wait: float = 
 
     With `wait`, the answer is held back for up to so many seconds while its mark is still `seen`.
     """
-    return await held(lambda: _look(slug), seen=seen, wait=wait, kinds=["server", "servers"])
+    return await wait_for_change(
+        lambda: _look(slug), seen=seen, wait=wait, kinds=["server", "servers"]
+    )
 
 
 @sync_to_async
@@ -82,7 +84,7 @@ def runs(request: HttpRequest, slug: str, limit: int = 20) -> list[RunOut]:
 )
 def fit(request: HttpRequest, slug: str) -> dict[str, Any]:
     """Whether a start would do: every check, what is known to fail, and the estimate of memory."""
-    return _checked(_find(slug)).to_json()
+    return _report_preflight(_find(slug)).to_json()
 
 
 @router.post(
@@ -109,7 +111,7 @@ def start(request: HttpRequest, slug: str, how: StartIn | None = None) -> Server
 
 def _refuse(request: HttpRequest, found: Server, how: StartIn) -> None:
     """Raises ApiError for a start that would fail, or whose GPUs are taken."""
-    checked = _checked(found)
+    checked = _report_preflight(found)
     may_despite = bool(how.despite.strip()) and person(request).may_edit
     errors = [each for each in checked.errors if each.id != "loading"]
     faults = checked.lasting if how.when_taken == "wait" else checked.faults
@@ -198,7 +200,7 @@ def _find(slug: str) -> Server:
     return named.find(Server.objects.for_dashboard(), "server", slug)
 
 
-def _checked(found: Server) -> preflight.PreflightResult:
+def _report_preflight(found: Server) -> preflight.PreflightResult:
     launch = parameters.fill(found.profile.launch, found.values)
     tasks.look_at_mounts(launch, found.box)
     return preflight.check(launch, found.box, found.profile, found)
