@@ -37,19 +37,19 @@ def not_stored(get_response: Callable[[HttpRequest], Any]) -> Callable[[HttpRequ
     Else the Back button shows them to whoever sits down after a logout.
     """
 
-    def marked(response: HttpResponse) -> HttpResponse:
+    def mark(response: HttpResponse) -> HttpResponse:
         response.headers.setdefault("Cache-Control", "no-store")
         return response
 
     if iscoroutinefunction(get_response):
 
         async def async_middleware(request: HttpRequest) -> HttpResponse:
-            return marked(await get_response(request))
+            return mark(await get_response(request))
 
         return async_middleware
 
     def middleware(request: HttpRequest) -> HttpResponse:
-        return marked(get_response(request))
+        return mark(get_response(request))
 
     return middleware
 
@@ -104,7 +104,7 @@ def htmx_redirects(get_response: Callable[[HttpRequest], Any]) -> Callable[[Http
     fetch() follows a 302 by itself, so a login page would land inside a card.
     """
 
-    def moved(request: HttpRequest, response: HttpResponse) -> HttpResponse:
+    def redirect_htmx(request: HttpRequest, response: HttpResponse) -> HttpResponse:
         if "HX-Request" in request.headers and isinstance(response, HttpResponseRedirectBase):
             return HttpResponseClientRedirect(response.url)
         return response
@@ -112,12 +112,12 @@ def htmx_redirects(get_response: Callable[[HttpRequest], Any]) -> Callable[[Http
     if iscoroutinefunction(get_response):
 
         async def async_middleware(request: HttpRequest) -> HttpResponse:
-            return moved(request, await get_response(request))
+            return redirect_htmx(request, await get_response(request))
 
         return async_middleware
 
     def middleware(request: HttpRequest) -> HttpResponse:
-        return moved(request, get_response(request))
+        return redirect_htmx(request, get_response(request))
 
     return middleware
 

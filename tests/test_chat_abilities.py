@@ -102,7 +102,9 @@ def test_every_parser_is_one_that_the_engine_has(engine: str, kind: parsers.Kind
     assert flag is not None
 
     named = {
-        family.named(kind)[engine] for family in parsers.FAMILIES if engine in family.named(kind)
+        family.get_names(kind)[engine]
+        for family in parsers.FAMILIES
+        if engine in family.get_names(kind)
     }
 
     assert named - {*flag.choices, *flag.known} == set()

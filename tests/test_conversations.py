@@ -337,5 +337,5 @@ def test_conversations_from_before_there_were_versions_are_shown_whole(ada: Clie
     for place, message in enumerate(messages):
         Message.objects.create(conversation=row, place=place, body=message)
 
-    assert [each.place for each in row.shown()] == [0, 1, 2]
+    assert [each.place for each in row.list_messages()] == [0, 1, 2]
     assert whole(ada)["leaf"] is None

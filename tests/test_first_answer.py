@@ -18,7 +18,7 @@ def judged(
 ) -> tuple[str, ...]:
     said = {"text": SKY, "tokens": 19, "finish": "stop", "rate": 33.0, **values}
     answer = CompletionResult(**said)  # type: ignore[arg-type]
-    return FirstAnswer.judged(answer, expected or {}, before=before, alone=alone).remarks
+    return FirstAnswer.judge(answer, expected or {}, before=before, alone=alone).remarks
 
 
 @table(

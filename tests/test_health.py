@@ -25,7 +25,7 @@ def watched(
     while second <= begin + seconds:
         values = {"answer": "ok", "took": 0.01, "requests": 0, "pulse": (100.0,), **look}
         values = {key: each(second) if callable(each) else each for key, each in values.items()}
-        record = record.looked(HealthLook(at=at(second), **values))
+        record = record.add_look(HealthLook(at=at(second), **values))
         second += 2
     return record
 
@@ -107,11 +107,13 @@ def test_a_health_path_that_fails_for_long_enough_is_unhealthy(
 
 
 def test_two_looks_are_not_enough_however_far_apart() -> None:
-    first = HealthRecord().looked(
+    first = HealthRecord().add_look(
         HealthLook(at=at(0), answer="refused", took=0, requests=None, pulse=())
     )
 
-    second = first.looked(HealthLook(at=at(50), answer="refused", took=0, requests=None, pulse=()))
+    second = first.add_look(
+        HealthLook(at=at(50), answer="refused", took=0, requests=None, pulse=())
+    )
 
     assert says(second).condition is Condition.UNSURE
 
@@ -141,8 +143,8 @@ def test_an_answer_that_takes_seconds_is_slow() -> None:
 def test_two_questions_without_an_answer_are_unhealthy_and_one_answer_cures() -> None:
     record = watched(600)
 
-    once = record.asked(ProbeOutcome.FAILED, at(600))
-    twice = watched(70, after=once, begin=602).asked(ProbeOutcome.FAILED, at(672))
+    once = record.add_probe(ProbeOutcome.FAILED, at(600))
+    twice = watched(70, after=once, begin=602).add_probe(ProbeOutcome.FAILED, at(672))
 
     assert says(once).condition is Condition.UNSURE
     assert says(twice) == HealthVerdict(
@@ -150,7 +152,7 @@ def test_two_questions_without_an_answer_are_unhealthy_and_one_answer_cures() ->
         because="answers /health, but no question for one token",
         since=at(600),
     )
-    assert says(twice.asked(ProbeOutcome.ANSWERED, at(740))).condition is Condition.HEALTHY
+    assert says(twice.add_probe(ProbeOutcome.ANSWERED, at(740))).condition is Condition.HEALTHY
     assert says(watched(0, after=twice, begin=742, pulse=(101.0,))).condition is Condition.HEALTHY
 
 
@@ -168,7 +170,7 @@ def test_it_is_asked_only_when_nobody_has_asked_it_for_so_long() -> None:
     assert wants(idle, 600)
     assert not wants(idle, 600, request=300)
     assert wants(idle, 900, request=300)
-    assert not wants(idle.asked(ProbeOutcome.ANSWERED, at(600)), 1100)
+    assert not wants(idle.add_probe(ProbeOutcome.ANSWERED, at(600)), 1100)
 
     served = watched(10, after=watched(580, pulse=lambda second: (second,)), begin=582)
     assert not wants(served, 600), "its tokens tell that it lives"
@@ -176,14 +178,14 @@ def test_it_is_asked_only_when_nobody_has_asked_it_for_so_long() -> None:
 
 
 def test_a_question_that_failed_is_repeated_after_a_minute() -> None:
-    failed = watched(600).asked(ProbeOutcome.FAILED, at(600))
+    failed = watched(600).add_probe(ProbeOutcome.FAILED, at(600))
 
     assert not wants(watched(50, after=failed, begin=602), 655)
     assert wants(watched(60, after=failed, begin=602), 662)
 
 
 def test_who_refuses_questions_is_not_asked_again() -> None:
-    refused = watched(600).asked(ProbeOutcome.REFUSED, at(600))
+    refused = watched(600).add_probe(ProbeOutcome.REFUSED, at(600))
 
     assert says(refused).condition is Condition.HEALTHY
     assert not wants(watched(3000, after=refused, begin=602), 3602)

@@ -166,7 +166,7 @@ def test_what_has_ended_can_be_done_again_or_put_away(box: Box) -> None:
     mine = client()
     assert "Pull again" in page("/images/jobs/")
     assert mine.post(f"/images/jobs/{job.pk}/again/").status_code == 204
-    assert list(ImageJob.objects.told().values_list("state", flat=True)) == ["asked"]
+    assert list(ImageJob.objects.for_page().values_list("state", flat=True)) == ["asked"]
     assert mine.post(f"/images/jobs/{job.pk}/again/").status_code == 409
     open_one = ImageJob.objects.get(state="asked")
     assert mine.post(f"/images/jobs/{open_one.pk}/cancel/").status_code == 204
@@ -174,7 +174,7 @@ def test_what_has_ended_can_be_done_again_or_put_away(box: Box) -> None:
     open_one.refresh_from_db()
     assert (open_one.state, open_one.said) == ("cancelled", "Cancelled before it had begun.")
     assert mine.post(f"/images/jobs/{open_one.pk}/away/").status_code == 204
-    assert not ImageJob.objects.told().exists()
+    assert not ImageJob.objects.for_page().exists()
 
 
 def test_a_newer_build_is_told_with_its_verdicts(box: Box) -> None:

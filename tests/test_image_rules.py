@@ -28,7 +28,9 @@ def test_references_mean_the_same_as_docker_lists_them() -> None:
     assert parse("127.0.0.1:5000/x:1").is_local
     assert not parse("registry.example/x:1").is_local
     assert parse("localhost:5000/x").repository == "x"
-    assert parse("registry.example/a/b:1").at("sha256:22") == "registry.example/a/b@sha256:22"
+    assert (
+        parse("registry.example/a/b:1").with_digest("sha256:22") == "registry.example/a/b@sha256:22"
+    )
 
 
 def test_an_image_is_known_by_its_names() -> None:

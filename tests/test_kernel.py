@@ -58,7 +58,7 @@ def test_every_other_fact_may_be_absent(tmp_path: Path) -> None:
     assert kernel.driver_version() is None
     assert kernel.driver_params() == {}
     assert kernel.memory_pressure() is None
-    assert kernel.swapped() is None
+    assert kernel.read_swapped() is None
     assert kernel.node_meminfo(0) is None
     assert kernel.users() == {}
     assert kernel.sees_host_pids() is False
@@ -70,7 +70,7 @@ def test_the_recorded_facts_are_read(tmp_path: Path) -> None:
     assert kernel.boot_id() == (proc.RECORDED / "boot_id").read_text().strip()
     assert kernel.booted_at() == 1795243036
     assert kernel.memory_pressure() is not None
-    assert kernel.swapped() == (0, 0)
+    assert kernel.read_swapped() == (0, 0)
     node = kernel.node_meminfo(0)
     assert node is not None
     assert node["MemTotal"] == 8218828 * 1024

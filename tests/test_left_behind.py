@@ -141,7 +141,7 @@ def test_the_database_alone_makes_no_other_program_ours(
         assert of_container(box, run) == [], "it runs"
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(DockerContainers, "running", lambda self: [])
+            patch.setattr(DockerContainers, "list_running", lambda self: [])
             assert of_container(box, run) == [], "its name is no worker's"
         assert run.container_id == theirs.id
     finally:

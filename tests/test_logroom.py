@@ -84,7 +84,7 @@ def test_a_long_log_keeps_its_beginning_its_end_and_its_numbers(
     assert numbers(LogChunk.objects.lines(run.pk, first + 9, 2, most=64)) == [last + 1, last + 2]
     before = LogChunk.objects.lines_before(run.pk, last + 3, 4, most=64)
     assert numbers(before) == around
-    assert numbers(LogChunk.objects.picked(run.pk, [1, first + 7, last + 1])) == [1, last + 1]
+    assert numbers(LogChunk.objects.pick_lines(run.pk, [1, first + 7, last + 1])) == [1, last + 1]
 
 
 def test_old_logs_go_but_for_a_servers_newest(box: Box, small: Any) -> None:

@@ -222,7 +222,7 @@ def test_a_file_is_read_behind_redirects_that_are_not(there: HostileServer, tmp_
     """The bomb stands where nobody looks; a refusal's body does not have to be read either."""
     there.says["/file"] = packed_moved
     there.says["/elsewhere"] = lambda talk: talk.send("200 OK", b"weights")
-    file = RepositoryFile.checked({"name": "a", "size": 7, "blob": "0" * 40, "sha256": ""})
+    file = RepositoryFile.check({"name": "a", "size": 7, "blob": "0" * 40, "sha256": ""})
 
     def fill(path: str) -> None:
         part = (tmp_path / "part").open("ab", buffering=0)

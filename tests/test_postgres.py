@@ -102,7 +102,7 @@ upto = 0
 for first in range(0, 2000, 300):
     upto = LogChunk.objects.append(run.pk, upto, list(records(frames[first:first + 300], None)))
 lines = LogChunk.objects.lines(run.pk, 0, 5000)
-picked = LogChunk.objects.picked(run.pk, [4, 1999])
+picked = LogChunk.objects.pick_lines(run.pk, [4, 1999])
 try:
     LogChunk.objects.append(run.pk, 7, [b"x"])
 except LogMovedError:

@@ -193,13 +193,13 @@ def test_a_reclaim_is_told_to_the_judge_of_the_memory(box: Box) -> None:
     scene = crashed(MemoryScene(), lost=40.0).for_(900)
     memory = MemoryMonitor(box)
     for snapshot in scene:
-        said = memory.judged(snapshot)
+        said = memory.judge(snapshot)
     assert said["verdicts"][0]["verdict"] == "reclaimable"
 
     memory.tell({"type": "reclaim", "level": 2})
     scene.made.clear()
     for snapshot in scene.for_(120):
-        said = memory.judged(snapshot)
+        said = memory.judge(snapshot)
 
     assert said["verdicts"][0]["verdict"] == "leaked"
 

@@ -36,7 +36,7 @@ def test_a_watcher_with_a_broken_loop_ends_instead_of_looking_alive(
     for loop in ("_asking", "_sampling", "_docker_events", "_wakes"):
         monkeypatch.setattr(watcher, loop, idle)
     broken.__name__ = idle.__name__ = "_loop"
-    monkeypatch.setattr(watcher, "_reconciling", broken)
+    monkeypatch.setattr(watcher, "_run_reconciler", broken)
 
     with caplog.at_level(logging.ERROR):
         assert not watcher.run()

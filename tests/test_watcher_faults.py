@@ -69,7 +69,7 @@ def test_a_round_that_breaks_is_told_on_the_boxs_page_until_one_goes_well(
     work = FaultyWork()
     with caplog.at_level(logging.ERROR):
         for _round in range(3):
-            on_thread("looking_around", partial(watcher._surviving, work.look))
+            on_thread("looking_around", partial(watcher._run_safely, work.look))
     watcher._give_sign_of_life()
 
     assert caplog.text.count("A round of looking_around broke") == 1
@@ -80,7 +80,7 @@ def test_a_round_that_breaks_is_told_on_the_boxs_page_until_one_goes_well(
     assert "value too long" not in fix  # it may be anybody's words
 
     work.error = None
-    on_thread("looking_around", partial(watcher._surviving, work.look))
+    on_thread("looking_around", partial(watcher._run_safely, work.look))
     watcher._give_sign_of_life()
     assert live.panel(Box.objects.get()).problems == ()
 
@@ -90,11 +90,11 @@ def test_what_stays_broken_ends_the_watcher_for_another_to_begin_anew(
     watcher: Watcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     work = FaultyWork()
-    watcher._surviving(work.look)
+    watcher._run_safely(work.look)
     monkeypatch.setattr(faults, "TOO_LONG", 0.0)
 
     with pytest.raises(DataError):
-        watcher._surviving(work.look)
+        watcher._run_safely(work.look)
 
 
 @pytest.mark.django_db(transaction=True)
@@ -105,7 +105,7 @@ def test_a_database_that_is_away_is_no_fault_of_ours(
     work = FaultyWork()
     work.error = OperationalError("server closed the connection")
     for _round in range(2):
-        watcher._surviving(work.look)
+        watcher._run_safely(work.look)
     assert watcher.faults.problems() == []
 
 
@@ -114,7 +114,7 @@ def test_who_listens_to_docker_hears_that_it_is_away(watcher: Watcher) -> None:
     work = FaultyWork()
     work.error = ContainerError("Docker Engine does not answer on this box.")
     with pytest.raises(ContainerError):
-        watcher._surviving(work.look, but=ContainerError)
+        watcher._run_safely(work.look, but=ContainerError)
     assert watcher.faults.problems() == []
 
 
@@ -233,7 +233,7 @@ def test_a_wake_gathers_the_boxs_facts_anew_only_where_they_are_old(
     monkeypatch.setattr(watcher, "_tidy", lambda: None)
     monkeypatch.setattr("servers.watcher.loop.logroom.tidy", lambda _box: None)
 
-    on_thread("reconciling", watcher._reconciling)
+    on_thread("reconciling", watcher._run_reconciler)
 
     assert rounds == ["round", "sign", "round", "round", "sign", "round", "round"]
 
@@ -267,7 +267,7 @@ def test_the_row_says_at_once_that_gpus_have_come_or_gone(
 
     monkeypatch.setattr(watcher.collector, "start", lambda: None)
     monkeypatch.setattr(watcher.collector, "next_sample", next_sample)
-    watcher._sampling()
+    watcher._run_sampler()
 
     assert woken[1:] == [wakes for _sample, wakes in steps]
     monkeypatch.setattr(boxes, "gather", lambda _sample: (None, {"problems": [{"what": "x"}]}))

@@ -112,12 +112,12 @@ class SimulatedContainer:
                 found += everything if count < 0 else everything[:count]
         return [index for index in found if index in everything]
 
-    def published(self) -> dict[str, list[dict[str, str]]]:
+    def list_published(self) -> dict[str, list[dict[str, str]]]:
         return self.config.get("HostConfig", {}).get("PortBindings") or {}
 
     def bind(self, settings: Settings) -> socket.socket:
         """Where its engine will listen. Raises OSError where somebody else does."""
-        bindings = self.published().get(f"{settings.port}/tcp") or []
+        bindings = self.list_published().get(f"{settings.port}/tcp") or []
         port = int(bindings[0].get("HostPort") or 0) if bindings else settings.port
         if port in _taken:
             raise OSError(f"port {port} is another container's")
@@ -248,7 +248,7 @@ class SimulatedContainer:
         is_running = self.is_running and bool(self.processes)
         bindings = {
             port: [{"HostIp": each.get("HostIp") or "0.0.0.0", "HostPort": each["HostPort"]} for each in of]  # noqa: S104
-            for port, of in self.published().items()
+            for port, of in self.list_published().items()
         }  # fmt: skip
         return {
             "Id": self.id,

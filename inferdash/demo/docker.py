@@ -63,12 +63,12 @@ class SimulatedDocker:
             case (_, "auth"):
                 return Reply(body={"Status": "Login Succeeded"})
             case (_, "system", "df"):
-                images = [self._listed(name) for name in self.images]
+                images = [self._list_image(name) for name in self.images]
                 return Reply(
                     body={"LayersSize": sum(each["Size"] for each in images), "Images": images}
                 )
             case (_, "distribution", *name):
-                return self._published("/".join(name[:-1]))
+                return self._find_published("/".join(name[:-1]))
             case (method, "images", *rest):
                 return await self._of_images(asked, method, rest)
             case (method, "volumes", *rest):
@@ -128,7 +128,7 @@ class SimulatedDocker:
                 "Created": int(each.created),
                 "Ports": [
                     {"PublicPort": int(said["HostPort"] or 0)}
-                    for bindings in each.published().values()
+                    for bindings in each.list_published().values()
                     for said in bindings
                 ],
             }
@@ -322,12 +322,12 @@ class SimulatedDocker:
                 return image
         return None
 
-    def _listed(self, name: str) -> dict[str, Any]:
+    def _list_image(self, name: str) -> dict[str, Any]:
         image = self.images[name]
         created = int(time.time() - IMAGES.get(name, (0, 1))[1] * 86400)
         return {**image, "Created": created, "Labels": {}, "SharedSize": 0, "Containers": 0}
 
-    def _published(self, reference: str) -> Reply:
+    def _find_published(self, reference: str) -> Reply:
         image = self._image_of(reference) or self._image(reference, 12, 1)
         digest = image["RepoDigests"][0].rpartition("@")[2]
         platforms = [{"os": "linux", "architecture": each} for each in ("amd64", "arm64")]
@@ -336,7 +336,7 @@ class SimulatedDocker:
     async def _of_images(self, asked: SimulatedRequest, method: str, rest: list[str]) -> Reply:
         match (method, *rest):
             case ("GET", "json"):
-                return Reply(body=[self._listed(name) for name in self.images])
+                return Reply(body=[self._list_image(name) for name in self.images])
             case ("POST", "create") if asked.query.get("fromSrc"):
                 name = f"{asked.query.get('repo')}:{asked.query.get('tag') or 'latest'}"
                 self.images[name] = self._image(name, 0, 0)

@@ -111,7 +111,7 @@ def _vllm(settings: Settings, memory: int, seconds: float) -> Iterator[Step]:
     def api(text: str) -> LogLine:
         return LogLine(text=f"(APIServer pid=1) INFO {_stamp()} {text}")
 
-    def of(name: str, text: str, level: str = "INFO") -> LogLine:
+    def log(name: str, text: str, level: str = "INFO") -> LogLine:
         return LogLine(text=f"({name}) {level} {_stamp()} {text}")
 
     context = settings.context or model.longest
@@ -123,20 +123,20 @@ def _vllm(settings: Settings, memory: int, seconds: float) -> Iterator[Step]:
     yield api(f"[model.py:547] Resolved architecture: {model.architecture}")
     yield api(f"[model.py:1682] Using max model len {context}")
     yield ScriptPause(seconds=part)
-    yield of(
+    yield log(
         core,
         f"[core.py:105] Initializing a V1 LLM engine (v0.20.2) with config: model='{settings.model}', tensor_parallel_size={ranks}",
     )
     for rank, name in enumerate(names):
-        yield of(
+        yield log(
             name,
             f"[parallel_state.py:1400] rank {rank} in world size {ranks} is assigned as DP rank 0, PP rank 0, TP rank {rank}",
         )
     if ranks > 1:
-        yield of(core, "[pynccl.py:111] vLLM is using nccl==2.28.9")
+        yield log(core, "[pynccl.py:111] vLLM is using nccl==2.28.9")
     yield ScriptPause(seconds=part)
     for name in names:
-        yield of(name, f"[gpu_model_runner.py:4281] Starting to load model {settings.model}...")
+        yield log(name, f"[gpu_model_runner.py:4281] Starting to load model {settings.model}...")
     weights = model.weights / ranks
     shards = max(2, min(24, round(model.weights / 4.5)))
     for done in range(shards + 1):
@@ -150,19 +150,19 @@ def _vllm(settings: Settings, memory: int, seconds: float) -> Iterator[Step]:
             stream="e",
         )
     for name in names:
-        yield of(name, f"[default_loader.py:384] Loading weights took {4.6 * part:.2f} seconds")
-        yield of(
+        yield log(name, f"[default_loader.py:384] Loading weights took {4.6 * part:.2f} seconds")
+        yield log(
             name,
             f"[gpu_model_runner.py:4370] Model loading took {weights:.2f} GiB memory and {4.8 * part:.2f} seconds",
         )
     yield ScriptPause(seconds=part)
-    yield of(
+    yield log(
         core,
         "[backends.py:988] Using cache directory: /root/.cache/vllm/torch_compile_cache/6a46c91f/rank_0_0/backbone for vLLM's torch.compile",
     )
-    yield of(core, f"[backends.py:1048] Dynamo bytecode transform time: {0.4 * part:.2f} s")
+    yield log(core, f"[backends.py:1048] Dynamo bytecode transform time: {0.4 * part:.2f} s")
     yield ScriptPause(seconds=part)
-    yield of(core, f"[monitor.py:34] torch.compile took {1.2 * part:.2f} s in total")
+    yield log(core, f"[monitor.py:34] torch.compile took {1.2 * part:.2f} s in total")
     free = memory / GIB * settings.share - weights - 3.4
     needed = context * model.kv / ranks * settings.kv_factor
     if free <= 0:
@@ -171,7 +171,7 @@ def _vllm(settings: Settings, memory: int, seconds: float) -> Iterator[Step]:
             "No available memory for the cache blocks. Try increasing `gpu_memory_utilization` when initializing the engine.",
         )
         return
-    yield of(core, f"[gpu_worker.py:456] Available KV cache memory: {free:.2f} GiB")
+    yield log(core, f"[gpu_worker.py:456] Available KV cache memory: {free:.2f} GiB")
     if needed > free:
         fits = int(free / needed * context) // 16 * 16
         yield from _die(
@@ -183,8 +183,8 @@ def _vllm(settings: Settings, memory: int, seconds: float) -> Iterator[Step]:
         )
         return
     tokens = int(free / (model.kv / ranks * settings.kv_factor))
-    yield of(core, f"[kv_cache_utils.py:1316] GPU KV cache size: {tokens:,} tokens")
-    yield of(
+    yield log(core, f"[kv_cache_utils.py:1316] GPU KV cache size: {tokens:,} tokens")
+    yield log(
         core,
         f"[kv_cache_utils.py:1321] Maximum concurrency for {context:,} tokens per request: {tokens / context:.2f}x",
     )
@@ -195,11 +195,11 @@ def _vllm(settings: Settings, memory: int, seconds: float) -> Iterator[Step]:
             stream="e",
         )
         yield ScriptPause(seconds=part / 14)
-    yield of(
+    yield log(
         core,
         f"[gpu_model_runner.py:5283] Graph capturing finished in {part:.0f} secs, took 0.84 GiB",
     )
-    yield of(
+    yield log(
         core,
         f"[core.py:281] init engine (profile, create kv cache, warmup model) took {3.4 * part:.2f} seconds",
     )

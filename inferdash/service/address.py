@@ -18,7 +18,7 @@ def main() -> None:
 
     if "--can-encrypt" in sys.argv and settings.SERVES_TLS:
         try:
-            print(*Certificates(settings).said(), sep="\n")
+            print(*Certificates(settings).list_notes(), sep="\n")
         except CertificateError as error:
             sys.exit(f"inferdash: {error}")
     if "--can-encrypt" in sys.argv:

@@ -41,13 +41,13 @@ class ChatAnswer:
                 raise TerminalError(
                     sentence_of(said) or "The engine says that it failed.", code=FAILED
                 )
-            for kind, text in self._heard(said):
-                yield from self._kept(split.of(text) if kind == SPEAKS else [(kind, text)])
-        yield from self._kept(split.rest())
+            for kind, text in self._parse(said):
+                yield from self._keep(split.split(text) if kind == SPEAKS else [(kind, text)])
+        yield from self._keep(split.rest())
         if not is_whole and not self.finish:
             raise TerminalError(_CUT_OFF, "Its server’s page in inferdash says why.", code=FAILED)
 
-    def _heard(self, said: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    def _parse(self, said: dict[str, Any]) -> Iterator[tuple[str, str]]:
         self.model = said.get("model") or self.model
         self.usage = said.get("usage") or self.usage
         for choice in said.get("choices") or ():
@@ -69,7 +69,7 @@ class ChatAnswer:
         if self.first is None:
             self.first = self.last
 
-    def _kept(self, pieces: list[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    def _keep(self, pieces: list[tuple[str, str]]) -> Iterator[tuple[str, str]]:
         for kind, text in pieces:
             if kind == SPEAKS:
                 self.text += text
@@ -102,7 +102,7 @@ class _Split:
         self._mode = "start"  # start, thinking, after, speaking
         self._held = ""
 
-    def of(self, text: str) -> list[tuple[str, str]]:
+    def split(self, text: str) -> list[tuple[str, str]]:
         if self._mode == "speaking":
             return [(SPEAKS, text)]
         self._held += text

@@ -74,29 +74,29 @@ class Api:
 
     def get(self, *path: str, **query: Any) -> Any:
         asked = {name: value for name, value in query.items() if value is not None}
-        return self._json(self._said("GET", path, query=asked))
+        return self._json(self._request("GET", path, query=asked))
 
     def text(self, *path: str) -> str:
-        said = self._said("GET", path).decode()
+        said = self._request("GET", path).decode()
         return safe.readable(said) if self.is_shown else said
 
     def post(self, *path: str, **body: Any) -> Any:
-        return self._json(self._said("POST", path, body=body))
+        return self._json(self._request("POST", path, body=body))
 
     def put(self, *path: str, **body: Any) -> Any:
-        return self._json(self._said("PUT", path, body=body))
+        return self._json(self._request("PUT", path, body=body))
 
     def delete(self, *path: str, **query: Any) -> Any:
-        return self._json(self._said("DELETE", path, query=query))
+        return self._json(self._request("DELETE", path, query=query))
 
     def chat(self, body: dict[str, Any]) -> HTTPResponse:
         """The gateway's answer while it comes; to close it ends it at the engine, too."""
-        return self._begun("POST", f"{self.url}/v1/chat/completions", body, PATIENCE)
+        return self._begin("POST", f"{self.url}/v1/chat/completions", body, PATIENCE)
 
     def whole_chat(self, body: dict[str, Any]) -> Any:
         return self._json(self._whole(self.chat(body)))
 
-    def _said(
+    def _request(
         self,
         method: str,
         path: tuple[str, ...],
@@ -107,9 +107,9 @@ class Api:
         address = f"{self.url}/api/v1/{'/'.join(quote(each, safe='') for each in path)}"
         if query:
             address += f"?{urlencode(query, doseq=True)}"
-        return self._whole(self._begun(method, address, body, TIMEOUT))
+        return self._whole(self._begin(method, address, body, TIMEOUT))
 
-    def _begun(
+    def _begin(
         self, method: str, address: str, body: dict[str, Any] | None, patience: float
     ) -> HTTPResponse:
         request = Request(  # noqa: S310 - http and https alone, see __init__

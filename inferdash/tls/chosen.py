@@ -56,7 +56,7 @@ class Certificates:
                 log.info("TLS: the renewed certificate is served from now on")
         return self._context
 
-    def said(self) -> list[str]:
+    def list_notes(self) -> list[str]:
         """What whoever starts it should know."""
         if self.authority is None:
             return []

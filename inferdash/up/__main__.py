@@ -78,7 +78,7 @@ def make_plan() -> tuple[plan.SupervisorPlan, list[int]]:
             ),
             *(certificates.warnings() if certificates else []),
         ],
-        notes=certificates.said() if certificates else [],
+        notes=certificates.list_notes() if certificates else [],
         programs=plan.programs(
             python=sys.executable,
             root=settings.FILES,

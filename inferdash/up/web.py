@@ -52,7 +52,7 @@ def _tell(certificates: Certificates | None) -> None:
     from django.conf import settings
 
     django.setup()  # for its log
-    for note in certificates.said() if certificates else []:
+    for note in certificates.list_notes() if certificates else []:
         log.info(note)
     is_encrypted = settings.SERVES_TLS or settings.BEHIND_TLS
     told = plan.warnings(settings.HOST, settings.PORT, is_encrypted=is_encrypted)

@@ -34,21 +34,21 @@ def fill(command: LaunchCommand, values: Mapping[str, str]) -> LaunchCommand:
         budget.write(len(text))
         return text
 
-    def filled(value: Any) -> Any:
+    def fill_in(value: Any) -> Any:
         if isinstance(value, str):
             return _VARIABLE.sub(put, value)
         if isinstance(value, tuple):
-            return tuple(filled(each) for each in value)
+            return tuple(fill_in(each) for each in value)
         if isinstance(value, dict):
             return {
-                name: values.get(name) or None if each is None else filled(each)
+                name: values.get(name) or None if each is None else fill_in(each)
                 for name, each in value.items()
             }
         return value
 
     left = tuple(name for name in command.unresolved if not values.get(name))
     with budget.limit_paste():
-        parts = {part: filled(getattr(command, part)) for part in _FILLED}
+        parts = {part: fill_in(getattr(command, part)) for part in _FILLED}
     return replace(command, **parts, unresolved=left)
 
 

@@ -49,7 +49,7 @@ class _Value:
     shown: str
 
     @classmethod
-    def of(cls, name: str, value: str) -> Self:
+    def from_variable(cls, name: str, value: str) -> Self:
         hidden = name in SECRET_FLAGS or words.is_secret(name) or words.is_token(value)
         return cls(value=value, shown=MASK if hidden and value else value)
 
@@ -149,7 +149,7 @@ def _ours(spec: Spec, entrypoint: Sequence[str]) -> _Said:
 
 
 def _values(said: Mapping[str, str]) -> _Said:
-    return {name: _Value.of(name, value) for name, value in said.items() if value}
+    return {name: _Value.from_variable(name, value) for name, value in said.items() if value}
 
 
 def _program(
@@ -182,7 +182,9 @@ def _program(
 
 def _environment(env: Mapping[str, str], of_program: Collection[str]) -> _Said:
     return {
-        f"${name}": _Value.of(name, value) for name, value in env.items() if name not in of_program
+        f"${name}": _Value.from_variable(name, value)
+        for name, value in env.items()
+        if name not in of_program
     }
 
 
@@ -195,7 +197,7 @@ def _of_image(config: Json, own: Json) -> list[ComparedField]:
     for text in config.get("Env") or ():
         name, _equals, value = text.partition("=")
         if text in of_image:
-            said[f"${name}"] = _Value.of(name, value).shown
+            said[f"${name}"] = _Value.from_variable(name, value).shown
     for name, key in (("user", "User"), ("working folder", "WorkingDir")):
         if own.get(key) and config.get(key) == own[key]:
             said[name] = str(own[key])

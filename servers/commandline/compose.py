@@ -279,7 +279,7 @@ class _Service:
     def _text(self, value: Any) -> str:
         if not isinstance(value, str):
             raise self._error(f"{self._key} takes a text here.")
-        found = self._scope.interpolated(value)
+        found = self._scope.interpolate(value)
         self._unresolved += found.unresolved
         return found.text
 

@@ -148,7 +148,7 @@ class _DockerRunReader:
     def _long(self, arguments: list[Argument], at: int) -> int:
         word = arguments[at]
         name, equals, value = word.text[2:].partition("=")
-        option = self._known(name, word)
+        option = self._find_option(name, word)
         if not option.takes_value:
             self._switch(option, value, written=word.text)
             return at + 1
@@ -167,7 +167,7 @@ class _DockerRunReader:
         letters = word.text[1:]
         switches = ""
         for position, letter in enumerate(letters):
-            option = self._known(letter, word)
+            option = self._find_option(letter, word)
             if not option.takes_value:
                 switches += letter
                 if letters[position + 1 : position + 2] == "=":
@@ -191,7 +191,7 @@ class _DockerRunReader:
         self.ignored.append(f"-{switches}")
         return at + 1
 
-    def _known(self, name: str, word: Argument) -> Option:
+    def _find_option(self, name: str, word: Argument) -> Option:
         option = docker_options.option(self.tool, name)
         if option is not None:
             return option

@@ -52,7 +52,7 @@ def compose(command: LaunchCommand) -> str:
 
     $(commands), which compose does not know, are written as plain text.
     """
-    escape = _Quoting(command).escaped
+    escape = _Quoting(command).escape
     service: dict[str, Any] = {}
     for key, name in _COMPOSE_KEYS.items():
         value = getattr(command, name)
@@ -218,7 +218,7 @@ class _Quoting:
         option, blank, value = written.partition(" ")
         return option + blank + (self(shlex.split(value)[0]) if value else "")
 
-    def escaped(self, text: str) -> str:
+    def escape(self, text: str) -> str:
         """For a compose file: every dollar sign doubled that begins no variable."""
         found = ""
         done = 0

@@ -140,7 +140,7 @@ class ShellScript:
             if isinstance(first, ArrayAssignment):
                 self._set_array(first)
             elif (assigned := self._assignment(first)) is not None:
-                self._captured(first)
+                self._read_captured(first)
                 prefix[assigned[0]] = assigned[1]
                 if len(command) == 1 and len(prefix) == 1 and assigned[2]:
                     self._add(assigned[0], assigned[1])
@@ -155,11 +155,11 @@ class ShellScript:
             return
         self._command(words, command, prefix)
 
-    def _captured(self, word: Word) -> None:
+    def _read_captured(self, word: Word) -> None:
         """A container that is started to keep its id: ID=$(docker run -d …)."""
         for piece in word.pieces:
             if isinstance(piece, Substitution) and _DETACHED.match(piece.raw):
-                self._nested(piece.raw[1:-1].removeprefix("("), word.offset)
+                self._read_nested(piece.raw[1:-1].removeprefix("("), word.offset)
 
     def _behind_keywords(
         self, command: list[Word | ArrayAssignment]
@@ -253,12 +253,12 @@ class ShellScript:
             if find(texts) is not None:
                 self._engine(arguments, environment)
             elif launch_in(script):
-                self._nested(script, arguments[0].offset)
+                self._read_nested(script, arguments[0].offset)
         elif program(texts[0]) in _CARRIERS or self._enters_pod(texts):
-            self._carried(arguments, texts)
+            self._read_carried(arguments, texts)
         elif names := [text for text in texts[:2] if text.endswith(".sh")]:
             at = len(self.found.commands)
-            self._carried(arguments, texts)
+            self._read_carried(arguments, texts)
             made = [replace(e, ignored=(*e.ignored, names[0])) for e in self.found.commands[at:]]
             self.found.commands[at:] = made
             if not made:
@@ -267,7 +267,7 @@ class ShellScript:
     def _enters_pod(self, texts: list[str]) -> bool:
         return program(texts[0]) in _POD_TOOLS and "exec" in texts[1:4]
 
-    def _carried(self, arguments: list[Argument], texts: list[str]) -> None:
+    def _read_carried(self, arguments: list[Argument], texts: list[str]) -> None:
         _look_at_each_rest(texts)
         for position in range(1, len(texts)):
             rest = texts[position + wrappers(texts[position:]) :]
@@ -275,9 +275,9 @@ class ShellScript:
                 self._launch(arguments[position:], {})
                 return
             if launch_in(texts[position]):
-                self._nested(texts[position], arguments[position].offset)
+                self._read_nested(texts[position], arguments[position].offset)
 
-    def _nested(self, script: str, offset: int, scope: Scope | None = None) -> None:
+    def _read_nested(self, script: str, offset: int, scope: Scope | None = None) -> None:
         line = self._first_line + self.text.count("\n", 0, offset)
         budget.step(1 + len(script) // 8)
         self.found.commands.extend(self._read_text(script, scope or self.scope.copy(), line))
@@ -386,7 +386,7 @@ class ShellScript:
             scope.values = self.scope.environment()
         else:
             body = body.replace("\\\\\n", "\\\n").replace("\\$", "$")
-        self._nested(body, document.offset, scope)
+        self._read_nested(body, document.offset, scope)
 
     def _raw(self, word: Word) -> str:
         return self.text[word.offset : word.end]

@@ -193,7 +193,7 @@ class Lexer:
             elif char == "`":
                 if self._at_continuation():
                     break
-                pieces.append(self._backquoted())
+                pieces.append(self._read_backquoted())
             elif char == "\\":
                 if self._at_continuation():
                     break  # a shell would glue the next line to this word; nobody means that
@@ -237,7 +237,7 @@ class Lexer:
             elif char == "$":
                 pieces += self._dollar(quoted=True)
             elif char == "`":
-                pieces.append(self._backquoted())
+                pieces.append(self._read_backquoted())
             elif (percent := signs.percent_name(self.text, self.at)) is not None:
                 pieces.append(Variable(raw=percent[0], name=percent[1], quoted=True))
                 self.at = percent.end()
@@ -258,7 +258,7 @@ class Lexer:
         text = self.text[start + 1 : stop]
         return Text(text=text.translate(_PLAIN) if text.lstrip()[:1] in "{[" else text, quoted=True)
 
-    def _backquoted(self) -> Substitution:
+    def _read_backquoted(self) -> Substitution:
         start = self.at
         stop = self.text.find("`", start + 1)
         if stop < 0:
@@ -274,7 +274,7 @@ class Lexer:
             return [Substitution(raw=self.text[start : self.at])]
         if following == "{":
             self._until_closing(start + 2, "{", "}")
-            return [self._braced(start, quoted)]
+            return [self._read_braced(start, quoted)]
         if following == "'" and not quoted:
             return [self._ansi_c()]
         if following == '"' and not quoted:
@@ -297,7 +297,7 @@ class Lexer:
         text, self.at = found
         return Text(text=text, quoted=True)
 
-    def _braced(self, start: int, quoted: bool) -> Variable:
+    def _read_braced(self, start: int, quoted: bool) -> Variable:
         inside = self.text[start + 2 : self.at - 1]
         match = re.fullmatch(
             r"([!#]?(?:env:)?(?:\w+|[@*]))(\[[^\]]*\])?(?:(:?[-=?+]|##?|%%?|//?|:|\^\^?|,,?)(.*))?",

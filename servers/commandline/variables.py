@@ -220,7 +220,7 @@ class Scope:
             text=" ".join(expansion.words), unresolved=tuple(dict.fromkeys(expansion.names))
         )
 
-    def interpolated(self, text: str) -> Value:
+    def interpolate(self, text: str) -> Value:
         """A compose file's text: $$ is a dollar sign, everything else as in double quotes."""
         if "$" not in text:
             return Value(text=text)
@@ -253,7 +253,7 @@ class Scope:
             expansion.put(item, quoted=variable.quoted)
 
     def _put_variable(self, variable: Variable, expansion: _Expansion) -> None:
-        value = self._known(variable)
+        value = self._find(variable)
         operator = variable.operator
         if operator in (":-", "-", ":=", "="):
             if value is None or (not value.text and operator[0] == ":"):
@@ -278,7 +278,7 @@ class Scope:
         expansion.names += value.unresolved
         expansion.put(value, quoted=variable.quoted)
 
-    def _known(self, variable: Variable) -> Value | None:
+    def _find(self, variable: Variable) -> Value | None:
         if not variable.index:
             items = self.arrays.get(variable.name)
             return items[0] if items else self.values.get(variable.name)

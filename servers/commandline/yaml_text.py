@@ -84,14 +84,14 @@ class _Builder:
         self._open.append(node)
         try:
             if isinstance(node, MappingNode):
-                return self._mapping(node)
+                return self._build_mapping(node)
             if isinstance(node, SequenceNode):
                 return [self.build(each) for each in node.value]
             return _scalar(node)
         finally:
             self._open.pop()
 
-    def _mapping(self, node: MappingNode) -> PositionedMapping:
+    def _build_mapping(self, node: MappingNode) -> PositionedMapping:
         own, merged = PositionedMapping(), PositionedMapping()
         for key_node, value_node in node.value:
             key = str(key_node.value) if isinstance(key_node, ScalarNode) else ""

@@ -43,7 +43,7 @@ class LiveConsumer(GuardedConsumer):
         await super().disconnect(code)
         await self.leave_group(live.LIVE)
 
-    async def changed(self, message: live.ChangeEvent) -> None:
+    async def send_change(self, message: live.ChangeEvent) -> None:
         self.dirty.add((message["kind"], message["id"]))
         self.something.set()
 

@@ -142,7 +142,7 @@ class LogConsumer(GuardedConsumer):
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self.moved.wait(), RECHECK)
                 continue
-            batch = feed.after(position)
+            batch = feed.find_batch(position)
             if batch is None and position < feed.upto:
                 batch = await self._read(position, feed.upto)
             if batch is not None:
@@ -204,7 +204,7 @@ class LogConsumer(GuardedConsumer):
 
     async def _send_picked(self, numbers: list[int]) -> None:
         wanted = [_number({"pick": number}, "pick") for number in numbers[:MOST_PICKED]]
-        read = database_sync_to_async(LogChunk.objects.picked, thread_sensitive=False)
+        read = database_sync_to_async(LogChunk.objects.pick_lines, thread_sensitive=False)
         await self._tell({"picked": await read(self.run_id, wanted)})
 
     async def _search(self, wish: dict[str, Any]) -> None:

@@ -73,7 +73,7 @@ def _search(source: BinaryIO, wish: dict[str, object], teller: "SearchReporter")
         _allow()
         for number in scan.numbers(first, block):
             if after < number <= upto:
-                teller.found(number)
+                teller.report_line(number)
         teller.looked += block.count("\n") + 1
         teller.tell()
         if time.process_time() > LONGEST:
@@ -128,7 +128,7 @@ class SearchReporter:
         self._kept = 0
         self._told_at = 0.0
 
-    def found(self, number: int) -> None:
+    def report_line(self, number: int) -> None:
         self._total += 1
         if self._kept < self._most:
             self._kept += 1

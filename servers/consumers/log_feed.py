@@ -57,7 +57,7 @@ class Feed:
         self._task: asyncio.Task[None] | None = None
         self._is_troubled = False
 
-    def after(self, number: int) -> Batch | None:
+    def find_batch(self, number: int) -> Batch | None:
         """The batch that begins just after that line, if it is still kept."""
         return self._batches.get(number + 1)
 

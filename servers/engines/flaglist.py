@@ -96,7 +96,7 @@ class FlagList:
         while it fits one flag only. vLLM and llama.cpp take underscores for dashes, and vLLM
         also reads -O3 and parts of a JSON value (--compilation-config.mode).
         """
-        name = self._spelled(typed)
+        name = self._resolve_spelling(typed)
         if name in self._by_name:
             return (name,)
         if self.engine == "llamacpp" or not name.startswith("--") or len(name) < 3:
@@ -114,7 +114,7 @@ class FlagList:
 
     def is_spelled_out(self, typed: str) -> bool:
         """Whether a word is a flag's whole name, not the beginning of one."""
-        return self._spelled(typed) in self._by_name
+        return self._resolve_spelling(typed) in self._by_name
 
     def is_off(self, name: str) -> bool:
         """Whether a spelled-out name is the one that switches its flag off."""
@@ -122,7 +122,7 @@ class FlagList:
 
     def nearest(self, typed: str) -> str | None:
         """The name that was probably meant by one that this version does not have."""
-        name = self._spelled(typed)
+        name = self._resolve_spelling(typed)
         dashed = name.replace("_", "-")
         for each in (name, dashed):
             if each in self.removed:
@@ -145,7 +145,7 @@ class FlagList:
         one, other = (difflib.SequenceMatcher(a=each, b=typed).ratio() for each in (first, second))
         return one == other
 
-    def _spelled(self, typed: str) -> str:
+    def _resolve_spelling(self, typed: str) -> str:
         if self.engine == "sglang":
             return typed
         if self.engine == "vllm":

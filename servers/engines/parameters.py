@@ -22,16 +22,16 @@ def fill(launch: Launch, values: Mapping[str, str] | None = None) -> Launch:
         return launch
     known = launch.parameters | {k: v for k, v in (values or {}).items() if k in launch.parameters}
 
-    def filled(text: str) -> str:
+    def fill_in(text: str) -> str:
         return _PLACE.sub(lambda found: known.get(found[1], found[0]), text)
 
     return replace(
         launch,
-        checkpoint=filled(launch.checkpoint),
-        revision=filled(launch.revision),
-        served_name=filled(launch.served_name),
-        flags=tuple(map(filled, launch.flags)),
-        env={name: filled(value) for name, value in launch.env.items()},
+        checkpoint=fill_in(launch.checkpoint),
+        revision=fill_in(launch.revision),
+        served_name=fill_in(launch.served_name),
+        flags=tuple(map(fill_in, launch.flags)),
+        env={name: fill_in(value) for name, value in launch.env.items()},
         parameters={},
     )
 

@@ -21,7 +21,7 @@ class ParserFamily:
     tools: Mapping[str, str] = field(default_factory=dict)
     reasoning: Mapping[str, str] = field(default_factory=dict)
 
-    def named(self, kind: Kind) -> Mapping[str, str]:
+    def get_names(self, kind: Kind) -> Mapping[str, str]:
         return self.tools if kind == "tools" else self.reasoning
 
 
@@ -96,5 +96,5 @@ def parser(engine: str, kind: Kind, model: str) -> str:
     """The parser's name for this engine; "" where none is known. `model` names its family."""
     for family in FAMILIES:
         if re.search(family.pattern, model.lower()):
-            return family.named(kind).get(engine, "")
+            return family.get_names(kind).get(engine, "")
     return ""

@@ -33,7 +33,7 @@ class Ask:
     conversation: str = ""
     answer: str = ""
 
-    def said(self, model: str, engine: str = "") -> dict[str, Any]:
+    def build_request(self, model: str, engine: str = "") -> dict[str, Any]:
         """The request without its messages, in the words of this engine."""
         return {
             **sampling.request(engine, self.parameters),
@@ -44,7 +44,7 @@ class Ask:
 
     def body(self, model: str, engine: str = "") -> dict[str, Any]:
         """The OpenAI request for an engine that serves this model name."""
-        return self.said(model, engine) | {"messages": self.messages}
+        return self.build_request(model, engine) | {"messages": self.messages}
 
 
 def read(text: bytes) -> Ask:

@@ -132,7 +132,7 @@ class EnvironmentForm(forms.Form):
     def slug_of(name: str) -> str:
         return slugify(name)[:63]
 
-    def about(self) -> dict[str, str]:
+    def describe(self) -> dict[str, str]:
         return {name: self.cleaned_data[name] for name in ABOUT}
 
     def variables(self) -> Launch:

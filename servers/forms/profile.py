@@ -115,7 +115,7 @@ class ProfileForm(ProfileFields):
             del self.fields["box"]
             self.initial.setdefault("saves", profile.saves)
 
-    def about(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, Any]:
         return {name: self.cleaned_data[name] for name in ABOUT}
 
     def build_upon(self, newer: Profile) -> None:
@@ -311,7 +311,7 @@ class ProfileForm(ProfileFields):
             self.cleaned_data, self.reasons, kept=self.kept_secrets, seal=lambda _name, _value: 0
         )
 
-    def typed(self) -> dict[str, Any]:
+    def collect_typed(self) -> dict[str, Any]:
         """What was typed apart from the launch, to show it again."""
         names = (*ABOUT, "box", "message", "saves")
         return {name: self[name].value() for name in names if name in self.fields}

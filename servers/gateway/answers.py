@@ -166,14 +166,14 @@ class StreamingAnswer:
         except TimeoutError:
             self._take(error(TOO_LONG))
         except asyncio.CancelledError:
-            self._take(self._cancelled())
+            self._take(self._build_cancelled())
         except Exception:
             logger.exception("An answer in the playground broke off")
             self._take(error(FAULT))
 
     def _end(self, reading: asyncio.Task[None]) -> None:
         if reading.cancelled():  # before it had begun
-            self._take(self._cancelled())
+            self._take(self._build_cancelled())
         self._is_over = True
         self._more_to_write.set()
         self._more_to_read.set()
@@ -184,7 +184,7 @@ class StreamingAnswer:
         if self._reading.done() and self._writing.done():
             _arriving.pop(self.name, None)
 
-    def _cancelled(self) -> bytes:
+    def _build_cancelled(self) -> bytes:
         # Not by a person where the whole process ends.
         return event("stopped", {}) if self._is_stopped else error(LOST)
 

@@ -94,7 +94,7 @@ class Gateway:
             if path.startswith(MODELS):
                 await self._list(scope, speaking, caller)
                 return
-            call.by(caller)
+            call.set_caller(caller)
             self.callers.count(caller)
             if (packed := _header(scope, b"content-encoding")) not in ("", "identity"):
                 raise Refusal(
@@ -105,13 +105,13 @@ class Gateway:
             question = await receive_request(receive, _header(scope, b"content-type"))
             call.model = question.model or ""
             if door is not None and door.model and not self.routes.knows(question.model):
-                question = question.about(door.model)
+                question = question.with_model(door.model)
             async with _until_gone(receive, speaking):
                 await self._pass_on(scope, question, speaking, call, caller)
         except GoneError:
             call.cancelled = True
         except Refusal as refusal:
-            call.failed(refusal.status, refusal.message, server=refusal.server)
+            call.fail(refusal.status, refusal.message, server=refusal.server)
             await speaking.refuse(refusal, path)
         if call.caller is not None:
             await self.calls.keep(call)
@@ -121,7 +121,7 @@ class Gateway:
         if door is not None and (caller := door.caller(scope)) is not None:
             call.came_by(door.pk, source_of(scope))
             return caller
-        return await self.callers.of(scope["headers"])
+        return await self.callers.identify(scope["headers"])
 
     async def _list(self, scope: Scope, speaking: "_Speaking", caller: Caller) -> None:
         """What is ready, in OpenAI's form; or the one that the path names."""
@@ -160,16 +160,16 @@ class Gateway:
         while True:
             route = await holding.route(self.routes, question.model, caller, but=gone)
             await self.captures.look()
-            call.to(route)
-            call.recording = self.captures.recording(route, question.body, kind)
+            call.set_route(route)
+            call.recording = self.captures.start_recording(route, question.body, kind)
             translation = self._translate(scope, question, route)
             more = counting.asked_for(call.path, question.said, route.owner)
             asked = (
                 (translation.path, translation.body)
                 if translation
-                else (path, question.to(route.model, more))
+                else (path, question.encode_for(route.model, more))
             )
-            with self.routes.passing(route):
+            with self.routes.hold_route(route):
                 holding.stay_awake()
                 try:
                     async with relay(
@@ -255,7 +255,7 @@ class _Speaking:
             self._call.recording.begins(answer.headers)
         rest = b""
         async for piece in answer.pieces:
-            self._call.heard(piece)
+            self._call.add_piece(piece)
             if self._is_stream:
                 piece, rest = _whole_events(rest + piece)
                 if hides_counts:
@@ -276,7 +276,7 @@ class _Speaking:
             return
         body = bytearray()
         async for piece in answer.pieces:
-            self._call.heard(piece)
+            self._call.add_piece(piece)
             body += piece
             if len(body) > LONGEST_TRANSLATED:
                 raise _refuse_untranslated(f"it is larger than {LONGEST_TRANSLATED >> 20} MiB")
@@ -302,14 +302,14 @@ class _Speaking:
         )
         stream = MessagesStream()
         async for piece in answer.pieces:
-            self._call.heard(piece)
+            self._call.add_piece(piece)
             if said := stream.hear(piece):
                 await self._send({"type": "http.response.body", "body": said, "more_body": True})
             if stream.error:
                 break
         last = stream.end()
         if stream.error:
-            self._call.failed(HTTPStatus.BAD_GATEWAY, stream.error)
+            self._call.fail(HTTPStatus.BAD_GATEWAY, stream.error)
         await self._end(last)
 
     async def refuse(self, refusal: Refusal, path: str) -> None:

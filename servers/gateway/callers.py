@@ -44,7 +44,7 @@ class Callers:
         self._known: dict[str, tuple[Caller | None, float]] = {}
         self._asked: dict[int, deque[float]] = {}  # by key, when in the last minute
 
-    async def of(self, headers: Iterable[tuple[bytes, bytes]]) -> Caller:
+    async def identify(self, headers: Iterable[tuple[bytes, bytes]]) -> Caller:
         """Raises Refusal."""
         token = _token(headers)
         if not token:

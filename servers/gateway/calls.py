@@ -54,25 +54,25 @@ class Call:
     _head: bytes = b""
     _tail: bytes = b""
 
-    def by(self, caller: Caller) -> None:
+    def set_caller(self, caller: Caller) -> None:
         self.caller, self.person = caller, caller.person
 
     def came_by(self, old_port: int, source: str | None) -> None:
         self.old_port, self.source = old_port, source
 
-    def to(self, route: Route) -> None:
+    def set_route(self, route: Route) -> None:
         self.route, self.run, self.server = route, route.run, route.server
 
-    def heard(self, piece: bytes) -> None:
+    def add_piece(self, piece: bytes) -> None:
         if self.first is None:
             self.first = time.monotonic() - self.began
         if len(self._head) < HEAD:
             self._head += piece[: HEAD - len(self._head)]
         self._tail = (self._tail + piece)[-TAIL:]
         if self.recording is not None:
-            self.recording.heard(piece)
+            self.recording.add_piece(piece)
 
-    def failed(self, status: int, message: str, *, server: str = "") -> None:
+    def fail(self, status: int, message: str, *, server: str = "") -> None:
         self.status, self.error = status, message
         self.server = self.server or server
 

@@ -61,7 +61,9 @@ class Captures:
         self._until = time.monotonic() + REMEMBERED
         self._on = await sync_to_async(_look)()
 
-    def recording(self, route: Route, asked: bytes, content_type: str) -> "CallRecorder | None":
+    def start_recording(
+        self, route: Route, asked: bytes, content_type: str
+    ) -> "CallRecorder | None":
         """What is to hear the answer; None: nobody keeps it."""
         switched = next((each for each in self._on if each.is_about(route)), None)
         return CallRecorder(switched, asked, content_type) if switched is not None else None
@@ -69,7 +71,8 @@ class Captures:
 
 def _look() -> list[CaptureSwitch]:
     return [
-        CaptureSwitch(pk=each.pk, only=each.only, until=each.until) for each in Capture.objects.on()
+        CaptureSwitch(pk=each.pk, only=each.only, until=each.until)
+        for each in Capture.objects.active()
     ]
 
 
@@ -90,9 +93,9 @@ class CallRecorder:
         if self._kind.startswith("text/event-stream"):
             self._transcript = Transcript(MOST + MARGIN)
 
-    def heard(self, piece: bytes) -> None:
+    def add_piece(self, piece: bytes) -> None:
         if self._transcript is not None:
-            self._transcript.heard(piece)
+            self._transcript.add_piece(piece)
             return
         room = MOST + MARGIN - len(self._heard) if self._is_text else 0
         self._heard += piece[:room]
@@ -160,7 +163,7 @@ def keep(heard: Sequence[tuple[Request, CallRecorder]]) -> None:
     is_full = False
     with transaction.atomic():
         # Locked: what is ended at this moment has ended before, or gets these and no more.
-        for capture in Capture.objects.on().select_related(None).select_for_update():
+        for capture in Capture.objects.active().select_related(None).select_for_update():
             mine = [each for each in exchanges if each.capture_id == capture.pk]
             if mine:
                 Exchange.objects.bulk_create(mine)

@@ -21,7 +21,7 @@ class LegacyPortListener:
     sees_causes: bool  # as that person does
 
     @classmethod
-    def of(cls, row: OldPort) -> "LegacyPortListener":
+    def from_row(cls, row: OldPort) -> "LegacyPortListener":
         return cls(
             pk=row.pk,
             port=row.port,

@@ -114,7 +114,7 @@ def _holder(port: int) -> str:
 
 def _doors() -> list[LegacyPortListener]:
     ports = OldPort.objects.filter(box__slug=settings.BOX).select_related("made_by")
-    return [LegacyPortListener.of(each) for each in ports]
+    return [LegacyPortListener.from_row(each) for each in ports]
 
 
 async def _note(door: LegacyPortListener, problem: str) -> None:

@@ -25,14 +25,14 @@ class GatewayRequest:
     model: str | None  # None: it names none
     said: dict[str, object] | None  # None: no JSON
 
-    def about(self, model: str) -> "GatewayRequest":
+    def with_model(self, model: str) -> "GatewayRequest":
         """The same of another model."""
         if self.said is None:
             return replace(self, model=model)
         said = {**self.said, "model": model}
         return GatewayRequest(body=_json(said), model=model, said=said)
 
-    def to(self, model: str, more: dict[str, object]) -> bytes:
+    def encode_for(self, model: str, more: dict[str, object]) -> bytes:
         """The body as the engine wants it, which knows only its own name."""
         if self.said is None:
             return self.body

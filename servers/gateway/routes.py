@@ -117,7 +117,7 @@ class Routes:
                 return self._routes[0] if may(self._routes[0].names) else None
             raise Refusal(
                 400, "model_missing",
-                f"The request says no “model”, and {len(self._routes)} are ready{self._listed()}.",
+                f"The request says no “model”, and {len(self._routes)} are ready{self._list_names()}.",
             )  # fmt: skip
         named = [each for each in self._routes if model in each.names and may(each.names)]
         found = [each for each in named if each.run not in but]
@@ -138,7 +138,7 @@ class Routes:
         return frozenset(run for run, count in self._passing.items() if count)
 
     @contextmanager
-    def passing(self, route: Route) -> Iterator[None]:
+    def hold_route(self, route: Route) -> Iterator[None]:
         self._passing[route.run] += 1
         try:
             yield
@@ -161,14 +161,14 @@ class Routes:
         absent = self.absence(model, may=may)
         if absent is None:
             return Refusal(
-                404, "model_not_found", f"No server answers to “{model}”{self._listed()}."
+                404, "model_not_found", f"No server answers to “{model}”{self._list_names()}."
             )
         return Refusal(
             503, "model_not_ready", absent.explain(sees_causes=True), absent.retry_after,
             server=absent.server, brief=absent.explain(sees_causes=sees_causes),
         )  # fmt: skip
 
-    def _listed(self) -> str:
+    def _list_names(self) -> str:
         names = sorted({each.model for each in self._routes})
         return f": {', '.join(names)}" if names else "; none is ready now"
 

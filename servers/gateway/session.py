@@ -63,5 +63,5 @@ async def record_refusal(
     """Write down that there was nothing to pass it on to."""
     call = Call(path=CHAT_PATH, began=time.monotonic(), model=model, server=server)
     call.person, call.run = person, run
-    call.failed(503, message)
+    call.fail(503, message)
     await _calls.keep(call)

@@ -25,7 +25,7 @@ class Transcript:
         self._raw = b""
         self.left_out = 0
 
-    def heard(self, piece: bytes) -> None:
+    def add_piece(self, piece: bytes) -> None:
         if len(self._raw) < RAW:
             self._raw += piece[: RAW - len(self._raw)]
         *lines, self._rest = (self._rest + piece).split(b"\n")

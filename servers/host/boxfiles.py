@@ -85,7 +85,9 @@ class BoxFiles:
     root: Path = field(default=Path("/"))
 
     @classmethod
-    def of(cls, below: Iterable[str], own: Iterable[str] = (), *, root: Path = Path("/")) -> Self:
+    def from_text(
+        cls, below: Iterable[str], own: Iterable[str] = (), *, root: Path = Path("/")
+    ) -> Self:
         """Folders as somebody has written them, each followed once.
 
         One of `below` that cannot be followed is left out. One of `own` in a folder that this
@@ -126,7 +128,7 @@ class BoxFiles:
         found.sort(key=lambda one: one[0])
         return Entries(found=tuple(found), is_cut=is_cut, looked=looked)
 
-    def everything(
+    def walk(
         self, top: PurePosixPath, most: int, *, of_device: int | None = None
     ) -> Iterator[tuple[PurePosixPath, os.stat_result]]:
         """Everything below a folder but folders, each as lstat says.
@@ -167,7 +169,7 @@ class BoxFiles:
             return False
 
     def target(self, path: PurePosixPath) -> str:
-        with self._beside(path) as folder:
+        with self._open_folder(path) as folder:
             return os.readlink(path.name, dir_fd=folder)
 
     def end(self, path: PurePosixPath, *, is_text: bool = False) -> PurePosixPath:
@@ -203,10 +205,10 @@ class BoxFiles:
     # Reading.
 
     @contextmanager
-    def opened(self, path: PurePosixPath, *, is_text: bool = False) -> Iterator[BinaryIO]:
+    def open_file(self, path: PurePosixPath, *, is_text: bool = False) -> Iterator[BinaryIO]:
         """A regular file, to be read. It is the caller's to read no more than it means to."""
         end = self.end(path, is_text=is_text)
-        with self._beside(end) as folder:
+        with self._open_folder(end) as folder:
             handle = _regular(end, os.O_RDONLY, folder)
         with os.fdopen(handle, "rb") as opened:
             yield opened
@@ -215,7 +217,7 @@ class BoxFiles:
         """The whole of a small file. RefusedFileError for a longer one, and for one that somebody
         has given a second name in a folder of theirs without being its owner."""
         end = self.end(path, is_text=is_text)
-        with self._beside(end) as folder:
+        with self._open_folder(end) as folder:
             handle = _regular(end, os.O_RDONLY, folder)
             with os.fdopen(handle, "rb") as opened:
                 seen = os.fstat(handle)
@@ -279,7 +281,7 @@ class BoxFiles:
         One with a second name is somebody else's, too, and is begun anew.
         """
         flags = os.O_RDWR | os.O_CREAT
-        with self._beside(path) as folder:
+        with self._open_folder(path) as folder:
             handle = _regular(path, flags, folder)
             if os.fstat(handle).st_nlink > 1:
                 os.close(handle)
@@ -303,28 +305,28 @@ class BoxFiles:
 
     def move(self, path: PurePosixPath, to: PurePosixPath) -> None:
         """A file, in place of whatever has the other name."""
-        with self._beside(path) as old, self._beside(to) as new:
+        with self._open_folder(path) as old, self._open_folder(to) as new:
             os.replace(path.name, to.name, src_dir_fd=old, dst_dir_fd=new)
 
     def remove(self, path: PurePosixPath) -> None:
-        with self._beside(path) as folder:
+        with self._open_folder(path) as folder:
             os.unlink(path.name, dir_fd=folder)
 
     def remove_empty(self, path: PurePosixPath) -> None:
         """A folder; raises OSError where something is in it."""
-        with self._beside(path) as folder:
+        with self._open_folder(path) as folder:
             os.rmdir(path.name, dir_fd=folder)
 
     def remove_tree(self, path: PurePosixPath) -> None:
         """A folder with everything in it. No link is followed, and nothing but folders opened."""
-        with self._beside(path) as folder:
+        with self._open_folder(path) as folder:
             _remove_tree(path, folder, depth=0)
 
     @contextmanager
     def _draft(self, path: PurePosixPath) -> Iterator[tuple[int, str]]:
         """A name beside it that becomes its own at the end: no reader sees half of it."""
         name = f".{path.name[:_NAMED]}.{os.getpid()}"
-        with self._beside(path) as folder:
+        with self._open_folder(path) as folder:
             with suppress(FileNotFoundError):
                 os.unlink(name, dir_fd=folder)
             try:
@@ -342,7 +344,7 @@ class BoxFiles:
             yield folder
 
     @contextmanager
-    def _beside(self, path: PurePosixPath) -> Iterator[int]:
+    def _open_folder(self, path: PurePosixPath) -> Iterator[int]:
         """The folder in which a file is to be opened, or made."""
         self._check(path)
         with self._way(path.parent) as folder, _name_errors(path):

@@ -75,7 +75,7 @@ def _step(text: str) -> tuple[int | None, int | None]:
 class Builds(DockerImages):
     install: str
 
-    def building(
+    def begin_build(
         self, tag: str, dockerfile: str, files: Mapping[str, str], *, profile: str
     ) -> DockerStream:
         """Begin a build: the stream is Docker's own lines, for BuildAnswer. Raises ContainerError.

@@ -57,7 +57,7 @@ def look_for_gguf(folder: PurePosixPath, wanted: str, files: BoxFiles) -> Checkp
     try:
         there = {
             str(path.relative_to(folder)): path
-            for path, _seen in files.everything(folder, _MOST_FILES)
+            for path, _seen in files.walk(folder, _MOST_FILES)
             if path.suffix == ".gguf"
         }
         parts = llamafiles.model(there, wanted)
@@ -73,7 +73,7 @@ def _header(path: PurePosixPath, files: BoxFiles) -> dict[str, Any] | None:
     if path.suffix != ".gguf":
         return None
     try:
-        with files.opened(path) as file:
+        with files.open_file(path) as file:
             return gguf.config(file)
     except (gguf.GgufError, MemoryError):
         return None

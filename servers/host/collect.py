@@ -60,7 +60,7 @@ class Sampler:
         pids = {holder.pid for reading in readings for holder in reading.processes or []}
         params = kernel.driver_params()
         pressure = kernel.memory_pressure()
-        swapped = kernel.swapped()
+        swapped = kernel.read_swapped()
         # Elsewhere the machine's memory is not the GPU's, and nobody asks whose it is.
         is_unified = any(reading.kind == "unified" for reading in readings)
         look = self._processes
@@ -81,8 +81,8 @@ class Sampler:
             "pressure": dataclasses.asdict(pressure) if pressure else None,
             "swap": {"in": swapped[0], "out": swapped[1]} if swapped else None,
             "gpus": [dataclasses.asdict(reading) for reading in readings],
-            "happened": self._happenings.told(),
-            "oom": self._oom_kills.told(),
+            "happened": self._happenings.to_json(),
+            "oom": self._oom_kills.to_json(),
             "unseen": self._unseen(),
             "processes": [dataclasses.asdict(process) for process in processes],
             "programs": [dataclasses.asdict(program) for program in programs],
@@ -91,7 +91,7 @@ class Sampler:
     def _hear(self, readings: list[CardReading]) -> None:
         self._happenings.know(readings)
         if self._nvml is not None:
-            self._happenings.add(self._nvml.happened(readings))
+            self._happenings.add(self._nvml.read_events(readings))
         for each in self._log.news():
             if isinstance(each, OomKill):
                 self._oom_kills.add(each)

@@ -139,7 +139,7 @@ class Collector:
             self._failures = 0
             return sample
         if child.has_ended():
-            self._gone(child)
+            self._lose_child(child)
         elif child.silence() > (self._patience if child.has_spoken else self._start_patience):
             self._hung(child)
         return self._stale()
@@ -151,7 +151,7 @@ class Collector:
             self._reason = f"The collector could not be started: {error}."
             self._plan_restart()
 
-    def _gone(self, child: "_Child") -> None:
+    def _lose_child(self, child: "_Child") -> None:
         self._reason = f"The collector ended ({child.how_it_ended()})."
         if not child.is_dead():
             child.kill()

@@ -68,7 +68,7 @@ class DockerContainers(Builds):
     def facts(self) -> DockerFacts:
         """Raises ContainerError when the daemon is down or may not be used."""
         with translate_errors("a look at it"):
-            return DockerFacts.of(self._api.info())
+            return DockerFacts.from_docker(self._api.info())
 
     def run(self, spec: Spec) -> Container:
         """Create and start a container, or find the one of these labels, started if need be.
@@ -88,7 +88,7 @@ class DockerContainers(Builds):
                 raise
             self._clean_up(container_id, error)
             if error.kind == "port_taken":
-                raise self._named(error, spec) from error
+                raise self._name_port_holder(error, spec) from error
             raise
         container = self.inspect(container_id)
         if container is None:
@@ -105,7 +105,7 @@ class DockerContainers(Builds):
         """
         trial = replace(
             spec,
-            image=self.nothing(),
+            image=self.ensure_empty_image(),
             entrypoint=("/nothing",),
             command=(),
             init=False,  # it would start, and only then miss the program
@@ -137,7 +137,7 @@ class DockerContainers(Builds):
                 found = self._api.inspect_container(name_or_id)
             except NotFound:
                 return None
-        return Container.of(found)
+        return Container.from_docker(found)
 
     def signal(self, container_id: str, name: str) -> None:
         """Send a signal: SIGTERM, SIGKILL.
@@ -321,7 +321,7 @@ class DockerContainers(Builds):
         except ContainerError as error:
             reason.add_note(f"The container could not be removed either: {error}")
 
-    def _named(self, error: ContainerError, spec: Spec) -> ContainerError:
+    def _name_port_holder(self, error: ContainerError, spec: Spec) -> ContainerError:
         """The same error, saying who has the port where that can be found out."""
         with translate_errors("a list of containers"):
             running = self._api.containers()
@@ -340,7 +340,7 @@ class DockerContainers(Builds):
                 return port_taken(port.host_port, program, error)
         return error
 
-    def nothing(self) -> str:
+    def ensure_empty_image(self) -> str:
         """An image with no file in it; made if need be. Raises ContainerError."""
         if self.image(NOTHING) is not None:
             return NOTHING

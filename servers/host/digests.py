@@ -42,7 +42,7 @@ def sha256(path: PurePosixPath, files: BoxFiles) -> str:
 
 
 def _of_file(path: PurePosixPath, files: BoxFiles) -> str:
-    with files.opened(path) as file:
+    with files.open_file(path) as file:
         return _count_bytes(file)
 
 
@@ -61,7 +61,7 @@ def _of_folder(folder: PurePosixPath, files: BoxFiles) -> str:
     """Raises OSError, too."""
     found: list[tuple[bytes, PurePosixPath]] = []
     size = 0
-    for path, seen in files.everything(folder, MOST_FILES):
+    for path, seen in files.walk(folder, MOST_FILES):
         if stat.S_ISREG(seen.st_mode):  # a link is not followed: it may lead anywhere
             found.append((os.fsencode(f"./{path.relative_to(folder)}"), path))
             size += seen.st_size

@@ -168,7 +168,7 @@ class _Planned:
         """A file with its other parts; the whole snapshot where nothing else in it is a model."""
         parts = self._parts(first)
         if repository is None:
-            return self._made(first.parent, parts, [])
+            return self._build_plan(first.parent, parts, [])
         snapshot = next((each for each in first.parents if each.parent.name == "snapshots"), None)
         if snapshot is None:
             raise DiscardError(f"{first} is no folder and no file of a revision.")
@@ -185,7 +185,7 @@ class _Planned:
         return self._partly(repository, mine, theirs, [])
 
     def of_trees(self, trees: list[PurePosixPath]) -> DeletionPlan:
-        return self._made(trees[0], [], trees)
+        return self._build_plan(trees[0], [], trees)
 
     def _is_model(self, link: PurePosixPath) -> bool:
         file = stored.file_at(link, link.parent, self._files.look_at(link), self._files)
@@ -222,9 +222,9 @@ class _Planned:
         kept = sum(self._size(each) for each in shared)
         # First what leads to it, then the files, then the links: whatever is cut off in the middle
         # is still found, and can be deleted again.
-        return self._made(repository, [*refs, *gone, *links], trees, kept=kept)
+        return self._build_plan(repository, [*refs, *gone, *links], trees, kept=kept)
 
-    def _made(
+    def _build_plan(
         self,
         top: PurePosixPath,
         files: Iterable[PurePosixPath],
@@ -232,7 +232,7 @@ class _Planned:
         *,
         kept: int = 0,
     ) -> DeletionPlan:
-        there = [(each, seen) for each in files if (seen := self._seen(each)) is not None]
+        there = [(each, seen) for each in files if (seen := self._stat(each)) is not None]
         below = [seen for tree in trees for _path, seen in _walk_tree(tree, self._files)]
         everything = [*(seen for _path, seen in there), *below]
         held = [seen for seen in everything if stat.S_ISREG(seen.st_mode)]
@@ -262,7 +262,7 @@ class _Planned:
 
     def _refs(self, folder: PurePosixPath, commit: str) -> list[PurePosixPath]:
         """The branches and tags that stand for a commit."""
-        if self._seen(folder) is None:
+        if self._stat(folder) is None:
             return []
         found = [each for each, seen in _walk_tree(folder, self._files) if _is_file(seen)]
         return [each for each in found if self._says(each, commit)]
@@ -278,10 +278,10 @@ class _Planned:
         return [folder / name for name, seen in inside if stat.S_ISDIR(seen.st_mode)]
 
     def _size(self, path: PurePosixPath) -> int:
-        seen = self._seen(path)
+        seen = self._stat(path)
         return seen.st_blocks * _BLOCK if seen is not None else 0
 
-    def _seen(self, path: PurePosixPath) -> os.stat_result | None:
+    def _stat(self, path: PurePosixPath) -> os.stat_result | None:
         try:
             return self._files.look_at(path)
         except FileNotFoundError:
@@ -298,7 +298,7 @@ def _walk_tree(
     """Everything but folders. Raises DiscardError where it is more than a model."""
     device = files.look_at(tree).st_dev
     try:
-        yield from files.everything(tree, MOST_ENTRIES, of_device=device)
+        yield from files.walk(tree, MOST_ENTRIES, of_device=device)
     except OtherDiskError as error:
         raise DiscardError(
             f"Another disk is mounted at {error.filename}: unmount it first."

@@ -25,7 +25,7 @@ class EventStream:
         with closing(self._answer):
             try:
                 for line in self._answer.lines():
-                    yield Event.of(json.loads(line))
+                    yield Event.from_docker(json.loads(line))
             except DockerSocketError as error:
                 raise translate(str(error), doing="its events") from error
             if not self._answer.is_closed:

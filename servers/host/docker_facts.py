@@ -26,7 +26,7 @@ class DockerFacts:
     counts_processes: bool = True  # whether a container can be held to a number of them
 
     @classmethod
-    def of(cls, info: Json) -> "DockerFacts":
+    def from_docker(cls, info: Json) -> "DockerFacts":
         return cls(
             keeps_layers="io.containerd.snapshotter" in str(info.get("DriverStatus") or ""),
             counts_processes=info.get("PidsLimit", True),
@@ -55,7 +55,7 @@ class Image:
     architecture: str = ""  # amd64, arm64; "" where Docker does not tell
 
     @classmethod
-    def of(cls, found: Json) -> "Image":
+    def from_docker(cls, found: Json) -> "Image":
         config = found.get("Config") or {}
         return cls(
             id=found["Id"],
@@ -97,7 +97,7 @@ class Container:
         return self.state in ("exited", "dead")
 
     @classmethod
-    def of(cls, found: Json) -> "Container":
+    def from_docker(cls, found: Json) -> "Container":
         state = found["State"]
         ended = state["Status"] in ("exited", "dead")
         started, finished = _time(state["StartedAt"]), _time(state["FinishedAt"])
@@ -145,7 +145,7 @@ class Event:
     signal: int | None = None  # of a "kill"
 
     @classmethod
-    def of(cls, found: Json) -> "Event":
+    def from_docker(cls, found: Json) -> "Event":
         attributes = found["Actor"].get("Attributes") or {}
         run, code = attributes.get("inferdash.run", ""), attributes.get("exitCode", "")
         signal = attributes.get("signal", "")

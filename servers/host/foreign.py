@@ -132,7 +132,7 @@ class DockerReader(DockerClient):
         found = (kept.get(each["Id"]) or self.other(each["Id"]) for each in theirs[:MOST])
         return [each for each in found if each is not None]
 
-    def ended(self, known: Mapping[str, ExternalContainer]) -> list[ExternalContainer]:
+    def list_ended(self, known: Mapping[str, ExternalContainer]) -> list[ExternalContainer]:
         """Those that do not run and are not of this install, the newest first.
 
         `known` are those of an earlier look by their ids: what has ended stays as it is, until it
@@ -145,7 +145,7 @@ class DockerReader(DockerClient):
         found = (known.get(each["Id"]) or self.other(each["Id"]) for each in newest)
         return [each for each in found if each is not None]
 
-    def stored(self) -> tuple[int, int]:
+    def count_images(self) -> tuple[int, int]:
         """How many images the box has, and their bytes; layers that several share count often.
 
         Raises ContainerError.
@@ -166,9 +166,9 @@ class DockerReader(DockerClient):
                 return None
         if (found["Config"].get("Labels") or {}).get(INSTALL) == self.install:
             return None
-        return ExternalContainer(container=Container.of(found), inspected=found)
+        return ExternalContainer(container=Container.from_docker(found), inspected=found)
 
-    def running(self) -> list[str]:
+    def list_running(self) -> list[str]:
         """The ids of all containers that run on the box, whoever made them. Raises ContainerError."""
         with translate_errors("a list of containers"):
             return [each["Id"] for each in self._api.containers()]
@@ -214,7 +214,7 @@ class DockerReader(DockerClient):
         with translate_errors("its events"):
             answer = DockerResponse(self.host, f"/events?{urlencode(query)}", silence=_PAST_WITHIN)
             try:
-                events = [Event.of(json.loads(line)) for line in answer.lines()]
+                events = [Event.from_docker(json.loads(line)) for line in answer.lines()]
             except DockerSocketError as error:
                 raise translate(str(error), doing="its events") from error
             finally:

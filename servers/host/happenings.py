@@ -55,7 +55,7 @@ class GpuEvents:
         while len(self._lines) > _MOST:
             del self._lines[min(self._lines, key=lambda key: self._lines[key].last)]
 
-    def told(self) -> list[dict[str, Any]]:
+    def to_json(self) -> list[dict[str, Any]]:
         """The newest last."""
         return [
             {

@@ -35,7 +35,7 @@ class ListedImage:
     labels: dict[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, found: Json) -> "ListedImage":
+    def from_docker(cls, found: Json) -> "ListedImage":
         made = found.get("Created")
         return cls(
             id=found["Id"],
@@ -112,13 +112,13 @@ class DockerImages(DockerReader):
                 found = self._api.inspect_image(reference)  # type: ignore[no-untyped-call]
             except NotFound:
                 return None
-        return Image.of(found)
+        return Image.from_docker(found)
 
     def images(self) -> list[ListedImage]:
         """Every image but the unnamed steps of builds. Raises ContainerError."""
         with translate_errors("a list of images"):
             found = self._api.images()
-        return [ListedImage.of(each) for each in found]
+        return [ListedImage.from_docker(each) for each in found]
 
     def uses(self) -> list[ImageUser]:
         """Every container of the box, whoever made it, with its image. Raises ContainerError."""
@@ -167,7 +167,7 @@ class DockerImages(DockerReader):
         Raises ContainerError, also when it was given up.
         """
         progress = PullProgress()
-        stream = self.pulling(reference)
+        stream = self.begin_pull(reference)
         with closing(stream):
             for line in stream:
                 if not tell(progress.hear(line)):
@@ -175,7 +175,7 @@ class DockerImages(DockerReader):
         if self.image(reference) is None:
             raise ContainerError(f"{reference} was pulled but is not there.", kind="no_image")
 
-    def pulling(self, reference: str) -> DockerStream:
+    def begin_pull(self, reference: str) -> DockerStream:
         """Begin a pull: the stream is Docker's own lines, for PullProgress. Raises ContainerError.
 
         It goes on while somebody reads it, and what is whole by then stays for the next time.
@@ -190,7 +190,7 @@ class DockerImages(DockerReader):
                 DockerResponse(self.host, path, method="POST", headers=headers), doing
             )
 
-    def published(self, reference: str) -> PublishedImage:
+    def find_published(self, reference: str) -> PublishedImage:
         """Ask the reference's registry what it has there; nothing is pulled.
 
         Docker asks, so that its mirrors, proxies and certificates count. Raises ContainerError.

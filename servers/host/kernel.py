@@ -148,7 +148,7 @@ class Kernel:
             return None
         return PressureStall(some=float(shares["some"]), full=float(shares["full"]))
 
-    def swapped(self) -> tuple[int, int] | None:
+    def read_swapped(self) -> tuple[int, int] | None:
         """Bytes read from and written to swap since the boot."""
         found = dict(re.findall(r"^(pswpin|pswpout) (\d+)$", self._text("proc/vmstat") or "", re.M))
         if len(found) != 2:
@@ -223,9 +223,9 @@ class Processes:
 
     def with_own(self, pids: set[int]) -> list[Process]:
         """As read(), and what each holds of the machine's memory: where that is the GPU's, too."""
-        return [self._measured(process) for process in self.read(pids)]
+        return [self._measure(process) for process in self.read(pids)]
 
-    def _measured(self, process: Process) -> Process:
+    def _measure(self, process: Process) -> Process:
         return replace(process, own=self._kernel.own_memory(process.pid))
 
     def read(self, pids: set[int]) -> list[Process]:

@@ -51,10 +51,10 @@ class KernelLog:
             return []
         # The log counts from the boot, by a clock that cannot be set.
         booted = time.time() - time.monotonic()
-        found = (self._told(text, round(booted + at, 3)) for at, text in self._records())
+        found = (self._parse(text, round(booted + at, 3)) for at, text in self._records())
         return [each for each in found if each is not None]
 
-    def _told(self, text: str, t: float) -> GpuEvent | OomKill | None:
+    def _parse(self, text: str, t: float) -> GpuEvent | OomKill | None:
         return _of_gpus(text, t) or self._oom.read(text, t)
 
     def _open(self) -> bool:

@@ -25,7 +25,7 @@ class ProcessId:
         return "-".join(filter(None, (_PREFIX, str(self.pid), str(self.start), self.boot)))
 
     @classmethod
-    def of(cls, pid: int, start: int, kernel: Kernel) -> Self:
+    def from_process(cls, pid: int, start: int, kernel: Kernel) -> Self:
         return cls(pid=pid, start=start, boot=(kernel.boot_id() or "")[:_SHORT])
 
     @classmethod

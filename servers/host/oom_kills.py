@@ -39,6 +39,6 @@ class OomKills:
                 }
             )
 
-    def told(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """`moves` of the counter (t: unix seconds of the sample that saw it), and `killed`."""
         return {"moves": list(self._moves), "killed": list(self._told)}

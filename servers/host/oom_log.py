@@ -59,13 +59,13 @@ class OomLog:
             if ids := _CONTAINER.findall(found[1]):
                 self._containers[int(found[2])] = ids[-1]
         elif found := _KILLED.match(text):
-            return self._killed(found, text, t)
+            return self._build_kill(found, text, t)
         return None
 
     def _forget(self) -> None:
         self._tasks, self._is_table, self._containers = [], False, {}
 
-    def _killed(self, found: re.Match[str], text: str, t: float) -> OomKill:
+    def _build_kill(self, found: re.Match[str], text: str, t: float) -> OomKill:
         pid = int(found["pid"])
         sizes = [int(each) * 1024 for each in _RESIDENT.findall(found["sizes"])]
         others = sorted(

@@ -34,7 +34,11 @@ def _through_container(docker: DockerContainers, root: Path, level: int = LEVEL)
     folders = tuple(each for each in _PROGRAMS if (root / each.lstrip("/")).exists())
     words = ("/bin/sh", "-c", f"sync; echo {level} > {_SWITCH}")
     question = ContainerCommand(
-        image=docker.nothing(), words=words, seconds=_SECONDS, sets_kernel=True, reads=folders
+        image=docker.ensure_empty_image(),
+        words=words,
+        seconds=_SECONDS,
+        sets_kernel=True,
+        reads=folders,
     )
     said = throwaway.ask(docker, question)
     if said.exit_code != 0:

@@ -25,7 +25,7 @@ class Reference:
         """As Docker shows it, always with tag or digest."""
         return f"{self.name}@{self.digest}" if self.digest else f"{self.name}:{self.tag}"
 
-    def at(self, digest: str) -> str:
+    def with_digest(self, digest: str) -> str:
         """The same repository by a digest."""
         return f"{self.name}@{digest}"
 

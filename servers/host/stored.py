@@ -143,7 +143,7 @@ def fault(file: StoredFile, files: BoxFiles) -> str:
     if file.because:
         return f"{file.name} is {file.because}"
     try:
-        with files.opened(file.path) as opened:
+        with files.open_file(file.path) as opened:
             if file.size < _LONGEST_POINTER and opened.read(len(_POINTER)) == _POINTER:
                 return f"{file.name} is git’s pointer to it: git lfs pull gets the file itself"
             opened.seek(0)
@@ -225,7 +225,7 @@ def list_files(folder: PurePosixPath, files: BoxFiles) -> list[StoredFile]:
     """All files in a folder and those in it; none where it is not there."""
     found: list[StoredFile] = []
     try:
-        for path, seen in files.everything(folder, MOST_BELOW):
+        for path, seen in files.walk(folder, MOST_BELOW):
             if (made := file_at(path, folder, seen, files)) is not None:
                 found.append(made)
     except OSError:

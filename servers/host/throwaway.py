@@ -134,17 +134,17 @@ def _follow(
     while True:
         listener.join(_LOOK_EVERY)
         if listener.is_cut:
-            return listener.said("long")
+            return listener.build_output("long")
         if not listener.is_alive():
             container = docker.inspect(container_id)
             if container is None:
                 raise ContainerError("The container was removed by somebody.", kind="no_container")
             end: End = "memory" if container.oom_killed else "ended"
-            return listener.said(end, exit_code=container.exit_code)
+            return listener.build_output(end, exit_code=container.exit_code)
         if time.monotonic() > deadline:
-            return listener.said("late")
+            return listener.build_output("late")
         if not go_on():
-            return listener.said("given_up")
+            return listener.build_output("given_up")
 
 
 class _Listener(threading.Thread):
@@ -202,7 +202,7 @@ class _Listener(threading.Thread):
             self._text[2 if stream == 2 else 1] += buffer[_HEADER.size : end]
             del buffer[:end]
 
-    def said(self, end: End, *, exit_code: int | None = None) -> ContainerOutput:
+    def build_output(self, end: End, *, exit_code: int | None = None) -> ContainerOutput:
         if self._error is not None:
             raise translate(str(self._error), doing="to listen to the container")
         output, errors = (_text(self._text[n]) for n in (1, 2))

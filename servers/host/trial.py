@@ -24,7 +24,7 @@ def status(docker: DockerContainers, spec: Spec, *, root: Path = Path("/")) -> d
     folders = tuple(each for each in PROGRAMS if (root / each.lstrip("/")).exists())
     trial = replace(
         spec,
-        image=docker.nothing(),
+        image=docker.ensure_empty_image(),
         entrypoint=("/bin/sh", "-c", _SAYS),
         network="none",
         mounts=tuple(Mount(source=each, target=each, read_only=True) for each in folders),

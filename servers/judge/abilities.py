@@ -177,7 +177,7 @@ def _parser(facts: LaunchFacts, kind: parsers.Kind) -> str:
     launch, config = facts.launch, facts.subject.checkpoint_config or {}
     model = " ".join((launch.checkpoint, launch.served_name, str(config.get("model_type", ""))))
     name = parsers.parser(facts.engine, kind, model)
-    _spelled, flag = facts.spelled(parsers.FLAGS[kind])
+    _spelled, flag = facts.resolve_spelling(parsers.FLAGS[kind])
     listed = (*flag.choices, *flag.known) if flag is not None else ()
     if not listed:
         return name

@@ -115,7 +115,7 @@ def diagnose(ending: Ending) -> Diagnosis:
         return _out_of_memory(ending, ending.oom)
     if ending.oom_killed and (best is None or best.failure.rank == "wrapper"):
         return _conclude_killed(ending, exceptions)
-    if best is not None and not log.survived(best.line):
+    if best is not None and not log.has_survived(best.line):
         return _conclude_known(best, hits)
     return _not_recognised(ending, lines, exceptions, has_died, log)
 
@@ -231,8 +231,8 @@ def _find_unexplained(lines: list[EvidenceLine], hits: list[_Hit]) -> list[Evide
 
 def _best(hits: list[_Hit], exceptions: list[EvidenceLine], log: EvidenceLog) -> _Hit | None:
     """The first cause. None where an exception that nobody knows came before what is known."""
-    fresh = [hit for hit in hits if not log.survived(hit.line)]
-    final = [line for line in exceptions if not log.survived(line)]
+    fresh = [hit for hit in hits if not log.has_survived(hit.line)]
+    final = [line for line in exceptions if not log.has_survived(line)]
     alone = [hit for hit in fresh if not hit.failure.needs_exception]
     if final and not any(hit.failure.counts_by_itself for hit in alone):
         guessed = [hit for hit in fresh if hit.failure.needs_exception]
@@ -330,10 +330,12 @@ def _not_recognised(
     log: EvidenceLog,
 ) -> Diagnosis:
     final = [
-        line for line in exceptions if not log.survived(line) and not log.was_stopped_before(line)
+        line
+        for line in exceptions
+        if not log.has_survived(line) and not log.was_stopped_before(line)
     ]
     signs = [line for line in lines if not line.is_quiet and telling.DEATH.search(line.text)]
-    loud = [line for line in lines if line.is_loud and not log.survived(line)]
+    loud = [line for line in lines if line.is_loud and not log.has_survived(line)]
     told = _pick_evidence(final) or _pick_evidence(loud) or signs
     if not (has_died or final):
         summary = "The log ends before it is ready, and says no reason that is known."

@@ -49,7 +49,7 @@ class Figures:
     def is_idle(self) -> bool:
         return not (self.running or self.queued or self.generation or self.prompt)
 
-    def rounded(self) -> "Figures":
+    def round(self) -> "Figures":
         """As exactly as people are told: what is equal so is not told anew."""
         return Figures(**{name: _round(name, each) for name, each in asdict(self).items()})
 

@@ -66,7 +66,7 @@ class LaunchFacts:
         """Where names are looked up: this version's list, else every one that there is."""
         return (self.flaglist,) if self.flaglist else all_shipped(self.engine)
 
-    def spelled(self, word: str) -> tuple[str, Flag | None]:
+    def resolve_spelling(self, word: str) -> tuple[str, Flag | None]:
         """The flag that a word means, and the name that stands for it or for its opposite."""
         found = [(flags, flag) for flags in self._lists if (flag := flags.find(word))]
         # An older version's own name comes before what a newer one would take it to begin.
@@ -84,7 +84,7 @@ class LaunchFacts:
                 continue
             if self.engine == "vllm" and re.fullmatch(r"-O\d", word):
                 values = (word[2:],)
-            name, flag = self.spelled(word)
+            name, flag = self.resolve_spelling(word)
             is_part = self.engine == "vllm" and "." in word
             if is_part:
                 values = (f"{word.split('.', 1)[1]}={' '.join(values)}",)
@@ -94,7 +94,7 @@ class LaunchFacts:
         return tuple(found)
 
     def all_typed(self, name: str) -> list[TypedFlags]:
-        spelled = self.spelled(name)[0]
+        spelled = self.resolve_spelling(name)[0]
         return [each for each in self.typed if each.name in (spelled, name)]
 
     def flag(self, name: str) -> TypedFlags | None:

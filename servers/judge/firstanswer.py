@@ -51,7 +51,7 @@ class FirstAnswer:
     is_faulty: bool = False  # it did not work, rather than slowly
 
     @classmethod
-    def judged(
+    def judge(
         cls,
         answer: CompletionResult,
         expected: Mapping[str, str],

@@ -99,7 +99,7 @@ class HealthRecord:
     failing_since: datetime | None = None
     refuses_asks: bool = False
 
-    def looked(self, look: HealthLook) -> "HealthRecord":
+    def add_look(self, look: HealthLook) -> "HealthRecord":
         """The record after one more look."""
         fresh = self.at is None or look.at - self.at > GAP
         same = not fresh and look.answer == self.answer
@@ -110,7 +110,7 @@ class HealthRecord:
         has_moved = bool(self.pulse and look.pulse) and look.pulse != self.pulse
         still_since, still_looks = self._stillness(look, begins=fresh or has_moved)
         return replace(
-            self._cured() if has_moved else self,
+            self._clear() if has_moved else self,
             at=look.at,
             answer=look.answer,
             answered_so=self.answered_so + 1 if same else 1,
@@ -135,7 +135,7 @@ class HealthRecord:
             return look.at, 0
         return self.still_since, self.still_looks + 1
 
-    def asked(self, outcome: ProbeOutcome, at: datetime) -> "HealthRecord":
+    def add_probe(self, outcome: ProbeOutcome, at: datetime) -> "HealthRecord":
         """The record after a question that was asked at `at`."""
         if outcome is ProbeOutcome.FAILED:
             return replace(
@@ -145,9 +145,9 @@ class HealthRecord:
                 failing_since=self.failing_since or at,
             )
         refuses = self.refuses_asks or outcome is ProbeOutcome.REFUSED
-        return replace(self._cured(), asked_at=at, refuses_asks=refuses)
+        return replace(self._clear(), asked_at=at, refuses_asks=refuses)
 
-    def _cured(self) -> "HealthRecord":
+    def _clear(self) -> "HealthRecord":
         return replace(self, failed_asks=0, failing_since=None)
 
     def wants_asking(

@@ -155,7 +155,7 @@ class _Reading:
             if self.lines:
                 self.notes.append(ledger_words.own_excess(told - most))
 
-    def held(self, holder: MemoryHolder) -> int:
+    def sum_held(self, holder: MemoryHolder) -> int:
         return (holder.used or 0) + self.own.get(holder.pid, 0)
 
 
@@ -167,7 +167,7 @@ def _holders(of: _Reading, tones: dict[str, int]) -> Iterator[PoolPart]:
         groups.setdefault(name, []).append(each)
     found = []
     for key, group in groups.items():
-        first, size = group[0], sum(of.held(each) for each in group)
+        first, size = group[0], sum(of.sum_held(each) for each in group)
         lines = [("on the GPU", sum(each.used or 0 for each in group))]
         own = sum(of.own.get(each.pid, 0) for each in group)
         found.append(

@@ -33,7 +33,7 @@ def lint(subject: Subject) -> list[LintFinding]:
     """
     subject = replace(subject, launch=parameters.fill(subject.launch))
     facts = LaunchFacts(subject)
-    lasting = _extract_lasting(_Question.of(subject))
+    lasting = _extract_lasting(_Question.from_subject(subject))
     found = list(lasting.of_rules)
     for check in CHECKS if ENGINES[facts.engine].serves_models else surroundings.CHECKS:
         kept = lasting.of_checks.get(check.id)
@@ -53,7 +53,7 @@ class _Question:
     subject: Subject = field(compare=False)
 
     @classmethod
-    def of(cls, subject: Subject) -> "_Question":
+    def from_subject(cls, subject: Subject) -> "_Question":
         subject = replace(subject, rooms=None)
         return cls(
             words=repr(replace(subject, flaglist=None)),

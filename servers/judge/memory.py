@@ -132,7 +132,7 @@ class _PoolState:
         is_seen = not _is_blind(snapshot) and sees_processes(snapshot) and pool.is_listed
         if is_seen:
             self._measure(pool, snapshot, stops, best)
-        size = pool.unattributed(self._baseline(best))
+        size = pool.compute_unattributed(self._baseline(best))
         if is_seen:
             self._watch(t, size, pool, snapshot, stops)
         else:
@@ -148,7 +148,7 @@ class _PoolState:
     ) -> Iterator[_Told | None]:
         """In this order; the first that has something to say holds."""
         yield self._blind(size, pool, snapshot)
-        if (settling := self._settling(t, size, pool, snapshot, stops)) is not None:
+        if (settling := self._judge_settling(t, size, pool, snapshot, stops)) is not None:
             # Whose own grace is over is not excused by those who ended after it.
             old = replace(pool, clients=tuple(self._overdue(t, pool)))
             if not self._is_booting(snapshot):
@@ -157,13 +157,13 @@ class _PoolState:
             yield settling
         yield self._lost_with_process(t, pool, stops)
         yield self._left_over(size, pool, stops)
-        yield self._gone(t, size, pool, snapshot)
+        yield self._judge_gone(t, size, pool, snapshot)
         yield self._shared_memory(pool, snapshot)
         yield self._page_cache(pool, snapshot)
         yield self._host_programs(pool, snapshot)
 
     def _limit(self, name: Literal["warn", "bad"], pool: Pool) -> int:
-        return self.thresholds.of(getattr(self.thresholds, name), pool.total)
+        return self.thresholds.compute_limit(getattr(self.thresholds, name), pool.total)
 
     def _measure(self, pool: Pool, snapshot: Snapshot, stops: Stops, best: int | None) -> None:
         if self._is_fresh is None:
@@ -240,7 +240,7 @@ class _PoolState:
             return "unknown", advice.NO_LIST
         return None
 
-    def _settling(
+    def _judge_settling(
         self, t: float, size: int, pool: Pool, snapshot: Snapshot, stops: Stops
     ) -> _Told | None:
         since = stops.seconds_since(snapshot)
@@ -306,7 +306,7 @@ class _PoolState:
         ]
         return ("residual", advice.residual(left)) if left else None
 
-    def _gone(self, t: float, size: int, pool: Pool, snapshot: Snapshot) -> _Told | None:
+    def _judge_gone(self, t: float, size: int, pool: Pool, snapshot: Snapshot) -> _Told | None:
         if not self.is_bad:
             return None
         if self._under_since is not None:

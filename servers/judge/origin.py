@@ -46,7 +46,9 @@ class Origin:
     user: str = ""
 
     @classmethod
-    def of(cls, labels: Mapping[str, str], policy: str, *, unit: str = "", via: str = "") -> Self:
+    def from_labels(
+        cls, labels: Mapping[str, str], policy: str, *, unit: str = "", via: str = ""
+    ) -> Self:
         labels = {name: _format_label(value) for name, value in labels.items()}
         manager = next(
             (f"{words} {labels[name]}" for name, words in _MANAGERS if labels.get(name)), ""

@@ -91,7 +91,7 @@ class Pool:
     # The lines of meminfo it was read from, in bytes; none for a discrete card.
     lines: Mapping[str, int] = field(default_factory=dict)
 
-    def unattributed(self, baseline: int) -> int:
+    def compute_unattributed(self, baseline: int) -> int:
         """Bytes that nobody holds beyond those that are in use with nobody there."""
         return max(0, self.unheld - baseline)
 

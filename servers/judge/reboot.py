@@ -30,24 +30,24 @@ class RebootReport:
     fates: tuple[ServerAfterReboot, ...]
     upgraded: tuple[str, ...]  # "the NVIDIA driver is 590.44 now, and was 580.95"
 
-    def of(self, where: Where) -> tuple[ServerAfterReboot, ...]:
+    def list_servers(self, where: Where) -> tuple[ServerAfterReboot, ...]:
         return tuple(fate for fate in self.fates if fate.where == where)
 
     @property
     def back(self) -> tuple[ServerAfterReboot, ...]:
-        return self.of("back")
+        return self.list_servers("back")
 
     @property
     def starting(self) -> tuple[ServerAfterReboot, ...]:
-        return self.of("starting")
+        return self.list_servers("starting")
 
     @property
     def waiting(self) -> tuple[ServerAfterReboot, ...]:
-        return self.of("waiting")
+        return self.list_servers("waiting")
 
     @property
     def missing(self) -> tuple[ServerAfterReboot, ...]:
-        return self.of("not")
+        return self.list_servers("not")
 
     @property
     def is_settled(self) -> bool:

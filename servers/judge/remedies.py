@@ -120,7 +120,7 @@ class Remedy:
             parts.append(fill(self.says, groups))
         return " ".join(parts)
 
-    def applied(self, facts: LaunchFacts, groups: Mapping[str, str]) -> LaunchChange | None:
+    def apply(self, facts: LaunchFacts, groups: Mapping[str, str]) -> LaunchChange | None:
         """The change for this launch; None where it has none, or it would change nothing."""
         if self.when is not None and self.when(facts) is not True:
             return None

@@ -38,7 +38,7 @@ class Stops:
         for each in containers.values():
             self._see_container(each, t, clock)
         for gone in self._ours.keys() - containers.keys():
-            self._ended(gone, t)
+            self._note_end(gone, t)
         self._listed = set(containers)
         self._running = {i for i, each in containers.items() if each.get("state") in _RUNNING}
         self.has_running = any(containers[i].get("ours") for i in self._running)
@@ -56,12 +56,12 @@ class Stops:
         moment = t if stopped is None else t - max(0.0, clock - stopped)
         if container.get("ours"):
             self._ours.setdefault(name, None)
-            self._ended(name, moment)
+            self._note_end(name, moment)
         elif stopped is not None and self._others.get(name) != stopped:
             self._others[name] = stopped
             self._last = max(self._last, moment)
 
-    def _ended(self, container: str, t: float) -> None:
+    def _note_end(self, container: str, t: float) -> None:
         if self._ours[container] is None:
             self._ours[container] = t
             self._last = max(self._last, t)

@@ -120,7 +120,7 @@ class EvidenceLog:
     ready_at: int | None = None  # position of the last line that says so
     stopped_at: int | None = None  # position of the first line of somebody's stop
 
-    def survived(self, line: EvidenceLine) -> bool:
+    def has_survived(self, line: EvidenceLine) -> bool:
         """Whether the same process has got further after it: then it was no end."""
         return any(
             position > line.position and step > line.step and rank in ("", line.rank or rank)

@@ -54,7 +54,7 @@ class MemoryThresholds:
     boot_growth: int = 5 * GIB  # more than the best of earlier boots, from this one's start on
     boot_seen: float = 600.0  # of uptime, until which a boot counts as seen from its start
 
-    def of(self, limit: tuple[int, float], total: int) -> int:
+    def compute_limit(self, limit: tuple[int, float], total: int) -> int:
         return max(limit[0], int(limit[1] * total))
 
 

@@ -103,7 +103,10 @@ def _subject(start: LaunchOnBox, knowledge: Knowledge) -> Subject:
 def by_itself(launch: Launch, box: Box) -> Subject:
     """Without a look at who else is on the box."""
     return subject_with(
-        launch, box, ImageFacts.objects.of(launch, box), checkpoints.find_facts(launch, box)
+        launch,
+        box,
+        ImageFacts.objects.find_for_launch(launch, box),
+        checkpoints.find_facts(launch, box),
     )
 
 
@@ -112,7 +115,7 @@ def _others(start: LaunchOnBox, knowledge: Knowledge) -> tuple[str, ...] | None:
     sample = knowledge.sample(start.box)
     if sample is None:
         return None
-    own = knowledge.replaced(replace(start, server=None))
+    own = knowledge.find_replaced(replace(start, server=None))
     return holders.others(sample, {run.container_id for run in own})
 
 

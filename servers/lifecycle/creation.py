@@ -330,7 +330,7 @@ def remove_container(run: Run) -> None:
 def box_files() -> BoxFiles:
     """The files of this box that profiles may mount. Raises OSError, LimitsError and PathError."""
     allowed = limits.read(settings.BOX_FILE)
-    return BoxFiles.of(allowed.mount_roots, own_paths(), root=Path(settings.HOST_ROOT))
+    return BoxFiles.from_text(allowed.mount_roots, own_paths(), root=Path(settings.HOST_ROOT))
 
 
 def make_cache(box: Box) -> None:

@@ -202,7 +202,7 @@ def _steps(run: Run, remedies: tuple[Remedy, ...], groups: dict[str, str]) -> It
     for number, remedy in enumerate(remedies):
         if not remedy.fits(launch.engine, groups):
             continue
-        made = remedy.applied(facts, groups)
+        made = remedy.apply(facts, groups)
         changes = bool(remedy.change or remedy.adjust or remedy.respell)
         if changes and made is None:
             continue  # the profile says so already, or its version has no such flag
@@ -217,7 +217,7 @@ def _steps(run: Run, remedies: tuple[Remedy, ...], groups: dict[str, str]) -> It
 
 
 def _last_good(run: Run) -> Run | None:
-    before = run.server.runs.worked().filter(pk__lt=run.pk)
+    before = run.server.runs.good().filter(pk__lt=run.pk)
     return before.select_related("version", "like").order_by("-pk").first()
 
 

@@ -246,7 +246,7 @@ def job(download: Download, others: Iterable[Download] = ()) -> Job:
         root=str(files.root),
         commit=download.commit,
         patterns=tuple(download.patterns),
-        files=tuple(RepositoryFile.checked(each) for each in download.files),
+        files=tuple(RepositoryFile.check(each) for each in download.files),
         verified={name: (size, at) for name, (size, at) in download.verified.items()},
         others=tuple(
             (str(_real(each.folder)), max(0, (each.total or 0) - each.done)) for each in others
@@ -398,12 +398,12 @@ def _count_present(
 
 def groups(said: Mapping[str, Any]) -> list[choice.FileGroup]:
     """The files of an answer, as people choose among them."""
-    return choice.groups(RepositoryFile.checked(each) for each in said["files"])
+    return choice.groups(RepositoryFile.check(each) for each in said["files"])
 
 
 def of_quantization(said: Mapping[str, Any], name: str) -> set[str]:
     """The names of the files that a quantization's name stands for; none where it is not there."""
-    files = [RepositoryFile.checked(each) for each in said["files"]]
+    files = [RepositoryFile.check(each) for each in said["files"]]
     try:
         return {each.name for each in choice.choose_files(files, [f":{name}"])}
     except FetchError:

@@ -30,7 +30,7 @@ _NO_MATTER = (
 
 def rooms(start: LaunchOnBox, knowledge: Knowledge) -> tuple[GpuRoom, ...]:
     """What each GPU has for this start, which replaces what runs of its server."""
-    own = {run.container_id for run in knowledge.replaced(start) if run.container_id}
+    own = {run.container_id for run in knowledge.find_replaced(start) if run.container_id}
     return room.rooms(knowledge.sample(start.box), start.box.gpus or (), own=own)
 
 

@@ -96,7 +96,7 @@ def answer(asked: str, paths: Iterable[str], *, home: str, hf_cache: str) -> Non
     if hf_cache:
         roots.append(resolve(hf_cache, home=home))
     try:
-        files = BoxFiles.of(allowed.mount_roots, own_paths(), root=settings.HOST_ROOT)
+        files = BoxFiles.from_text(allowed.mount_roots, own_paths(), root=settings.HOST_ROOT)
     except PathError:
         files = BoxFiles(below=())  # the refusal of each path says why
     found = [asdict(_look(path, roots, allowed, files)) for path in list(paths)[:MOST]]

@@ -78,7 +78,7 @@ def keep_first_answer(run: Run, answer: CompletionResult, *, alone: bool) -> Non
         error=secrets.mask_secrets(run, answer.error),
     )
     launch = run.version.launch
-    found = FirstAnswer.judged(
+    found = FirstAnswer.judge(
         answer,
         launch.expected,
         before=_rate_before(run),

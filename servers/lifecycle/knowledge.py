@@ -58,7 +58,7 @@ class Knowledge:
         """What runs or is about to, with its server and version."""
         return self._active[box.pk]
 
-    def replaced(self, start: LaunchOnBox) -> list[Run]:
+    def find_replaced(self, start: LaunchOnBox) -> list[Run]:
         """What this start would take the place of."""
         return [run for run in self.active(start.box) if _is_of(run, start)]
 
@@ -95,7 +95,9 @@ class Knowledge:
             return []
         said = self._answers.get(folders.question(start.box, wanted))
         return (
-            None if said is None else folders.merge(wanted, said, start.box, self.stored(start.box))
+            None
+            if said is None
+            else folders.merge(wanted, said, start.box, self.list_stored(start.box))
         )
 
     def last_good(self, start: LaunchOnBox) -> list[Run]:
@@ -169,7 +171,7 @@ class Knowledge:
             asked.add(folders.question(each.box, folders.list_needed_paths(each.launch, each.box)))
         return answers.all_kept(asked)
 
-    def stored(self, box: Box) -> list[StoredCheckpoint]:
+    def list_stored(self, box: Box) -> list[StoredCheckpoint]:
         return [each for each in self._stored if each.box_id == box.pk]
 
     @cached_property

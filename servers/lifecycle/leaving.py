@@ -42,7 +42,7 @@ class _ExportedServer:
 
 def files(*, with_secrets: bool) -> list[ExportedFile]:
     """For every server and every profile. Raises SecretError where a value cannot be read."""
-    servers = Server.objects.shown().with_details().order_by("box__slug", "slug")
+    servers = Server.objects.present().with_details().order_by("box__slug", "slug")
     left = [_export_server(server) for server in servers if not server.is_watched]
     watched = [server for server in servers if server.is_watched]
     profiles = list(Profile.objects.active().exclude(current=None).select_related("current"))

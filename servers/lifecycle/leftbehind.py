@@ -39,7 +39,7 @@ def look(
         segments = shm.segments(settings.HOST_ROOT)
     found = creation.docker().list_ours()
     # Of others, too: nothing of a container that works is left behind, whoever it belongs to.
-    running = creation.docker().running()
+    running = creation.docker().list_running()
     ours = _ours(box, found)
     sees_all = os.geteuid() == 0 and _sees_box()
     left = [

@@ -50,7 +50,7 @@ def _roots(allowed: limits.Limits) -> Iterator[MountFolder]:
 
 
 def _list_placed_mounts(box: str) -> Iterator[PlacedMount]:
-    servers = Server.objects.shown().filter(box__slug=box, watches={})
+    servers = Server.objects.present().filter(box__slug=box, watches={})
     for server in servers.select_related("box", "profile__current"):
         if server.profile.current is None:
             continue

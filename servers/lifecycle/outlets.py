@@ -39,7 +39,7 @@ def due(box: Box) -> QuerySet[Delivery]:
     # A box that is silent is told of by the others.
     mine = Q(alert__box=box) | Q(alert__kind="silent") | Q(alert=None, outlet__box=None)
     mine |= Q(alert=None, outlet__box=box) | Q(next_try_at__lt=now - LEFT_LYING)
-    found = Delivery.objects.waiting().filter(mine, next_try_at__lte=now)
+    found = Delivery.objects.unsent().filter(mine, next_try_at__lte=now)
     return found.select_related("alert__box", "outlet").order_by("pk")
 
 
@@ -66,7 +66,7 @@ def send(delivery: Delivery, box: Box) -> bool:
     whats = [delivery.what]
     if delivery.alert is not None and delivery.alert.cleared_at and delivery.what == What.RAISED:
         whats.append(What.CLEARED)  # it said so itself
-    done.waiting().filter(what__in=whats).update(delivered_at=at, error="")
+    done.unsent().filter(what__in=whats).update(delivered_at=at, error="")
     Outlet.objects.filter(pk=outlet.pk).update(tried_at=at, delivered_at=at, error="")
     _hurry(outlet)
     live.alerts_changed()
@@ -77,14 +77,16 @@ def _hurry(outlet: Outlet) -> None:
     """It takes messages: have it sent what it did not take before, some of it an hour from now."""
     now = timezone.now()
     # What is due sooner may be with another watcher this moment.
-    failed = outlet.deliveries.waiting().filter(next_try_at__gt=now + CLAIMED).exclude(error="")
+    failed = outlet.deliveries.unsent().filter(next_try_at__gt=now + CLAIMED).exclude(error="")
     failed.update(next_try_at=now)
 
 
 def try_again(outlet: Outlet) -> None:
     """Its address is another one now: send there what was not taken and is still so."""
     now = timezone.now()
-    outlet.deliveries.lost().update(gave_up_at=None, made_at=now, next_try_at=now, tries=0)
+    outlet.deliveries.recently_given_up().update(
+        gave_up_at=None, made_at=now, next_try_at=now, tries=0
+    )
     _hurry(outlet)
     for box in Box.objects.all():
         live.wake_watcher(box.slug, live.Topic.ALERTS)

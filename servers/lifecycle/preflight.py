@@ -173,7 +173,7 @@ def _check(start: LaunchOnBox, knowledge: Knowledge) -> PreflightResult:
 def _build_context(start: LaunchOnBox, knowledge: Knowledge) -> StartContext:
     launch, box = start.launch, start.box
     supplies = knowledge.supplies(box)
-    mine = knowledge.replaced(start)
+    mine = knowledge.find_replaced(start)
     there, missing, remote = _checkpoint(start, knowledge)
     return StartContext(
         box=str(box),

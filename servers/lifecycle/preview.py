@@ -24,7 +24,7 @@ class Preview:
 def preview(launch: Launch, box: Box) -> Preview:
     launch = parameters.fill(launch)
     try:
-        image = ImageFacts.objects.of(launch, box)
+        image = ImageFacts.objects.find_for_launch(launch, box)
         kernels = kernels_volume(_image_id(launch, box, image))
         spec = spec_of(launch, box, image, cards.choose(launch, box), kernels=kernels)
         volumes = placement.volumes(launch, _site(launch, box))

@@ -347,7 +347,7 @@ def _wait_for_memory(box: Box, old: _Old, before: given_back.Held) -> None:
         return
     since = time.time()
 
-    def missing() -> str:
+    def describe_missing() -> str:
         sample = live.sample(box.slug)
         if sample is None:
             return ""  # nobody tells any more
@@ -356,7 +356,7 @@ def _wait_for_memory(box: Box, old: _Old, before: given_back.Held) -> None:
         return given_back.describe_missing(before, sample, _members(old))
 
     still = wait(
-        missing,
+        describe_missing,
         lambda missing: not missing,
         groups=[live.LIVE],
         seconds=MEMORY_WITHIN,

@@ -114,7 +114,7 @@ def _whose(run: Run) -> str:
 
 def draft_profile(box: Box, stranger: ExternalWorkload) -> Draft:
     """The profile of what runs in it. Raises WatchError, and ContainerError."""
-    return stranger.drafted(box, strangers.find_engine(stranger.key))
+    return stranger.draft(box, strangers.find_engine(stranger.key))
 
 
 def _server(box: Box, stranger: ExternalWorkload, made: Draft, by: User | None) -> Server:
@@ -178,7 +178,7 @@ def _begin(server: Server, stranger: ExternalWorkload, made: Draft, *, by: User 
     )
     run.save()
     # Before a line of its log is read: what it was given must not be kept from it.
-    given = SecretValues(named=made.secrets, others=stranger.told(made))
+    given = SecretValues(named=made.secrets, others=stranger.list_secrets(made))
     secrets.remember_given(run, given)
     run.command = [secrets.mask_secrets(run, word) for word in stranger.argv]
     run.around = diagnoses.surroundings(run)

@@ -13,7 +13,7 @@ type Key = tuple[str, int | None]
 def names_mark() -> str:
     """Another text whenever the gateway would pass on, start or refuse something else."""
     seen = hashlib.sha256()
-    servers = Server.objects.shown().select_related("box", "profile__current", "run__version")
+    servers = Server.objects.present().select_related("box", "profile__current", "run__version")
     for server in servers.order_by("pk"):
         run = server.run
         told: list[object] = [

@@ -9,7 +9,7 @@ type Key = tuple[str, int | None]
 
 
 def captures() -> list[Capture]:
-    return list(Capture.objects.on())
+    return list(Capture.objects.active())
 
 
 def html(person: User, page: str) -> str:
@@ -19,8 +19,8 @@ def html(person: User, page: str) -> str:
 
 def mark() -> str:
     """Another text whenever capture's own page would read otherwise."""
-    kept = Exchange.objects.kept().aggregate(count=Count("pk"), last=Max("pk"))
-    on = Capture.objects.on().values_list("pk", "exchanges", "size")
+    kept = Exchange.objects.recent().aggregate(count=Count("pk"), last=Max("pk"))
+    on = Capture.objects.active().values_list("pk", "exchanges", "size")
     return f"{kept['count']} {kept['last']} {' '.join(str(each) for row in on for each in row)}"
 
 

@@ -40,7 +40,7 @@ class ChangeEvent(TypedDict):
     `ports`: on which old ports that is open. `capture`: whether what is asked is kept.
     """
 
-    type: Literal["changed"]
+    type: Literal["send_change"]
     kind: Literal[
         "server",
         "servers",
@@ -80,47 +80,47 @@ def person_group(person_id: int) -> str:
 
 
 def server_changed(server_id: int) -> None:
-    _send(LIVE, ChangeEvent(type="changed", kind="server", id=server_id))
+    _send(LIVE, ChangeEvent(type="send_change", kind="server", id=server_id))
 
 
 def servers_changed() -> None:
-    _send(LIVE, ChangeEvent(type="changed", kind="servers", id=None))
+    _send(LIVE, ChangeEvent(type="send_change", kind="servers", id=None))
 
 
 def box_changed(box_id: int) -> None:
-    _send(LIVE, ChangeEvent(type="changed", kind="box", id=box_id))
+    _send(LIVE, ChangeEvent(type="send_change", kind="box", id=box_id))
 
 
 def images_changed() -> None:
-    _send(LIVE, ChangeEvent(type="changed", kind="images", id=None))
+    _send(LIVE, ChangeEvent(type="send_change", kind="images", id=None))
 
 
 def jobs_changed() -> None:
-    _send(LIVE, ChangeEvent(type="changed", kind="jobs", id=None))
+    _send(LIVE, ChangeEvent(type="send_change", kind="jobs", id=None))
 
 
 def stock_changed() -> None:
-    _send(LIVE, ChangeEvent(type="changed", kind="stock", id=None))
+    _send(LIVE, ChangeEvent(type="send_change", kind="stock", id=None))
 
 
 def downloads_changed() -> None:
-    _send(LIVE, ChangeEvent(type="changed", kind="downloads", id=None))
+    _send(LIVE, ChangeEvent(type="send_change", kind="downloads", id=None))
 
 
 def alerts_changed() -> None:
-    _send(LIVE, ChangeEvent(type="changed", kind="alerts", id=None))
+    _send(LIVE, ChangeEvent(type="send_change", kind="alerts", id=None))
 
 
 def requests_changed() -> None:
-    _send(LIVE, ChangeEvent(type="changed", kind="requests", id=None))
+    _send(LIVE, ChangeEvent(type="send_change", kind="requests", id=None))
 
 
 def ports_changed() -> None:
-    _send(LIVE, ChangeEvent(type="changed", kind="ports", id=None))
+    _send(LIVE, ChangeEvent(type="send_change", kind="ports", id=None))
 
 
 def capture_changed() -> None:
-    _send(LIVE, ChangeEvent(type="changed", kind="capture", id=None))
+    _send(LIVE, ChangeEvent(type="send_change", kind="capture", id=None))
 
 
 def log_grew(run_id: int, upto: int) -> None:

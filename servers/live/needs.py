@@ -168,11 +168,11 @@ def outlets() -> list[Shown]:
             outlet=outlet,
             about=tuple(KINDS.get(kind, kind) for kind in outlet.kinds),
             test=outlet.deliveries.filter(what=What.TEST).order_by("-pk").first(),
-            waiting=outlet.deliveries.waiting().exclude(what=What.TEST).count(),
-            next_try_at=outlet.deliveries.waiting()
+            waiting=outlet.deliveries.unsent().exclude(what=What.TEST).count(),
+            next_try_at=outlet.deliveries.unsent()
             .exclude(error="")
             .aggregate(first=Min("next_try_at"))["first"],
-            lost=outlet.deliveries.lost().count(),
+            lost=outlet.deliveries.recently_given_up().count(),
         )
         for outlet in found
     ]

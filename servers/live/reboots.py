@@ -23,7 +23,7 @@ class RebootNotice:
 def lines() -> list[RebootNotice]:
     """One for each box whose restart is still told of."""
     found = []
-    for boot in Boot.objects.told().select_related("box"):
+    for boot in Boot.objects.unread().select_related("box"):
         told = _build_report(boot)
         if not told.is_over(timezone.now()):
             found.append(RebootNotice(boot=boot, told=told))
@@ -36,7 +36,7 @@ def html(person: User) -> str:
 
 def _build_report(boot: Boot) -> RebootReport:
     ended = Run.objects.in_bulk(boot.runs)
-    servers = Server.objects.shown().select_related(
+    servers = Server.objects.present().select_related(
         "run__version", "run__stopped_by", "run__server", "box"
     )
     now = {server.pk: server for server in servers.filter(runs__in=boot.runs).distinct()}

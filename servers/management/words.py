@@ -9,7 +9,7 @@ GIB = 2**30
 
 def format_counts(tables: Iterable[Table], counts: Mapping[str, int]) -> str:
     """ "2 people, 5 profiles, 11 versions of them"; tables without rows are left out."""
-    parts = [each.counted(counts[each.name]) for each in tables if counts.get(each.name)]
+    parts = [each.format_count(counts[each.name]) for each in tables if counts.get(each.name)]
     return ", ".join(parts) or "nothing yet"
 
 

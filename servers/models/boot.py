@@ -10,7 +10,7 @@ from servers.models.user import User
 
 
 class BootQuerySet(models.QuerySet["Boot"]):
-    def told(self) -> Self:
+    def unread(self) -> Self:
         """The newest of each box, unless somebody has read it."""
         newest = self.model._default_manager.filter(box=models.OuterRef("box")).order_by("-pk")
         return self.filter(pk=models.Subquery(newest.values("pk")[:1]), dismissed_at=None)

@@ -18,14 +18,14 @@ MOST = 512 * 2**20
 
 
 class CaptureQuerySet(models.QuerySet["Capture"]):
-    def on(self) -> Self:
+    def active(self) -> Self:
         """By the clock: one ends at its time whether anybody looks or not."""
         return self.filter(ended_at=None, until__gt=timezone.now()).select_related("by")
 
     def end(self, capture: "Capture", by: User | None) -> bool:
         """Whether this call did."""
         now = timezone.now()
-        return bool(self.on().filter(pk=capture.pk).update(ended_at=now, ended_by=by))
+        return bool(self.active().filter(pk=capture.pk).update(ended_at=now, ended_by=by))
 
     def add(self, capture: "Capture", exchanges: int, size: int) -> bool:
         """Whether it is full by this, and has ended."""
@@ -69,23 +69,23 @@ class Capture(models.Model):
 
 
 class ExchangeQuerySet(models.QuerySet["Exchange"]):
-    def kept(self) -> Self:
+    def recent(self) -> Self:
         """Those young enough: what nobody has deleted yet is not shown either."""
         return self.filter(request__at__gte=timezone.now() - KEPT)
 
-    def shown(self) -> Self:
+    def for_table(self) -> Self:
         """With what a row of a table says, the latest first."""
         found = self.select_related(
             "request__person", "request__key", "request__run__server", "capture__by"
         )
         return found.order_by("-request__at", "-pk")
 
-    def matching(self, text: str) -> Self:
+    def search(self, text: str) -> Self:
         """Those in which each of the words stands: in what was said, or in what a request is
         found by."""
         found = self
         for word in text.split():
-            of_request = Q(request__in=Request.objects.order_by().matching(word, also_causes=True))
+            of_request = Q(request__in=Request.objects.order_by().search(word, also_causes=True))
             found = found.filter(
                 of_request | Q(asked__icontains=word) | Q(answered__icontains=word)
             )

@@ -17,11 +17,11 @@ DELETED_FOR = timedelta(days=1)  # in which a deletion can be taken back
 
 
 class ConversationQuerySet(models.QuerySet["Conversation"]):
-    def of(self, person: User) -> Self:
+    def owned_by(self, person: User) -> Self:
         """This person's own, without what they have deleted. Nobody else's: no role opens those."""
         return self.filter(person=person, deleted_at=None)
 
-    def compared(self, key: str) -> Self:
+    def in_comparison(self, key: str) -> Self:
         """The columns of a comparison, from the left; none where the key is empty."""
         return self.filter(comparison=key).exclude(comparison="").order_by("column", "pk")
 
@@ -35,10 +35,10 @@ class ConversationQuerySet(models.QuerySet["Conversation"]):
         )
         return self.filter(Q(comparison="") | ~Exists(before))
 
-    def listed(self) -> Self:
+    def for_list(self) -> Self:
         return self.annotate(count=Count("messages")).order_by("-updated_at", "-pk")
 
-    def matching(self, text: str) -> Self:
+    def search(self, text: str) -> Self:
         """Those in which each of the words stands: in the name, or in what was said, in whichever
         column of a comparison."""
         found = self
@@ -99,7 +99,7 @@ class Conversation(models.Model):
     def __str__(self) -> str:
         return self.name or self.title or "New conversation"
 
-    def shown(self) -> "models.QuerySet[Message]":
+    def list_messages(self) -> "models.QuerySet[Message]":
         """The messages of the path that is shown: a changed question, or an answer that was asked for
         again, is another version beside the one before."""
         parents = list(self.messages.values_list("body__parent", flat=True))

@@ -37,7 +37,7 @@ class ChunkQuerySet(models.QuerySet[Any]):
         moments = [t for chunk in chunks for times in chunk.series.values() for t in times]
         return max(moments, default=None)
 
-    def known(self, box: Box) -> list[str]:
+    def list_keys(self, box: Box) -> list[str]:
         """What the newest chunk has points of."""
         newest = self.filter(box=box, step=max(SPANS)).order_by("-start").first()
         return list(newest.series) if newest else []
@@ -62,7 +62,7 @@ class ChunkQuerySet(models.QuerySet[Any]):
 class HistoryChunkQuerySet(ChunkQuerySet):
     def gpus(self, box: Box) -> list[str]:
         """The GPUs that the newest chunk has points of."""
-        return self.known(box)
+        return self.list_keys(box)
 
     def points(
         self, box: Box, step: int, width: int, since: int, until: int, *, gpu: str = ""
@@ -103,7 +103,7 @@ class Chunk(models.Model):
         return history.unpack(bytes(self.body))
 
     @staticmethod
-    def kept() -> dict[int, float]:
+    def get_retention() -> dict[int, float]:
         """For how many seconds points of each step are kept, by the settings."""
         days = settings.HISTORY_DAYS * 86400.0
         return {

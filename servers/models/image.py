@@ -29,11 +29,11 @@ class InspectionState(models.TextChoices):
 
 
 class ImageFactsQuerySet(models.QuerySet["ImageFacts"]):
-    def of(self, launch: Launch, box: Box) -> "ImageFacts | None":
+    def find_for_launch(self, launch: Launch, box: Box) -> "ImageFacts | None":
         """Of exactly the image that the launch names, on this box; without its flags at first."""
-        return self.named(launch.engine, launch.image, box)
+        return self.find_named(launch.engine, launch.image, box)
 
-    def named(self, engine: str, reference: str, box: Box) -> "ImageFacts | None":
+    def find_named(self, engine: str, reference: str, box: Box) -> "ImageFacts | None":
         found = self.filter(box=box, reference=reference, engine=engine)
         return found.defer("flags").first()
 
@@ -46,7 +46,7 @@ class ImageFactsQuerySet(models.QuerySet["ImageFacts"]):
         found = self.same_image(box, engine, image_id).defer("flags").order_by("error").first()
         return found.flaglist if found else None
 
-    def on(self, box: Box) -> "dict[tuple[str, str], ImageFacts]":
+    def map_by_image(self, box: Box) -> "dict[tuple[str, str], ImageFacts]":
         """By engine and reference, without their flags at first."""
         return {(each.engine, each.reference): each for each in self.filter(box=box).defer("flags")}
 

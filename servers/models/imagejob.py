@@ -18,7 +18,7 @@ class JobQuerySet(models.QuerySet["ImageJob"]):
     def open(self) -> Self:
         return self.filter(state__in=OPEN)
 
-    def told(self) -> Self:
+    def for_page(self) -> Self:
         """What a page shows: those that go on, and those of the last day, the newest first."""
         is_recent = models.Q(ended_at__gt=timezone.now() - TOLD_FOR, put_away=False)
         return self.filter(models.Q(state__in=OPEN) | is_recent)

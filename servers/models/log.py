@@ -115,7 +115,7 @@ class LogChunkQuerySet(models.QuerySet["LogChunk"]):
         found = chunks.values_list("first", "count", "body")[:limit]
         return [(first, count, bytes(body)) for first, count, body in found]
 
-    def picked(self, run_id: int, numbers: list[int]) -> list[StoredLine]:
+    def pick_lines(self, run_id: int, numbers: list[int]) -> list[StoredLine]:
         """These lines, in their order; those that are not there are left out."""
         wanted = sorted(set(numbers))
         found: list[StoredLine] = []
@@ -160,7 +160,7 @@ def _chunks(run_id: int, first: int, records: list[bytes]) -> Iterator["LogChunk
     for index, record in enumerate(records, 1):
         size += len(record) + 1
         if _is_full(index - start, size) or index == len(records):
-            yield LogChunk.of(run_id, first + start, records[start:index])
+            yield LogChunk.from_records(run_id, first + start, records[start:index])
             start, size = index, 0
 
 
@@ -191,7 +191,9 @@ class LogChunk(models.Model):
         return self.first + self.count - 1
 
     @classmethod
-    def of(cls, run_id: int, first: int, records: list[bytes], *, count: int = 0) -> "LogChunk":
+    def from_records(
+        cls, run_id: int, first: int, records: list[bytes], *, count: int = 0
+    ) -> "LogChunk":
         """These records as a chunk; with a count, they stand for so many lines."""
         plain = b"\n".join(records)
         return cls(

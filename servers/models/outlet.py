@@ -91,10 +91,10 @@ class What(models.TextChoices):
 
 
 class DeliveryQuerySet(models.QuerySet["Delivery"]):
-    def waiting(self) -> Self:
+    def unsent(self) -> Self:
         return self.filter(delivered_at=None, gave_up_at=None)
 
-    def lost(self) -> Self:
+    def recently_given_up(self) -> Self:
         """What was given up lately, of alerts that nobody has put an end to."""
         lately = self.filter(gave_up_at__gt=timezone.now() - PATIENCE, delivered_at=None)
         return lately.filter(alert__cleared_at=None, what__in=(What.RAISED, What.WORSE))
@@ -138,5 +138,5 @@ class Delivery(models.Model):
 
     def claim(self, until: Any) -> bool:
         """Whether this caller is the one who sends it now."""
-        mine = type(self).objects.waiting().filter(pk=self.pk, next_try_at=self.next_try_at)
+        mine = type(self).objects.unsent().filter(pk=self.pk, next_try_at=self.next_try_at)
         return mine.update(next_try_at=until, tries=models.F("tries") + 1) == 1

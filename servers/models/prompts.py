@@ -26,7 +26,7 @@ class PromptSet(models.Model):
 
 
 class RoundQuerySet(models.QuerySet["Round"]):
-    def shown(self) -> Self:
+    def for_table(self) -> Self:
         """The newest first, with what is told of each."""
         found = self.select_related("by", "run__server__run", "run__version__profile")
         failed = Q(answers__body__error__message__isnull=False)

@@ -20,15 +20,15 @@ LATEST = 50  # on a page
 
 
 class RequestQuerySet(models.QuerySet["Request"]):
-    def shown(self) -> Self:
+    def for_table(self) -> Self:
         """With what a row of a table says, the latest first."""
         return self.select_related("person", "key", "run__server")
 
     def visible_to(self, person: User) -> Self:
         """All of them to who may look at servers, to others their own."""
-        return self.shown() if person.may_view else self.shown().filter(person=person)
+        return self.for_table() if person.may_view else self.for_table().filter(person=person)
 
-    def matching(self, text: str, *, also_causes: bool) -> Self:
+    def search(self, text: str, *, also_causes: bool) -> Self:
         """Those in which each of the words stands: person, key, model, server, status.
 
         With `also_causes` the error too, which quotes logs.

@@ -80,7 +80,7 @@ class RunQuerySet(models.QuerySet["Run"]):
         sixth of the time, as no statement with all of the columns is made."""
         return list(self) if self.exists() else []
 
-    def worked(self) -> "Self":
+    def good(self) -> "Self":
         """Runs that became ready, and did not answer nonsense then."""
         faulty = "first_answer__is_faulty"
         answered = models.Q(**{f"{faulty}__isnull": True}) | models.Q(**{faulty: False})
@@ -88,7 +88,7 @@ class RunQuerySet(models.QuerySet["Run"]):
 
     def last_good(self, servers: Iterable[int]) -> "dict[int, Run]":
         """By server, the latest that worked, with its version."""
-        good = self.worked().filter(server__in=servers).order_by()
+        good = self.good().filter(server__in=servers).order_by()
         latest = good.values("server").annotate(last=models.Max("pk")).values("last")
         found = self.model._default_manager.filter(pk__in=latest).select_related("version")
         return {run.server_id: run for run in found}

@@ -16,16 +16,16 @@ from servers.models.user import User
 
 
 class ServerQuerySet(models.QuerySet["Server"]):
-    def shown(self) -> Self:
+    def present(self) -> Self:
         return self.filter(removed_at=None)
 
     def for_dashboard(self) -> Self:
         """Those on the dashboard, with everything that a card shows, in one query."""
-        return self.shown().with_details().order_by("box__slug", "slug")
+        return self.present().with_details().order_by("box__slug", "slug")
 
     def failures(self) -> list[tuple[str, str]]:
         """Slug and sentence of each server whose latest run failed."""
-        failed = self.shown().filter(run__state="failed").order_by("-run__ended_at")
+        failed = self.present().filter(run__state="failed").order_by("-run__ended_at")
         return [
             (server.slug, server.run.why) for server in failed.select_related("run") if server.run
         ]

@@ -48,7 +48,7 @@ class UsageQuerySet(models.QuerySet["Usage"]):
             if first is None or not self.filter(pk=first).update(**more):
                 self.create(**row, **counts)
 
-    def since(self, day: date) -> Self:
+    def from_day(self, day: date) -> Self:
         return self.filter(day__gte=day)
 
     def added_up(self, by: str) -> list[dict[str, Any]]:

@@ -177,7 +177,7 @@ def _migration(found: Mapping) -> Migration:
     found.check(keys, required=keys)
     return Migration(
         checked_with=found.text("checked_with"),
-        change=change(found.mapping("change")),
+        change=change(found.get_mapping("change")),
         why=found.text("why"),
     )
 
@@ -193,7 +193,7 @@ def _overlay(found: Mapping, path: Path, is_own: bool) -> Overlay:
         notes=found.text("notes"),
         source=read_source(found),
         engine=engine,
-        change=change(found.mapping("change")),
+        change=change(found.get_mapping("change")),
         path=path,
         is_own=is_own,
     )
@@ -212,15 +212,15 @@ def change(found: Mapping) -> LaunchChange:
     """
     keys = ("set_flags", "drop_flags", "set_env", "drop_env", "fields", "reasons")
     found.check(keys)
-    flags = found.mapping("set_flags")
-    of_launch = found.mapping("fields")
+    flags = found.get_mapping("set_flags")
+    of_launch = found.get_mapping("fields")
     values: dict[str, Any] = {
         "set_flags": {name: _flag_value(flags, name) for name in flags},
         "drop_flags": found.texts("drop_flags"),
-        "set_env": found.mapping("set_env").values(),
+        "set_env": found.get_mapping("set_env").values(),
         "drop_env": found.texts("drop_env"),
         "fields": {name: launch_value(of_launch, name) for name in of_launch},
-        "reasons": found.mapping("reasons").values(),
+        "reasons": found.get_mapping("reasons").values(),
     }
     try:
         return LaunchChange.from_json(values)

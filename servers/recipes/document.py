@@ -116,7 +116,7 @@ def launch_value(found: mapping.Mapping, name: str) -> Any:
     if name == "restart":
         return found.read(name, notation.restart, "")
     if name == "digests":
-        listed = found.mapping(name)
+        listed = found.get_mapping(name)
         return {path: listed.read(path, partial(notation.digest, path), "") for path in listed}
     if name == "parameters":
         return _parameters(found)
@@ -127,7 +127,7 @@ def launch_value(found: mapping.Mapping, name: str) -> Any:
     if name == "volumes":
         return _volumes(found)
     if name == "ulimits":
-        limits = found.mapping(name)
+        limits = found.get_mapping(name)
         return {key: limits.read(key, notation.number, 0) for key in limits}
     default = _default(name)
     if isinstance(default, bool):
@@ -137,7 +137,7 @@ def launch_value(found: mapping.Mapping, name: str) -> Any:
     if isinstance(default, tuple):
         return found.texts(name)
     if isinstance(default, dict):
-        return found.mapping(name).values()
+        return found.get_mapping(name).values()
     return found.text(name)
 
 
@@ -156,7 +156,7 @@ def _flags(found: mapping.Mapping) -> tuple[str, ...]:
 
 
 def _variables(found: mapping.Mapping, key: str) -> dict[str, str]:
-    values = found.mapping(key)
+    values = found.get_mapping(key)
     for name in values:
         _check_variable(values, name, name)
     return values.values()
@@ -180,7 +180,7 @@ def _volumes(found: mapping.Mapping) -> tuple[str, ...]:
 
 
 def _parameters(found: mapping.Mapping) -> dict[str, str]:
-    values = found.mapping("parameters").values()
+    values = found.get_mapping("parameters").values()
     for name, value in values.items():
         try:
             parameters.check(name, value)
@@ -210,7 +210,7 @@ def _count(found: mapping.Mapping, name: str) -> int:
 
 def read_source(found: mapping.Mapping) -> RecipeSource:
     """What stands under `source`. Raises DocumentError."""
-    source = found.mapping("source")
+    source = found.get_mapping("source")
     source.check(("title", "url"))
     url = source.text("url")
     # It becomes a link: javascript: must not.

@@ -88,10 +88,10 @@ class Mapping:
             raise DocumentError(f"This is not YAML: {error}", where=where) from error
         if node is None:
             raise DocumentError("Nothing is written here.", where=where)
-        return cls._of(node, where=where, key="")
+        return cls._build(node, where=where, key="")
 
     @classmethod
-    def _of(cls, node: yaml.Node, *, where: str, key: str) -> "Mapping":
+    def _build(cls, node: yaml.Node, *, where: str, key: str) -> "Mapping":
         line = node.start_mark.line + 1
         if not isinstance(node, yaml.MappingNode):
             raise DocumentError("Write `key: value` lines here.", where=where, line=line, key=key)
@@ -152,14 +152,14 @@ class Mapping:
 
     def mappings(self, key: str) -> list["Mapping"]:
         """The items of a list of mappings."""
-        return [Mapping._of(node, where=self.where, key=key) for node in self._items(key)]
+        return [Mapping._build(node, where=self.where, key=key) for node in self._items(key)]
 
-    def mapping(self, key: str) -> "Mapping":
+    def get_mapping(self, key: str) -> "Mapping":
         """The mapping under a key; an empty one where the key is missing or says nothing."""
         node = self.nodes.get(key)
         if node is None or _is_nothing(node):
             return Mapping(where=self.where, line=self.line, nodes={}, key=key)
-        return Mapping._of(node, where=self.where, key=key)
+        return Mapping._build(node, where=self.where, key=key)
 
     def values(self) -> dict[str, str]:
         """Every key with its text."""

@@ -33,23 +33,23 @@ def documents(
                 f"{key} is missing: this is no model file of vllm-project/recipes, which have "
                 "meta, model and variants."
             )
-    if not found.mapping("model").text("model_id"):
-        raise found.mapping("model").error("model_id is missing: it says what to serve.")
-    variants = found.mapping("variants")
+    if not found.get_mapping("model").text("model_id"):
+        raise found.get_mapping("model").error("model_id is missing: it says what to serve.")
+    variants = found.get_mapping("variants")
     return tuple(
-        _document(found, name, variants.mapping(name), gpus, generation) for name in variants
+        _document(found, name, variants.get_mapping(name), gpus, generation) for name in variants
     )
 
 
 def _document(
     found: Mapping, variant_name: str, variant: Mapping, gpus: int, generation: str
 ) -> Document:
-    meta, model = found.mapping("meta"), found.mapping("model")
+    meta, model = found.get_mapping("meta"), found.get_mapping("model")
     model_id = model.text("model_id")
     title = meta.text("title") or model_id
     hardware = [
-        _of_gpu(found.mapping("hardware_overrides"), generation),
-        _of_gpu(variant.mapping("hardware_overrides"), generation),
+        _of_gpu(found.get_mapping("hardware_overrides"), generation),
+        _of_gpu(variant.get_mapping("hardware_overrides"), generation),
     ]
     features = [_of_feature(each, generation) for each in _features(found, variant_name, variant)]
     parallel = _parallel(found, variant, gpus)
@@ -60,9 +60,9 @@ def _document(
         *((_PARALLEL, str(parallel)) if parallel > 1 else ()),
         *(word for args, _env in features for word in args),
     ]
-    env = model.mapping("base_env").values() | variant.mapping("extra_env").values()
+    env = model.get_mapping("base_env").values() | variant.get_mapping("extra_env").values()
     for block in hardware:
-        env |= block.mapping("extra_env").values()
+        env |= block.get_mapping("extra_env").values()
     for _args, of_feature in features:
         env |= of_feature
     memory = variant.text("vram_minimum_gb")
@@ -86,50 +86,50 @@ def _document(
 
 def _of_gpu(overrides: Mapping, generation: str) -> Mapping:
     """The block of the generation, else the one for all of NVIDIA's."""
-    return overrides.mapping(generation if generation in overrides else "nvidia")
+    return overrides.get_mapping(generation if generation in overrides else "nvidia")
 
 
 def _of_feature(feature: Mapping, generation: str) -> tuple[tuple[str, ...], dict[str, str]]:
     """Its words and variables; what is said for the GPU takes the place of the rest."""
-    block = _of_gpu(feature.mapping("hardware_overrides"), generation)
+    block = _of_gpu(feature.get_mapping("hardware_overrides"), generation)
     args = block if "args" in block else feature
     env = block if "env" in block else feature
-    return args.texts("args"), env.mapping("env").values()
+    return args.texts("args"), env.get_mapping("env").values()
 
 
 def _features(found: Mapping, variant_name: str, variant: Mapping) -> Iterator[Mapping]:
     """The features that are on by default; of one with several modes, its default mode."""
-    features = found.mapping("features")
+    features = found.get_mapping("features")
     optional = found.texts("opt_in_features")
-    chosen = variant.mapping("default_modes")
+    chosen = variant.get_mapping("default_modes")
     for name in features:
-        feature = features.mapping(name)
+        feature = features.get_mapping(name)
         if name in optional and name not in chosen:
             continue
         if "modes" not in feature:
             yield feature
             continue
-        modes = feature.mapping("modes")
+        modes = feature.get_mapping("modes")
         allowed = [
             mode
             for mode in modes
-            if variant_name in (modes.mapping(mode).texts("variants") or (variant_name,))
+            if variant_name in (modes.get_mapping(mode).texts("variants") or (variant_name,))
         ]
         preferred = (chosen.text(name), feature.text("default_mode"), *allowed)
         mode = next((mode for mode in preferred if mode in allowed), None)
         if mode is not None:
-            yield modes.mapping(mode)
+            yield modes.get_mapping(mode)
 
 
 def _parallel(found: Mapping, variant: Mapping, gpus: int) -> int:
     """How many GPUs share the model: what the file says, at most as many as there are."""
-    strategy = found.mapping("strategy_overrides").mapping("single_node_tp")
+    strategy = found.get_mapping("strategy_overrides").get_mapping("single_node_tp")
     for block in (variant, strategy):
         if "tp" not in block:
             continue
         declared, key = block, "tp"
         if block.is_mapping("tp"):
-            declared = block.mapping("tp")
+            declared = block.get_mapping("tp")
             key = "nvidia" if "nvidia" in declared else "default"
         if key in declared:
             return max(1, min(declared.read(key, notation.number, gpus), gpus))
@@ -142,7 +142,7 @@ def _image(*blocks: Mapping) -> str:
             continue
         if not block.is_mapping("docker_image"):
             return block.text("docker_image")
-        if image := block.mapping("docker_image").text("nvidia"):
+        if image := block.get_mapping("docker_image").text("nvidia"):
             return image
     return IMAGE
 
@@ -157,7 +157,7 @@ def _last_of_each(words: Iterable[str]) -> Iterator[str]:
 
 
 def _notes(found: Mapping, variant: Mapping, parallel: int) -> Iterator[str]:
-    meta, model = found.mapping("meta"), found.mapping("model")
+    meta, model = found.get_mapping("meta"), found.get_mapping("model")
     yield meta.text("description")
     if description := variant.text("description"):
         yield f"\n{description}"
@@ -170,7 +170,7 @@ def _notes(found: Mapping, variant: Mapping, parallel: int) -> Iterator[str]:
     if only:
         yield f"- Published for {', '.join(only)} only."
     verified = [
-        name for name, state in meta.mapping("hardware").values().items() if state == "verified"
+        name for name, state in meta.get_mapping("hardware").values().items() if state == "verified"
     ]
     if verified:
         yield f"- Verified by its authors on {', '.join(verified)}."

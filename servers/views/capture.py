@@ -31,15 +31,15 @@ def capture(request: PersonRequest) -> HttpResponse:
         _switch_on(request, form.cleaned_data)
         return redirect("capture")
     text = request.GET.get("q", "")[:200]
-    kept = Exchange.objects.kept()
-    page = Paginator(kept.shown().matching(text), PER_PAGE).get_page(request.GET.get("page"))
+    kept = Exchange.objects.recent()
+    page = Paginator(kept.for_table().search(text), PER_PAGE).get_page(request.GET.get("page"))
     captures = Capture.objects.select_related("by", "ended_by")
     return render(
         request,
         "gateway/capture.html",
         {
             "form": form,
-            "on": list(captures.on()),
+            "on": list(captures.active()),
             "exchanges": page,
             "kept": kept.count(),
             "days": KEPT.days,
@@ -58,7 +58,7 @@ def _names() -> list[str]:
 
 def _switch_on(request: PersonRequest, said: dict[str, Any]) -> None:
     with transaction.atomic():
-        if (on := Capture.objects.on().first()) is not None:
+        if (on := Capture.objects.active().first()) is not None:
             messages.error(request, f"{on.by} has capture on already. End that first.")
             return
         now = timezone.now()
@@ -91,7 +91,7 @@ def capture_end(request: PersonRequest, pk: int) -> HttpResponse:
 @require_GET
 @allow(Permission.ADMINISTER)
 def show_captured(request: PersonRequest, pk: int) -> HttpResponse:
-    exchange = get_object_or_404(Exchange.objects.kept().shown(), pk=pk)
+    exchange = get_object_or_404(Exchange.objects.recent().for_table(), pk=pk)
     return render(request, "gateway/captured.html", {"exchange": exchange, "days": KEPT.days})
 
 
@@ -110,7 +110,7 @@ def captured_download(request: PersonRequest) -> StreamingHttpResponse:
 
 
 async def _lines(text: str) -> AsyncIterator[str]:
-    async for each in Exchange.objects.kept().shown().matching(text).aiterator():
+    async for each in Exchange.objects.recent().for_table().search(text).aiterator():
         asked = each.request
         said = {
             "at": asked.at.isoformat(),

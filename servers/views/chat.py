@@ -59,7 +59,7 @@ class ChatTarget:
 def chat(request: PersonRequest, key: str = "") -> HttpResponse:
     """A new conversation; or the person's own with that key. Others' are not there for them."""
     if key:
-        found = get_object_or_404(Conversation.objects.of(request.user), key=key)
+        found = get_object_or_404(Conversation.objects.owned_by(request.user), key=key)
         if found.comparison:
             return redirect("comparison", found.comparison)
     more = {
@@ -75,7 +75,7 @@ def chat(request: PersonRequest, key: str = "") -> HttpResponse:
 def compare(request: PersonRequest, key: str = "") -> HttpResponse:
     """A new comparison; or the person's own with that key."""
     columns = list(
-        Conversation.objects.of(request.user).compared(key).values_list("key", flat=True)
+        Conversation.objects.owned_by(request.user).in_comparison(key).values_list("key", flat=True)
     )
     if key and not columns:
         raise Http404
@@ -237,7 +237,7 @@ def _describe_stopped(run: Run) -> str:
 
 async def _answer(ask: Ask, target: ChatTarget, person: User) -> AsyncGenerator[bytes]:
     # What the page shows as the raw request: it has the messages itself.
-    yield event("request", ask.said(target.model, target.engine))
+    yield event("request", ask.build_request(target.model, target.engine))
     async with session.open_call(
         person=person.pk, run=target.run_id, server=target.server, model=target.model
     ) as call:
@@ -249,11 +249,11 @@ async def _answer(ask: Ask, target: ChatTarget, person: User) -> AsyncGenerator[
                 async for piece in pieces:
                     yield piece
         except NotStartedError as error:
-            call.failed(NOT_READY, str(error))
+            call.fail(NOT_READY, str(error))
             yield told_error(str(error) if person.may_view else error.brief)
         except EngineError as error:
             message = await database_sync_to_async(_cause)(target) or str(error)
-            call.failed(error.status or BAD_GATEWAY, message)
+            call.fail(error.status or BAD_GATEWAY, message)
             yield told_error(message, error.detail)
 
 
@@ -305,7 +305,7 @@ async def _record_pieces(pieces: AsyncGenerator[bytes], call: Call) -> AsyncGene
     async with aclosing(pieces):
         async for piece in pieces:
             call.status = call.status or OK
-            call.heard(piece)
+            call.add_piece(piece)
             yield piece
 
 

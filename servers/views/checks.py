@@ -57,7 +57,7 @@ def profile_check(request: HttpRequest) -> HttpResponse:
             "fit": checked.fit,
             "preview": lifecycle.preview(launch, box) if box is not None else None,
             "box": box,
-            "image": ImageFacts.objects.of(launch, box) if box is not None else None,
+            "image": ImageFacts.objects.find_for_launch(launch, box) if box is not None else None,
             **_places(launch, box),
         },
     )
@@ -140,7 +140,7 @@ def profile_fix_form(request: HttpRequest, rule: str) -> HttpResponse:
             typed = {name: form.cleaned_data["env"][name] for name in launch.secret_env}
             changed = replace(fix.apply(launch), secret_env={})
             kept = {name: typed[name] for name in fix.apply(launch).secret_env}
-            values = form.typed() | initial(changed, secrets=kept)
+            values = form.collect_typed() | initial(changed, secrets=kept)
             context["form"] = ProfileForm(
                 person=cast(User, request.user), profile=profile, initial=values
             )

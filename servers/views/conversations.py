@@ -36,14 +36,14 @@ class ChangedError(Exception):
 @allow(Permission.CHAT)
 def conversations(request: PersonRequest) -> JsonResponse:
     """The newest, or those before ?before=, as far as they match ?q=."""
-    mine = Conversation.objects.of(request.user).matching(request.GET.get("q", "")[:200]).once()
+    mine = Conversation.objects.owned_by(request.user).search(request.GET.get("q", "")[:200]).once()
     before, _, pk = request.GET.get("before", "").partition("-")
     micros, last = numbers.whole(before[:17]), numbers.whole(pk)
     if micros is not None and last is not None:
         at = datetime.fromtimestamp(micros / 1e6, UTC)
         earlier = Q(updated_at__lt=at) | Q(updated_at=at, pk__lt=last)
         mine = mine.filter(earlier)
-    found = list(mine.listed().select_related(None)[: A_PAGE + 1])
+    found = list(mine.for_list().select_related(None)[: A_PAGE + 1])
     shown = found[:A_PAGE]
     more = f"{_micros(shown[-1].updated_at)}-{shown[-1].pk}" if len(found) > A_PAGE else ""
     return JsonResponse({"conversations": [_line(each) for each in shown], "before": more})
@@ -55,7 +55,7 @@ def conversation(request: PersonRequest, key: str) -> HttpResponse:
     """All of it; or what has changed in it, from a browser."""
     if request.method == "POST":
         return _keep(request, key)
-    found = get_object_or_404(Conversation.objects.of(request.user).listed(), key=key)
+    found = get_object_or_404(Conversation.objects.owned_by(request.user).for_list(), key=key)
     messages = list(found.messages.values_list("body", flat=True))
     return JsonResponse(
         {
@@ -108,7 +108,7 @@ def _all_of(request: PersonRequest, key: str) -> ConversationQuerySet:
 @require_POST
 @allow(Permission.CHAT)
 def conversation_share(request: PersonRequest, key: str) -> JsonResponse:
-    found = get_object_or_404(Conversation.objects.of(request.user), key=key)
+    found = get_object_or_404(Conversation.objects.owned_by(request.user), key=key)
     found.share()
     return JsonResponse({"link": _link(request, found)})
 
@@ -116,7 +116,7 @@ def conversation_share(request: PersonRequest, key: str) -> JsonResponse:
 @require_POST
 @allow(Permission.CHAT)
 def conversation_unshare(request: PersonRequest, key: str) -> HttpResponse:
-    get_object_or_404(Conversation.objects.of(request.user), key=key).share_no_more()
+    get_object_or_404(Conversation.objects.owned_by(request.user), key=key).share_no_more()
     return HttpResponse(status=DONE)
 
 
@@ -126,8 +126,10 @@ def conversation_shared(request: PersonRequest, token: str) -> HttpResponse:
     """For whoever is logged in and has the link."""
     shared = Conversation.objects.filter(deleted_at=None).select_related("person")
     found = get_object_or_404(shared, token=token)
-    columns = list(Conversation.objects.of(found.person).compared(found.comparison)) or [found]
-    told = [list(each.shown().values_list("body", flat=True)) for each in columns]
+    columns = list(Conversation.objects.owned_by(found.person).in_comparison(found.comparison)) or [
+        found
+    ]
+    told = [list(each.list_messages().values_list("body", flat=True)) for each in columns]
     return render(request, "chat/shared.html", {"conversation": found, "told": told})
 
 
@@ -178,7 +180,7 @@ def _write_around(row: Conversation, kept: Kept) -> None:
         setattr(row, name, getattr(kept, name))
     is_asked = any(message.get("role") == "user" for message in kept.messages.values())
     if not row.title or is_asked or is_elsewhere:
-        first = row.shown().filter(body__role="user").first()
+        first = row.list_messages().filter(body__role="user").first()
         row.title = title_of(first.body) if first else row.title
     row.updated_at = kept.updated or timezone.now()
     row.save()

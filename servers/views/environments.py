@@ -88,7 +88,7 @@ def group_new(request: HttpRequest) -> HttpResponse:
         try:
             with transaction.atomic():
                 slug = form.slug_of(form.cleaned_data["name"])
-                made = EnvironmentGroup.objects.create(slug=slug, **form.about())
+                made = EnvironmentGroup.objects.create(slug=slug, **form.describe())
                 made.save_version(form.variables(), by=person, message="First version")
                 Entry.note(person, "create environment group", made)
         except IntegrityError:
@@ -123,7 +123,7 @@ def _save(request: HttpRequest, found: EnvironmentGroup, form: EnvironmentForm) 
     person = cast(User, request.user)
     with transaction.atomic():
         found.claim(saves=form.cleaned_data["saves"])
-        about, before = form.about(), found.about
+        about, before = form.describe(), found.about
         for name, value in about.items():
             setattr(found, name, value)
         found.save(update_fields=ABOUT)

@@ -75,7 +75,7 @@ def servers_of(box: Box) -> list[str]:
     """Whose engines the newest points tell of."""
     body = live.recent(box.slug, of="figures")
     recent = judge.unpack(body) if body else {}
-    return sorted({*FiguresChunk.objects.known(box), *recent})
+    return sorted({*FiguresChunk.objects.list_keys(box), *recent})
 
 
 def columns(times: Times, since: int, until: int, width: int) -> dict[str, Any]:

@@ -42,7 +42,7 @@ def profile_flags(request: HttpRequest) -> JsonResponse:
 
 def flaglist_for(engine: str, image: str, box: Box | None) -> ImageFlags:
     """The one place that chooses whose flags are shown."""
-    asked = ImageFacts.objects.named(engine, image, box) if box is not None else None
+    asked = ImageFacts.objects.find_named(engine, image, box) if box is not None else None
     version = (asked.version if asked else "") or of_image(engine, image)
     own = asked.flaglist if asked else None
     found = own or load_shipped(engine, version)

@@ -22,7 +22,7 @@ from servers.views.access import PersonRequest, allow
 def gateway(request: PersonRequest) -> HttpResponse:
     text = request.GET.get("q", "")[:200]
     page = Paginator(
-        Request.objects.visible_to(request.user).matching(text, also_causes=request.user.may_view),
+        Request.objects.visible_to(request.user).search(text, also_causes=request.user.may_view),
         LATEST,
     ).get_page(request.GET.get("page"))
     return render(

@@ -37,7 +37,7 @@ def _me(request: HttpRequest) -> User:
 @allow(Permission.VIEW)
 def image_jobs(request: HttpRequest) -> HttpResponse:
     """What goes on and what has ended lately; a page asks for it whenever that changes."""
-    found = ImageJob.objects.told().seen_by(_me(request))
+    found = ImageJob.objects.for_page().seen_by(_me(request))
     jobs_told = found.select_related("box", "asked_by", "version__profile")
     return render(request, "images/_jobs.html", {"jobs": jobs_told})
 

@@ -61,7 +61,7 @@ def _text() -> str:
         if (sample := live.sample(box.slug)) is not None:
             exported.box(into, box.slug, sample, now=now)
             exported.cards(into, box.slug, sample, slugs)
-    servers = Server.objects.shown().select_related("box", "profile", "run__version")
+    servers = Server.objects.present().select_related("box", "profile", "run__version")
     _servers(into, servers.order_by("slug"))
     _runs(into)
     open_ones = Alert.objects.open().order_by().values_list("box__slug", "severity")

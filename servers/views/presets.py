@@ -53,7 +53,7 @@ def preset_delete(request: PersonRequest, slug: str, pk: int) -> HttpResponse:
 
 
 def _server(slug: str) -> Server:
-    shown = Server.objects.shown().select_related("profile__current", "run__version")
+    shown = Server.objects.present().select_related("profile__current", "run__version")
     return get_object_or_404(shown, slug=slug)
 
 

@@ -80,7 +80,7 @@ def of_document(document: Document, launch: Launch) -> dict[str, Any]:
 def create(form: ProfileForm, *, by: User) -> Profile:
     with transaction.atomic():
         slug = slugify(form.cleaned_data["name"])[:63]
-        made = Profile.objects.create(slug=slug, owner=by, **form.about())
+        made = Profile.objects.create(slug=slug, owner=by, **form.describe())
         made.save_version(form.launch(), by=by, message="First version")
         Server.objects.create(slug=made.slug, profile=made, box=form.cleaned_data["box"])
         Entry.note(by, "create profile", made)
@@ -113,7 +113,7 @@ def _save(request: HttpRequest, found: Profile, form: ProfileForm) -> None:
     person = cast(User, request.user)
     with transaction.atomic():
         found.claim(saves=form.cleaned_data["saves"])
-        about, before = form.about(), found.about
+        about, before = form.describe(), found.about
         for name, value in about.items():
             setattr(found, name, value)
         found.save(update_fields=ABOUT)
@@ -131,7 +131,7 @@ def _save(request: HttpRequest, found: Profile, form: ProfileForm) -> None:
 
 def _theirs_and_mine(found: Profile, form: ProfileForm) -> list[diff.Difference]:
     """What saving what stands in the form would change of what somebody else has saved."""
-    theirs, mine = found.about, form.about()
+    theirs, mine = found.about, form.describe()
     about = [
         diff.Difference(part=name, name=name, before=str(theirs[name]), after=str(mine[name]))
         for name in ABOUT

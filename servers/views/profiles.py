@@ -115,7 +115,7 @@ def _build_known(found: Profile, server: Server) -> dict[str, Any]:
         "checked": checked,
         "findings": checked.findings,
         "fit": checked.fit,
-        "image": ImageFacts.objects.of(launch, server.box),
+        "image": ImageFacts.objects.find_for_launch(launch, server.box),
         "offer": offers.find_offer(launch, server.box, found),
     }
 

@@ -78,7 +78,7 @@ def prompt_set_delete(request: PersonRequest, pk: int) -> HttpResponse:
 def prompt_set(request: PersonRequest, pk: int) -> HttpResponse:
     """The chosen rounds side by side; the newest two where none is."""
     found = get_object_or_404(PromptSet, pk=pk)
-    rounds = list(found.rounds.shown()[:LISTED])
+    rounds = list(found.rounds.for_table()[:LISTED])
     wanted = {each for each in request.GET.getlist("round") if each.isdecimal()}
     shown = [each for each in rounds if str(each.pk) in wanted][:COLUMNS] or rounds[:BESIDE]
     columns = [

@@ -15,7 +15,7 @@ def describe_unversioned(
 ) -> str:
     """What a save has kept that makes no version."""
     changed = [
-        name for name, value in form.about().items() if _lines(value) != _lines(before[name])
+        name for name, value in form.describe().items() if _lines(value) != _lines(before[name])
     ]
     if not changed:
         return "Nothing was changed."

@@ -85,7 +85,7 @@ def _match_words(words: Iterable[str], *fields: str) -> Q:
 
 def _servers(words: list[str]) -> list[SearchHit]:
     fields = ("slug", "box__slug", "profile__name", "profile__current__spec__checkpoint")
-    found = Server.objects.shown().filter(_match_words(words, *fields))
+    found = Server.objects.present().filter(_match_words(words, *fields))
     return [
         SearchHit(
             title=server.slug,

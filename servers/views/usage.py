@@ -38,7 +38,7 @@ def usage(request: PersonRequest) -> HttpResponse:
     by = by if by in GROUPS else MODEL
     today = timezone.localdate()
     since = today - timedelta(days=days - 1)
-    used = Usage.objects.since(since)
+    used = Usage.objects.from_day(since)
     rows = used.by_model() if by == MODEL else used.added_up(by)
     totals = {name: sum(row[name] for row in rows) for name in COUNTS}
     most = max((row["read"] + row["written"] for row in rows), default=0)
@@ -77,7 +77,7 @@ async def _rows(since: date) -> AsyncIterator[Sequence[object]]:
 
 
 def _read(since: date) -> list[tuple[object, ...]]:
-    used = Usage.objects.since(since).order_by("day", "pk")
+    used = Usage.objects.from_day(since).order_by("day", "pk")
     served = ServedNames(used)
     names = ("key__name", "person__username", *COUNTS)
     return [

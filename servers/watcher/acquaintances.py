@@ -62,10 +62,10 @@ class EngineDiscovery:
                 self._numbers[life] = self._next
         self._numbers = {life: self._numbers[life] for life in self._known}
 
-    def of(self, life: Life) -> DiscoveredLife:
+    def find_life(self, life: Life) -> DiscoveredLife:
         return self._known[life]
 
-    def known(self) -> Iterator[tuple[Life, DiscoveredLife]]:
+    def iterate_known(self) -> Iterator[tuple[Life, DiscoveredLife]]:
         yield from self._known.items()
 
     def ask(self) -> None:

@@ -87,7 +87,7 @@ class AlertMonitor:
         }
 
     def _servers(self) -> Iterator[Server]:
-        shown = Server.objects.shown().filter(box=self.box, run__isnull=False)
+        shown = Server.objects.present().filter(box=self.box, run__isnull=False)
         yield from shown.select_related("run__version", "box")
 
     def _of_sample(
@@ -211,7 +211,7 @@ def _facts_of(run: Run) -> RunFacts:
 def _fetches(box: Box) -> list[Fetch]:
     """The newest try of each download and pull that its page tells of."""
     downloads = Download.objects.for_page().filter(box=box).order_by("pk")
-    pulls = ImageJob.objects.told().filter(box=box, kind=ImageJob.Kind.PULL).order_by("pk")
+    pulls = ImageJob.objects.for_page().filter(box=box, kind=ImageJob.Kind.PULL).order_by("pk")
     tries: list[tuple[str, str, str, Download | ImageJob]] = [
         *(("download", row.key, str(row), row) for row in downloads.defer("files", "verified")),
         *(("pull", row.source, row.source, row) for row in pulls.defer("layers", "images")),

@@ -49,7 +49,7 @@ class SyntheticProbes:
         self._had_first.add(run.pk)
         self._ask(run, endpoint, "first", QUESTION, FIRST_TOKENS, FIRST_LIMIT)
 
-    def again(self, run: Run, endpoint: Endpoint) -> None:
+    def repeat(self, run: Run, endpoint: Endpoint) -> None:
         """The same question another time, when everything is compiled."""
         self._ask(run, endpoint, "again", QUESTION, FIRST_TOKENS, FIRST_LIMIT)
 

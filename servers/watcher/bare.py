@@ -49,7 +49,7 @@ class BareEngines:
         self._processes = Processes(self._kernel)
         self.workers: tuple[RayWorkerProcess, ...] = ()  # of the last look
 
-    def found(self) -> Iterator[DiscoveredEngine]:
+    def find(self) -> Iterator[DiscoveredEngine]:
         """Those that are no descendants of another one, the oldest first."""
         seen = {each.pid: each for each in self._processes.read(set(self._kernel.pids()))}
         engines = {
@@ -63,14 +63,14 @@ class BareEngines:
         self.workers = tuple(self._workers(seen, children))
         below = {child for pid in engines for child in _tree(pid, children) if child != pid}
         for pid in sorted(engines.keys() - below, key=lambda pid: seen[pid].start):
-            yield self._of(seen[pid], *engines[pid], pids=tuple(_tree(pid, children)))
+            yield self._inspect(seen[pid], *engines[pid], pids=tuple(_tree(pid, children)))
 
-    def _of(
+    def _inspect(
         self, process: Process, engine: EngineKey, words: tuple[str, ...], *, pids: tuple[int, ...]
     ) -> DiscoveredEngine:
         said = engine_flags.split(engine, words)
         return DiscoveredEngine(
-            container=str(ProcessId.of(process.pid, process.start, self._kernel)),
+            container=str(ProcessId.from_process(process.pid, process.start, self._kernel)),
             name=f"process {process.pid}",
             image="",
             engine=engine,
@@ -98,7 +98,7 @@ class BareEngines:
             tree = _tree(pid, children)
             below |= set(tree)
             yield RayWorkerProcess(
-                key=str(ProcessId.of(pid, process.start, self._kernel)),
+                key=str(ProcessId.from_process(pid, process.start, self._kernel)),
                 pid=pid,
                 pids=tuple(tree),
                 head=f"{ray.host}:{ray.port}",
@@ -118,7 +118,7 @@ class BareEngines:
 
     def _pids(self, found: DiscoveredEngine) -> tuple[int, ...]:
         """It and its descendants as they are now."""
-        now = {each.container: each for each in self.found()}
+        now = {each.container: each for each in self.find()}
         return now[found.container].pids if found.container in now else ()
 
 

@@ -50,7 +50,7 @@ class ProcessTree:
                 self._wake()
                 return
 
-    def told(self, sample: dict[str, Any]) -> dict[str, Any]:
+    def label_processes(self, sample: dict[str, Any]) -> dict[str, Any]:
         """The sample, in which each process has a container's id or the key of who is watched."""
         if not self._followed and not self._owners:
             return sample

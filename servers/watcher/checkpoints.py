@@ -84,7 +84,7 @@ def _keep(box: Box, found: dict[str, dict[str, Any]], *, also: list[str] | None 
 
 
 def _list_named(box: Box) -> set[str]:
-    shown = Server.objects.shown().filter(box=box, profile__archived_at=None)
+    shown = Server.objects.present().filter(box=box, profile__archived_at=None)
     launches = (
         parameters.fill(server.profile.launch, server.values)
         for server in shown.exclude(profile__current=None).select_related("profile__current")

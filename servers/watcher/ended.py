@@ -34,12 +34,12 @@ class EndedEngines:
         self._known.pop(container_id, None)
         self._found.pop(container_id, None)
 
-    def found(self) -> Iterator[DiscoveredEngine]:
+    def find(self) -> Iterator[DiscoveredEngine]:
         """Those that named an engine in their command or image. Raises ContainerError."""
         if time.monotonic() - self._read_at >= EVERY:
             self._known, self._found = {}, {}
             self._read_at = time.monotonic()
-        others = creation.docker().ended(self._known)
+        others = creation.docker().list_ended(self._known)
         self._known = {other.container.id: other for other in others}
         self._autopsies.begin(self._known)
         for other in others:
@@ -47,7 +47,7 @@ class EndedEngines:
             if key not in self._found:
                 self._found[key] = _inspect_safely(other)
             if (each := self._found[key]) is not None:
-                yield self._autopsies.told(each, ContainerWorkload(other))
+                yield self._autopsies.add_reason(each, ContainerWorkload(other))
 
 
 def _inspect_safely(other: ExternalContainer) -> DiscoveredEngine | None:
@@ -81,7 +81,7 @@ def _inspect(other: ExternalContainer) -> DiscoveredEngine | None:
         ended_at=container.finished_at.timestamp() if container.finished_at else None,
         exit_code=container.exit_code,
         oom_killed=container.oom_killed,
-        origin=Origin.of(container.labels, other.policy),
+        origin=Origin.from_labels(container.labels, other.policy),
     )
 
 

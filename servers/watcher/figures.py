@@ -51,7 +51,9 @@ class EngineFigures:
             show=lambda body: live.keep_recent(box.slug, body, of="figures"),
         )
 
-    def heard(self, run: Run, said: StatusProbe, *, others: int | None, is_ours: bool) -> bool:
+    def take_reading(
+        self, run: Run, said: StatusProbe, *, others: int | None, is_ours: bool
+    ) -> bool:
         """Take up what an engine has said; whether pages would show something else now.
 
         `others` of its requests are not inferdash's own questions; `is_ours`: its figures may
@@ -60,7 +62,7 @@ class EngineFigures:
         book = figurebook.by_engine().get(run.version.launch.engine)
         if book is None or not run.version.launch.serves_models:
             return False
-        kept = self._of(run)
+        kept = self._find_state(run)
         if said.exposed.totals:
             reading = EngineReading(at=said.at, exposed=said.exposed)
             figures, source = _read(kept, book, reading, others, is_ours=is_ours), METRICS
@@ -78,7 +80,7 @@ class EngineFigures:
             at=time.time(), source=source, figures=figures, line=tuple(kept.line)
         )
         live.keep_figures(run.pk, kept.told)
-        before, kept.shown = kept.shown, (source, figures.rounded())
+        before, kept.shown = kept.shown, (source, figures.round())
         return kept.shown != before
 
     def look(self, ready: Collection[int]) -> None:
@@ -93,7 +95,7 @@ class EngineFigures:
     def write(self) -> None:
         self._keeper.write()
 
-    def _of(self, run: Run) -> _Kept:
+    def _find_state(self, run: Run) -> _Kept:
         if run.pk not in self._kept:
             before = live.figures_kept(run.pk)  # by an earlier watcher
             line = before.line if before and not before.is_stale else ()

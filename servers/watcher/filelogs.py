@@ -106,7 +106,7 @@ class FileFollower(LogWriter):
         source = printed.open_stream(self.life.pid, outlet.number, start=self.life.start)
         said = os.fstat(source.fileno())
         inode = (said.st_dev, said.st_ino)
-        known = LogProgress.of(self._known.get(outlet.stream))
+        known = LogProgress.from_row(self._known.get(outlet.stream))
         is_known = known.inode == inode
         file = _File(
             stream=outlet.stream,
@@ -124,7 +124,7 @@ class FileFollower(LogWriter):
         for stream, said in self._known.items():
             if stream in self._files:
                 continue
-            known = LogProgress.of(said)
+            known = LogProgress.from_row(said)
             try:
                 source = printed.reopen_stream(self.life.pid, self.life.start, known.inode)
                 words = f"… {known.path} is another file by now: lines may be missing."

@@ -82,11 +82,11 @@ class ExternalEngines:
     def look(self, sample: Mapping[str, Any] | None) -> None:
         """One round: the watched ones, then whatever else runs."""
         try:
-            others = self._looks.running()
-            self._processes = list(self._bare.found())
+            others = self._looks.list_running()
+            self._processes = list(self._bare.find())
             self._study(others)
             self._units = self._attending.units(others)
-            running = list(self._found(others))
+            running = list(self._list_found(others))
             # Until this round has looked for them, too, those of the last one.
             strangers.saw([*running, *self._past])
             watched.step(self.box, self._strangers(others, running), sample)
@@ -111,10 +111,10 @@ class ExternalEngines:
 
     def _tell(self, others: list[ExternalContainer], sample: Mapping[str, Any] | None) -> None:
         try:
-            running = list(self._found(others))
+            running = list(self._list_found(others))
             self._point_runs(running)
-            self._past = list(self._ended.found())
-            found = [*self._counted(running), *self._past]
+            self._past = list(self._ended.find())
+            found = [*self._count_requests(running), *self._past]
             strangers.saw(found)
             likenesses.follow(self.box, running)
             if Sighting.objects.renew(self.box, found):
@@ -126,9 +126,9 @@ class ExternalEngines:
             log.warning("What else is on the box is not known: %s", error)
             self._around.note_trouble(error, sample)
 
-    def _counted(self, running: list[DiscoveredEngine]) -> list[DiscoveredEngine]:
+    def _count_requests(self, running: list[DiscoveredEngine]) -> list[DiscoveredEngine]:
         """With their requests, of those that nobody watches, while somebody looks."""
-        keys = {key: known.key for (key, _began), known in self._acquaintances.known()}
+        keys = {key: known.key for (key, _began), known in self._acquaintances.iterate_known()}
         asked = {
             each.container: (each, keys.get(each.container, "")) for each in running if each.address
         }
@@ -143,7 +143,7 @@ class ExternalEngines:
         """What happened until now was perhaps not heard."""
         self._looks.forget_all()
 
-    def happened(self, event: Event) -> None:
+    def note_event(self, event: Event) -> None:
         """Somebody's container has begun or ended."""
         self._ended.forget(event.container_id)
         self._looks.forget(event.container_id)
@@ -204,13 +204,13 @@ class ExternalEngines:
             is_its=partial(_is_its, other.container.id, named) if is_on_host else lambda port: True,
         )
 
-    def _found(self, others: list[ExternalContainer]) -> Iterator[DiscoveredEngine]:
+    def _list_found(self, others: list[ExternalContainer]) -> Iterator[DiscoveredEngine]:
         """Of all that run, with what they have answered; processes after the containers."""
         for found in self._processes:
-            heard = self._acquaintances.of(_moment(found)).heard
+            heard = self._acquaintances.find_life(_moment(found)).heard
             yield found if heard is None else _add_identity(found, heard)
         for other in others:
-            known = self._acquaintances.of(_life(other))
+            known = self._acquaintances.find_life(_life(other))
             heard = known.heard or EngineIdentity()
             if heard.answer != "serves" and not known.hint:
                 continue
@@ -227,7 +227,7 @@ class ExternalEngines:
                 port=heard.port,
                 started_at=began.timestamp() if began else None,
                 removes_itself=other.removes_itself,
-                origin=Origin.of(
+                origin=Origin.from_labels(
                     other.container.labels,
                     other.policy,
                     **self._units.get(other.container.id, NOBODY)._asdict(),

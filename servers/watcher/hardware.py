@@ -23,7 +23,7 @@ class HardwareMonitor:
         self._disks: dict[str, Any] | None = None
         self._looked_at = float("-inf")
 
-    def judged(self, sample: dict[str, Any]) -> dict[str, Any]:
+    def judge(self, sample: dict[str, Any]) -> dict[str, Any]:
         """The sample with its findings, and the disks that they are about."""
         if time.monotonic() - self._looked_at >= DISKS_EVERY:
             self._looked_at = time.monotonic()

@@ -74,7 +74,7 @@ class ImageInspector:
                 throwaway.drop_leftovers(creation.docker())
                 self._is_tidy = True
             pairs = list_images(self.box)
-            self._known = ImageFacts.objects.on(self.box)
+            self._known = ImageFacts.objects.map_by_image(self.box)
             ImageFacts.objects.forget_others(self._known, pairs)
             for engine, reference in pairs:
                 due += self._looked_for(ENGINES[engine], reference)
@@ -195,7 +195,7 @@ class ImageInspector:
 
 def list_images(box: Box) -> list[tuple[str, str]]:
     """Engine and image of whatever is to be asked on the box, each pair once."""
-    shown = Server.objects.shown().filter(box=box, profile__archived_at=None)
+    shown = Server.objects.present().filter(box=box, profile__archived_at=None)
     launches = [
         server.profile.launch
         for server in shown.exclude(profile__current=None).select_related("profile__current")

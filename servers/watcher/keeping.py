@@ -119,7 +119,7 @@ class Rollups:
         self._clock = clock
         if time.monotonic() - self._steady_since < STEADY:
             return
-        for step, seconds in self._table.kept().items():
+        for step, seconds in self._table.get_retention().items():
             old = int(time.time() - seconds) - max(2 * SPANS[step], 900)
             self._table._default_manager.filter(box=self.box, step=step, start__lt=old).delete()
 

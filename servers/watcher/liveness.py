@@ -20,7 +20,7 @@ class Liveness:
     def __init__(self) -> None:
         self._records: dict[int, HealthRecord] = {}
 
-    def heard(self, run: Run, said: StatusProbe) -> None:
+    def note_status(self, run: Run, said: StatusProbe) -> None:
         engine = ENGINES[run.version.launch.engine]
         look = HealthLook(
             at=timezone.now(),
@@ -30,7 +30,7 @@ class Liveness:
             # What moves while an engine embeds is not known well enough.
             pulse=said.pulse(engine) if purpose.chats(run.version.launch) else (),
         )
-        self._keep(run, self._record(run).looked(look))
+        self._keep(run, self._record(run).add_look(look))
 
     def spares_health(self, run: Run) -> bool:
         """Whether the health path has said lately that all is well."""
@@ -39,9 +39,9 @@ class Liveness:
             return False
         return timezone.now() - record.timed_at < HEALTH_EVERY
 
-    def asked(self, run: Run, answer: CompletionResult, at: datetime) -> None:
+    def note_probe(self, run: Run, answer: CompletionResult, at: datetime) -> None:
         """What came of a question, of whatever kind, that was asked at this moment."""
-        self._keep(run, self._record(run).asked(outcome(answer), at))
+        self._keep(run, self._record(run).add_probe(outcome(answer), at))
 
     def wants_token(self, run: Run) -> bool:
         every = run.version.launch.ask_every

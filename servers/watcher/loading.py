@@ -33,7 +33,7 @@ class LoadMonitor:
         # Of what is stale nothing follows, but /proc goes on when the driver hangs.
         swap = sample.get("swap") or {}
         swapped = (swap.get("in") or 0) + (swap.get("out") or 0)
-        runs = self._loading()
+        runs = self._list_loading()
         self._guards = {pk: guard for pk, guard in self._guards.items() if pk in runs}
         for pk, run in runs.items():
             if pk not in self._guards:
@@ -46,7 +46,7 @@ class LoadMonitor:
             elif told.says or run.strained:
                 loading.strain(run, told.says)
 
-    def _loading(self) -> dict[int, Run]:
+    def _list_loading(self) -> dict[int, Run]:
         found = Run.objects.filter(
             server__box=self.box, state=RunState.STARTING, wanted=DesiredState.RUNNING
         ).select_related("server__box__hf_token", "server__profile", "version")

@@ -93,7 +93,7 @@ def _cut(run_id: int, head: int, tail: int, why: str) -> None:
         f"{datetime.now(UTC):%Y-%m-%d}: {why}."
     )
     removed.delete()
-    kept = LogChunk.of(run_id, first, [note(latest, words)], count=last - first + 1)
+    kept = LogChunk.from_records(run_id, first, [note(latest, words)], count=last - first + 1)
     kept.save()
     run.log_gap = {"first": first, "last": last, "from": earliest, "to": latest}
     run.log_size += kept.size - sum(size for _first, _count, size in between)

@@ -242,7 +242,7 @@ class Follower(LogWriter):
         """
         seen = ""
 
-        def watched(found: Iterable[bytes]) -> Iterator[bytes]:
+        def slice_watched(found: Iterable[bytes]) -> Iterator[bytes]:
             nonlocal seen
             for record in found:
                 seen = max(seen, stamp(record))
@@ -251,7 +251,7 @@ class Follower(LogWriter):
         blocks = LogChunk.objects.blocks(self.run_id)
         stored = (block.encode().split(b"\n") for _first, block in blocks)
         source = self._open()
-        kept = self._not_cut_out(watched(mask_lines(self._records(source))))
+        kept = self._not_cut_out(slice_watched(mask_lines(self._records(source))))
         left_out = list(find_missing(kept, stored))
         last = LogChunk.objects.tail(self.run_id, 1)
         if not left_out:

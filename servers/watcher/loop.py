@@ -112,22 +112,22 @@ class Watcher:
     def run(self) -> bool:
         """Watch until stop() is called; False when a loop broke by a fault of ours."""
         loops = [
-            self._reconciling,
-            self._asking,
+            self._run_reconciler,
+            self._run_prober,
             self._reading_starts,
-            self._sampling,
+            self._run_sampler,
             self._docker_events,
             self._wakes,
-            self._acting,
-            self._guarding,
+            self._run_actions,
+            self._run_load_guard,
             self._hearing_of_kills,
             self._asking_images,
             self._looking_at_checkpoints,
             self._looking_around,
             self._others_events,
-            self._alerting,
+            self._run_alerts,
             self._taking_stock,
-            self._downloading,
+            self._run_downloads,
             self._keeping_shelves,
             self._asking_registries,
         ]
@@ -142,8 +142,8 @@ class Watcher:
         self.stopping.wait()
         self.collector.stop()
         self.fetching.stop()
-        self._surviving(self.history.write)
-        self._surviving(self.runs.write)
+        self._run_safely(self.history.write)
+        self._run_safely(self.runs.write)
         self.sending.finish(LAST_WORDS)
         logs.stop_all()
         return not self.is_broken
@@ -168,31 +168,31 @@ class Watcher:
             for event in self._events[topic]:
                 event.set()
 
-    def _reconciling(self) -> None:
+    def _run_reconciler(self) -> None:
         tidied_at = logs_at = 0.0
         while not self.stopping.is_set():
             began = time.monotonic()
             self.wake.clear()
-            self._surviving(self._look_after_box)
+            self._run_safely(self._look_after_box)
             if self.facts_are_old.is_set() or began - self.signed_at > RECONCILE_EVERY - TICK:
                 self.signed_at = began
                 self.facts_are_old.clear()
-                self._surviving(self._give_sign_of_life)
+                self._run_safely(self._give_sign_of_life)
             if time.monotonic() - tidied_at > TIDY_EVERY:
                 tidied_at = time.monotonic()
                 self._tidy()
             if time.monotonic() - logs_at > LOGS_EVERY:
                 logs_at = time.monotonic()
-                self._surviving(partial(logroom.tidy, self.box))
+                self._run_safely(partial(logroom.tidy, self.box))
             self.wake.wait(max(TICK, began + RECONCILE_EVERY - time.monotonic()))
 
     def _tidy(self) -> None:
-        self._surviving(self.runs.forget_secrets)
-        self._surviving(self.oom_killed.forget)
-        self._surviving(alerts.forget_old)
-        self._surviving(jobs.forget_old)
-        self._surviving(Request.objects.forget_old)
-        self._surviving(Exchange.objects.forget_old)
+        self._run_safely(self.runs.forget_secrets)
+        self._run_safely(self.oom_killed.forget)
+        self._run_safely(alerts.forget_old)
+        self._run_safely(jobs.forget_old)
+        self._run_safely(Request.objects.forget_old)
+        self._run_safely(Exchange.objects.forget_old)
         try:
             for name in creation.docker().drop_orphaned_kernels():
                 log.info("Removed %s: its image is no longer on this box", name)
@@ -218,52 +218,52 @@ class Watcher:
         if boxes.sign_of_life(self.box, self.judged or self.sample, self.faults.problems()):
             self.to_send.set()  # alerts go by them
 
-    def _asking(self) -> None:
+    def _run_prober(self) -> None:
         due = time.monotonic()
         while not self.stopping.wait(max(0.0, due - time.monotonic())):
             # A round hears answers until the next one is due.
             due = time.monotonic() + TICK
             if self.boot_is_noted.is_set():
-                self._surviving(partial(self.runs.tick, within=TICK))
+                self._run_safely(partial(self.runs.tick, within=TICK))
 
     def _reading_starts(self) -> None:
         """Apart from the questions: a page shows the log beside the progress that is read in it."""
         self.boot_is_noted.wait()
         while not self.stopping.is_set():
             storing.grew.clear()
-            self._surviving(self.runs.read_starts)
+            self._run_safely(self.runs.read_starts)
             self.stopping.wait(STARTS_AT_MOST)
             storing.grew.wait(RECONCILE_EVERY)
 
-    def _guarding(self) -> None:
+    def _run_load_guard(self) -> None:
         """Apart from everything else: it must not wait for anything while memory runs out."""
         last: float | None = None
         while not self.stopping.wait(TICK):
             sample = self.sample
             if sample is not None and sample["t"] != last:
                 last = sample["t"]
-                self._surviving(partial(self.loading.step, sample))
+                self._run_safely(partial(self.loading.step, sample))
 
     def _hearing_of_kills(self) -> None:
         """Apart from everything else: Docker is asked for a new container's first process."""
         while not self.stopping.wait(TICK):
             if self.boot_is_noted.is_set():
-                self._surviving(lambda: self.oom_killed.look(self.sample), may_take=float("inf"))
+                self._run_safely(lambda: self.oom_killed.look(self.sample), may_take=float("inf"))
 
     def _asking_images(self) -> None:
         """Apart from everything else: an image takes minutes to answer."""
         while not self.stopping.wait(IMAGES_EVERY):
-            self._surviving(self._look_at_images, may_take=float("inf"))
+            self._run_safely(self._look_at_images, may_take=float("inf"))
 
     def _look_at_images(self) -> None:
         self.images.look(sample=self.sample, go_on=lambda: not self.stopping.is_set())
 
-    def _acting(self) -> None:
+    def _run_actions(self) -> None:
         """Apart from everything else: a process may take half a minute to end."""
         self.boot_is_noted.wait()
         while not self.stopping.is_set():
             self.asked.clear()
-            self._surviving(self._act, may_take=float("inf"))
+            self._run_safely(self._act, may_take=float("inf"))
             self.asked.wait(LEFT_BEHIND_EVERY)
 
     def _act(self) -> None:
@@ -276,8 +276,8 @@ class Watcher:
         while not self.stopping.is_set():
             began = time.monotonic()
             self.around.clear()
-            self._surviving(lambda: self.foreign.look(self.sample))
-            self._surviving(self.runs.follow_logs)
+            self._run_safely(lambda: self.foreign.look(self.sample))
+            self._run_safely(self.runs.follow_logs)
             # Where containers come and go all the time, their events would keep it looking.
             self.stopping.wait(max(0.0, began + AROUND_AT_MOST - time.monotonic()))
             self.around.wait(AROUND_EVERY)
@@ -291,7 +291,7 @@ class Watcher:
                 self.foreign.listens_anew()
                 self.around.set()
                 for event in events:
-                    self._surviving(partial(self.foreign.happened, event), but=ContainerError)
+                    self._run_safely(partial(self.foreign.note_event, event), but=ContainerError)
                     self.around.set()
             except ContainerError as error:
                 log.warning("Docker's events of others: %s", error)
@@ -304,14 +304,14 @@ class Watcher:
         while not self.stopping.is_set():
             self.checkpoints_asked.clear()
             look = partial(checkpoints.look, self.box, self.asking_hub)
-            self._surviving(look, may_take=float("inf"))
+            self._run_safely(look, may_take=float("inf"))
             self.checkpoints_asked.wait(CHECKPOINTS_EVERY)
 
     def _taking_stock(self) -> None:
         """Apart from everything else: a disk may be asleep, a share may hang."""
         while not self.stopping.is_set():
             self.stock_asked.clear()
-            self._surviving(self._take_stock, may_take=float("inf"))
+            self._run_safely(self._take_stock, may_take=float("inf"))
             self.stock_asked.wait(self.stock_in)
 
     def _take_stock(self) -> None:
@@ -323,50 +323,50 @@ class Watcher:
         """Apart from everything else: adding up the sizes of images may take a minute."""
         while not self.stopping.is_set():
             self.shelf_asked.clear()
-            self._surviving(self.shelves.step, may_take=float("inf"))
+            self._run_safely(self.shelves.step, may_take=float("inf"))
             self.shelf_asked.wait(SHELVES_EVERY)
 
     def _asking_registries(self) -> None:
         """Apart from everything else: a registry may not answer for minutes."""
         while not self.stopping.wait(REGISTRIES_EVERY):
             ask = partial(self.shelves.ask_registries, go_on=lambda: not self.stopping.is_set())
-            self._surviving(ask, may_take=float("inf"))
+            self._run_safely(ask, may_take=float("inf"))
 
-    def _downloading(self) -> None:
+    def _run_downloads(self) -> None:
         """Apart from everything else: what is cancelled may have much to delete."""
         while not self.stopping.is_set():
             self.to_fetch.clear()
-            self._surviving(self.fetching.step, may_take=float("inf"))
+            self._run_safely(self.fetching.step, may_take=float("inf"))
             self.to_fetch.wait(TICK if self.fetching.is_busy else RECONCILE_EVERY)
 
-    def _alerting(self) -> None:
+    def _run_alerts(self) -> None:
         looked_at = float("-inf")
         while not self.stopping.is_set():
             self.to_send.clear()
-            self._surviving(lambda: self.alerts.step(self.judged))
+            self._run_safely(lambda: self.alerts.step(self.judged))
             if time.monotonic() - looked_at >= OTHERS_EVERY:
                 looked_at = time.monotonic()
-                self._surviving(self.alerts.look_at_others)
-            self._surviving(self.sending.step)
+                self._run_safely(self.alerts.look_at_others)
+            self._run_safely(self.sending.step)
             self.to_send.wait(ALERTS_EVERY)
 
-    def _sampling(self) -> None:
+    def _run_sampler(self) -> None:
         self.collector.start()
         while not self.stopping.is_set():
             sample = self.collector.next_sample(timeout=TICK * 5)
             if sample is None:
                 continue
             before = self.sample
-            self.sample = self.foreign.belonging.told(sample)
-            self._surviving(self._tell_sample)
-            self._surviving(lambda: self.releases.see(self.memory.snapshot))
+            self.sample = self.foreign.belonging.label_processes(sample)
+            self._run_safely(self._tell_sample)
+            self._run_safely(lambda: self.releases.see(self.memory.snapshot))
             # The box's row says whether there are GPUs: not seconds after the cards themselves.
             if before is None or _trouble(before) != _trouble(sample):
                 self._wake_for({live.Topic.FACTS})
 
     def _tell_sample(self) -> None:
         if self.sample is not None:
-            judged = self.hardware.judged(self.memory.judged(self.sample))
+            judged = self.hardware.judge(self.memory.judge(self.sample))
             self.judged = judged
             live.box_sampled(self.box.slug, self.box.pk, judged)
             self.history.see(judged)
@@ -376,11 +376,11 @@ class Watcher:
         while not self.stopping.is_set():
             try:
                 for event in creation.docker().events():
-                    self._surviving(partial(self._on_event, event), but=ContainerError)
+                    self._run_safely(partial(self._on_event, event), but=ContainerError)
             except ContainerError as error:
                 log.warning("Docker's events: %s", error)
                 self.docker_was_away_at = time.monotonic()
-                self._surviving(lambda: byhand.note_end_of_docker(self.box))
+                self._run_safely(lambda: byhand.note_end_of_docker(self.box))
             # Whatever happened while nobody listened is found by looking.
             self._wake_for({live.Topic.FACTS})
             self.stopping.wait(RETRY)
@@ -396,7 +396,7 @@ class Watcher:
         if run is None:
             return
         if event.action == "oom":
-            self.oom_killed.heard(run.pk)
+            self.oom_killed.note_kill(run.pk)
         lifecycle.observe(run)
         self.runs.follow_logs()
         if event.action == "start" and not run.is_active:
@@ -415,7 +415,7 @@ class Watcher:
                 log.warning("Redis is away: %s", error)
                 self.stopping.wait(RETRY)
 
-    def _surviving(
+    def _run_safely(
         self,
         work: Callable[[], None],
         *,

@@ -29,7 +29,7 @@ class MemoryMonitor:
         """Something that was done to the memory, for the judge; from any thread."""
         self._events.append(event)
 
-    def judged(self, sample: dict[str, Any]) -> dict[str, Any]:
+    def judge(self, sample: dict[str, Any]) -> dict[str, Any]:
         """The sample with a verdict for each of its GPUs."""
         is_unified = any(card.get("kind") == "unified" for card in sample.get("gpus") or [])
         snapshot = sample | {

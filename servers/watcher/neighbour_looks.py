@@ -32,7 +32,7 @@ class ContainerCache:
             self._known = {}
             self._forgets_all = True
 
-    def running(self) -> list[ExternalContainer]:
+    def list_running(self) -> list[ExternalContainer]:
         """As Docker's others(). Raises ContainerError."""
         with self._lock:
             if time.monotonic() - self._read_at >= EVERY:

@@ -55,7 +55,7 @@ class OtherWorkloadsMonitor:
         containers.sort(key=lambda each: str(each["name"]))
         if time.monotonic() - self._counted_at >= IMAGES_EVERY:
             self._counted_at = time.monotonic()
-            count, size = creation.docker().stored()
+            count, size = creation.docker().count_images()
             self._images = {"count": count, "size": size}
         self._keep(
             trouble="",
@@ -108,7 +108,7 @@ def _describe_container(
     began = container.started_at
     ports = sorted({port.host_port for port in container.published if port.host_port})
     attendant = units.get(container.id, NOBODY)
-    origin = Origin.of(container.labels, other.policy, **attendant._asdict())
+    origin = Origin.from_labels(container.labels, other.policy, **attendant._asdict())
     ray = ray_start(argv(other.inspected), container.env)
     works = {"ray": f"{ray.host}:{ray.port}"} if ray is not None and not ray.is_head else {}
     return {

@@ -95,7 +95,7 @@ class OomMonitor:
         )
         self._looked = {key: seen for key, seen in self._looked.items() if key[0] in keep}
 
-    def heard(self, run_id: int) -> None:
+    def note_kill(self, run_id: int) -> None:
         """Docker has told that the kernel killed something in this run's container."""
         run = Run.objects.filter(pk=run_id, server__box=self.box).first()
         if run is not None:

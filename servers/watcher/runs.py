@@ -138,7 +138,7 @@ class Runs:
             with apart.each("questions"):
                 for _run_id, (run, said) in self._questions.answers(until=now + within):
                     with apart.each(run):
-                        self._heard(run, said)
+                        self._note_status(run, said)
 
     def _bring_on(self, run: Run, *, is_due: bool) -> None:
         # Before it may become ready: what is known of its log by then counts.
@@ -156,7 +156,7 @@ class Runs:
         if run.wanted != DesiredState.RUNNING:
             lifecycle.advance(run)
 
-    def _heard(self, run: Run, said: ReadinessProbe | StatusProbe) -> None:
+    def _note_status(self, run: Run, said: ReadinessProbe | StatusProbe) -> None:
         if isinstance(said, StatusProbe):
             self._heard_ready(run, said)
         elif said.is_ready:
@@ -212,9 +212,9 @@ class Runs:
         has_changed = any(getattr(run, name) != value for name, value in new.items())
         if has_changed:
             Run.objects.filter(pk=run.pk, state=RunState.READY).update(**new)
-        if self._figures.heard(run, said, others=others, is_ours=is_ours) or has_changed:
+        if self._figures.take_reading(run, said, others=others, is_ours=is_ours) or has_changed:
             live.server_changed(run.server_id)
-        self._liveness.heard(run, said)
+        self._liveness.note_status(run, said)
         if not others and said.health is HealthAnswer.OK and run.wanted == DesiredState.RUNNING:
             self._question(run)
 
@@ -235,7 +235,7 @@ class Runs:
 
     def _hear_answers(self) -> None:
         for said in self._asking.answers():
-            self._liveness.asked(said.run, said.answer, said.asked_at)
+            self._liveness.note_probe(said.run, said.answer, said.asked_at)
             if said.kind != "token":
                 self._first_answer(said)
 
@@ -244,7 +244,7 @@ class Runs:
         endpoint = run.endpoint if said.kind == "first" and said.alone else None
         if endpoint is not None and health.is_slow(run, answer):
             self._slow_answers[run.pk] = answer
-            self._asking.again(run, endpoint)
+            self._asking.repeat(run, endpoint)
             return
         slow = self._slow_answers.pop(run.pk, answer)
         # One that came all at once is no slow one.

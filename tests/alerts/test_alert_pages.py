@@ -204,7 +204,7 @@ def test_what_was_not_taken_is_told_and_sent_when_the_address_is_changed(
     assert Delivery.objects.filter(next_try_at__lte=timezone.now()).count() == 1
     post(ada, f"/alerts/outlets/{made.pk}/", **values, address=f"{ADDRESS}/2")
 
-    due = Delivery.objects.waiting().filter(next_try_at__lte=timezone.now())
+    due = Delivery.objects.unsent().filter(next_try_at__lte=timezone.now())
     assert due.count() == 2
 
 

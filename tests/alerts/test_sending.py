@@ -89,7 +89,7 @@ def test_whoever_takes_one_again_gets_what_waits_at_once(there: Receiver, box: B
 
     said = ["raised", "test", "raised", "raised"]
     assert events(there) == said, "that it is over waits as before"
-    assert Delivery.objects.waiting().get().what == What.CLEARED
+    assert Delivery.objects.unsent().get().what == What.CLEARED
 
 
 def test_an_address_that_was_wrong_gets_what_is_still_so_once_it_is_right(
@@ -238,7 +238,7 @@ def test_what_was_over_before_it_could_be_told_is_told_in_one_message(
 
     assert events(there) == ["raised", "raised"]
     assert json.loads(there.got[1].body)["until"]
-    assert not Delivery.objects.waiting().exists()
+    assert not Delivery.objects.unsent().exists()
 
 
 def test_worse_is_told_and_wants_somebody_again(there: Receiver, box: Box) -> None:
@@ -299,7 +299,7 @@ def test_one_that_hangs_makes_no_other_wait(there: Receiver, box: Box) -> None:
         assert slow.came.wait(waiting.PATIENCE)
         slow.holds.set()
         sending.finish(waiting.PATIENCE)
-    assert Delivery.objects.waiting().count() == 0
+    assert Delivery.objects.unsent().count() == 0
 
 
 def test_what_is_switched_off_meanwhile_is_not_sent(there: Receiver, box: Box) -> None:

@@ -174,7 +174,7 @@ def test_a_key_falls_with_its_person(kind: str) -> None:
     _key, token = Key.make(eva, "x", Role.ADMIN, expires_at=None, only_asks=kind == "only asks")
     headers = [(b"authorization", f"Bearer {token}".encode())]
     client = Client(headers={"authorization": f"Bearer {token}"})
-    assert async_to_sync(Callers().of)(headers).person == eva.pk
+    assert async_to_sync(Callers().identify)(headers).person == eva.pk
 
     ada = Client()
     ada.force_login(factories.person())
@@ -184,7 +184,7 @@ def test_a_key_falls_with_its_person(kind: str) -> None:
         answer = client.generic("POST", f"/api/v1/{path}", "{}", content_type="application/json")
         assert answer.status_code == 403, path
     with pytest.raises(Refusal):
-        async_to_sync(Callers().of)(headers)
+        async_to_sync(Callers().identify)(headers)
 
 
 def test_a_person_is_told_of_a_key_that_ends_soon() -> None:

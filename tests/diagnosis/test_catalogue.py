@@ -96,7 +96,7 @@ def test_its_changes_can_be_applied(name: str, engine: str) -> None:
     groups = {"est": "4096", "max": "8192", "args": "--foo 1 --bar", "arg": "--foo", "n": "2"}
     groups |= {"fits": "0.8", "blocks": "64", "len": "4096", "rank": "64"}
     for remedy in failurebook.by_id()[name].remedies:
-        if remedy.fits(engine, groups) and (made := remedy.applied(facts, groups)):
+        if remedy.fits(engine, groups) and (made := remedy.apply(facts, groups)):
             assert made.apply(facts.launch) != facts.launch
 
 

@@ -116,17 +116,17 @@ def test_numbers_are_moved_from_what_the_profile_says() -> None:
     usual = LaunchFacts(subject({"engine": "vllm"}))
     lower = next(each for each in remedies if each.engine == "vllm")
 
-    made = [each and each.set_flags for each in (lower.applied(f, {}) for f in (vllm, usual))]
+    made = [each and each.set_flags for each in (lower.apply(f, {}) for f in (vllm, usual))]
 
     assert made == [{"--gpu-memory-utilization": "0.9"}, {"--gpu-memory-utilization": "0.87"}]
-    assert lower.applied(lowest, {}) is None
+    assert lower.apply(lowest, {}) is None
 
 
 def test_an_abbreviated_flag_is_changed_in_its_own_spelling() -> None:
     facts = LaunchFacts(subject({"engine": "sglang", "flags": "--bogus 1 --tp 2"}))
     drop = by_id()["argparse-unrecognized"].remedies[1]
 
-    made = drop.applied(facts, {"args": "--bogus 1"})
+    made = drop.apply(facts, {"args": "--bogus 1"})
 
     assert made is not None
     assert made.apply(facts.launch).flags == ("--tp", "2")

@@ -252,7 +252,7 @@ def test_figures_survive_being_kept() -> None:
     found = between(book("vllm"), sample("vllm-0.32-before"), sample("vllm-0.32-after", at=10.0))
     assert Figures.from_json(found.to_json()) == found
     assert Figures.from_json({"running": 1, "of another version": 2}) == Figures(running=1)
-    assert found.rounded().rounded() == found.rounded()
+    assert found.round().round() == found.round()
 
 
 @hypothesis.settings(max_examples=200)

@@ -75,7 +75,7 @@ def test_a_busy_engine_is_told_at_once_and_kept_every_ten_seconds(
     assert live.figures_of(run) is None
 
     for second in range(0, 64, 2):
-        figures.heard(run, said(second * 50, first=second), others=1, is_ours=False)
+        figures.take_reading(run, said(second * 50, first=second), others=1, is_ours=False)
         clock.now += 2
     told = live.figures_of(run)
     assert told is not None
@@ -101,21 +101,23 @@ def test_a_busy_engine_is_told_at_once_and_kept_every_ten_seconds(
 
 def test_pages_are_told_of_what_has_changed_alone(box: Box, run: Run, clock: WatcherClock) -> None:
     figures = EngineFigures(box)
-    idle = [figures.heard(run, said(100, running=0), others=0, is_ours=False) for _n in range(4)]
+    idle = [
+        figures.take_reading(run, said(100, running=0), others=0, is_ours=False) for _n in range(4)
+    ]
     assert idle == [True, False, False, False]
 
-    assert figures.heard(run, said(100, running=2), others=2, is_ours=False)
+    assert figures.take_reading(run, said(100, running=2), others=2, is_ours=False)
 
 
 def test_a_question_of_our_own_is_nobodys_use(box: Box, run: Run, clock: WatcherClock) -> None:
     figures = EngineFigures(box)
     for tokens, running in ((0, 0), (20, 1), (64, 1), (64, 0)):
-        figures.heard(run, said(tokens, running=running, first=1), others=0, is_ours=True)
+        figures.take_reading(run, said(tokens, running=running, first=1), others=0, is_ours=True)
         clock.now += 2
         told = live.figures_of(run)
         assert told is not None
         assert told.figures.is_idle
-    figures.heard(run, said(64, running=0, first=1), others=0, is_ours=False)
+    figures.take_reading(run, said(64, running=0, first=1), others=0, is_ours=False)
 
     told = live.figures_of(run)
     assert told is not None
@@ -128,7 +130,7 @@ def test_an_engine_that_was_started_anew_inside_begins_anew(
 ) -> None:
     figures = EngineFigures(box)
     for tokens in (5000, 5100, 10, 30):
-        figures.heard(run, said(tokens), others=1, is_ours=False)
+        figures.take_reading(run, said(tokens), others=1, is_ours=False)
         clock.now += 2
 
     told = live.figures_of(run)
@@ -142,25 +144,25 @@ def test_silence_makes_what_was_told_old_and_pages_hear_of_it_once(
     nudges: list[int] = []
     monkeypatch.setattr(live, "server_changed", nudges.append)
     figures = EngineFigures(box)
-    figures.heard(run, said(100), others=1, is_ours=False)
+    figures.take_reading(run, said(100), others=1, is_ours=False)
     silent = StatusProbe(health=HealthAnswer.SILENT, at=time.monotonic())
 
     for _second in range(20):
         clock.now += 2
-        assert not figures.heard(run, silent, others=None, is_ours=False)
+        assert not figures.take_reading(run, silent, others=None, is_ours=False)
         figures.look({run.pk})
 
     told = live.figures_of(run)
     assert told is not None
     assert told.is_stale
     assert nudges == [run.server_id]
-    assert figures.heard(run, said(100), others=1, is_ours=False)
+    assert figures.take_reading(run, said(100), others=1, is_ours=False)
 
 
 def test_figures_of_a_run_that_has_ended_are_not_told(
     box: Box, run: Run, clock: WatcherClock
 ) -> None:
-    EngineFigures(box).heard(run, said(100), others=1, is_ours=False)
+    EngineFigures(box).take_reading(run, said(100), others=1, is_ours=False)
     Run.objects.filter(pk=run.pk).update(state="stopped")
 
     assert live.figures_of(Run.objects.get(pk=run.pk)) is None
@@ -170,7 +172,7 @@ def test_an_engine_whose_metrics_are_off_is_read_by_its_log(
     box: Box, run: Run, clock: WatcherClock
 ) -> None:
     figures = EngineFigures(box)
-    assert not figures.heard(run, nothing(), others=None, is_ours=False)
+    assert not figures.take_reading(run, nothing(), others=None, is_ours=False)
     assert live.figures_of(run) is None
 
     line = (
@@ -182,7 +184,7 @@ def test_an_engine_whose_metrics_are_off_is_read_by_its_log(
     LogChunk.objects.append(run.pk, 0, [f"{stamp} o {line}".encode()])
     clock.now += 10
     run = Run.objects.select_related("server", "version").get(pk=run.pk)
-    assert figures.heard(run, nothing(), others=None, is_ours=False)
+    assert figures.take_reading(run, nothing(), others=None, is_ours=False)
     told = live.figures_of(run)
     assert told is not None
     assert told.is_from_log
@@ -190,7 +192,7 @@ def test_an_engine_whose_metrics_are_off_is_read_by_its_log(
     assert told.figures.kv == pytest.approx(0.031)
 
     clock.now += 120  # silent since: it writes while it works
-    figures.heard(run, nothing(), others=None, is_ours=False)
+    figures.take_reading(run, nothing(), others=None, is_ours=False)
     told = live.figures_of(run)
     assert told is not None
     assert told.figures.is_idle
@@ -200,16 +202,16 @@ def test_one_look_without_metrics_is_no_reason_to_read_the_log(
     box: Box, run: Run, clock: WatcherClock
 ) -> None:
     figures = EngineFigures(box)
-    figures.heard(run, said(100), others=1, is_ours=False)
+    figures.take_reading(run, said(100), others=1, is_ours=False)
     clock.now += 2
-    assert not figures.heard(run, nothing(), others=None, is_ours=False)
+    assert not figures.take_reading(run, nothing(), others=None, is_ours=False)
 
     told = live.figures_of(run)
     assert told is not None
     assert not told.is_from_log
 
     clock.now += 60  # somebody has switched them off, by a restart inside the container
-    assert figures.heard(run, nothing(), others=1, is_ours=False)
+    assert figures.take_reading(run, nothing(), others=1, is_ours=False)
     told = live.figures_of(run)
     assert told is not None
     assert told.is_from_log

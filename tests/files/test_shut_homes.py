@@ -24,7 +24,7 @@ def test_models_elsewhere_are_read_where_a_home_is_shut(
 
     monkeypatch.setattr(paths, "resolve", shut)
 
-    files = BoxFiles.of(["/models", "/home"], ["/home/ada/.ssh"], root=tmp_path)
+    files = BoxFiles.from_text(["/models", "/home"], ["/home/ada/.ssh"], root=tmp_path)
 
     assert files.read(PurePosixPath("/models/config.json"), 100) == b"{}"
     with pytest.raises(RefusedFileError):

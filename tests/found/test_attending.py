@@ -28,7 +28,7 @@ def other(name: str, **labels: str) -> ExternalContainer:
         "Config": {"Labels": labels, "Env": [], "Image": "vllm/vllm-openai"},
         "HostConfig": {},
     }  # fmt: skip
-    return ExternalContainer(container=Container.of(inspected), inspected=inspected)
+    return ExternalContainer(container=Container.from_docker(inspected), inspected=inspected)
 
 
 @table(
@@ -219,6 +219,6 @@ def test_a_script_that_is_a_pipe_holds_nobody_up(tmp_path: Path) -> None:
 
 
 def test_the_page_says_what_was_read() -> None:
-    origin = Origin.of({}, "", unit="llm.service", via="/opt/start.sh")
+    origin = Origin.from_labels({}, "", unit="llm.service", via="/opt/start.sh")
 
     assert origin.started_by == "systemd unit llm.service, as /opt/start.sh says"

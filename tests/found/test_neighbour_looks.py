@@ -44,8 +44,8 @@ def test_a_container_to_which_nothing_happens_is_described_once(
 ) -> None:
     container, looks = hands.run("quiet"), ContainerCache()
 
-    first = name_of(container, looks.running())
-    second = name_of(container, looks.running())
+    first = name_of(container, looks.list_running())
+    second = name_of(container, looks.list_running())
 
     assert first == second == hands.name("quiet")
     assert counted.described.count(container) == 1
@@ -53,14 +53,14 @@ def test_a_container_to_which_nothing_happens_is_described_once(
 
 def test_what_happened_to_one_is_seen(hands: Hands, counted: CountedDocker) -> None:
     container, looks = hands.run("old"), ContainerCache()
-    looks.running()
+    looks.list_running()
     hands.client.rename(container, hands.name("new"))
 
     looks.forget(container)
 
-    assert name_of(container, looks.running()) == hands.name("new")
+    assert name_of(container, looks.list_running()) == hands.name("new")
     hands.client.remove_container(container, force=True)
-    assert name_of(container, looks.running()) is None, "the list tells it, also unheard"
+    assert name_of(container, looks.list_running()) is None, "the list tells it, also unheard"
 
 
 def test_what_happens_while_docker_answers_is_seen_the_next_time(
@@ -69,24 +69,24 @@ def test_what_happens_while_docker_answers_is_seen_the_next_time(
     container, looks = hands.run("during"), ContainerCache()
     counted.meanwhile = looks.forget
 
-    looks.running()
-    looks.running()
+    looks.list_running()
+    looks.list_running()
 
     assert counted.described.count(container) == 2
 
 
 def test_after_news_were_lost_all_are_looked_at_again(hands: Hands, counted: CountedDocker) -> None:
     container, looks = hands.run("lost"), ContainerCache()
-    looks.running()
+    looks.list_running()
 
     looks.forget_all()
-    looks.running()
+    looks.list_running()
     assert counted.described.count(container) == 2
     counted.meanwhile = lambda _container: looks.forget_all()
     looks.forget_all()
-    looks.running()
+    looks.list_running()
     counted.meanwhile = lambda _container: None
 
-    looks.running()
+    looks.list_running()
 
     assert counted.described.count(container) == 4

@@ -36,7 +36,7 @@ def found(pid: int, *others: int, **values: Any) -> DiscoveredEngine:
     kernel = Kernel()
     life = kernel.life(pid)
     assert life is not None
-    key = str(ProcessId.of(pid, life.start, kernel))
+    key = str(ProcessId.from_process(pid, life.start, kernel))
     return DiscoveredEngine(
         container=key, name=f"process {pid}", image="", engine="vllm", answer="serves",
         pid=pid, pids=(pid, *others), command="vllm serve a/b", **values,

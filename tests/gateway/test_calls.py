@@ -16,7 +16,7 @@ from tests.cases import table
 def counts(*pieces: bytes) -> dict[str, int]:
     call = Call(path="/v1/chat/completions", began=0.0)
     for piece in pieces:
-        call.heard(piece)
+        call.add_piece(piece)
     return call.counts
 
 
@@ -93,7 +93,7 @@ def test_requests_are_forgotten_after_a_month() -> None:
 @pytest.mark.parametrize("model", ["a\ud800b", "a\0b", "x" * 500])
 def test_a_name_that_no_database_keeps_loses_no_others_request(model: str, own_redis: None) -> None:
     strange = Call(path="/v1/\udc80", began=0.0, model=model)
-    strange.failed(404, f"No server answers to “{model}”.")
+    strange.fail(404, f"No server answers to “{model}”.")
 
     calls._write([calls._row(strange), calls._row(Call(path="/v1/x", began=0.0, model="coder"))])
 

@@ -108,7 +108,7 @@ async def on(by: User, **values: Any) -> Capture:
 
 async def kept() -> list[Exchange]:
     def found() -> list[Exchange]:
-        return list(Exchange.objects.shown())
+        return list(Exchange.objects.for_table())
 
     return await sync_to_async(found)()
 

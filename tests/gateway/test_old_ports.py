@@ -235,16 +235,17 @@ def test_nobody_is_let_in_for_somebody_who_may_not_chat_any_more() -> None:
         box=factories.box(), port=8000, sources=["192.0.2.0/24"], made_by=ada
     )
     scope = {"client": ("192.0.2.9", 1234), "headers": []}
-    assert LegacyPortListener.of(made).caller(scope) is not None
+    assert LegacyPortListener.from_row(made).caller(scope) is not None
     assert (
-        LegacyPortListener.of(made).caller({"client": ("::ffff:192.0.2.9", 1), "headers": []})
+        LegacyPortListener.from_row(made).caller({"client": ("::ffff:192.0.2.9", 1), "headers": []})
         is not None
     )
     assert (
-        LegacyPortListener.of(made).caller({"client": ("198.51.100.1", 1), "headers": []}) is None
+        LegacyPortListener.from_row(made).caller({"client": ("198.51.100.1", 1), "headers": []})
+        is None
     )
 
     ada.role = Role.VIEWER
-    assert LegacyPortListener.of(made).caller(scope) is None
+    assert LegacyPortListener.from_row(made).caller(scope) is None
     ada.role, ada.is_active = Role.ADMIN, False
-    assert LegacyPortListener.of(made).caller(scope) is None
+    assert LegacyPortListener.from_row(made).caller(scope) is None

@@ -11,8 +11,8 @@ from servers.gateway.transcript import LONGEST_LINE, Transcript
 def text_of(*events: Any, most: int = 10_000) -> str:
     found = Transcript(most)
     for event in events:
-        found.heard(b"data: " + json.dumps(event).encode() + b"\n\n")
-    found.heard(b"data: [DONE]\n\n")
+        found.add_piece(b"data: " + json.dumps(event).encode() + b"\n\n")
+    found.add_piece(b"data: [DONE]\n\n")
     return found.text
 
 
@@ -33,7 +33,7 @@ def test_events_may_be_cut_anywhere() -> None:
     )
     found = Transcript(100)
     for at in range(len(said)):
-        found.heard(said[at : at + 1])
+        found.add_piece(said[at : at + 1])
     assert found.text == "Zoë"
 
 
@@ -92,10 +92,10 @@ def test_what_is_not_understood_is_kept_as_it_came(event: Any) -> None:
 def test_what_is_too_long_is_counted() -> None:
     found = Transcript(6)
     for word in ("One ", "two ", "3"):
-        found.heard(b"data: " + json.dumps(chat(content=word)).encode() + b"\n\n")
+        found.add_piece(b"data: " + json.dumps(chat(content=word)).encode() + b"\n\n")
     assert (found.text, found.left_out) == ("One ", 5)
 
     endless = Transcript(10)
     for _ in range(3):
-        endless.heard(b"data: " + b"x" * (LONGEST_LINE // 2))
+        endless.add_piece(b"data: " + b"x" * (LONGEST_LINE // 2))
     assert endless.left_out > LONGEST_LINE

@@ -37,7 +37,7 @@ def test_a_judged_sample_carries_its_findings_and_its_disks(box: Box) -> None:
     keep(box, cache=disk(2, 900))
     sample = HardwareScene().sample() | {"verdicts": []}
 
-    judged = HardwareMonitor(box).judged(sample)
+    judged = HardwareMonitor(box).judge(sample)
 
     assert judged["verdicts"] == []
     assert judged["disks"]["cache"]["path"] == "/data/hf"
@@ -49,11 +49,11 @@ def test_a_judged_sample_carries_its_findings_and_its_disks(box: Box) -> None:
 
 def test_disks_that_nobody_has_looked_at_for_long_accuse_nobody(box: Box) -> None:
     sample = {key: value for key, value in HardwareScene().sample().items() if key != "disks"}
-    assert HardwareMonitor(box).judged(sample)["findings"] == []
+    assert HardwareMonitor(box).judge(sample)["findings"] == []
     keep(box, cache=disk(2, 900))
     Supplies.objects.update(seen_at=timezone.now() - DISKS_KEEP - timedelta(seconds=5))
 
-    judged = HardwareMonitor(box).judged(sample)
+    judged = HardwareMonitor(box).judge(sample)
 
     assert (judged["disks"], judged["findings"]) == (None, [])
 

@@ -76,7 +76,7 @@ def test_a_second_writer_is_refused(run: Run) -> None:
 def test_lines_can_be_picked_out_of_a_log(run: Run) -> None:
     append(run, 2000)
 
-    found = LogChunk.objects.picked(run.pk, [1999, 3, 513, 9999, 3])
+    found = LogChunk.objects.pick_lines(run.pk, [1999, 3, 513, 9999, 3])
 
     assert [(line.number, line.text) for line in found] == [
         (3, "line 3"),

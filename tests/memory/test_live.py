@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("own_redis")]
 
 def judged(box: Box, scene: MemoryScene) -> dict[str, Any]:
     memory = MemoryMonitor(box)
-    return [memory.judged(snapshot) for snapshot in scene][-1]
+    return [memory.judge(snapshot) for snapshot in scene][-1]
 
 
 def test_what_is_normal_outlives_the_watcher() -> None:

@@ -141,7 +141,7 @@ from tests.waiting import wait_until
 printed = open(os.environ["PRINTED"], "wb")
 program = "import sys\\nfor line in sys.stdin: print(line, end='', flush=True)"
 process = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=printed, stderr=subprocess.DEVNULL, text=True)
-key = str(ProcessId.of(process.pid, Kernel().life(process.pid).start, Kernel()))
+key = str(ProcessId.from_process(process.pid, Kernel().life(process.pid).start, Kernel()))
 run = factories.run(server, container_id=key, is_watched=True, log_complete=False)
 troubles = []
 logging.disable(logging.NOTSET)

@@ -135,7 +135,7 @@ def test_a_build_begins_with_the_very_image_that_was_looked_at(
     """Its name is moved in between, to one whose ONBUILD would be refused."""
     moved = f"moved-{uuid.uuid4().hex[:8]}"
     name = f"{moved}:1"
-    building = DockerContainers.building
+    building = DockerContainers.begin_build
     with hostile_server() as inside, closing(APIClient(docker.host, version="auto")) as client:
         inside.otherwise = lambda talk: talk.send("200 OK", b"LOOPBACK-SECRET")
         text = f"FROM {BASE}\nONBUILD ADD {inside.url}/meta /stolen\n"
@@ -148,7 +148,7 @@ def test_a_build_begins_with_the_very_image_that_was_looked_at(
             client.tag(f"other-{name}", moved, "1")
             return building(self, *args, **more)
 
-        monkeypatch.setattr(DockerContainers, "building", after_a_move)
+        monkeypatch.setattr(DockerContainers, "begin_build", after_a_move)
         try:
             job = build(patched(box, f"ARG B={name}\nFROM $B AS a\nFROM a\nRUN : {name}\n"))
             assert job.state == "done", job.said

@@ -80,7 +80,7 @@ def test_a_pull_is_cancelled_and_begun_again(
     store.go_on.set()
     again = done(jobs.ask_again(job, by=ada))
     assert again.state == "done"
-    assert not ImageJob.objects.told().filter(pk=job.pk).exists()
+    assert not ImageJob.objects.for_page().filter(pk=job.pk).exists()
 
 
 def test_what_a_dead_watcher_left_is_said_and_can_be_begun_again(box: Box, store: Registry) -> None:

@@ -52,7 +52,7 @@ def venv(tmp_path: Path) -> Iterator["subprocess.Popen[bytes]"]:
 
 
 def of(pid: int) -> DiscoveredEngine:
-    return next(each for each in BareEngines().found() if each.pid == pid)
+    return next(each for each in BareEngines().find() if each.pid == pid)
 
 
 def test_a_process_of_a_venv_is_found_with_its_descendants(
@@ -72,8 +72,8 @@ def test_a_process_of_a_venv_is_found_with_its_descendants(
 def test_what_only_speaks_of_an_engine_is_none(tmp_path: Path) -> None:
     process = subprocess.Popen(["sleep", "600"])
     try:
-        assert all(each.pid != process.pid for each in BareEngines().found())
-        assert all(each.pid != os.getpid() for each in BareEngines().found())
+        assert all(each.pid != process.pid for each in BareEngines().find())
+        assert all(each.pid != os.getpid() for each in BareEngines().find())
     finally:
         process.kill()
         process.wait()
@@ -123,7 +123,7 @@ def test_a_worker_of_ray_is_told_with_its_head(tmp_path: Path) -> None:
     process.stdout.readline()
     bare = BareEngines()
     try:
-        assert all(each.pid != process.pid for each in bare.found()), "it is no engine"
+        assert all(each.pid != process.pid for each in bare.find()), "it is no engine"
         (worker,) = (each for each in bare.workers if each.pid == process.pid)
         assert worker.head == "10.0.0.1:6379"
         assert ProcessId.parse(worker.key) is not None

@@ -28,7 +28,7 @@ time.sleep(600)
 def of(pid: int) -> ProcessId:
     said = Kernel().life(pid)
     assert said is not None
-    return ProcessId.of(pid, said.start, Kernel())
+    return ProcessId.from_process(pid, said.start, Kernel())
 
 
 def test_a_worker_counts_as_its_engine_also_when_that_has_ended() -> None:
@@ -44,7 +44,7 @@ def test_a_worker_counts_as_its_engine_also_when_that_has_ended() -> None:
     stranger = samples.process(1, None) | {"start": 1}
     sample = samples.sample([samples.card(0, [(worker.pid, 33.5)])], [process, stranger])
 
-    told = belonging.told(sample)
+    told = belonging.label_processes(sample)
 
     assert [each["container"] for each in told["processes"]] == [key, None]
     factories.tell(box, told)
@@ -55,6 +55,6 @@ def test_a_worker_counts_as_its_engine_also_when_that_has_ended() -> None:
     engine.kill()
     engine.wait()
     # It is left to the box's first process, and still holds what its engine did.
-    assert belonging.told(sample)["processes"][0]["container"] == key
+    assert belonging.label_processes(sample)["processes"][0]["container"] == key
     os.kill(worker.pid, 9)
     engine.stdout.close()

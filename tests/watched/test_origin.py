@@ -55,14 +55,14 @@ COMPOSE = {
     ],
 )
 def test_an_origin_is_told(labels: dict[str, str], policy: str, started: str, revived: str) -> None:
-    origin = Origin.of(labels, policy)
+    origin = Origin.from_labels(labels, policy)
 
     assert (origin.started_by, origin.revived_by) == (started, revived)
     assert Origin.from_json(origin.to_json()) == origin
 
 
 def test_a_label_may_hold_anything() -> None:
-    origin = Origin.of({"com.docker.compose.project": "a\0b\ud800" + "c" * 5000}, "")
+    origin = Origin.from_labels({"com.docker.compose.project": "a\0b\ud800" + "c" * 5000}, "")
 
     assert origin.project == "ab" + "c" * 196
 
@@ -78,7 +78,7 @@ def test_what_was_found_survives_its_row() -> None:
         address="127.0.0.1",
         port=8000,
         started_at=12.5,
-        origin=Origin.of(COMPOSE, "always"),
+        origin=Origin.from_labels(COMPOSE, "always"),
     )
 
     assert DiscoveredEngine.from_json(found.to_json()) == found

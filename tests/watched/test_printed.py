@@ -253,7 +253,7 @@ def test_a_life_is_named_for_good() -> None:
     kernel = Kernel()
     said = kernel.life(os.getpid())
     assert said is not None
-    life = ProcessId.of(os.getpid(), said.start, kernel)
+    life = ProcessId.from_process(os.getpid(), said.start, kernel)
 
     assert ProcessId.parse(str(life)) == life
     assert life.is_running()
@@ -268,7 +268,7 @@ def test_an_end_is_heard_at_once() -> None:
     process = subprocess.Popen(["sleep", "600"])
     said = Kernel().life(process.pid)
     assert said is not None
-    life = ProcessId.of(process.pid, said.start, Kernel())
+    life = ProcessId.from_process(process.pid, said.start, Kernel())
 
     assert not lives.ends_within(life, 0.01)
     process.kill()

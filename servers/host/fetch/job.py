@@ -40,7 +40,7 @@ class RepositoryFile:
         return self.sha256 or self.blob
 
     @classmethod
-    def checked(cls, said: Mapping[str, Any]) -> Self:
+    def check(cls, said: Mapping[str, Any]) -> Self:
         """Raises FetchError for a name that leads elsewhere, or a hash that is none."""
         found = cls(
             name=str(said["name"]),
@@ -108,7 +108,7 @@ class Job:
         if said["commit"] and not COMMIT.fullmatch(said["commit"]):
             raise FetchError(f"{said['commit']!r} is no commit of the Hub.")
         given["below"], given["own"] = tuple(said["below"]), tuple(said["own"])
-        given["files"] = tuple(RepositoryFile.checked(each) for each in said["files"])
+        given["files"] = tuple(RepositoryFile.check(each) for each in said["files"])
         given["patterns"] = tuple(said["patterns"])
         given["others"] = tuple((str(where), int(size)) for where, size in said["others"])
         given["verified"] = {

@@ -177,7 +177,7 @@ def _read(body: bytes, endpoint: str, repository: str) -> RepositoryListing:
 
 def _file(said: Mapping[str, Any]) -> RepositoryFile:
     large = said.get("lfs") or {}
-    return RepositoryFile.checked(
+    return RepositoryFile.check(
         {
             "name": said["rfilename"],
             "size": large.get("size", said.get("size") or 0),

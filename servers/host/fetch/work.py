@@ -57,7 +57,7 @@ class HubDownload:
         where = places.find_places(self._job)
         self._check_room(where)
         todo = sorted(self._job.files, key=lambda file: (bool(file.sha256), file.name))
-        teller = threading.Thread(target=self._telling, args=[where], daemon=True)
+        teller = threading.Thread(target=self._report_progress, args=[where], daemon=True)
         teller.start()
         try:
             with ThreadPoolExecutor(self._job.streams) as pool:
@@ -189,11 +189,11 @@ class HubDownload:
             return True
         self._looked[file.name] = 0
 
-        def looked(count: int) -> None:
+        def count_checked(count: int) -> None:
             self._looked[file.name] += count
 
-        with where.files.opened(path, is_text=True) as opened:
-            return reading.digest(opened, file, stop=self._stop, looked=looked) == file.etag
+        with where.files.open_file(path, is_text=True) as opened:
+            return reading.digest(opened, file, stop=self._stop, looked=count_checked) == file.etag
 
     def _note(self, final: PurePosixPath, file: RepositoryFile, where: places.Places) -> None:
         seen = where.files.look_at(final)
@@ -218,7 +218,7 @@ class HubDownload:
         finally:
             os.close(handle)
 
-    def _telling(self, where: places.Places) -> None:
+    def _report_progress(self, where: places.Places) -> None:
         for file in self._job.files:
             self._here.setdefault(file.name, places.count_present(file, where))
         while True:

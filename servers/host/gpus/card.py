@@ -73,7 +73,7 @@ class NvmlCard:
         try:
             if self.handle is None:
                 self.handle = self._asking.handle(self._index)
-            reading = self._reading(meminfo)
+            reading = self._build_reading(meminfo)
         except CardLostError as lost:
             # The same place may get a fresh card after a reset: ask for it anew next time.
             self.handle = self._slow = None
@@ -91,7 +91,7 @@ class NvmlCard:
         self._last = replace(reading, fault=fault, fault_kind="odd" if fault else None)
         return self._last
 
-    def _reading(self, meminfo: Mapping[str, int]) -> CardReading:
+    def _build_reading(self, meminfo: Mapping[str, int]) -> CardReading:
         card = self.handle
         uuid = self._once("uuid", pynvml.nvmlDeviceGetUUID, card)
         name = self._once("name", pynvml.nvmlDeviceGetName, card)

@@ -50,7 +50,7 @@ class Nvml:
         for index, card in self._cards.items():
             self._xids.watch(index, card.handle)
 
-    def happened(self, readings: list[CardReading]) -> list[GpuEvent]:
+    def read_events(self, readings: list[CardReading]) -> list[GpuEvent]:
         """XID errors that the driver has reported since the last call. Does not wait."""
         cards = {reading.index: reading for reading in readings}
         happened = self._xids.read()

@@ -68,7 +68,7 @@ class Steady:
             for key, case in there.items()
             if (change := self._of_case(now, case, open_ones.get(key)))
         ]
-        return changes + self._over(now, there, open_ones, unknown_kinds, unsure, refuted)
+        return changes + self._find_ended(now, there, open_ones, unknown_kinds, unsure, refuted)
 
     def _of_case(self, now: float, case: AlertCase, before: Open | None) -> AlertChange | None:
         key = case.key
@@ -82,7 +82,7 @@ class Steady:
         self._worded[key] = now
         return AlertChange(what="words", key=key, case=case)
 
-    def _over(
+    def _find_ended(
         self,
         now: float,
         there: Mapping[Key, AlertCase],

@@ -68,18 +68,18 @@ class Estimate:
     @property
     def end(self) -> float | None:
         """Where on a bar that is longer than the GPU the GPU ends, in percent."""
-        return self._at(self.total) if self._whole > self.total * 1.005 else None
+        return self._place(self.total) if self._whole > self.total * 1.005 else None
 
     @property
     def limit_at(self) -> float | None:
         """Where on the bar the engine's own limit is, in percent."""
-        return self._at(self.limit) if self.limit and self.parts else None
+        return self._place(self.limit) if self.limit and self.parts else None
 
     @property
     def _whole(self) -> int:
         return max(self.total, sum(part.size for part in self.parts))
 
-    def _at(self, size: int) -> float:
+    def _place(self, size: int) -> float:
         return round(min(size, self._whole) * 100 / self._whole, 3)
 
 

@@ -37,7 +37,7 @@ class Answers:
         self._known |= {key: card for key, card in listed.items() if card.get("uuid")}
         for key, card in (listed | self._known).items():
             kind = _kind(card) if key in listed else "missing"
-            if since := self._lost.since(key, now.t, kind in ("lost", "missing")):
+            if since := self._lost.find_start(key, now.t, kind in ("lost", "missing")):
                 why = (
                     "The driver no longer lists this GPU, which it had earlier in this boot."
                     if kind == "missing"
@@ -47,7 +47,7 @@ class Answers:
                     card, "gpu_lost", "critical", since,
                     title="no longer answers", because=why, advice=_BACK,
                 )  # fmt: skip
-            if since := self._reset.since(key, now.t, kind == "reset"):
+            if since := self._reset.find_start(key, now.t, kind == "reset"):
                 yield build_card_finding(
                     card, "gpu_reset", "critical", since,
                     title="needs a reset",
@@ -55,7 +55,7 @@ class Answers:
                     advice="Stop what uses it, then run “sudo nvidia-smi --gpu-reset -i "
                     f"{card.get('index')}”, or restart the box.",
                 )  # fmt: skip
-            if since := self._odd.since(key, now.t, kind == "odd"):
+            if since := self._odd.find_start(key, now.t, kind == "odd"):
                 yield build_card_finding(
                     card, "gpu_answer", "warning", since,
                     title="gives an answer that nobody expects",
@@ -85,7 +85,7 @@ class Persistence:
         for card in now.cards:
             mode = card.get("persistence")
             is_off = None if mode is None or card.get("kind") == "unified" else not mode
-            if since := self._off.since(uuid(card), now.t, is_off):
+            if since := self._off.find_start(uuid(card), now.t, is_off):
                 yield build_card_finding(
                     card, "persistence", "info", since,
                     title="has persistence mode off",

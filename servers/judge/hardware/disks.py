@@ -61,12 +61,12 @@ class Disks:
         pace = 0.0 if is_shm else self._pace(path, now.t, free)
         left = free / pace if pace > 0 else None
         little, none = _limits(total, is_shm)
-        is_told = self._told.since(path, now.t, None) is not None
-        was_full = self._full.since(path, now.t, None) is not None
+        is_told = self._told.find_start(path, now.t, None) is not None
+        was_full = self._full.find_start(path, now.t, None) is not None
         is_soon = left is not None and left < _SOON and free < _SOON_BELOW * total
         is_little = free < little * (_ENOUGH if is_told else 1)
-        is_full = self._full.since(path, now.t, free < none * (_ENOUGH if was_full else 1))
-        since = self._told.since(path, now.t, is_little or is_soon)
+        is_full = self._full.find_start(path, now.t, free < none * (_ENOUGH if was_full else 1))
+        since = self._told.find_start(path, now.t, is_little or is_soon)
         if since is None:
             return
         severity: Severity = "critical" if is_full else "warning"

@@ -58,7 +58,7 @@ class Driver:
         if now.sample.get("stale_s") is not None:
             return
         words = _WORDS.get(str(now.sample.get("error_kind")))
-        if (since := self._broken.since(BOX, now.t, words is not None)) and words:
+        if (since := self._broken.find_start(BOX, now.t, words is not None)) and words:
             severity, title, because, advice = words
             driver = now.sample.get("driver")
             said = {
@@ -87,7 +87,7 @@ class Silence:
 
     def step(self, now: HardwareSample) -> Iterator[HardwareFinding]:
         stale = now.sample.get("stale_s")
-        if self._silent.since(BOX, now.t, stale is not None) and stale is not None:
+        if self._silent.find_start(BOX, now.t, stale is not None) and stale is not None:
             yield HardwareFinding(
                 rule="collector",
                 subject=BOX,

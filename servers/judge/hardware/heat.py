@@ -47,11 +47,11 @@ class Thermal:
     def step(self, now: HardwareSample) -> Iterator[HardwareFinding]:
         for card in now.cards:
             key, reasons = uuid(card), card.get("throttle") or []
-            burning = self._burning.since(key, now.t, _is_burning(card))
-            hot = self._hot.since(key, now.t, _is_hot(card))
-            braked = self._braked.since(key, now.t, "hw_thermal" in reasons)
-            mostly = self._mostly.since(key, now.t, "hw_thermal" in reasons)
-            slowed = self._slowed.since(key, now.t, "sw_thermal" in reasons)
+            burning = self._burning.find_start(key, now.t, _is_burning(card))
+            hot = self._hot.find_start(key, now.t, _is_hot(card))
+            braked = self._braked.find_start(key, now.t, "hw_thermal" in reasons)
+            mostly = self._mostly.find_start(key, now.t, "hw_thermal" in reasons)
+            slowed = self._slowed.find_start(key, now.t, "sw_thermal" in reasons)
             part = self._braked.part(key)
             severity: Severity = "critical" if burning or mostly else "warning"
             causes = [

@@ -24,7 +24,7 @@ class Lasting:
         self._enter, self._leave = enter, leave
         self._runs: dict[str, _Run] = {}
 
-    def since(self, key: str, t: float, is_so: bool | None) -> float | None:
+    def find_start(self, key: str, t: float, is_so: bool | None) -> float | None:
         """Unix seconds since when; None: it is not told. `is_so` None: nobody knows just now."""
         run = self._runs.get(key)
         if is_so and (run is None or self._is_broken(run, t)):
@@ -61,7 +61,7 @@ class Often:
         self._window, self._enter, self._leave = window, enter, leave
         self._windows: dict[str, _Window] = {}
 
-    def since(self, key: str, t: float, is_so: bool) -> float | None:
+    def find_start(self, key: str, t: float, is_so: bool) -> float | None:
         """Unix seconds since when it has been so often; None: it has not."""
         window = self._windows.setdefault(key, _Window())
         looks = window.looks

@@ -43,7 +43,7 @@ class Link:
             key, is_low = uuid(card), _is_low(card)
             since = self._low.current(key)
             if is_low is not None:
-                since = self._low.since(key, now.t, is_low)
+                since = self._low.find_start(key, now.t, is_low)
                 if is_low:
                     self._seen[key] = _severity(card), _figures(card)
             if since is not None:
@@ -98,7 +98,7 @@ class Replays:
             key = uuid(card)
             rate = self._rate(key, now.t, count)
             is_many = rate > _REPLAYS_A_MINUTE
-            if since := self._many.since(key, now.t, is_many):
+            if since := self._many.find_start(key, now.t, is_many):
                 if is_many:
                     self._most[key] = rate
                 yield build_card_finding(

@@ -39,10 +39,10 @@ class PressureRule:
     def step(self, now: HardwareSample) -> Iterator[HardwareFinding]:
         pressure = now.sample.get("pressure")
         some, full = (pressure["some"], pressure["full"]) if pressure else (0.0, 0.0)
-        pressed = self._pressed.since(
+        pressed = self._pressed.find_start(
             BOX, now.t, None if pressure is None else some > _SOME or full > _FULL
         )
-        halted = self._halted.since(BOX, now.t, None if pressure is None else full > _FULL_BAD)
+        halted = self._halted.find_start(BOX, now.t, None if pressure is None else full > _FULL_BAD)
         if pressed is None or pressure is None:
             return
         left = (now.sample.get("meminfo") or {}).get("MemAvailable")
@@ -77,8 +77,8 @@ class Swap:
         rate = self._rate(now)
         is_storm = None if rate is None else rate >= _STORM
         is_used = None if used is None else used >= _USED
-        storm = self._storm.since(BOX, now.t, is_storm)
-        in_use = self._used.since(BOX, now.t, is_used)
+        storm = self._storm.find_start(BOX, now.t, is_storm)
+        in_use = self._used.find_start(BOX, now.t, is_used)
         holds = "" if used is None or total is None else _format_share(used, total)
         if storm:
             yield HardwareFinding(

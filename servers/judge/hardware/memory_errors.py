@@ -31,15 +31,15 @@ class EccRule:
     def step(self, now: HardwareSample) -> Iterator[HardwareFinding]:
         for card in now.cards:
             ecc: Mapping[str, Any] = card.get("ecc") or {}
-            yield from self._lost(now, card, ecc)
-            yield from self._mended(now, card, ecc)
+            yield from self._find_lost(now, card, ecc)
+            yield from self._find_corrected(now, card, ecc)
 
-    def _lost(
+    def _find_lost(
         self, now: HardwareSample, card: Card, ecc: Mapping[str, Any]
     ) -> Iterator[HardwareFinding]:
         key, count = uuid(card), ecc.get("uncorrected")
-        grown = self._uncorrected.grown(key, now.t, count)
-        since = self._there.since(key, now.t, None if count is None else count > 0)
+        grown = self._uncorrected.add(key, now.t, count)
+        since = self._there.find_start(key, now.t, None if count is None else count > 0)
         if since is None or not count:
             return
         ever = ecc.get("uncorrected_ever")
@@ -56,13 +56,13 @@ class EccRule:
             "card is one for its maker.",
         )  # fmt: skip
 
-    def _mended(
+    def _find_corrected(
         self, now: HardwareSample, card: Card, ecc: Mapping[str, Any]
     ) -> Iterator[HardwareFinding]:
         key, count = uuid(card), ecc.get("corrected")
-        grown = self._corrected.grown(key, now.t, count)
+        grown = self._corrected.add(key, now.t, count)
         is_much = None if count is None else grown >= _MANY_CORRECTED
-        if since := self._many.since(key, now.t, is_much):
+        if since := self._many.find_start(key, now.t, is_much):
             yield build_card_finding(
                 card, "ecc_corrected", "info", since,
                 title="corrects many memory errors",
@@ -87,9 +87,9 @@ class RemappedRowsRule:
     def step(self, now: HardwareSample) -> Iterator[HardwareFinding]:
         for card in now.cards:
             key, rows = uuid(card), card.get("rows")
-            failed = self._failed.since(key, now.t, rows and rows["failed"])
-            pending = self._pending.since(key, now.t, rows and rows["pending"])
-            full = self._full.since(key, now.t, rows and bool(rows["without_spare"]))
+            failed = self._failed.find_start(key, now.t, rows and rows["failed"])
+            pending = self._pending.find_start(key, now.t, rows and rows["pending"])
+            full = self._full.find_start(key, now.t, rows and bool(rows["without_spare"]))
             if not rows:
                 continue
             replaced = (
@@ -137,9 +137,9 @@ class RetiredPagesRule:
     def step(self, now: HardwareSample) -> Iterator[HardwareFinding]:
         for card in now.cards:
             key, retired = uuid(card), card.get("retired")
-            pending = self._pending.since(key, now.t, retired and retired["pending"])
+            pending = self._pending.find_start(key, now.t, retired and retired["pending"])
             is_end = retired and retired["pages"] >= _PAGES_END
-            many = self._many.since(key, now.t, is_end)
+            many = self._many.find_start(key, now.t, is_end)
             if not retired:
                 continue
             so_far = f"{_times(retired['pages'], 'page')} of its memory are no longer used"
@@ -166,7 +166,7 @@ class _Counts:
     def __init__(self) -> None:
         self._seen: dict[str, deque[tuple[float, int]]] = {}
 
-    def grown(self, key: str, t: float, count: int | None) -> int:
+    def add(self, key: str, t: float, count: int | None) -> int:
         if count is None:
             return 0
         seen = self._seen.setdefault(key, deque())

@@ -35,8 +35,8 @@ class PowerBrake:
             is_braked = "hw_power_brake" in reasons
             # Heat sets the general bit, too.
             is_slowed = "hw_slowdown" in reasons and "hw_thermal" not in reasons
-            since = self._braked.since(key, now.t, is_braked or is_slowed)
-            mostly = self._mostly.since(key, now.t, is_braked or is_slowed)
+            since = self._braked.find_start(key, now.t, is_braked or is_slowed)
+            mostly = self._mostly.find_start(key, now.t, is_braked or is_slowed)
             if since is None:
                 continue
             part = self._braked.part(key)
@@ -72,7 +72,7 @@ class LowPower:
             key, is_down = uuid(card), _is_held_down(card)
             since = self._stuck.current(key)
             if is_down is not None:
-                since = self._stuck.since(key, now.t, is_down)
+                since = self._stuck.find_start(key, now.t, is_down)
                 self._seen[key] = _figures(card)
             if since is not None:
                 yield build_card_finding(

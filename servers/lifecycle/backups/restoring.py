@@ -172,7 +172,7 @@ def restore(
 def _make_room(*, replace: bool) -> None:
     there = [(table, table.model._default_manager.count()) for table in TABLES]
     # The box itself is enrolled by its watcher, before anybody has come.
-    holds = [each.counted(count) for each, count in there if count and each.model is not Box]
+    holds = [each.format_count(count) for each, count in there if count and each.model is not Box]
     if holds and not replace:
         raise BackupError(
             f"This installation is not empty: it has {', '.join(holds)}. Restore into a new one "

@@ -38,7 +38,7 @@ class Table:
     many: tuple[str, ...] = ()
     rows: Callable[["QuerySet[Any]"], "QuerySet[Any]"] = lambda found: found
 
-    def counted(self, count: int) -> str:
+    def format_count(self, count: int) -> str:
         return f"{count} {self.one if count == 1 else self.several}"
 
     @property

@@ -35,13 +35,13 @@ def build(work: ImageWork) -> str:
     docker, log = creation.docker(), _Log(work)
     began = time.monotonic()
     try:
-        with work.telling(log.store):
+        with work.report_progress(log.store):
             bases = _look_at_bases(docker, launch.dockerfile, work, log)
             if not work.is_given_up:
                 # By their ids: a name may be moved to another image before Docker gets to it.
                 text = dockerfile.pin_images(launch.dockerfile, bases)
                 files = launch.build_files
-                _follow(docker.building(job.reference, text, files, profile=slug), work, log)
+                _follow(docker.begin_build(job.reference, text, files, profile=slug), work, log)
         image = docker.image(job.reference)
         if work.is_given_up or image is None:
             raise ContainerError("The build was given up.", kind="given_up")
@@ -70,7 +70,7 @@ def _look_at_bases(
     for name in dockerfile.bases(text):
         image = docker.image(name)
         if image is None and not work.is_given_up:
-            _follow(docker.pulling(familiar(name)), work, log)
+            _follow(docker.begin_pull(familiar(name)), work, log)
             image = docker.image(name)
         if work.is_given_up:
             return ids

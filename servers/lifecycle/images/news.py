@@ -90,7 +90,7 @@ def _look(box: Box, docker: DockerContainers, reference: str) -> None:
         image = docker.image(reference)
         if image is None or not image.digests:
             return  # nothing to be newer than
-        found = docker.published(reference)
+        found = docker.find_published(reference)
     except ContainerError as error:
         TagNews.objects.update_or_create(
             box=box, reference=reference, defaults={"checked_at": now, "error": str(error)}
@@ -106,7 +106,7 @@ def _look(box: Box, docker: DockerContainers, reference: str) -> None:
         news.digest, news.noticed_at, news.newer_id = "", None, ""
     elif news.digest != found.digest:
         news.digest, news.noticed_at, news.newer_id = found.digest, now, ""
-        here = docker.image(parse(reference).at(found.digest))
+        here = docker.image(parse(reference).with_digest(found.digest))
         news.newer_id = here.id if here is not None else ""
     news.save()
 
@@ -139,14 +139,14 @@ def check(news: TagNews, person: User) -> list[BuildForServer]:
 
 def _verdict(news: TagNews, server: Server) -> BuildVerdict:
     launch = shelf.next_launch(server)
-    newer = ImageFacts.objects.named(launch.engine, news.newer_id, news.box)
+    newer = ImageFacts.objects.find_named(launch.engine, news.newer_id, news.box)
     if newer is None or newer.asked_at is None or newer.image_id != news.newer_id:
         if newer is not None and newer.asking == InspectionState.TROUBLE:
             return newbuild.unknown(newer.why)
         return newbuild.unknown("The newer image has not been asked for its flags yet.")
     if newer.error:
         return newbuild.unknown(f"The newer image could not be asked for its flags: {newer.error}")
-    today = ImageFacts.objects.of(launch, news.box)
+    today = ImageFacts.objects.find_for_launch(launch, news.box)
     return newbuild.verdict(_findings(launch, news.box, today), _findings(launch, news.box, newer))
 
 

@@ -43,7 +43,7 @@ def pull(work: ImageWork) -> str:
         said="",
     )
     before = docker.image(job.reference)
-    stream = docker.pulling(job.source)
+    stream = docker.begin_pull(job.source)
     work.follow(stream)
     _follow_pull(work, stream, looked.sizes)
     if work.is_given_up:
@@ -111,7 +111,7 @@ def _forecast_pull(docker: DockerContainers, work: ImageWork) -> PullForecast:
 
 def _is_for(docker: DockerContainers, source: str, architecture: str) -> bool:
     try:
-        return judge.is_for(docker.published(source).platforms, architecture)
+        return judge.is_for(docker.find_published(source).platforms, architecture)
     except ContainerError as error:
         # A mirror may have what the registry does not tell; the pull itself says what is wrong.
         log.info("%s: %s", source, error)
@@ -144,7 +144,7 @@ def _free(facts: DockerFacts) -> int | None:
 
 def _follow_pull(work: ImageWork, stream: DockerStream, sizes: Mapping[str, int]) -> None:
     heard, rate = PullProgress(), judge.Rate()
-    with work.telling(lambda: _tell(work, heard.so_far(), sizes, rate)):
+    with work.report_progress(lambda: _tell(work, heard.so_far(), sizes, rate)):
         for line in stream:
             heard.hear(line)
 

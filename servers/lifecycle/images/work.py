@@ -55,7 +55,7 @@ class ImageWork:
                 self._stream.close()
 
     @contextmanager
-    def telling(self, tell: Callable[[], None]) -> Iterator[None]:
+    def report_progress(self, tell: Callable[[], None]) -> Iterator[None]:
         """Call `tell` twice a second meanwhile, however silent Docker is, and once at the end."""
         is_over = threading.Event()
         thread = threading.Thread(target=self._tell, args=[tell, is_over], daemon=True)

@@ -9,7 +9,7 @@ from servers.host.lives import ProcessId
 from servers.judge.found import DiscoveredEngine
 from servers.lifecycle import creation
 from servers.lifecycle.strangers import process
-from servers.lifecycle.strangers.container import ContainerWorkload, removed
+from servers.lifecycle.strangers.container import ContainerWorkload, build_removed_end
 from servers.lifecycle.strangers.process import LogProgress, ProcessWorkload, own_log
 from servers.lifecycle.strangers.stranger import ExternalWorkload, WatchError, WorkloadEnd
 from servers.models import Run
@@ -71,6 +71,6 @@ def find_end(run: Run, *, exit_code: int | None = None) -> tuple[WorkloadEnd | N
         return (None if life.is_running() else process.end_process_run(run, life)), False
     other = creation.docker().other(run.container_id)
     if other is None:
-        return removed(), False
+        return build_removed_end(), False
     container = ContainerWorkload(other)
     return container.end(run, exit_code), container.is_paused

@@ -37,7 +37,7 @@ class Autopsies:
         self._told = {end: told for end, told in self._told.items() if end[0] in there}
         self._left = AT_ONCE
 
-    def told(self, found: DiscoveredEngine, container: ContainerWorkload) -> DiscoveredEngine:
+    def add_reason(self, found: DiscoveredEngine, container: ContainerWorkload) -> DiscoveredEngine:
         """With the reason, once its turn has come. Raises ContainerError."""
         end = (found.container, found.ended_at)
         if found.exit_code is None:
@@ -78,10 +78,10 @@ class Autopsies:
         """The lines that it printed last, without secrets, and what was launched."""
         raw = creation.docker().tail(container.key, LINES, since=container.started_at)
         try:
-            made = container.drafted(self.box, found)
+            made = container.draft(self.box, found)
         except WatchError:
             made = None
-        told = container.told(made) if made is not None else container.told_by_environment
+        told = container.list_secrets(made) if made is not None else container.told_by_environment
         raw = mask("\n".join(raw), told).split("\n") if raw else []
         lines = [line.decode() for line in mask_tokens([line.encode() for line in raw])]
         return lines, checks.subject(made.launch, self.box) if made is not None else None

@@ -58,14 +58,14 @@ class ContainerWorkload(ExternalWorkload):
     def identity(self) -> dict[str, str]:
         """Compose gives a service's containers names of their own."""
         container = self.other.container
-        labels = Origin.of(container.labels, self.other.policy)
+        labels = Origin.from_labels(container.labels, self.other.policy)
         # `docker compose run` makes one beside those of the service.
         is_own = container.labels.get("com.docker.compose.oneoff") == "True"
         if labels.project and labels.service and not is_own:
             return {"project": labels.project, "service": labels.service, "number": labels.number}
         return {"name": self.name}
 
-    def drafted(self, box: Box, found: DiscoveredEngine | None) -> Draft:
+    def draft(self, box: Box, found: DiscoveredEngine | None) -> Draft:
         try:
             return draft_of(
                 self.other.inspected,
@@ -89,7 +89,7 @@ class ContainerWorkload(ExternalWorkload):
     def argv(self) -> tuple[str, ...]:
         return tuple(argv(self.other.inspected))
 
-    def told(self, made: Draft) -> list[str]:
+    def list_secrets(self, made: Draft) -> list[str]:
         """Of the image's own environment, too."""
         return [*made.secrets.values(), *self.told_by_environment]
 
@@ -100,7 +100,7 @@ class ContainerWorkload(ExternalWorkload):
 
     def origin(self) -> dict[str, Any]:
         return {
-            **Origin.of(self.other.container.labels, self.other.policy).to_json(),
+            **Origin.from_labels(self.other.container.labels, self.other.policy).to_json(),
             "name": self.name,
             "image": self.other.image,
             "restarts": self.other.restarts,
@@ -121,17 +121,17 @@ class ContainerWorkload(ExternalWorkload):
             code = container.exit_code
             if is_restarting:
                 code = self.other.inspected["State"]["ExitCode"]
-            return self._ended(run, code, until="")
+            return self._build_end(run, code, until="")
         if self.started_at and run.started_at and self.started_at > run.started_at:
             until = between(container.ended_before, self.started_at)
-            return self._ended(run, exit_code, until=until)
+            return self._build_end(run, exit_code, until=until)
         return None
 
-    def _ended(self, run: Run, code: int | None, *, until: str) -> WorkloadEnd:
+    def _build_end(self, run: Run, code: int | None, *, until: str) -> WorkloadEnd:
         container = self.other.container
         with_box = bool(until) and restarts.was_before_boot(run, run.server.box.booted_at)
         lines = [] if until or not self.other.has_log else self._last_lines()
-        judged = self._judged(run, code, is_again=bool(until))
+        judged = self._judge(run, code, is_again=bool(until))
         state = RunState.STOPPED if with_box else judged.state
         says = judged.says if state is RunState.STOPPED and not until else ""
         return WorkloadEnd(
@@ -153,7 +153,7 @@ class ContainerWorkload(ExternalWorkload):
             log.warning("The last lines of %s are not known: %s", self.key[:12], error)
             return []
 
-    def _judged(self, run: Run, code: int | None, *, is_again: bool) -> ends.ExitJudgement:
+    def _judge(self, run: Run, code: int | None, *, is_again: bool) -> ends.ExitJudgement:
         """As of a container of ours. `is_again`: it runs again, and what it ended with is not kept."""
         asked = True if was_asked(run) else self._was_told(run)
         if code is None and is_again and not asked:
@@ -177,7 +177,7 @@ def was_asked(run: Run) -> bool:
     return asked is not None and timezone.now() - asked < ASKED
 
 
-def removed() -> WorkloadEnd:
+def build_removed_end() -> WorkloadEnd:
     return WorkloadEnd(state=RunState.STOPPED, outlook=ends.REMOVED, ended_at=timezone.now())
 
 

@@ -69,7 +69,7 @@ class ProcessWorkload(ExternalWorkload):
         except StartedError as error:
             raise WatchError(str(error)) from error
 
-    def drafted(self, box: Box, found: DiscoveredEngine | None) -> Draft:
+    def draft(self, box: Box, found: DiscoveredEngine | None) -> Draft:
         said = self._started
         try:
             made = draft_of_process(said.argv, said.env, folder=said.folder)
@@ -85,7 +85,7 @@ class ProcessWorkload(ExternalWorkload):
     def argv(self) -> tuple[str, ...]:
         return self._started.argv
 
-    def told(self, made: Draft) -> list[str]:
+    def list_secrets(self, made: Draft) -> list[str]:
         env = self._started.env or {}
         told = [text for name, text in env.items() if words.is_secret(name) or words.is_token(text)]
         return [*made.secrets.values(), *told]
@@ -161,7 +161,7 @@ class ProcessWorkload(ExternalWorkload):
             each.stream
             for each in self._outlets
             if each.is_appended
-            and each.inode == LogProgress.of(last.log_files.get(each.stream)).inode
+            and each.inode == LogProgress.from_row(last.log_files.get(each.stream)).inode
         }
         return {stream: said for stream, said in last.log_files.items() if stream in appended}
 
@@ -205,7 +205,7 @@ def _last_lines(run: Run, life: ProcessId) -> list[str]:
     """From its files, which may be ahead of what is stored; else what is stored."""
     for said in run.log_files.values():
         try:
-            file = printed.reopen_stream(life.pid, life.start, LogProgress.of(said).inode)
+            file = printed.reopen_stream(life.pid, life.start, LogProgress.from_row(said).inode)
         except PrintedError:
             continue
         if file is None:
@@ -227,7 +227,7 @@ class LogProgress(NamedTuple):
     offset: int = 0  # bytes
 
     @classmethod
-    def of(cls, said: object) -> Self:
+    def from_row(cls, said: object) -> Self:
         """Of nothing where the row is not as inferdash writes it."""
         match said:
             case {"path": str(path), "inode": [int(device), int(number)], "offset": int(offset)}:

@@ -63,7 +63,7 @@ class ExternalWorkload(ABC):
         """What its successor will have in common with it (Server.watches)."""
 
     @abstractmethod
-    def drafted(self, box: Box, found: DiscoveredEngine | None) -> Draft:
+    def draft(self, box: Box, found: DiscoveredEngine | None) -> Draft:
         """The profile of what runs. `found` is what was seen of it.
 
         Raises WatchError, and ContainerError when Docker cannot be asked.
@@ -78,7 +78,7 @@ class ExternalWorkload(ABC):
     def argv(self) -> tuple[str, ...]: ...
 
     @abstractmethod
-    def told(self, made: Draft) -> list[str]:
+    def list_secrets(self, made: Draft) -> list[str]:
         """Every value that it was given and that is nobody else's business."""
 
     @abstractmethod

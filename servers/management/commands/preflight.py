@@ -41,7 +41,7 @@ class Command(DatabaseCommand):
                 "its page's address.",
                 returncode=2,
             )
-        checked = [(server, self._checked(server)) for server in servers]
+        checked = [(server, self._check_server(server)) for server in servers]
         for server, told in checked:
             if options["json"]:
                 about = {"server": server.slug, "box": server.box.slug}
@@ -51,7 +51,7 @@ class Command(DatabaseCommand):
         if not all(told.may_start for _server, told in checked):
             raise SystemExit(STOPPED)
 
-    def _checked(self, server: Server) -> PreflightResult:
+    def _check_server(self, server: Server) -> PreflightResult:
         launch = parameters.fill(server.profile.launch, server.values)
         wanted = folders.list_needed_paths(launch, server.box)
         if wanted and not server.box.is_silent and folders.read_reports(server.box, wanted) is None:

@@ -21,12 +21,12 @@ class DeletedOut(Schema):
 
 @router.get("", response=list[BoxOut], auth=ByKey(Permission.VIEW))
 def boxes(request: HttpRequest) -> list[BoxOut]:
-    return [BoxOut.of(live.panel(box)) for box in Box.objects.all()]
+    return [BoxOut.from_panel(live.panel(box)) for box in Box.objects.all()]
 
 
 @router.get("/{slug}", response={200: BoxOut, 404: Problem}, auth=ByKey(Permission.VIEW))
 def box(request: HttpRequest, slug: str) -> BoxOut:
-    return BoxOut.of(live.panel(named.find(Box.objects.all(), "box", slug)))
+    return BoxOut.from_panel(live.panel(named.find(Box.objects.all(), "box", slug)))
 
 
 @router.get(
@@ -35,7 +35,7 @@ def box(request: HttpRequest, slug: str) -> BoxOut:
 def models(request: HttpRequest, slug: str) -> list[StoredOut]:
     """The models on its disks, as its watcher has last seen them."""
     found = named.find(Box.objects.all(), "box", slug)
-    return [StoredOut.of(each) for each in found.stored.defer("texts")]
+    return [StoredOut.from_stored(each) for each in found.stored.defer("texts")]
 
 
 @router.delete(

@@ -27,10 +27,15 @@ class ClaimIn(Schema):
     note: str = Field(default="", max_length=200, description="What it is for.")
 
 
-@router.get("", response=list[ClaimOut], auth=ByKey(Permission.VIEW))
-def listed(request: HttpRequest) -> list[ClaimOut]:
+@router.get(
+    "",
+    response=list[ClaimOut],
+    auth=ByKey(Permission.VIEW),
+    operation_id="servers_views_api_claims_listed",  # as clients know it
+)
+def list_claims(request: HttpRequest) -> list[ClaimOut]:
     """Those that are in force, the first to end first."""
-    return [ClaimOut.of(each) for each in Claim.objects.active()]
+    return [ClaimOut.from_claim(each) for each in Claim.objects.active()]
 
 
 @router.post(
@@ -60,7 +65,7 @@ def claim(request: HttpRequest, wanted: ClaimIn) -> ClaimOut:
         )
     except claims.ClaimError as error:
         raise ApiError(CONFLICT, "not_claimed", str(error)) from error
-    return ClaimOut.of(made)
+    return ClaimOut.from_claim(made)
 
 
 @router.delete(
@@ -76,4 +81,4 @@ def release(request: HttpRequest, pk: int) -> ClaimOut:
         claims.release(found, by=person(request))
     except claims.ClaimError as error:
         raise ApiError(CONFLICT, "not_yours", str(error)) from error
-    return ClaimOut.of(found)
+    return ClaimOut.from_claim(found)

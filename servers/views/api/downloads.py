@@ -72,7 +72,7 @@ class DownloadOut(Schema):
     mark: str  # another text whenever people are shown something else
 
     @classmethod
-    def of(cls, found: Download) -> "DownloadOut":
+    def from_download(cls, found: Download) -> "DownloadOut":
         return cls(
             id=found.pk,
             model=found.repository,
@@ -101,7 +101,7 @@ class DownloadOut(Schema):
 @router.get("", response=list[DownloadOut], auth=ByKey(Permission.VIEW))
 def downloads(request: HttpRequest) -> list[DownloadOut]:
     """What goes on, then what came of those of the last day."""
-    return [DownloadOut.of(each) for each in Download.objects.for_page()]
+    return [DownloadOut.from_download(each) for each in Download.objects.for_page()]
 
 
 @router.post(
@@ -125,7 +125,7 @@ def download(request: HttpRequest, given: DownloadIn) -> Status[DownloadOut]:
         made, is_new = downloading.ask(box, wish, by=person(request))
     except DownloadRequestError as error:
         raise ApiError(UNPROCESSABLE, "invalid", str(error)) from error
-    return Status(CREATED if is_new else OK, DownloadOut.of(_find(made.pk)))
+    return Status(CREATED if is_new else OK, DownloadOut.from_download(_find(made.pk)))
 
 
 @router.get("/{pk}", response={200: DownloadOut, 404: Problem}, auth=ByKeyAsync(Permission.VIEW))
@@ -143,7 +143,7 @@ async def one(request: HttpRequest, pk: int, seen: str = "", wait: float = 0.0) 
 def pause(request: HttpRequest, pk: int) -> DownloadOut:
     """What is there stays."""
     downloading.pause(_find(pk), by=person(request))
-    return DownloadOut.of(_find(pk))
+    return DownloadOut.from_download(_find(pk))
 
 
 @router.post(
@@ -152,7 +152,7 @@ def pause(request: HttpRequest, pk: int) -> DownloadOut:
 def resume(request: HttpRequest, pk: int) -> DownloadOut:
     """Go on with one that is paused, or try one again that has failed or was cancelled."""
     downloading.resume(_find(pk), by=person(request))
-    return DownloadOut.of(_find(pk))
+    return DownloadOut.from_download(_find(pk))
 
 
 @router.post(
@@ -162,7 +162,7 @@ def cancel(request: HttpRequest, pk: int, how: CancelIn | None = None) -> Downlo
     """Files that are whole stay in any case."""
     drops = bool(how and how.delete_parts)
     downloading.cancel(_find(pk), by=person(request), drop_parts=drops)
-    return DownloadOut.of(_find(pk))
+    return DownloadOut.from_download(_find(pk))
 
 
 @router.post(
@@ -171,12 +171,12 @@ def cancel(request: HttpRequest, pk: int, how: CancelIn | None = None) -> Downlo
 def limit(request: HttpRequest, pk: int, how: LimitIn) -> DownloadOut:
     """How fast it may come, from now on."""
     downloading.limit(_find(pk), how.limit, by=person(request))
-    return DownloadOut.of(_find(pk))
+    return DownloadOut.from_download(_find(pk))
 
 
 @sync_to_async
 def _look(pk: int) -> DownloadOut:
-    return DownloadOut.of(_find(pk))
+    return DownloadOut.from_download(_find(pk))
 
 
 def _find(pk: int) -> Download:

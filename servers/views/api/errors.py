@@ -54,11 +54,11 @@ def register(api: NinjaAPI) -> None:
         return answer(request, UNAUTHORIZED, fault)
 
     @api.exception_handler(Http404)
-    def missing(request: HttpRequest, error: Http404) -> HttpResponse:
+    def answer_missing(request: HttpRequest, error: Http404) -> HttpResponse:
         return answer(request, NOT_FOUND, Fault(code="not_found", message=str(error)))
 
     @api.exception_handler(PermissionDenied)
-    def denied(request: HttpRequest, error: PermissionDenied) -> HttpResponse:
+    def answer_denied(request: HttpRequest, error: PermissionDenied) -> HttpResponse:
         return answer(request, FORBIDDEN, Fault(code="forbidden", message=str(error)))
 
     @api.exception_handler(OperationalError)

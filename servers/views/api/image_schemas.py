@@ -35,7 +35,7 @@ class ImageOut(Schema):
     why: str  # it may go, or not
 
     @classmethod
-    def of(cls, row: ImageRow, fate: PruneDecision | None) -> "ImageOut":
+    def from_row(cls, row: ImageRow, fate: PruneDecision | None) -> "ImageOut":
         image, uses = row.image, row.uses
         return cls(
             id=image.image_id,
@@ -89,7 +89,7 @@ class NewerOut(Schema):
     servers: list[NewerForOut]
 
     @classmethod
-    def of(cls, told: TagUpdate) -> "NewerOut":
+    def from_update(cls, told: TagUpdate) -> "NewerOut":
         news = told.news
         return cls(
             reference=news.reference,
@@ -137,7 +137,7 @@ class ImageJobOut(Schema):
     mark: str  # another text whenever people are shown something else
 
     @classmethod
-    def of(cls, job: ImageJob) -> "ImageJobOut":
+    def from_job(cls, job: ImageJob) -> "ImageJobOut":
         return cls(
             id=job.pk,
             kind=job.kind,

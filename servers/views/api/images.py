@@ -54,7 +54,7 @@ def images(request: HttpRequest, slug: str) -> list[ImageOut]:
     box = named.find(Box.objects.select_related("supplies"), "box", slug)
     fates = {each.image.pk: each for each in shelf.fates(box)}
     found = sorted(rows(box, person(request)), key=lambda row: -row.image.size)
-    return [ImageOut.of(row, fates.get(row.image.pk)) for row in found]
+    return [ImageOut.from_row(row, fates.get(row.image.pk)) for row in found]
 
 
 @router.delete(
@@ -80,7 +80,7 @@ def remove(
     job = jobs.ask_to_prune(box, ids, by=person(request))
     if job is None:
         raise ApiError(CONFLICT, "busy", f"Somebody makes room on {box} already.", _WAIT)
-    return Status(ACCEPTED, ImageJobOut.of(_find(job.pk, person(request))))
+    return Status(ACCEPTED, ImageJobOut.from_job(_find(job.pk, person(request))))
 
 
 def _find_image(box: Box, called: str) -> StoredImage:
@@ -103,7 +103,7 @@ def _find_image(box: Box, called: str) -> StoredImage:
 def newer(request: HttpRequest, slug: str) -> list[NewerOut]:
     """Tags of profiles with a newer build, with one to go back to, or that could not be asked about."""
     box = named.find(Box.objects.all(), "box", slug)
-    return [NewerOut.of(each) for each in list_tag_updates(box, person(request))]
+    return [NewerOut.from_update(each) for each in list_tag_updates(box, person(request))]
 
 
 @router.post(
@@ -131,7 +131,7 @@ def move(request: HttpRequest, slug: str, given: MoveIn) -> Status[ImageJobOut]:
     job = jobs.ask_to_move(box, known.reference, target, by=person(request))
     if job is None:
         raise ApiError(CONFLICT, "busy", _BUSY, _WAIT)
-    return Status(ACCEPTED, ImageJobOut.of(_find(job.pk, person(request))))
+    return Status(ACCEPTED, ImageJobOut.from_job(_find(job.pk, person(request))))
 
 
 def _news(box: Box, reference: str) -> TagNews:
@@ -144,8 +144,8 @@ def _news(box: Box, reference: str) -> TagNews:
 @router.get("/image-jobs", response=list[ImageJobOut], auth=ByKey(Permission.VIEW))
 def image_jobs(request: HttpRequest) -> list[ImageJobOut]:
     """Pulls, builds, moved tags and removals: what goes on, and what has ended in the last day."""
-    found = ImageJob.objects.told().seen_by(person(request)).select_related("box", "asked_by")
-    return [ImageJobOut.of(each) for each in found]
+    found = ImageJob.objects.for_page().seen_by(person(request)).select_related("box", "asked_by")
+    return [ImageJobOut.from_job(each) for each in found]
 
 
 @router.post(
@@ -168,8 +168,8 @@ def pull(request: HttpRequest, given: PullIn) -> Status[ImageJobOut]:
     job = jobs.ask_to_pull(box, reference, digest=digest, by=person(request))
     if job is None:
         there = ImageJob.objects.open().get(box=box, reference=reference, kind=ImageJob.Kind.PULL)
-        return Status(OK, ImageJobOut.of(there))
-    return Status(CREATED, ImageJobOut.of(_find(job.pk, person(request))))
+        return Status(OK, ImageJobOut.from_job(there))
+    return Status(CREATED, ImageJobOut.from_job(_find(job.pk, person(request))))
 
 
 @router.get(
@@ -183,7 +183,7 @@ async def image_job(
     With `wait`, the answer is held back for up to so many seconds while its mark is still `seen`.
     """
     by = person(request)
-    look = sync_to_async(lambda: ImageJobOut.of(_find(pk, by)))
+    look = sync_to_async(lambda: ImageJobOut.from_job(_find(pk, by)))
     return await wait_for_change(look, seen=seen, wait=wait, kinds=["jobs"])
 
 
@@ -196,7 +196,7 @@ def cancel(request: HttpRequest, pk: int) -> ImageJobOut:
     """Nothing happens to one that has ended. What stays of a pull, it says itself."""
     by = person(request)
     jobs.cancel(_may_change(_find(pk, by), by), by=by)
-    return ImageJobOut.of(_find(pk, by))
+    return ImageJobOut.from_job(_find(pk, by))
 
 
 @router.post(
@@ -209,7 +209,7 @@ def go_on(request: HttpRequest, pk: int) -> ImageJobOut:
     by = person(request)
     if not jobs.go_on(_may_change(_find(pk, by), by), by=by):
         raise ApiError(CONFLICT, "not_held", "Nothing holds it.")
-    return ImageJobOut.of(_find(pk, by))
+    return ImageJobOut.from_job(_find(pk, by))
 
 
 def _may_change(job: ImageJob, by: User) -> ImageJob:

@@ -36,7 +36,7 @@ class ProfileOut(Schema):
     servers: list[str]
 
     @classmethod
-    def of(cls, profile: Profile) -> "ProfileOut":
+    def from_profile(cls, profile: Profile) -> "ProfileOut":
         launch, current = profile.launch, profile.current
         return cls(
             slug=profile.slug,
@@ -65,12 +65,12 @@ class ImportIn(Schema):
 @router.get("", response=list[ProfileOut], auth=ByKey(Permission.VIEW))
 def profiles(request: HttpRequest, q: str = "") -> list[ProfileOut]:
     found = Profile.objects.for_list(person(request), ProfileFilter(text=q[:200]))
-    return [ProfileOut.of(each) for each in found]
+    return [ProfileOut.from_profile(each) for each in found]
 
 
 @router.get("/{slug}", response={200: ProfileOut, 404: Problem}, auth=ByKey(Permission.VIEW))
 def profile(request: HttpRequest, slug: str) -> ProfileOut:
-    return ProfileOut.of(_find(request, slug))
+    return ProfileOut.from_profile(_find(request, slug))
 
 
 @router.get("/{slug}/export/{form}", response={404: Problem}, auth=ByKey(Permission.VIEW))
@@ -138,7 +138,7 @@ def _replace(
 
 
 def _describe_import(profile: Profile, read: imports.Import | imports.Replacement) -> ImportedOut:
-    return ImportedOut(**ProfileOut.of(profile).dict(), remarks=read.remarks)
+    return ImportedOut(**ProfileOut.from_profile(profile).dict(), remarks=read.remarks)
 
 
 def _form(request: HttpRequest, given: ImportIn, read: imports.Import, box: Box) -> ProfileForm:

@@ -42,7 +42,7 @@ class WhyOut(Schema):
 
 @router.get("/{run_id}", response={200: RunOut, 404: Problem}, auth=ByKey(Permission.VIEW))
 def run(request: HttpRequest, run_id: int) -> RunOut:
-    return RunOut.of(_find(run_id))
+    return RunOut.from_run(_find(run_id))
 
 
 @router.get("/{run_id}/why", response={200: WhyOut, 404: Problem}, auth=ByKey(Permission.VIEW))
@@ -50,7 +50,7 @@ def why(request: HttpRequest, run_id: int) -> WhyOut:
     found = _find(run_id)
     said: dict[str, Any] = found.diagnosis
     return WhyOut(
-        run=RunOut.of(found),
+        run=RunOut.from_run(found),
         cause=found.cause if found.cause in failurebook.by_id() else "",
         summary=found.why,
         evidence=[(line, text) for line, text in said.get("evidence", [])],

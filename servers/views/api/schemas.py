@@ -35,7 +35,7 @@ class RunOut(Schema):
     log_lines: int
 
     @classmethod
-    def of(cls, run: Run) -> "RunOut":
+    def from_run(cls, run: Run) -> "RunOut":
         launch, server = run.version.launch, run.server
         start = run.where_it_starts(launch, unified=server.box.is_unified)
         return cls(
@@ -89,7 +89,7 @@ class FiguresOut(Schema):
     preemptions_per_minute: float | None
 
     @classmethod
-    def of(cls, told: EngineMetrics) -> "FiguresOut":
+    def from_metrics(cls, told: EngineMetrics) -> "FiguresOut":
         said = told.figures
         return cls(
             at=datetime.fromtimestamp(told.at, UTC),
@@ -124,7 +124,7 @@ class ClaimOut(Schema):
     note: str
 
     @classmethod
-    def of(cls, claim: Claim) -> "ClaimOut":
+    def from_claim(cls, claim: Claim) -> "ClaimOut":
         return cls(
             id=claim.pk,
             box=claim.box.slug,
@@ -155,11 +155,11 @@ class ServerOut(Schema):
     mark: str  # another text whenever its run, state, phase or percent are others
 
     @classmethod
-    def of(cls, server: Server) -> "ServerOut":
+    def from_server(cls, server: Server) -> "ServerOut":
         run, launch = server.run, server.launch
         lives = run is not None and run.is_active
         where = run.endpoint if run is not None and lives else None
-        shown = RunOut.of(run) if run else None
+        shown = RunOut.from_run(run) if run else None
         told = figures_of(run)
         return cls(
             slug=server.slug,
@@ -174,8 +174,12 @@ class ServerOut(Schema):
             requests_running=run.requests_running if run and lives else None,
             tokens_per_second=run.tokens_per_second if run and lives else None,
             last_request_at=run.last_request_at if run else None,
-            figures=FiguresOut.of(told) if told else None,
-            claims=[ClaimOut.of(each) for each in server.box.current_claims if each.covers(server)],
+            figures=FiguresOut.from_metrics(told) if told else None,
+            claims=[
+                ClaimOut.from_claim(each)
+                for each in server.box.current_claims
+                if each.covers(server)
+            ],
             run=shown,
             mark=f"{shown.id} {shown.state} {shown.phase} {shown.percent}" if shown else "",
         )
@@ -205,7 +209,7 @@ class GpuOut(Schema):
     memory: list[PartOut]
 
     @classmethod
-    def of(cls, gpu: holders.GpuMemory) -> "GpuOut":
+    def from_gpu(cls, gpu: holders.GpuMemory) -> "GpuOut":
         verdict = gpu.verdict
         return cls(
             index=gpu.index,
@@ -240,7 +244,7 @@ class BoxOut(Schema):
     claims: list[ClaimOut]
 
     @classmethod
-    def of(cls, panel: Panel) -> "BoxOut":
+    def from_panel(cls, panel: Panel) -> "BoxOut":
         return cls(
             slug=panel.slug,
             health=panel.health,
@@ -250,8 +254,8 @@ class BoxOut(Schema):
             memory_total=panel.memory_total,
             memory_free=panel.memory_free,
             problems=[what for what, _fix in panel.problems],
-            gpus=[GpuOut.of(gpu) for gpu in panel.gpus],
-            claims=[ClaimOut.of(each) for each in panel.claims],
+            gpus=[GpuOut.from_gpu(gpu) for gpu in panel.gpus],
+            claims=[ClaimOut.from_claim(each) for each in panel.claims],
         )
 
 
@@ -268,7 +272,7 @@ class StoredOut(Schema):
     because: str  # what is not whole
 
     @classmethod
-    def of(cls, stored: StoredCheckpoint) -> "StoredOut":
+    def from_stored(cls, stored: StoredCheckpoint) -> "StoredOut":
         return cls(
             name=stored.name,
             path=stored.path,

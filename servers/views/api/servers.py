@@ -53,7 +53,7 @@ class StopIn(Schema):
 
 @router.get("", response=list[ServerOut], auth=ByKey(Permission.VIEW))
 def servers(request: HttpRequest) -> list[ServerOut]:
-    return [ServerOut.of(each) for each in Server.objects.for_dashboard()]
+    return [ServerOut.from_server(each) for each in Server.objects.for_dashboard()]
 
 
 @router.get("/{slug}", response={200: ServerOut, 404: Problem}, auth=ByKeyAsync(Permission.VIEW))
@@ -69,14 +69,14 @@ async def server(request: HttpRequest, slug: str, seen: str = "", wait: float = 
 
 @sync_to_async
 def _look(slug: str) -> ServerOut:
-    return ServerOut.of(_find(slug))
+    return ServerOut.from_server(_find(slug))
 
 
 @router.get("/{slug}/runs", response={200: list[RunOut], 404: Problem}, auth=ByKey(Permission.VIEW))
 def runs(request: HttpRequest, slug: str, limit: int = 20) -> list[RunOut]:
     """The newest first."""
     found = _find(slug).runs.select_related("server__box", "version__profile", "started_by", "like")
-    return [RunOut.of(each) for each in found[: max(1, min(limit, 100))]]
+    return [RunOut.from_run(each) for each in found[: max(1, min(limit, 100))]]
 
 
 @router.get(
@@ -106,7 +106,7 @@ def start(request: HttpRequest, slug: str, how: StartIn | None = None) -> Server
         )
         if run is not None:
             tasks.nudge(run)
-    return ServerOut.of(_find(slug))
+    return ServerOut.from_server(_find(slug))
 
 
 def _refuse(request: HttpRequest, found: Server, how: StartIn) -> None:
@@ -153,7 +153,7 @@ def _refuse_claimed(found: list[Claim]) -> None:
             "claimed",
             "; ".join(map(claims.describe, found)) + ".",
             "Ask them, or send despite_claim: true (in the terminal: --despite-claim).",
-            claims=[ClaimOut.of(each).model_dump(mode="json") for each in found],
+            claims=[ClaimOut.from_claim(each).model_dump(mode="json") for each in found],
         )
 
 
@@ -173,7 +173,7 @@ def stop(request: HttpRequest, slug: str, how: StopIn | None = None) -> ServerOu
     if run is not None:
         lifecycle.stop(run, by=person(request), after_requests=bool(how and how.after_requests))
         tasks.nudge(run)
-    return ServerOut.of(_find(slug))
+    return ServerOut.from_server(_find(slug))
 
 
 @router.post(
@@ -193,7 +193,7 @@ def restart(request: HttpRequest, slug: str, how: RestartIn | None = None) -> Se
     run: Run | None = lifecycle.restart(found, by=person(request))
     if run is not None:
         tasks.nudge(run)
-    return ServerOut.of(_find(slug))
+    return ServerOut.from_server(_find(slug))
 
 
 def _find(slug: str) -> Server:
